@@ -1,0 +1,244 @@
+"""What is asked: one attention problem, one algorithm, one tiling, one GPU. All validation lives here, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.hardware import GPUS, Gpu
+
+ALGORITHMS = ("standard", "flash1", "flash2")
+DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+LARGEST_SEQUENCE = 2**20
+SMALLEST_BLOCK = 16
+LARGEST_BLOCK = 1024
+
+
+class ExperimentError(ValueError):
+    """One field has a value it must not have; the message names the field, the value and what it must be."""
+
+    def __init__(self, name: str, value: object, must: str):
+        super().__init__(f"{name} is {value}; it must be {must}")
+        self.field, self.value, self.must = name, value, must
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which keys a query sees. Query i sits at key position i + (seq_kv - seq_q).
+
+    Attributes:
+        causal: only keys at or before the query's position.
+        window: only that many keys back, the query's own included; a window looks back only, so it implies causal.
+    """
+
+    causal: bool = False
+    window: int | None = None
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a query may see keys after its own position."""
+        return not self.causal and self.window is None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The attention to be computed: q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]."""
+
+    batch: int = 1
+    heads: int = 16
+    kv_heads: int = 16
+    seq_q: int = 1024
+    seq_kv: int = 1024
+    head_dim: int = 64
+    dtype: str = "float16"
+    mask: Mask = Mask()
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element of Q, K, V and O."""
+        return DTYPE_BYTES[self.dtype]
+
+    @property
+    def offset(self) -> int:
+        """Key position of query 0: the last query is aligned with the last key."""
+        return self.seq_kv - self.seq_q
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the problem is cut: rows of a query block, rows of a key block, key splits, pipeline stages."""
+
+    block_q: int = 64
+    block_kv: int = 64
+    splits: int = 1
+    stages: int = 2
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One point of the space that the dashboard, the command line and Python explore."""
+
+    problem: Problem = Problem()
+    algorithm: str = "flash2"
+    tiling: Tiling = Tiling()
+    hardware: str = "h200"
+
+    def __post_init__(self):
+        for parameter in PARAMETERS:
+            parameter.check(parameter.get(self))
+        if self.problem.heads % self.problem.kv_heads:
+            must = f"a divisor of heads, which is {self.problem.heads}"
+            raise ExperimentError("kv_heads", self.problem.kv_heads, must)
+
+    @property
+    def gpu(self) -> Gpu:
+        """The preset that `hardware` names."""
+        return GPUS[self.hardware]
+
+    @classmethod
+    def of(cls, **values: Any) -> Experiment:
+        """Build from flat values, named as in the URL and on the command line; raises ExperimentError."""
+        for name in values:
+            if name not in BY_NAME:
+                raise ExperimentError(name, values[name], f"left out: known are {', '.join(BY_NAME)}")
+        given = {name: value for name, value in values.items() if value is not None}
+        flat = {p.name: given.get(p.name, p.default) for p in PARAMETERS}
+        for parameter in PARAMETERS:
+            flat[parameter.name] = parameter.parse(flat[parameter.name])
+        if flat["kv_heads"] is None:
+            flat["kv_heads"] = flat["heads"]
+        if flat["seq_kv"] is None:
+            flat["seq_kv"] = flat["seq"]
+        return cls(
+            problem=Problem(
+                **{
+                    name: flat[name] for name in ("batch", "heads", "kv_heads", "seq_kv", "head_dim", "dtype")
+                },
+                seq_q=flat["seq"],
+                mask=Mask(flat["causal"], flat["window"]),
+            ),
+            algorithm=flat["algorithm"],
+            tiling=Tiling(**{name: flat[name] for name in ("block_q", "block_kv", "splits", "stages")}),
+            hardware=flat["hardware"],
+        )
+
+    @classmethod
+    def lenient(cls, values: Mapping[str, str]) -> tuple[Experiment, tuple[ExperimentError, ...]]:
+        """Build from a URL's values: each bad one is reported and replaced by its default, the others are kept."""
+        kept, errors = dict(values), []
+        while True:
+            try:
+                return cls.of(**kept), tuple(errors)
+            except ExperimentError as error:
+                errors.append(error)
+                del kept[error.field]
+
+    def flat(self) -> dict[str, Any]:
+        """The flat values, as `of` takes them."""
+        return {parameter.name: parameter.get(self) for parameter in PARAMETERS}
+
+    def changed(self, **values: Any) -> Experiment:
+        """The same experiment with some flat values replaced."""
+        return Experiment.of(**{**self.flat(), **values})
+
+
+def _whole(name: str) -> Callable[[Any], int | None]:
+    def parse(value: Any) -> int | None:
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        text = str(value).strip().replace("_", "").replace(",", "")
+        if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 18:
+            raise ExperimentError(name, _shown(value), "a whole number")
+        return int(text)
+
+    return parse
+
+
+def _flag(name: str) -> Callable[[Any], bool]:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+    def parse(value: Any) -> bool:
+        if str(value).strip().lower() not in words:
+            raise ExperimentError(name, _shown(value), "true or false")
+        return words[str(value).strip().lower()]
+
+    return parse
+
+
+def _word(value: Any) -> str:
+    return str(value).strip().lower()
+
+
+def _shown(value: Any) -> str:
+    """A value as an error shows it: short, and on one line."""
+    text = " ".join(str(value).split())
+    return repr(text if len(text) <= 40 else text[:40] + "…")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One flat value of an experiment: its name, how it is read from text, and what it must be."""
+
+    name: str
+    default: Any
+    parse: Callable[[Any], Any]
+    get: Callable[[Experiment], Any]
+    holds: Callable[[Any], bool]
+    must: str = field(repr=False)
+
+    def check(self, value: Any) -> None:
+        """Raise ExperimentError unless the value is allowed."""
+        if not self.holds(value):
+            raise ExperimentError(self.name, _shown(value) if isinstance(value, str) else value, self.must)
+
+
+def _number(name: str, low: int, high: int, default: int | None, get, optional: bool = False) -> Parameter:
+    def holds(value):
+        return (optional and value is None) or (isinstance(value, int) and low <= value <= high)
+
+    return Parameter(name, default, _whole(name), get, holds, f"a whole number from {low:,} to {high:,}")
+
+
+def _block(name: str, get) -> Parameter:
+    def holds(value):
+        return (
+            isinstance(value, int) and SMALLEST_BLOCK <= value <= LARGEST_BLOCK and value & (value - 1) == 0
+        )
+
+    return Parameter(
+        name, 64, _whole(name), get, holds, f"a power of two from {SMALLEST_BLOCK} to {LARGEST_BLOCK}"
+    )
+
+
+def _choice(name: str, options, default: str, get) -> Parameter:
+    return Parameter(
+        name, default, _word, get, lambda value: value in options, f"one of {', '.join(options)}"
+    )
+
+
+PARAMETERS = (
+    _choice("algorithm", ALGORITHMS, "flash2", lambda e: e.algorithm),
+    _number("batch", 1, 4096, 1, lambda e: e.problem.batch),
+    _number("heads", 1, 1024, 16, lambda e: e.problem.heads),
+    _number("kv_heads", 1, 1024, None, lambda e: e.problem.kv_heads),
+    _number("seq", 1, LARGEST_SEQUENCE, 1024, lambda e: e.problem.seq_q),
+    _number("seq_kv", 1, LARGEST_SEQUENCE, None, lambda e: e.problem.seq_kv),
+    _number("head_dim", 1, 256, 64, lambda e: e.problem.head_dim),
+    _choice("dtype", tuple(DTYPE_BYTES), "float16", lambda e: e.problem.dtype),
+    Parameter(
+        "causal",
+        False,
+        _flag("causal"),
+        lambda e: e.problem.mask.causal,
+        lambda v: isinstance(v, bool),
+        "true or false",
+    ),
+    _number("window", 1, LARGEST_SEQUENCE, None, lambda e: e.problem.mask.window, optional=True),
+    _block("block_q", lambda e: e.tiling.block_q),
+    _block("block_kv", lambda e: e.tiling.block_kv),
+    _number("splits", 1, 1024, 1, lambda e: e.tiling.splits),
+    _number("stages", 1, 8, 2, lambda e: e.tiling.stages),
+    _choice("hardware", tuple(GPUS), "h200", lambda e: e.hardware),
+)
+BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}

@@ -1,0 +1,14 @@
+"""One file an algorithm: the loop nest that its kernels run."""
+
+from __future__ import annotations
+
+from engine.experiment import Experiment
+from engine.schedule import Schedule
+from engine.schedules import flash1, flash2, standard
+
+_BUILDERS = {"standard": standard.build, "flash1": flash1.build, "flash2": flash2.build}
+
+
+def build(experiment: Experiment) -> Schedule:
+    """The schedule of one head of an experiment."""
+    return _BUILDERS[experiment.algorithm](experiment.problem, experiment.tiling)

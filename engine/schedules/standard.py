@@ -1,0 +1,38 @@
+"""Unfused attention as three kernels: S and P live in memory, and the mask skips nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.bounds import blocks, key_bounds
+from engine.experiment import Problem, Tiling
+from engine.schedule import Operation, Phase, Schedule, Step, Tensor, load, store
+
+
+def build(problem: Problem, tiling: Tiling) -> Schedule:
+    """One head: S = Q K^T tile by tile, P = softmax(S) row by row, O = P V query block by query block."""
+    query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
+    whole = {
+        "outer": "query",
+        "first": np.zeros(query_blocks, np.int64),
+        "stop": np.full(query_blocks, key_blocks, np.int64),
+    }
+    phases = (
+        Phase(
+            name="scores",
+            each=(load(Tensor.Q), load(Tensor.K), Step(Operation.SCORES), store(Tensor.S)),
+            **whole,
+        ),
+        Phase(
+            name="softmax",
+            each=(load(Tensor.S), Step(Operation.SOFTMAX), store(Tensor.P)),
+            **whole,
+        ),
+        Phase(
+            name="output",
+            each=(load(Tensor.P), load(Tensor.V), Step(Operation.ACCUMULATE)),
+            after=(store(Tensor.O),),
+            **whole,
+        ),
+    )
+    return Schedule(problem, tiling, phases, key_bounds(problem, tiling))
