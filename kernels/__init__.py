@@ -1,0 +1,20 @@
+"""Attention kernels in Triton: torch tensors in, torch tensors out.
+
+Without a CUDA device the kernels run in Triton's interpreter, which importing this package switches on. The
+interpreter is for correctness, not speed, and not safe to use from several threads at once.
+"""
+
+from kernels._triton import TritonMissing
+from kernels.attention import Probed, attention, probe_attention
+from kernels.launch import OutOfSharedMemory, interpreted
+from kernels.reference import reference_attention
+
+__all__ = [
+    "OutOfSharedMemory",
+    "Probed",
+    "TritonMissing",
+    "attention",
+    "interpreted",
+    "probe_attention",
+    "reference_attention",
+]

@@ -1,0 +1,159 @@
+"""The arguments of `attention`, checked in one place."""
+
+from dataclasses import dataclass
+from math import isfinite
+
+import torch
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+MAX_HEAD_DIM = 256
+MIN_BLOCK, MAX_BLOCK = 16, 1024  # tl.dot takes no less; a 1024 x 1024 tile is the most elements Triton allows
+DEFAULT_BLOCKS = {2: (128, 64), 4: (64, 32)}  # (block_q, block_kv) by bytes an element
+
+
+@dataclass(frozen=True)
+class Call:
+    """A checked call: the sizes, the mask and the tiling.
+
+    causal is set wherever there is a window; window is None where it would hide no key.
+    """
+
+    batch: int
+    heads: int
+    kv_heads: int
+    seq_q: int
+    seq_kv: int
+    head_dim: int
+    causal: bool
+    window: int | None
+    scale: float
+    algorithm: str
+    block_q: int
+    block_kv: int
+
+    @property
+    def query_blocks(self) -> int:
+        return -(-self.seq_q // self.block_q)
+
+    @property
+    def key_blocks(self) -> int:
+        return -(-self.seq_kv // self.block_kv)
+
+    @property
+    def padded_head_dim(self) -> int:
+        """The head dim a tile has: a power of two of at least 16."""
+        return max(16, 1 << (self.head_dim - 1).bit_length())
+
+    @property
+    def mask(self) -> dict[str, int | bool]:
+        """The mask as the kernels take it."""
+        return {"window": self.window or 0, "CAUSAL": self.causal, "WINDOWED": self.window is not None}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes as the kernels take them."""
+        return {
+            "heads": self.heads,
+            "kv_heads": self.kv_heads,
+            "seq_q": self.seq_q,
+            "seq_kv": self.seq_kv,
+            "HEAD_DIM": self.head_dim,
+            "BLOCK_D": self.padded_head_dim,
+            "BLOCK_Q": self.block_q,
+            "BLOCK_KV": self.block_kv,
+        }
+
+
+def checked(q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, block_kv, interpreted) -> Call:
+    """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served."""
+    tensors = {"q": q, "k": k, "v": v}
+    for name, tensor in tensors.items():
+        _check_tensor(name, tensor)
+    _check_alike(tensors, interpreted)
+    batch, heads, seq_q, head_dim = q.shape
+    kv_heads, seq_kv = k.shape[1:3]
+    if heads % kv_heads:
+        raise ValueError(f"q has {heads} heads, which must be a multiple of the {kv_heads} heads of k and v")
+    if algorithm not in algorithms:
+        raise ValueError(f"algorithm is {algorithm!r}, it must be one of {', '.join(algorithms)}")
+    default_q, default_kv = DEFAULT_BLOCKS[q.element_size()]
+    window = _checked_window(window)
+    return Call(
+        batch=batch,
+        heads=heads,
+        kv_heads=kv_heads,
+        seq_q=seq_q,
+        seq_kv=seq_kv,
+        head_dim=head_dim,
+        causal=bool(causal) or window is not None,
+        window=None if window is None or window >= seq_kv else window,
+        scale=_checked_scale(scale, head_dim),
+        algorithm=algorithm,
+        block_q=_checked_block("block_q", block_q, default_q),
+        block_kv=_checked_block("block_kv", block_kv, default_kv),
+    )
+
+
+def _check_tensor(name: str, tensor) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+    shape = tuple(tensor.shape)
+    if len(shape) != 4:
+        raise ValueError(f"{name} has shape {shape}, it must be [batch, heads, sequence, head_dim]")
+    if 0 in shape:
+        raise ValueError(f"{name} has shape {shape}, every size must be at least 1")
+    if tensor.dtype not in DTYPES:
+        raise ValueError(f"{name} is {_plain(tensor.dtype)}, it must be {', '.join(map(_plain, DTYPES))}")
+    if shape[-1] > MAX_HEAD_DIM:
+        raise ValueError(f"{name} has head_dim {shape[-1]}, it must be at most {MAX_HEAD_DIM}")
+
+
+def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
+    q, k, v = tensors.values()
+    for name in ("k", "v"):
+        tensor = tensors[name]
+        if tensor.dtype != q.dtype:
+            raise ValueError(
+                f"{name} is {_plain(tensor.dtype)} and q is {_plain(q.dtype)}, they must be alike"
+            )
+        if tensor.device != q.device:
+            raise ValueError(f"{name} is on {tensor.device} and q on {q.device}, they must be on one device")
+        if tensor.shape[0] != q.shape[0] or tensor.shape[3] != q.shape[3]:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}, its batch and head_dim must be q's, {q.shape[0]} and {q.shape[3]}"
+            )
+    if k.shape != v.shape:
+        raise ValueError(f"v has shape {tuple(v.shape)}, it must be k's, {tuple(k.shape)}")
+    if q.device.type == "cpu" and not interpreted:
+        raise ValueError(
+            "q is on the CPU, it must be on a GPU (or set TRITON_INTERPRET=1 before kernels is imported, to interpret)"
+        )
+    if q.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"q is on {q.device}, it must be on a CUDA device, or on the CPU to be interpreted")
+
+
+def _checked_scale(scale, head_dim: int) -> float:
+    if scale is None:
+        return head_dim**-0.5
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not isfinite(scale) or scale <= 0:
+        raise ValueError(f"scale is {scale!r}, it must be a finite number above 0")
+    return float(scale)
+
+
+def _checked_window(window) -> int | None:
+    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
+        raise ValueError(f"window is {window!r}, it must be None or a whole number of keys, at least 1")
+    return window
+
+
+def _checked_block(name: str, block, default: int) -> int:
+    if block is None:
+        return default
+    whole = isinstance(block, int) and not isinstance(block, bool)
+    if not whole or not MIN_BLOCK <= block <= MAX_BLOCK or block & (block - 1):
+        raise ValueError(f"{name} is {block!r}, it must be a power of two from {MIN_BLOCK} to {MAX_BLOCK}")
+    return block
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

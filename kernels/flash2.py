@@ -1,0 +1,127 @@
+"""FlashAttention-2 (Dao, arXiv 2307.08691): query blocks outside, key blocks inside, one normalisation at the end."""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.arguments import Call
+from kernels.launch import launch, stages
+from kernels.tile import (
+    LOG2_E,
+    head_start,
+    key_blocks_of,
+    load_tile,
+    log_sum_exp,
+    matmul,
+    normalised,
+    online_softmax_update,
+    store_probe,
+    store_tile,
+    visible,
+)
+
+
+@triton.jit
+def attend(
+    q, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, start, stop, queries, columns,
+    seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
+    MASKED: tl.constexpr, PROBE: tl.constexpr,
+):  # fmt: skip
+    """Take key blocks start to stop - 1 into the running softmax of a query block; MASKED where some key is hidden."""
+    for key_block in range(start, stop):
+        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+        k = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
+        v = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
+        products = matmul(q, tl.trans(k))
+        if MASKED:
+            seen = visible(queries, keys, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+            products = tl.where(seen, products, float("-inf"))
+        running_max, running_sum, accumulator, alpha = online_softmax_update(
+            products, v, running_max, running_sum, accumulator, scale_log2
+        )
+        if PROBE:
+            rows = tl.arange(0, queries.shape[0])
+            store_probe(
+                probe, probe_tile + key_block, rows, queries < seq_q,
+                running_max, running_sum, alpha, queries.shape[0],
+            )  # fmt: skip
+    return running_max, running_sum, accumulator
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
+def flash2_kernel(
+    q, k, v, out, lse, probe, q_strides, k_strides, v_strides, out_strides,
+    heads, kv_heads, seq_q, seq_kv, window, scale_log2,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, PROBE: tl.constexpr,
+):  # fmt: skip
+    """One program a query block of a head. lse [batch, heads, seq_q] is contiguous, probe as in store_probe."""
+    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
+    batch_head = tl.program_id(0) // query_blocks
+    query_block = tl.program_id(0) % query_blocks
+    if CAUSAL:  # the last query blocks see most keys: start them first
+        query_block = query_blocks - 1 - query_block
+    batch = batch_head // heads
+    head = batch_head % heads
+    kv_head = head // (heads // kv_heads)
+
+    queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    columns = tl.arange(0, BLOCK_D)
+    k_head = head_start(k, k_strides, batch, kv_head)
+    v_head = head_start(v, v_strides, batch, kv_head)
+    probe_tile = (batch_head.to(tl.int64) * query_blocks + query_block) * key_blocks
+    q_tile = load_tile(
+        head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, HEAD_DIM, True
+    )
+    running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
+    running_sum = tl.zeros([BLOCK_Q], tl.float32)
+    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+
+    start, full_start, full_stop, stop = key_blocks_of(
+        query_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
+    )
+    if WINDOWED:  # the window's far edge
+        running_max, running_sum, accumulator = attend(
+            q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, start, full_start,
+            queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE,
+        )  # fmt: skip
+    running_max, running_sum, accumulator = attend(
+        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, full_start, full_stop,
+        queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, PROBE,
+    )  # fmt: skip
+    running_max, running_sum, accumulator = attend(  # the diagonal and the ragged end
+        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, full_stop, stop,
+        queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE,
+    )  # fmt: skip
+
+    lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
+    tl.store(lse_rows, log_sum_exp(running_max, running_sum), mask=queries < seq_q)
+    out_head = head_start(out, out_strides, batch, head)
+    store_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, normalised(accumulator, running_sum))
+
+
+def flash2(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q]; probe: (m, l, alpha) to fill, see `kernels.Probed`."""
+    out = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    launch(
+        flash2_kernel,
+        call.query_blocks * call.batch * call.heads,
+        call,
+        (q, k, v, out, lse, probe),
+        stages(call, q),
+        q_strides=q.stride(),
+        k_strides=k.stride(),
+        v_strides=v.stride(),
+        out_strides=out.stride(),
+        scale_log2=call.scale * LOG2_E,
+        PROBE=probe is not None,
+        **call.sizes,
+        **call.mask,
+    )
+    return out, lse

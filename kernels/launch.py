@@ -1,0 +1,58 @@
+"""How a kernel is launched: on its tensors' device, with a word on what it lacked when it does not fit."""
+
+from contextlib import nullcontext
+
+import torch
+import triton
+from triton.runtime.errors import OutOfResources
+
+from kernels.arguments import Call
+
+DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes a block may use on an H100 or H200, where no GPU can be asked
+
+
+class OutOfSharedMemory(RuntimeError):
+    """The compiled kernel needs more of the SM than a block can have; `required` and `limit` say how much."""
+
+    def __init__(self, what: str, required: int, limit: int, resource: str):
+        unit = "bytes of shared memory a block" if resource == "shared memory" else resource
+        super().__init__(f"{what} needs {required} {unit}, this GPU has {limit}: choose smaller blocks")
+        self.required = required
+        self.limit = limit
+
+
+def interpreted() -> bool:
+    """Whether the kernels run in Triton's interpreter rather than on a GPU."""
+    return triton.knobs.runtime.interpret
+
+
+def warps(call: Call) -> int:
+    """Warps a block: one warp group (4 warps) for 64 query rows, two from 128."""
+    return 8 if call.block_q >= 128 else 4
+
+
+def stages(call: Call, tensor: torch.Tensor) -> int:
+    """Tiles of K and V in flight, 1 to 3: as many as fit beside Q in the shared memory of a block."""
+    row = call.padded_head_dim * tensor.element_size()
+    free = _shared_memory(tensor.device) - call.block_q * row
+    return min(3, max(1, free // (2 * call.block_kv * row)))
+
+
+def launch(kernel, programs: int, call: Call, tensors: tuple, num_stages: int, **arguments) -> None:
+    """Run `programs` programs of a kernel; raises OutOfSharedMemory where it does not fit the GPU.
+
+    tensors come first in the kernel's signature, the rest is named.
+    """
+    device = next(tensor for tensor in tensors if isinstance(tensor, torch.Tensor)).device
+    try:
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            kernel[(programs,)](*tensors, **arguments, num_warps=warps(call), num_stages=num_stages)
+    except OutOfResources as error:
+        what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
+        raise OutOfSharedMemory(what, error.required, error.limit, error.name) from None
+
+
+def _shared_memory(device: torch.device) -> int:
+    if device.type != "cuda":
+        return DEFAULT_SHARED_MEMORY
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin

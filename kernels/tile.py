@@ -1,0 +1,177 @@
+"""What every kernel shares: addresses and loads of ragged tiles, masks, loop bounds, the online-softmax update.
+
+A query i stands at key position i + offset, offset = seq_kv - seq_q, so the last query stands at the last key.
+CAUSAL lets it see the keys up to its position. WINDOWED narrows that to the last `window` of them, its own included;
+a window only looks back, so it comes with CAUSAL. Sizes and positions are int32, offsets into memory int64.
+"""
+
+import triton
+import triton.language as tl
+
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+LOG2_E = 1.4426950408889634  # exp(x) = exp2(x LOG2_E): the kernels fold it into the scale
+LN_2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def head_start(tensor, strides, batch, head):
+    """Pointer to the first element of a head of a [batch, heads, rows, columns] tensor."""
+    return tensor + batch.to(tl.int64) * strides[0] + head.to(tl.int64) * strides[1]
+
+
+@triton.jit
+def tile_pointers(start, strides, rows, columns):
+    """[rows, columns] pointers into the head that starts at `start`."""
+    return start + rows.to(tl.int64)[:, None] * strides[2] + columns.to(tl.int64)[None, :] * strides[3]
+
+
+@triton.jit
+def load_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, RAGGED: tl.constexpr):
+    """A [rows, columns] tile, zero outside the head; RAGGED when rows may lie past row_count."""
+    pointers = tile_pointers(start, strides, rows, columns)
+    if COLUMN_COUNT < columns.shape[0]:
+        inside = (rows[:, None] < row_count) & (columns[None, :] < COLUMN_COUNT)
+        tile = tl.load(pointers, mask=inside, other=0.0)
+    elif RAGGED:
+        tile = tl.load(pointers, mask=rows[:, None] < row_count, other=0.0)
+    else:
+        tile = tl.load(pointers)
+    return tile
+
+
+@triton.jit
+def store_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, tile):
+    """Write the part of a float32 tile that lies inside the head, rounded to the tensor's dtype."""
+    inside = (rows[:, None] < row_count) & (columns[None, :] < COLUMN_COUNT)
+    tl.store(
+        tile_pointers(start, strides, rows, columns), narrowed(tile, start.dtype.element_ty), mask=inside
+    )
+
+
+@triton.jit
+def narrowed(tile, DTYPE: tl.constexpr):
+    """A float32 tile rounded to nearest even; the interpreter's own cast to bfloat16 truncates."""
+    if INTERPRETED and DTYPE == tl.bfloat16:
+        bits = tile.to(tl.uint32, bitcast=True)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        return rounded.to(tl.uint16).to(tl.bfloat16, bitcast=True)
+    else:
+        return tile.to(DTYPE)
+
+
+@triton.jit
+def widened(tile):
+    """A tile in float32, without the interpreter's own slow cast from bfloat16."""
+    if INTERPRETED and tile.dtype == tl.bfloat16:
+        return (tile.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
+    else:
+        return tile.to(tl.float32)
+
+
+@triton.jit
+def matmul(a, b):
+    """a b in float32: tensor cores for 16-bit tiles, true float32 (not TF32) for 32-bit ones."""
+    if INTERPRETED:  # its tl.dot takes bfloat16 for integers
+        return tl.dot(widened(a), widened(b))
+    else:
+        return tl.dot(a, b, input_precision="ieee")
+
+
+@triton.jit
+def visible(queries, keys, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
+    """[queries, keys]: which keys each query sees."""
+    position = queries[:, None] + offset
+    seen = (keys < seq_kv)[None, :]
+    if CAUSAL:
+        seen = seen & (keys[None, :] <= position)
+    if WINDOWED:
+        seen = seen & (keys[None, :] > position - window)
+    return seen
+
+
+@triton.jit
+def keys_of(first, last, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
+    """Keys low to high - 1 seen by some, and full_low to full_high - 1 by each, of the queries first to last."""
+    low = 0
+    full_low = 0
+    high = seq_kv
+    full_high = seq_kv
+    if CAUSAL:
+        high = tl.minimum(seq_kv, last + offset + 1)
+        full_high = tl.maximum(0, tl.minimum(seq_kv, first + offset + 1))
+    if WINDOWED:
+        low = tl.maximum(0, first + offset - window + 1)
+        full_low = tl.maximum(0, last + offset - window + 1)
+    return low, high, full_low, full_high
+
+
+@triton.jit
+def key_blocks_of(
+    query_block, seq_q, seq_kv, window,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """The key blocks a query block visits, start to stop - 1; of these, full_start to full_stop - 1 need no mask."""
+    first = query_block * BLOCK_Q
+    last = tl.minimum(first + BLOCK_Q, seq_q) - 1
+    low, high, full_low, full_high = keys_of(first, last, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+    start = low // BLOCK_KV
+    stop = tl.maximum(start, tl.cdiv(tl.maximum(high, 0), BLOCK_KV))
+    full_start = tl.minimum(tl.cdiv(full_low, BLOCK_KV), stop)
+    full_stop = tl.maximum(full_start, full_high // BLOCK_KV)
+    return start, full_start, full_stop, stop
+
+
+@triton.jit
+def query_blocks_of(
+    key_block, seq_q, seq_kv, window,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """The query blocks that visit a key block, start to stop - 1: key_blocks_of seen from the other side."""
+    first_seer = key_block * BLOCK_KV - (seq_kv - seq_q)  # the first query that sees the block's first key
+    start = 0
+    stop = tl.cdiv(seq_q, BLOCK_Q)
+    if CAUSAL:
+        start = tl.maximum(0, first_seer) // BLOCK_Q
+    if WINDOWED:  # the first query that sees none of the block's keys any more
+        stop = tl.minimum(stop, tl.cdiv(tl.maximum(0, first_seer + BLOCK_KV + window - 1), BLOCK_Q))
+    return start, stop
+
+
+@triton.jit
+def online_softmax_update(products, v, running_max, running_sum, accumulator, scale_log2):
+    """Take one more tile into the softmax of its rows.
+
+    products [Br, Bc]: q k^T, -inf where masked; v [Bc, d]. running_max and running_sum [Br], accumulator [Br, d] describe
+    the keys so far, the maximum in units of log2: accumulator / running_sum is their attention. Returns the three, and
+    the factor alpha [Br] by which what was there has been rescaled. Milakov and Gimelshein, arXiv 1805.02867.
+    """
+    new_max = tl.maximum(running_max, tl.max(products, 1) * scale_log2)
+    reference = tl.where(
+        new_max == float("-inf"), 0.0, new_max
+    )  # a row that has seen no key: -inf - -inf is NaN
+    alpha = tl.exp2(running_max - reference)
+    weights = tl.exp2(products * scale_log2 - reference[:, None])
+    new_sum = running_sum * alpha + tl.sum(weights, 1)
+    accumulator = accumulator * alpha[:, None] + matmul(narrowed(weights, v.dtype), v)
+    return new_max, new_sum, accumulator, alpha
+
+
+@triton.jit
+def normalised(accumulator, running_sum):
+    """The attention of the rows; 0 for those that have seen no key."""
+    return accumulator / tl.where(running_sum == 0.0, 1.0, running_sum)[:, None]
+
+
+@triton.jit
+def log_sum_exp(running_max, running_sum):
+    """The natural log-sum-exp from a maximum in units of log2; -inf for rows that have seen no key."""
+    return running_max * LN_2 + tl.log(tl.where(running_sum == 0.0, 1.0, running_sum))
+
+
+@triton.jit
+def store_probe(probe, tile, row_in_block, valid, running_max, running_sum, alpha, BLOCK_Q: tl.constexpr):
+    """Write a tile's m (natural units), l and alpha, after its update, into the three [tiles, BLOCK_Q] buffers."""
+    at = tile.to(tl.int64) * BLOCK_Q + row_in_block
+    tl.store(probe[0] + at, running_max * LN_2, mask=valid)
+    tl.store(probe[1] + at, running_sum, mask=valid)
+    tl.store(probe[2] + at, alpha, mask=valid)
