@@ -4,15 +4,15 @@ Without a CUDA device the kernels run in Triton's interpreter, which importing t
 interpreter is for correctness, not speed, and not safe to use from several threads at once.
 """
 
-from kernels._triton import TritonMissing
+from kernels._triton import TritonMissingError
 from kernels.attention import Probed, attention, probe_attention
-from kernels.launch import OutOfSharedMemory, interpreted
+from kernels.launch import OutOfSharedMemoryError, interpreted
 from kernels.reference import reference_attention
 
 __all__ = [
-    "OutOfSharedMemory",
+    "OutOfSharedMemoryError",
     "Probed",
-    "TritonMissing",
+    "TritonMissingError",
     "attention",
     "interpreted",
     "probe_attention",

@@ -7,22 +7,22 @@ from importlib.util import find_spec
 import torch
 
 
-class TritonMissing(ImportError):
+class TritonMissingError(ImportError):
     """No Triton on this platform, or one imported too early to be told to interpret."""
 
 
 def prepare_triton() -> None:
-    """Switch Triton's interpreter on where there is no CUDA device, unless TRITON_INTERPRET already decides."""
+    """Switch Triton's interpreter on where there is no CUDA device, unless TRITON_INTERPRET decides."""
     if find_spec("triton") is None:
-        raise TritonMissing(
-            f"no triton on this platform ({sys.platform}): the kernels need Linux, where `pip install triton` installs it"
+        raise TritonMissingError(
+            f"no triton on this platform ({sys.platform}): the kernels need Linux, and `pip install triton`"
         )
     if torch.cuda.is_available() or "TRITON_INTERPRET" in os.environ:
         return
     if "triton" in sys.modules:
-        raise TritonMissing(
-            "triton was imported before kernels, too late to switch on the interpreter that this machine needs without"
-            " a CUDA device: import kernels first, or set TRITON_INTERPRET=1"
+        raise TritonMissingError(
+            "triton was imported before kernels, too late to switch on its interpreter, as this machine needs"
+            " without a CUDA device: import kernels first, or set TRITON_INTERPRET=1"
         )
     os.environ["TRITON_INTERPRET"] = "1"
 

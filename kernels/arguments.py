@@ -8,6 +8,7 @@ import torch
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_HEAD_DIM = 256
 MIN_BLOCK, MAX_BLOCK = 16, 1024  # tl.dot takes no less; a 1024 x 1024 tile is the most elements Triton allows
+MAX_ROW = 65536  # keys of a row that `standard` holds whole: in float32 they fill an SM's registers
 DEFAULT_BLOCKS = {2: (128, 64), 4: (64, 32)}  # (block_q, block_kv) by bytes an element
 
 
@@ -76,6 +77,8 @@ def checked(q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, b
         raise ValueError(f"q has {heads} heads, which must be a multiple of the {kv_heads} heads of k and v")
     if algorithm not in algorithms:
         raise ValueError(f"algorithm is {algorithm!r}, it must be one of {', '.join(algorithms)}")
+    if algorithm == "standard" and seq_kv > MAX_ROW:
+        raise ValueError(f"k has {seq_kv} keys, standard holds a row of S whole and takes at most {MAX_ROW}")
     default_q, default_kv = DEFAULT_BLOCKS[q.element_size()]
     window = _checked_window(window)
     return Call(
@@ -119,14 +122,15 @@ def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
         if tensor.device != q.device:
             raise ValueError(f"{name} is on {tensor.device} and q on {q.device}, they must be on one device")
         if tensor.shape[0] != q.shape[0] or tensor.shape[3] != q.shape[3]:
+            needed = f"{q.shape[0]} and {q.shape[3]}"
             raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}, its batch and head_dim must be q's, {q.shape[0]} and {q.shape[3]}"
+                f"{name} has shape {tuple(tensor.shape)}, its batch and head_dim must be q's, {needed}"
             )
     if k.shape != v.shape:
         raise ValueError(f"v has shape {tuple(v.shape)}, it must be k's, {tuple(k.shape)}")
     if q.device.type == "cpu" and not interpreted:
         raise ValueError(
-            "q is on the CPU, it must be on a GPU (or set TRITON_INTERPRET=1 before kernels is imported, to interpret)"
+            "q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1 be set before kernels is imported"
         )
     if q.device.type not in ("cpu", "cuda"):
         raise ValueError(f"q is on {q.device}, it must be on a CUDA device, or on the CPU to be interpreted")

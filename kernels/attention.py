@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import torch
 
 from kernels.arguments import Call, checked
+from kernels.flash1 import flash1
 from kernels.flash2 import flash2
 from kernels.launch import interpreted
+from kernels.standard import standard
 
-FORWARD = {"flash2": flash2}
+FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2}
 AUTO = "flash2"
 
 
@@ -16,16 +18,16 @@ AUTO = "flash2"
 class Probed:
     """What a kernel computed, and what it held after every tile it visited.
 
-    out and lse as `attention` returns them. m (running maximum of the scaled scores), l (running sum of exp(s - m)) and
-    alpha (the factor that rescaled what was there) are float32 [batch, heads, query_blocks, key_blocks, block_q]; NaN
-    where a tile is not visited and in rows past the last query. `standard` takes a row at once: its key_blocks is 1
-    and its alpha NaN, for nothing is rescaled.
+    out and lse as `attention` returns them. m (running maximum of the scaled scores), l (running sum of
+    exp(s - m)) and alpha (the factor that rescaled what was there) are float32 [batch, heads, query_blocks,
+    key_blocks, block_q]; NaN where a tile is not visited and in rows past the last query. `standard` takes
+    a row at once: its key_blocks is 1 and its alpha NaN, for nothing is rescaled.
     """
 
     out: torch.Tensor
     lse: torch.Tensor
     m: torch.Tensor
-    l: torch.Tensor  # noqa: E741 (the paper's name)
+    l: torch.Tensor  # noqa: E741 (the papers' name)
     alpha: torch.Tensor
 
 
@@ -42,17 +44,20 @@ def attention(
     block_kv: int | None = None,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """softmax(scale q k^T) v, like q; with return_lse also the natural log-sum-exp, float32 [batch, heads, seq_q].
+    """softmax(scale q k^T) v, shaped like q; with return_lse also the log-sum-exp.
 
-    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim] with heads a multiple of kv_heads;
-    float32, float16 or bfloat16, head_dim 1 to 256, any strides. causal lets a query see the keys up to its position,
-    the last query standing at the last key. window narrows that to the last `window` keys, the query's own included; it
-    only looks back, so window alone sees what window with causal sees. A query that sees no key gives 0 and lse -inf.
-    scale is 1 / sqrt(head_dim) unless given; algorithm one of auto, standard, flash1, flash2; block_q and block_kv
-    are powers of two from 16.
+    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim], heads a multiple of
+    kv_heads; float32, float16 or bfloat16, head_dim 1 to 256, any strides. lse is natural, float32 [batch,
+    heads, seq_q].
 
-    Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemory where the blocks
-    do not fit the GPU.
+    causal lets a query see the keys up to its position, the last query standing at the last key. window
+    narrows that to the last `window` keys, the query's own included; it only looks back, so window alone
+    sees what window with causal sees. A query that sees no key gives 0 and lse -inf. scale is 1 /
+    sqrt(head_dim) unless given. algorithm is auto, standard (at most 65,536 keys), flash1 or flash2;
+    block_q and block_kv are powers of two from 16 to 1024.
+
+    Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemoryError
+    where the blocks do not fit the GPU.
     """
     call = _call(q, k, v, causal, window, scale, algorithm, block_q, block_kv)
     out, lse = FORWARD[call.algorithm](q, k, v, call)

@@ -1,11 +1,11 @@
-"""FlashAttention-2 (Dao, arXiv 2307.08691): query blocks outside, key blocks inside, one normalisation at the end."""
+"""FlashAttention-2 (Dao, arXiv 2307.08691): query blocks outside, key blocks inside, divided once."""
 
 import torch
 import triton
 import triton.language as tl
 
 from kernels.arguments import Call
-from kernels.launch import launch, stages
+from kernels.launch import launch, stages, warps
 from kernels.tile import (
     LOG2_E,
     head_start,
@@ -23,12 +23,12 @@ from kernels.tile import (
 
 @triton.jit
 def attend(
-    q, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, start, stop, queries, columns,
-    seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+    q, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, start, stop,
+    queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
     MASKED: tl.constexpr, PROBE: tl.constexpr,
 ):  # fmt: skip
-    """Take key blocks start to stop - 1 into the running softmax of a query block; MASKED where some key is hidden."""
+    """Take key blocks start to stop - 1 into a query block's softmax; MASKED where some key is hidden."""
     for key_block in range(start, stop):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         k = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
@@ -56,7 +56,7 @@ def flash2_kernel(
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, PROBE: tl.constexpr,
 ):  # fmt: skip
-    """One program a query block of a head. lse [batch, heads, seq_q] is contiguous, probe as in store_probe."""
+    """One program a query block of a head; lse [batch, heads, seq_q] is contiguous."""
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
     batch_head = tl.program_id(0) // query_blocks
@@ -84,18 +84,18 @@ def flash2_kernel(
     )
     if WINDOWED:  # the window's far edge
         running_max, running_sum, accumulator = attend(
-            q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, start, full_start,
-            queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+            q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+            start, full_start, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
             CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE,
         )  # fmt: skip
     running_max, running_sum, accumulator = attend(
-        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, full_start, full_stop,
-        queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+        full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
         CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, PROBE,
     )  # fmt: skip
     running_max, running_sum, accumulator = attend(  # the diagonal and the ragged end
-        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, full_stop, stop,
-        queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+        full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
         CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE,
     )  # fmt: skip
 
@@ -114,12 +114,13 @@ def flash2(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]
         call.query_blocks * call.batch * call.heads,
         call,
         (q, k, v, out, lse, probe),
-        stages(call, q),
+        num_warps=warps(call),
+        num_stages=stages(call, q),
         q_strides=q.stride(),
         k_strides=k.stride(),
         v_strides=v.stride(),
         out_strides=out.stride(),
-        scale_log2=call.scale * LOG2_E,
+        scale_log2=call.scale * LOG2_E.value,
         PROBE=probe is not None,
         **call.sizes,
         **call.mask,

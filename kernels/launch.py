@@ -11,7 +11,7 @@ from kernels.arguments import Call
 DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes a block may use on an H100 or H200, where no GPU can be asked
 
 
-class OutOfSharedMemory(RuntimeError):
+class OutOfSharedMemoryError(RuntimeError):
     """The compiled kernel needs more of the SM than a block can have; `required` and `limit` say how much."""
 
     def __init__(self, what: str, required: int, limit: int, resource: str):
@@ -38,18 +38,20 @@ def stages(call: Call, tensor: torch.Tensor) -> int:
     return min(3, max(1, free // (2 * call.block_kv * row)))
 
 
-def launch(kernel, programs: int, call: Call, tensors: tuple, num_stages: int, **arguments) -> None:
-    """Run `programs` programs of a kernel; raises OutOfSharedMemory where it does not fit the GPU.
+def launch(
+    kernel, programs: int, call: Call, tensors: tuple, *, num_warps: int, num_stages: int, **arguments
+) -> None:
+    """Run `programs` programs of a kernel; raises OutOfSharedMemoryError where it does not fit the GPU.
 
     tensors come first in the kernel's signature, the rest is named.
     """
     device = next(tensor for tensor in tensors if isinstance(tensor, torch.Tensor)).device
     try:
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            kernel[(programs,)](*tensors, **arguments, num_warps=warps(call), num_stages=num_stages)
+            kernel[(programs,)](*tensors, **arguments, num_warps=num_warps, num_stages=num_stages)
     except OutOfResources as error:
         what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
-        raise OutOfSharedMemory(what, error.required, error.limit, error.name) from None
+        raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
 
 
 def _shared_memory(device: torch.device) -> int:

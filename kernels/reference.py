@@ -26,8 +26,8 @@ def reference_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O [batch, heads, seq_q, head_dim] and natural lse [batch, heads, seq_q], both float64.
 
-    Arguments as in `kernels.attention`; S is held whole, seq_q * seq_kv * 8 bytes a head. Rows that see no key give
-    O = 0 and lse = -inf.
+    Arguments as in `kernels.attention`; S is held whole, seq_q * seq_kv * 8 bytes a head. Rows that see no
+    key give O = 0 and lse = -inf.
     """
     group = q.shape[1] // k.shape[1]
     scale = q.shape[-1] ** -0.5 if scale is None else scale

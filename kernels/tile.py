@@ -1,15 +1,16 @@
-"""What every kernel shares: addresses and loads of ragged tiles, masks, loop bounds, the online-softmax update.
+"""What every kernel shares: loads of ragged tiles, masks, loop bounds, the online-softmax update.
 
-A query i stands at key position i + offset, offset = seq_kv - seq_q, so the last query stands at the last key.
-CAUSAL lets it see the keys up to its position. WINDOWED narrows that to the last `window` of them, its own included;
-a window only looks back, so it comes with CAUSAL. Sizes and positions are int32, offsets into memory int64.
+A query i stands at key position i + offset, offset = seq_kv - seq_q, so the last query stands at the last
+key. CAUSAL lets it see the keys up to its position. WINDOWED narrows that to the last `window` of them, its
+own included; a window only looks back, so it comes with CAUSAL. Positions are int32, offsets into memory
+int64.
 """
 
 import triton
 import triton.language as tl
 
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
-LOG2_E = 1.4426950408889634  # exp(x) = exp2(x LOG2_E): the kernels fold it into the scale
+LOG2_E = tl.constexpr(1.4426950408889634)  # exp(x) = exp2(x LOG2_E): it is folded into the scale
 LN_2 = tl.constexpr(0.6931471805599453)
 
 
@@ -29,7 +30,7 @@ def tile_pointers(start, strides, rows, columns):
 def load_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, RAGGED: tl.constexpr):
     """A [rows, columns] tile, zero outside the head; RAGGED when rows may lie past row_count."""
     pointers = tile_pointers(start, strides, rows, columns)
-    if COLUMN_COUNT < columns.shape[0]:
+    if columns.shape[0] > COLUMN_COUNT:
         inside = (rows[:, None] < row_count) & (columns[None, :] < COLUMN_COUNT)
         tile = tl.load(pointers, mask=inside, other=0.0)
     elif RAGGED:
@@ -40,9 +41,9 @@ def load_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constex
 
 
 @triton.jit
-def store_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, tile):
+def store_tile(start, strides, rows, columns, row_count, column_count, tile):
     """Write the part of a float32 tile that lies inside the head, rounded to the tensor's dtype."""
-    inside = (rows[:, None] < row_count) & (columns[None, :] < COLUMN_COUNT)
+    inside = (rows[:, None] < row_count) & (columns[None, :] < column_count)
     tl.store(
         tile_pointers(start, strides, rows, columns), narrowed(tile, start.dtype.element_ty), mask=inside
     )
@@ -51,7 +52,7 @@ def store_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.conste
 @triton.jit
 def narrowed(tile, DTYPE: tl.constexpr):
     """A float32 tile rounded to nearest even; the interpreter's own cast to bfloat16 truncates."""
-    if INTERPRETED and DTYPE == tl.bfloat16:
+    if INTERPRETED and tl.bfloat16 == DTYPE:
         bits = tile.to(tl.uint32, bitcast=True)
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
         return rounded.to(tl.uint16).to(tl.bfloat16, bitcast=True)
@@ -91,7 +92,7 @@ def visible(queries, keys, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWE
 
 @triton.jit
 def keys_of(first, last, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
-    """Keys low to high - 1 seen by some, and full_low to full_high - 1 by each, of the queries first to last."""
+    """Keys low to high - 1 are seen by some, full_low to full_high - 1 by all queries from first to last."""
     low = 0
     full_low = 0
     high = seq_kv
@@ -110,7 +111,7 @@ def key_blocks_of(
     query_block, seq_q, seq_kv, window,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
 ):  # fmt: skip
-    """The key blocks a query block visits, start to stop - 1; of these, full_start to full_stop - 1 need no mask."""
+    """The key blocks a query block visits, start to stop - 1; full_start to full_stop - 1 need no mask."""
     first = query_block * BLOCK_Q
     last = tl.minimum(first + BLOCK_Q, seq_q) - 1
     low, high, full_low, full_high = keys_of(first, last, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
@@ -141,9 +142,10 @@ def query_blocks_of(
 def online_softmax_update(products, v, running_max, running_sum, accumulator, scale_log2):
     """Take one more tile into the softmax of its rows.
 
-    products [Br, Bc]: q k^T, -inf where masked; v [Bc, d]. running_max and running_sum [Br], accumulator [Br, d] describe
-    the keys so far, the maximum in units of log2: accumulator / running_sum is their attention. Returns the three, and
-    the factor alpha [Br] by which what was there has been rescaled. Milakov and Gimelshein, arXiv 1805.02867.
+    products [Br, Bc]: q k^T, -inf where masked; v [Bc, d]. running_max and running_sum [Br] and accumulator
+    [Br, d] describe the keys so far, the maximum in units of log2; accumulator / running_sum is their
+    attention. Returns the three, and the factor alpha [Br] that rescaled what was there. Milakov and
+    Gimelshein, arXiv 1805.02867.
     """
     new_max = tl.maximum(running_max, tl.max(products, 1) * scale_log2)
     reference = tl.where(
@@ -170,7 +172,7 @@ def log_sum_exp(running_max, running_sum):
 
 @triton.jit
 def store_probe(probe, tile, row_in_block, valid, running_max, running_sum, alpha, BLOCK_Q: tl.constexpr):
-    """Write a tile's m (natural units), l and alpha, after its update, into the three [tiles, BLOCK_Q] buffers."""
+    """Write m (natural units), l and alpha after a tile into the probe's three [tiles, BLOCK_Q] buffers."""
     at = tile.to(tl.int64) * BLOCK_Q + row_in_block
     tl.store(probe[0] + at, running_max * LN_2, mask=valid)
     tl.store(probe[1] + at, running_sum, mask=valid)

@@ -1,0 +1,103 @@
+"""FlashAttention (Dao et al., arXiv 2205.14135), Algorithm 1: key blocks outside, query blocks inside.
+
+A block of K and V is loaded once; O, m and l live in memory and are read, rescaled and written at every
+visit, O normalised each time. FlashAttention-2 saves that traffic by turning the loops around.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.arguments import Call
+from kernels.launch import launch, warps
+from kernels.tile import (
+    LN_2,
+    LOG2_E,
+    head_start,
+    load_tile,
+    matmul,
+    normalised,
+    online_softmax_update,
+    query_blocks_of,
+    store_probe,
+    store_tile,
+    visible,
+    widened,
+)
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
+def flash1_kernel(
+    q, k, v, out, row_max, row_sum, probe, q_strides, k_strides, v_strides, out_strides,
+    heads, kv_heads, seq_q, seq_kv, window, scale_log2,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, PROBE: tl.constexpr,
+):  # fmt: skip
+    """One program a head. out, row_max (units of log2) and row_sum start as 0, -inf and 0."""
+    batch_head = tl.program_id(0)
+    batch = batch_head // heads
+    head = batch_head % heads
+    kv_head = head // (heads // kv_heads)
+    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
+    columns = tl.arange(0, BLOCK_D)
+    q_head = head_start(q, q_strides, batch, head)
+    k_head = head_start(k, k_strides, batch, kv_head)
+    v_head = head_start(v, v_strides, batch, kv_head)
+    out_head = head_start(out, out_strides, batch, head)
+    max_head = row_max + batch_head.to(tl.int64) * seq_q
+    sum_head = row_sum + batch_head.to(tl.int64) * seq_q
+
+    for key_block in range(0, key_blocks):
+        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+        k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, True)
+        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, True)
+        start, stop = query_blocks_of(key_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV)
+        for query_block in range(start, stop):
+            queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+            valid = queries < seq_q
+            running_max = tl.load(max_head + queries, mask=valid, other=float("-inf"))
+            running_sum = tl.load(sum_head + queries, mask=valid, other=0.0)
+            before = widened(load_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, True))
+            q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
+
+            products = matmul(q_tile, tl.trans(k_tile))
+            seen = visible(queries, keys, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+            products = tl.where(seen, products, float("-inf"))
+            running_max, running_sum, accumulator, alpha = online_softmax_update(
+                products, v_tile, running_max, running_sum, before * running_sum[:, None], scale_log2
+            )
+
+            attended = normalised(accumulator, running_sum)
+            store_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, attended)
+            tl.store(max_head + queries, running_max, mask=valid)
+            tl.store(sum_head + queries, running_sum, mask=valid)
+            if PROBE:
+                tile = (batch_head.to(tl.int64) * query_blocks + query_block) * key_blocks + key_block
+                rows = tl.arange(0, BLOCK_Q)
+                store_probe(probe, tile, rows, valid, running_max, running_sum, alpha, BLOCK_Q)
+        tl.debug_barrier()  # the next key block's threads read what these wrote
+
+
+def flash1(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q]; probe: (m, l, alpha) to fill, see `kernels.Probed`."""
+    out = torch.zeros_like(q)
+    row_max = torch.full(q.shape[:3], -torch.inf, device=q.device)
+    row_sum = torch.zeros(q.shape[:3], device=q.device)
+    launch(
+        flash1_kernel,
+        call.batch * call.heads,
+        call,
+        (q, k, v, out, row_max, row_sum, probe),
+        num_warps=warps(call),
+        num_stages=1,
+        q_strides=q.stride(),
+        k_strides=k.stride(),
+        v_strides=v.stride(),
+        out_strides=out.stride(),
+        scale_log2=call.scale * LOG2_E.value,
+        PROBE=probe is not None,
+        **call.sizes,
+        **call.mask,
+    )
+    return out, row_max * LN_2.value + row_sum.log()

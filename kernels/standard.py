@@ -1,0 +1,178 @@
+"""Unfused attention: S = scale q k^T, P = softmax(S) and O = P v, three kernels, with S and P whole in
+memory.
+
+S and P have the tensors' dtype. Every tile is computed, the masked ones too: that is what unfused attention
+does. The softmax holds a row at once, so a row may have at most `arguments.MAX_ROW` keys.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.arguments import Call
+from kernels.launch import launch, stages, warps
+from kernels.tile import (
+    LN_2,
+    LOG2_E,
+    head_start,
+    load_tile,
+    log_sum_exp,
+    matmul,
+    narrowed,
+    normalised,
+    store_tile,
+    tile_pointers,
+    visible,
+    widened,
+)
+
+SOFTMAX_TILE = 2048  # elements of S a softmax program holds, where a row is shorter than that
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
+def scores_kernel(
+    q, k, scores, q_strides, k_strides, score_strides, heads, kv_heads, seq_q, seq_kv, window, scale,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """One program a tile of S: scaled products, -inf where masked."""
+    key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
+    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    key_block = tl.program_id(0) % key_blocks
+    query_block = tl.program_id(0) // key_blocks % query_blocks
+    batch_head = tl.program_id(0) // key_blocks // query_blocks
+    batch = batch_head // heads
+    head = batch_head % heads
+    kv_head = head // (heads // kv_heads)
+    queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+    columns = tl.arange(0, BLOCK_D)
+    q_tile = load_tile(
+        head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, HEAD_DIM, True
+    )
+    k_tile = load_tile(
+        head_start(k, k_strides, batch, kv_head), k_strides, keys, columns, seq_kv, HEAD_DIM, True
+    )
+    seen = visible(queries, keys, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+    tile = tl.where(seen, matmul(q_tile, tl.trans(k_tile)) * scale, float("-inf"))
+    head_scores = head_start(scores, score_strides, batch, head)
+    store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
+
+
+@triton.jit(do_not_specialize=["row_count", "seq_q"])
+def softmax_kernel(
+    scores, weights, lse, probe, row_count, seq_q, seq_kv,
+    ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr, PROBE: tl.constexpr,
+):  # fmt: skip
+    """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    keys = tl.arange(0, BLOCK_ROW)
+    places = rows[:, None] * seq_kv + keys[None, :]
+    inside = (rows[:, None] < row_count) & (keys[None, :] < seq_kv)
+    row_scores = widened(tl.load(scores + places, mask=inside, other=float("-inf"))) * LOG2_E
+    row_max = tl.max(row_scores, 1)
+    exponentials = tl.exp2(row_scores - tl.where(row_max == float("-inf"), 0.0, row_max)[:, None])
+    row_sum = tl.sum(exponentials, 1)
+    row_weights = normalised(exponentials, row_sum)
+    tl.store(weights + places, narrowed(row_weights, weights.dtype.element_ty), mask=inside)
+    tl.store(lse + rows, log_sum_exp(row_max, row_sum), mask=rows < row_count)
+    if PROBE:  # there every head is padded to whole query blocks
+        padded = rows // seq_q * (tl.cdiv(seq_q, BLOCK_Q) * BLOCK_Q) + rows % seq_q
+        tl.store(probe[0] + padded, row_max * LN_2, mask=rows < row_count)
+        tl.store(probe[1] + padded, row_sum, mask=rows < row_count)
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv"])
+def output_kernel(
+    weights, v, out, weight_strides, v_strides, out_strides, heads, kv_heads, seq_q, seq_kv,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """One program a query block of a head: O = P v over all key blocks."""
+    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    query_block = tl.program_id(0) % query_blocks
+    batch_head = tl.program_id(0) // query_blocks
+    batch = batch_head // heads
+    head = batch_head % heads
+    kv_head = head // (heads // kv_heads)
+    queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    columns = tl.arange(0, BLOCK_D)
+    weight_head = head_start(weights, weight_strides, batch, head)
+    v_head = head_start(v, v_strides, batch, kv_head)
+    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+    for key_block in range(0, tl.cdiv(seq_kv, BLOCK_KV)):
+        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+        inside = (queries[:, None] < seq_q) & (keys[None, :] < seq_kv)
+        weight_tile = tl.load(
+            tile_pointers(weight_head, weight_strides, queries, keys), mask=inside, other=0.0
+        )
+        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, True)
+        accumulator += matmul(weight_tile, v_tile)
+    store_tile(
+        head_start(out, out_strides, batch, head), out_strides, queries, columns, seq_q, HEAD_DIM, accumulator
+    )
+
+
+def standard(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q]; probe: (m, l, alpha), whose alpha stays as it is."""
+    scores = torch.empty((*q.shape[:3], call.seq_kv), dtype=q.dtype, device=q.device)
+    _scores(q, k, scores, call)
+    weights = torch.empty_like(scores)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    _softmax(scores, weights, lse, call, probe)
+    del scores
+    out = torch.empty_like(q)
+    _output(weights, v, out, call)
+    return out, lse
+
+
+def _scores(q, k, scores, call: Call) -> None:
+    launch(
+        scores_kernel,
+        call.key_blocks * call.query_blocks * call.batch * call.heads,
+        call,
+        (q, k, scores),
+        num_warps=warps(call),
+        num_stages=1,
+        q_strides=q.stride(),
+        k_strides=k.stride(),
+        score_strides=scores.stride(),
+        scale=call.scale,
+        **call.sizes,
+        **call.mask,
+    )
+
+
+def _softmax(scores, weights, lse, call: Call, probe) -> None:
+    block_row = triton.next_power_of_2(call.seq_kv)
+    rows = max(1, SOFTMAX_TILE // block_row)
+    row_count = call.batch * call.heads * call.seq_q
+    launch(
+        softmax_kernel,
+        triton.cdiv(row_count, rows),
+        call,
+        (scores, weights, lse, probe),
+        num_warps=min(32, max(4, block_row // 1024)),
+        num_stages=1,
+        row_count=row_count,
+        seq_q=call.seq_q,
+        seq_kv=call.seq_kv,
+        ROWS=rows,
+        BLOCK_ROW=block_row,
+        BLOCK_Q=call.block_q,
+        PROBE=probe is not None,
+    )
+
+
+def _output(weights, v, out, call: Call) -> None:
+    launch(
+        output_kernel,
+        call.query_blocks * call.batch * call.heads,
+        call,
+        (weights, v, out),
+        num_warps=warps(call),
+        num_stages=stages(call, v),
+        weight_strides=weights.stride(),
+        v_strides=v.stride(),
+        out_strides=out.stride(),
+        **call.sizes,
+    )
