@@ -1,0 +1,36 @@
+"""What a job of the worker process is made of: updates that it yields, and errors for a visitor to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+class JobError(Exception):
+    """Why a job cannot give a result, in one sentence for the page or the command line."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """How far a job is, and a partial result where there is one.
+
+    Attributes:
+        fraction: 0 to 1.
+        message: what happens now.
+        row: a finished part of the result.
+    """
+
+    fraction: float
+    message: str
+    row: dict[str, Any] | None = None
+
+
+Work = Callable[[dict[str, Any]], Generator[Update, None, Any]]
+
+
+def resolve(kind: str) -> Work:
+    """The generator function that "package.module:function" names; it takes a job's payload."""
+    module, _, function = kind.partition(":")
+    return getattr(import_module(module), function)

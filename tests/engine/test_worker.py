@@ -1,0 +1,173 @@
+"""The worker: one queue for all, runs shared, crashes and cancels that cost nobody else anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.worker import QueueFullError, Worker
+
+JOBS = "tests.engine.worker_jobs"
+COUNT = f"{JOBS}:count"
+SLOW = {"to": 600, "pause": 0.05}
+
+
+@pytest.fixture
+def worker():
+    worker = Worker(most_waiting=5, limit_seconds=30)
+    yield worker
+    worker.close()
+
+
+def until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_a_job_gives_rows_progress_and_a_result(worker):
+    job = worker.submit(COUNT, {"to": 3})
+    assert job.wait(10)
+    assert job.state == "done"
+    assert job.result == {"counted": 3}
+    assert [row["number"] for row in job.rows] == [0, 1, 2]
+    assert (job.progress, job.message, job.error, job.position) == (1.0, "counted 2", None, 0)
+
+
+def test_rows_come_while_the_job_runs(worker):
+    job = worker.submit(COUNT, SLOW)
+    until(lambda: len(job.rows) >= 2)
+    assert job.state == "running"
+    assert 0 < job.progress < 1
+
+
+def test_three_hundred_equal_submissions_from_many_threads_cost_one_run(worker, tmp_path):
+    payload, jobs = {"to": 3, "pause": 0.05, "log": str(tmp_path / "runs")}, []
+    threads = [
+        threading.Thread(target=lambda: jobs.append(worker.submit(COUNT, payload))) for _ in range(300)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(job.wait(10) for job in jobs)
+    assert {job.result["counted"] for job in jobs} == {3}
+    worker.submit(COUNT, payload).wait(10)
+    assert Path(payload["log"]).read_text() == "run\n"
+
+
+def test_a_remembered_result_is_found_and_run_anew_when_asked(worker, tmp_path):
+    payload = {"to": 1, "log": str(tmp_path / "runs")}
+    assert worker.finished(COUNT, payload) is None
+    worker.submit(COUNT, payload).wait(10)
+    assert worker.finished(COUNT, payload).result == {"counted": 1}
+    worker.submit(COUNT, payload, again=True).wait(10)
+    assert Path(payload["log"]).read_text() == "run\nrun\n"
+
+
+def test_queued_jobs_know_their_position_and_run_in_order(worker):
+    running = worker.submit(COUNT, SLOW)
+    queued = [worker.submit(COUNT, {"to": 1, "name": name}) for name in range(3)]
+    until(lambda: running.state == "running")
+    assert [job.position for job in queued] == [1, 2, 3]
+    assert [job.state for job in queued] == ["queued"] * 3
+    running.cancel()
+    assert all(job.wait(10) for job in queued)
+    times = [job.finished_at for job in queued]
+    assert times == sorted(times)
+
+
+def test_cancelling_the_running_job_is_prompt_and_keeps_the_queued_ones(worker):
+    running, queued = worker.submit(COUNT, SLOW), worker.submit(COUNT, {"to": 2})
+    until(lambda: running.state == "running")
+    began = time.monotonic()
+    running.cancel()
+    assert running.state == "cancelled"
+    assert queued.wait(10)
+    assert time.monotonic() - began < 5
+    assert queued.result == {"counted": 2}
+
+
+def test_one_visitor_cannot_cancel_the_run_of_another(worker):
+    payload = {"to": 20, "pause": 0.02}
+    mine, theirs = worker.submit(COUNT, payload), worker.submit(COUNT, payload)
+    mine.cancel()
+    mine.cancel()
+    assert theirs.wait(10)
+    assert (mine.state, theirs.state) == ("cancelled", "done")
+
+
+def test_cancelling_a_queued_job_takes_it_out(worker):
+    running, queued = worker.submit(COUNT, SLOW), worker.submit(COUNT, {"to": 1})
+    queued.cancel()
+    after = worker.submit(COUNT, {"to": 2})
+    assert queued.state == "cancelled"
+    until(lambda: running.state == "running")
+    assert after.position == 1
+
+
+def test_a_full_queue_says_how_many_wait(worker):
+    worker.submit(COUNT, SLOW)
+    until(lambda: not worker._waiting)
+    for name in range(5):
+        worker.submit(COUNT, {"to": 1, "name": name})
+    with pytest.raises(QueueFullError, match="the queue is full: 5 jobs wait"):
+        worker.submit(COUNT, {"to": 1, "name": "late"})
+    assert worker.submit(COUNT, {"to": 1, "name": 4}).state == "queued"
+
+
+def test_a_refusal_is_one_sentence_and_not_remembered(worker):
+    job = worker.submit(f"{JOBS}:refuse", {"sentence": "no GPU has seven horns"})
+    assert job.wait(10)
+    assert (job.state, job.error) == ("failed", "no GPU has seven horns")
+    assert worker.finished(f"{JOBS}:refuse", {"sentence": "no GPU has seven horns"}) is None
+
+
+@pytest.mark.parametrize(("signal", "words"), [(9, "killed by the system"), (11, "signal 11")])
+def test_a_dead_process_is_one_sentence_and_the_next_job_runs(worker, signal, words):
+    job, after = worker.submit(f"{JOBS}:crash", {"signal": signal}), worker.submit(COUNT, {"to": 1})
+    assert job.wait(10)
+    assert job.state == "failed"
+    assert words in job.error
+    assert job.rows == ({"number": 1},)
+    assert after.wait(10)
+    assert after.state == "done"
+
+
+def test_a_job_beyond_its_time_is_stopped_and_keeps_its_rows():
+    worker = Worker(limit_seconds=1.0)
+    job, after = worker.submit(COUNT, SLOW), worker.submit(COUNT, {"to": 1})
+    assert job.wait(10)
+    assert job.error == "stopped after 1 s, the limit for one job; what had come by then is kept"
+    assert job.rows
+    assert after.wait(10)
+    worker.close()
+
+
+def test_printing_does_not_disturb_the_replies_and_one_process_serves_all(worker):
+    first = worker.submit(f"{JOBS}:chatter", {"turn": 1})
+    second = worker.submit(f"{JOBS}:chatter", {"turn": 2})
+    assert first.wait(10)
+    assert second.wait(10)
+    assert first.result == second.result
+
+
+def test_the_process_ends_with_its_parent(tmp_path):
+    program = (
+        "import os; from engine.worker import Worker; w = Worker();"
+        f"w.submit({COUNT!r}, {SLOW!r}).wait(1); print(w._process.pid, flush=True); os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+    pid = int(done.stdout)
+    until(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
+
+
+def test_the_client_imports_no_torch():
+    program = "import sys, engine.worker; sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=20).returncode == 0

@@ -1,0 +1,40 @@
+"""Jobs that the worker's tests send: each shows one way in which a job can go."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from engine.jobs import JobError, Update
+
+
+def count(payload: dict):
+    """Yields a row for each number, slowly where asked; notes every run in a file."""
+    if "log" in payload:
+        with Path(payload["log"]).open("a") as log:
+            log.write("run\n")
+    for number in range(payload["to"]):
+        time.sleep(payload.get("pause", 0))
+        yield Update((number + 1) / payload["to"], f"counted {number}", {"number": number})
+    return {"counted": payload["to"]}
+
+
+def refuse(payload: dict):
+    """Fails as a job may."""
+    yield Update(0.5, "about to refuse")
+    raise JobError(payload["sentence"])
+
+
+def crash(payload: dict):
+    """Takes the process down."""
+    yield Update(0.5, "about to die", {"number": 1})
+    os.kill(os.getpid(), payload["signal"])
+
+
+def chatter(payload: dict):
+    """Prints where the replies must not be disturbed."""
+    print("printed by a library")
+    os.write(1, b"written by a C library\n")
+    yield Update(1.0, "said enough")
+    return os.getpid()
