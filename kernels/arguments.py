@@ -9,7 +9,6 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_HEAD_DIM = 256
 MIN_BLOCK, MAX_BLOCK = 16, 1024  # tl.dot takes no less; a 1024 x 1024 tile is the most elements Triton allows
 MAX_ROW = 65536  # keys of a row that `standard` holds whole: in float32 they fill an SM's registers
-DEFAULT_BLOCKS = {2: (128, 64), 4: (64, 32)}  # (block_q, block_kv) by bytes an element
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,15 @@ class Call:
         }
 
 
+def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
+    """(block_q, block_kv): the largest that compile for Hopper without spilling registers."""
+    if dtype != torch.float32:
+        return 128, 64
+    if head_dim <= 64:
+        return 32, 32
+    return (32, 16) if head_dim <= 128 else (16, 16)
+
+
 def checked(q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, block_kv, interpreted) -> Call:
     """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served."""
     tensors = {"q": q, "k": k, "v": v}
@@ -79,7 +87,7 @@ def checked(q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, b
         raise ValueError(f"algorithm is {algorithm!r}, it must be one of {', '.join(algorithms)}")
     if algorithm == "standard" and seq_kv > MAX_ROW:
         raise ValueError(f"k has {seq_kv} keys, standard holds a row of S whole and takes at most {MAX_ROW}")
-    default_q, default_kv = DEFAULT_BLOCKS[q.element_size()]
+    default_q, default_kv = default_blocks(head_dim, q.dtype)
     window = _checked_window(window)
     return Call(
         batch=batch,

@@ -1,0 +1,119 @@
+"""Shapes, masks and naive twins that the kernel tests share."""
+
+from dataclasses import dataclass
+
+import torch
+
+from kernels.reference import visible_mask
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    heads: int
+    kv_heads: int
+    seq_q: int
+    seq_kv: int
+    head_dim: int
+    block_q: int
+    block_kv: int
+    batch: int = 1
+
+    @property
+    def blocks(self):
+        return {"block_q": self.block_q, "block_kv": self.block_kv}
+
+
+SHAPES = [
+    Shape("one-token", 1, 1, 1, 1, 1, 16, 16),
+    Shape("ragged", 2, 2, 37, 37, 24, 16, 16, batch=2),
+    Shape("whole-tiles", 1, 1, 64, 64, 64, 32, 16),
+    Shape("grouped-heads-more-keys", 4, 2, 33, 75, 40, 16, 32),
+    Shape("one-key-head-more-queries", 3, 1, 75, 33, 16, 32, 16, batch=2),
+    Shape("one-query", 2, 1, 1, 70, 80, 16, 32),
+    Shape("head-dim-256", 1, 1, 20, 36, 256, 16, 16),
+    Shape("blocks-past-the-end", 1, 1, 20, 20, 128, 64, 32),
+    Shape("block-of-keys-wider", 1, 1, 50, 40, 7, 16, 64),
+]
+MASKS = {
+    "no-mask": {},
+    "causal": {"causal": True},
+    "window-1": {"window": 1},
+    "window-20": {"window": 20},
+    "causal-window-9": {"causal": True, "window": 9},
+}
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+ALGORITHMS = ["standard", "flash1", "flash2"]
+
+
+def dtype_name(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def random_qkv(shape: Shape, dtype, device, seed=0):
+    """q, k, v from a generator of their own: the same numbers on every device."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(heads, length):
+        tensor = torch.randn(shape.batch, heads, length, shape.head_dim, generator=generator)
+        return tensor.to(device=device, dtype=dtype)
+
+    return (
+        draw(shape.heads, shape.seq_q),
+        draw(shape.kv_heads, shape.seq_kv),
+        draw(shape.kv_heads, shape.seq_kv),
+    )
+
+
+def eager_attention(q, k, v, *, causal=False, window=None, scale=None):
+    """O and lse as plain PyTorch computes them in the tensors' dtype; 0 and -inf for rows without a key."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    seen = visible_mask(q.shape[2], k.shape[2], causal, window, q.device)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = (q @ k.mT * scale).masked_fill(~seen, -torch.inf)
+    weights = torch.softmax(scores, -1).masked_fill(~seen, 0.0)
+    return weights @ v, torch.logsumexp(scores.float(), -1)
+
+
+def largest_difference(ours, exact):
+    """The largest absolute difference; equal infinities differ by 0, and NaN anywhere gives NaN."""
+    ours = ours.double()
+    return torch.where(ours == exact, 0.0, (ours - exact).abs()).max().item()
+
+
+def visited_tiles(shape: Shape, causal=False, window=None):
+    """[query_blocks, key_blocks] bool: the tiles that hold a visible pair, counted densely."""
+    seen = visible_mask(shape.seq_q, shape.seq_kv, causal, window)
+    query_block = torch.arange(shape.seq_q) // shape.block_q
+    key_block = torch.arange(shape.seq_kv) // shape.block_kv
+    visited = torch.zeros(int(query_block[-1]) + 1, int(key_block[-1]) + 1, dtype=torch.bool)
+    queries, keys = seen.nonzero(as_tuple=True)
+    visited[query_block[queries], key_block[keys]] = True
+    return visited
+
+
+def online_softmax(q, k, shape: Shape, *, causal=False, window=None):
+    """m, l and alpha in float64 after every visited tile, NaN elsewhere: what a probe must show."""
+    group = shape.heads // shape.kv_heads
+    seen = visible_mask(shape.seq_q, shape.seq_kv, causal, window)
+    scores = (q.double() @ k.double().repeat_interleave(group, 1).mT) * shape.head_dim**-0.5
+    scores = scores.cpu().masked_fill(~seen, -torch.inf)
+    visited = visited_tiles(shape, causal, window)
+    size = (shape.batch, shape.heads, *visited.shape, shape.block_q)
+    m, l, alpha = (torch.full(size, torch.nan, dtype=torch.float64) for _ in range(3))  # noqa: E741
+    for i in range(visited.shape[0]):
+        rows = slice(i * shape.block_q, min((i + 1) * shape.block_q, shape.seq_q))
+        count = rows.stop - rows.start
+        running_max = torch.full((shape.batch, shape.heads, count), -torch.inf, dtype=torch.float64)
+        running_sum = torch.zeros_like(running_max)
+        for j in visited[i].nonzero().flatten().tolist():
+            tile = scores[:, :, rows, j * shape.block_kv : (j + 1) * shape.block_kv]
+            new_max = torch.maximum(running_max, tile.amax(-1))
+            reference = torch.where(new_max == -torch.inf, 0.0, new_max)
+            rescale = torch.exp(running_max - reference)
+            running_sum = running_sum * rescale + torch.exp(tile - reference[..., None]).sum(-1)
+            running_max = new_max
+            for buffer, value in ((m, running_max), (l, running_sum), (alpha, rescale)):
+                buffer[:, :, i, j, :count] = value
+    return m, l, alpha

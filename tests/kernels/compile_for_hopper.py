@@ -1,0 +1,88 @@
+"""Compiles every kernel for an H100 or H200 (sm_90) on a machine without a GPU; prints a JSON line a kernel.
+
+Run by test_compile.py in a process of its own, as Triton either interprets or compiles:
+python compile_for_hopper.py [algorithm:dtype:head_dim:block_q:block_kv:mask ...]
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["TRITON_INTERPRET"] = "0"
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 100}}
+
+
+class HopperDriver:
+    """As much of a driver as compiling asks for."""
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+
+def compile_launches(compiled: list) -> None:
+    """From now on a launch compiles its kernel, keeps it in `compiled`, and runs nothing."""
+    run = JITFunction.run
+
+    def only_compile(self, *args, grid, warmup, **kwargs):
+        compiled.append(run(self, *args, grid=grid, warmup=True, **kwargs))
+
+    JITFunction.run = only_compile
+    driver.set_active(HopperDriver())
+
+
+def resources(kernel) -> dict:
+    """Registers a thread, bytes of spill stores and of shared memory, and what multiplies the matrices."""
+    ptx = kernel.asm["ptx"]
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as source:
+        source.write(ptx)
+        source.flush()
+        command = [PTXAS, "-v", "--gpu-name=sm_90a", source.name, "-o", os.devnull]
+        log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    spilled = re.search(r"(\d+) bytes spill stores", log)
+    return {
+        "kernel": kernel.metadata.name,
+        "registers": int(re.search(r"Used (\d+) registers", log)[1]),
+        "spilled": int(spilled[1]) if spilled else 0,
+        "shared": kernel.metadata.shared,
+        "warps": kernel.metadata.num_warps,
+        "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,
+        "serialised": "C7514" in log or "C7515" in log,
+    }
+
+
+def main(cases: list[str]) -> None:
+    from kernels import arguments, attention
+
+    check_alike = arguments._check_alike
+    arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)  # CPU tensors stand in
+    compiled = []
+    compile_launches(compiled)
+    for case in cases:
+        algorithm, dtype, head_dim, block_q, block_kv, mask = case.split(":")
+        q = torch.zeros(1, 2, 256, int(head_dim), dtype=getattr(torch, dtype))
+        blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
+        attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
+        while compiled:
+            print(json.dumps({"case": case, **resources(compiled.pop(0))}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,124 @@
+"""What cannot be served is refused in one sentence: the argument, the value, what it must be."""
+
+import re
+
+import pytest
+import torch
+from triton.runtime.errors import OutOfResources
+
+from kernels import OutOfSharedMemoryError, attention, probe_attention
+from kernels.arguments import checked
+from kernels.launch import launch
+
+SHAPE = (1, 2, 16, 16)
+
+
+def refused(message, **changed):
+    return pytest.param(changed, message, id=re.sub(r"\W+", "-", message)[:60])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        refused("q is a list, it must be a torch.Tensor", q=[1.0]),
+        refused(
+            "q has shape (2, 16, 16), it must be [batch, heads, sequence, head_dim]", q=torch.zeros(2, 16, 16)
+        ),
+        refused("k has shape (1, 2, 0, 16), every size must be at least 1", k=torch.zeros(1, 2, 0, 16)),
+        refused("q is int64, it must be float32, float16, bfloat16", q=torch.zeros(SHAPE, dtype=torch.int64)),
+        refused(
+            "q is float64, it must be float32, float16, bfloat16", q=torch.zeros(SHAPE, dtype=torch.float64)
+        ),
+        refused("v has head_dim 257, it must be at most 256", v=torch.zeros(1, 2, 16, 257)),
+        refused(
+            "k is float16 and q is float32, they must be alike", k=torch.zeros(SHAPE, dtype=torch.float16)
+        ),
+        refused("v is on meta and q on cpu, they must be on one device", v=torch.zeros(SHAPE, device="meta")),
+        refused(
+            "k has shape (2, 2, 16, 16), its batch and head_dim must be q's, 1 and 16",
+            k=torch.zeros(2, 2, 16, 16),
+        ),
+        refused(
+            "v has shape (1, 2, 16, 8), its batch and head_dim must be q's, 1 and 16",
+            v=torch.zeros(1, 2, 16, 8),
+        ),
+        refused("v has shape (1, 2, 17, 16), it must be k's, (1, 2, 16, 16)", v=torch.zeros(1, 2, 17, 16)),
+        refused(
+            "q has 3 heads, which must be a multiple of the 2 heads of k and v",
+            q=torch.zeros(1, 3, 16, 16),
+        ),
+        refused("window is 0, it must be None or a whole number of keys, at least 1", window=0),
+        refused("window is 2.5, it must be None or a whole number of keys, at least 1", window=2.5),
+        refused("window is True, it must be None or a whole number of keys, at least 1", window=True),
+        refused("scale is 0, it must be a finite number above 0", scale=0),
+        refused("scale is nan, it must be a finite number above 0", scale=float("nan")),
+        refused("scale is '1', it must be a finite number above 0", scale="1"),
+        refused("block_q is 48, it must be a power of two from 16 to 1024", block_q=48),
+        refused("block_q is 8, it must be a power of two from 16 to 1024", block_q=8),
+        refused("block_kv is 2048, it must be a power of two from 16 to 1024", block_kv=2048),
+        refused("block_kv is 64.0, it must be a power of two from 16 to 1024", block_kv=64.0),
+        refused(
+            "algorithm is 'flash9', it must be one of auto, standard, flash1, flash2", algorithm="flash9"
+        ),
+    ],
+)
+@pytest.mark.parametrize("function", [attention, probe_attention])
+def test_a_bad_argument_is_named(function, changed, message):
+    tensors = {name: torch.zeros(SHAPE) for name in "qkv"}
+    with pytest.raises((ValueError, TypeError)) as refusal:
+        function(**{**tensors, **changed})
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def options(**changed):
+    defaults = {"causal": False, "window": None, "scale": None, "block_q": None, "block_kv": None}
+    return {**defaults, "algorithm": "flash2", "algorithms": ("flash2",), "interpreted": True, **changed}
+
+
+def test_a_row_too_long_for_standard_is_refused():
+    long = torch.zeros(1, 1, 1, 16).expand(1, 1, 65537, 16)
+    with pytest.raises(
+        ValueError, match="k has 65537 keys, standard holds a row of S whole and takes at most 65536"
+    ):
+        attention(long[:, :, :1], long, long, algorithm="standard")
+
+
+def test_a_cpu_tensor_needs_the_interpreter():
+    tensor = torch.zeros(SHAPE)
+    with pytest.raises(ValueError, match=r"^q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1"):
+        checked(tensor, tensor, tensor, **options(interpreted=False))
+
+
+def test_a_device_without_kernels_is_named():
+    tensor = torch.zeros(SHAPE, device="meta")
+    with pytest.raises(ValueError, match="q is on meta, it must be on a CUDA device"):
+        checked(tensor, tensor, tensor, **options())
+
+
+def test_a_kernel_that_does_not_fit_says_what_it_needs():
+    class Kernel:
+        def __getitem__(self, grid):
+            def run(*tensors, **arguments):
+                raise OutOfResources(294912, 232448, "shared memory")
+
+            return run
+
+    tensor = torch.zeros(SHAPE)
+    call = checked(tensor, tensor, tensor, **options(block_q=256, block_kv=256))
+    sentence = (
+        "flash2 with 256 x 256 blocks at head_dim 16 needs 294912 bytes of shared memory a block, "
+        "this GPU has 232448: choose smaller blocks"
+    )
+    with pytest.raises(OutOfSharedMemoryError, match=f"^{re.escape(sentence)}$") as failure:
+        launch(Kernel(), 1, call, (tensor,), num_warps=4, num_stages=1)
+    assert (failure.value.required, failure.value.limit) == (294912, 232448)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_blocks_that_do_not_fit_the_gpu():
+    tensor = torch.zeros(1, 1, 256, 256, dtype=torch.float16, device="cuda")
+    sentence = r"^flash2 with 128 x 256 blocks at head_dim 256 needs \d+ bytes of shared memory a block, "
+    with pytest.raises(OutOfSharedMemoryError, match=sentence):
+        attention(tensor, tensor, tensor, algorithm="flash2", block_q=128, block_kv=256)

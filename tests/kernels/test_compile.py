@@ -1,0 +1,49 @@
+"""Every kernel compiles for Hopper, on a machine without a GPU too; with default blocks nothing spills."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("compile_for_hopper.py")
+CASES = [
+    "standard:float16:64:0:0:causal",
+    "flash1:bfloat16:64:0:0:window",
+    "flash2:float16:64:0:0:window",
+    "flash2:float16:128:0:0:causal",
+    "flash2:bfloat16:40:64:32:none",
+    "flash2:float32:64:0:0:none",
+]
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(SCRIPT.parents[2]),
+        "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
+    }
+    command = [sys.executable, str(SCRIPT), *CASES]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def test_every_kernel_compiles(compiled):
+    kernels = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
+    assert {kernel["kernel"] for kernel in compiled} == kernels
+
+
+def test_nothing_spills(compiled):
+    assert {kernel["case"]: kernel["spilled"] for kernel in compiled if kernel["spilled"]} == {}
+
+
+def test_sixteen_bit_products_run_on_tensor_cores(compiled):
+    multiplying = [kernel for kernel in compiled if kernel["kernel"] != "softmax_kernel"]
+    assert {kernel["case"] for kernel in multiplying if not kernel["tensor_cores"]} == {
+        "flash2:float32:64:0:0:none"
+    }
+    assert not any(kernel["serialised"] for kernel in compiled)

@@ -1,0 +1,94 @@
+"""The probe shows the online softmax of the kernel that ran, tile by tile, and which tiles it visited."""
+
+import pytest
+import torch
+from attention_cases import (
+    MASKS,
+    SHAPES,
+    Shape,
+    largest_difference,
+    online_softmax,
+    random_qkv,
+    visited_tiles,
+)
+
+from kernels import attention, probe_attention
+
+FLASH = ["flash1", "flash2"]
+PROBED = [shape for shape in SHAPES if shape.seq_kv > 1]
+RELATIVE = 64 * torch.finfo(torch.float32).eps
+
+
+def close(ours, exact):
+    """NaN in the same places, infinities equal, the rest within 64 float32 roundings."""
+    ours = ours.cpu().double()
+    assert torch.equal(ours.isnan(), exact.isnan())
+    difference = torch.where(ours == exact, 0.0, (ours - exact).abs()).nan_to_num(0.0)
+    assert (difference <= RELATIVE * (1 + exact.abs().nan_to_num(0.0, 0.0, 0.0))).all()
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("shape", PROBED, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("algorithm", FLASH)
+def test_m_l_and_alpha_of_every_tile(algorithm, shape, mask, device):
+    q, k, v = random_qkv(shape, torch.float16, device)
+    probed = probe_attention(q, k, v, **mask, algorithm=algorithm, **shape.blocks)
+    for ours, exact in zip(
+        (probed.m, probed.l, probed.alpha), online_softmax(q, k, shape, **mask), strict=True
+    ):
+        close(ours, exact)
+
+
+@pytest.mark.parametrize("algorithm", FLASH)
+def test_visited_tiles_are_those_with_a_visible_pair(algorithm, device):
+    """Blocks and sequences that divide nothing, windows on both sides of a block edge."""
+    for seq_q, seq_kv, block_q, block_kv, mask in [
+        (47, 61, 16, 32, {"causal": True}),
+        (61, 47, 32, 16, {"causal": True}),
+        (61, 47, 16, 16, {"window": 17}),
+        (47, 61, 16, 16, {"window": 16}),
+        (47, 90, 32, 16, {"window": 33}),
+        (90, 47, 16, 32, {"window": 2}),
+    ]:
+        shape = Shape("", 1, 1, seq_q, seq_kv, 16, block_q, block_kv)
+        q, k, v = random_qkv(shape, torch.float32, device)
+        probed = probe_attention(q, k, v, **mask, algorithm=algorithm, block_q=block_q, block_kv=block_kv)
+        visited = ~probed.m[0, 0].isnan().all(-1)
+        assert torch.equal(visited.cpu(), visited_tiles(shape, **mask)), (
+            seq_q,
+            seq_kv,
+            block_q,
+            block_kv,
+            mask,
+        )
+
+
+def test_standard_takes_a_row_at_once(device):
+    shape = Shape("", 4, 2, 37, 50, 24, 16, 16, batch=2)
+    q, k, v = random_qkv(shape, torch.float32, device)
+    probed = probe_attention(q, k, v, window=9, algorithm="standard", **shape.blocks)
+    whole = Shape("", 4, 2, 37, 50, 24, 16, 64, batch=2)
+    m, l, alpha = online_softmax(q, k, whole, window=9)  # noqa: E741
+    close(probed.m, m)
+    close(probed.l, l)
+    assert probed.alpha.shape == alpha.shape
+    assert probed.alpha.isnan().all()
+
+
+@pytest.mark.parametrize("algorithm", ["standard", *FLASH])
+def test_the_probe_changes_no_result(algorithm, device):
+    shape = Shape("", 2, 2, 37, 50, 24, 16, 32)
+    q, k, v = random_qkv(shape, torch.bfloat16, device)
+    probed = probe_attention(q, k, v, causal=True, algorithm=algorithm, **shape.blocks)
+    out, lse = attention(q, k, v, causal=True, algorithm=algorithm, **shape.blocks, return_lse=True)
+    assert torch.equal(probed.out, out)
+    assert torch.equal(probed.lse, lse)
+
+
+def test_the_last_tile_holds_the_result(device):
+    """lse = m + log l of a row's last visit."""
+    shape = Shape("", 1, 1, 32, 64, 16, 16, 16)
+    q, k, v = random_qkv(shape, torch.float32, device)
+    probed = probe_attention(q, k, v, algorithm="flash2", **shape.blocks)
+    last = probed.m[:, :, :, -1] + probed.l[:, :, :, -1].log()
+    assert largest_difference(last.flatten(2), probed.lse.double()) < 1e-5
