@@ -1,8 +1,8 @@
 """The process that runs the kernels: pickled jobs come in by stdin, one at a time; replies go out by stdout.
 
-Triton's interpreter is not thread-safe and torch is slow to import, so both live here and never in the server.
-The process ends with its parent, whose end closes stdin. An exception that is not a JobError is a bug: it ends
-the process with a traceback in the server's log, and the client starts another.
+Triton's interpreter is not thread-safe and torch is slow to import, so both live here, never in the server.
+The process ends with its parent, whose end closes stdin. An exception that is not a JobError is a bug: it
+ends the process with a traceback in the server's log, and the client starts another.
 """
 
 from __future__ import annotations

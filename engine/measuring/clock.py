@@ -1,0 +1,136 @@
+"""Times calls: by CUDA events and with a cold L2 on a GPU, by the wall clock on a CPU."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+FLUSH_BYTES = 512 * 2**20  # larger than any L2; writing it also hides the launch of what is timed next
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What measures here, as every row names it."""
+
+    device: str
+    cuda: bool
+    versions: dict[str, str]
+    l2: str
+    has_triton: bool
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How often a call is timed: at least and at most so often, no more once so many seconds are spent."""
+
+    least: int
+    most: int
+    seconds: float
+
+
+ON_GPU = Repeats(10, 100, 0.25)
+ON_CPU = Repeats(5, 30, 0.6)
+INTERPRETED = Repeats(2, 5, 0.3)
+
+
+def machine() -> Machine:
+    """This machine: its GPU if PyTorch can use one, else its CPU."""
+    import torch
+
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    triton = _version("triton")
+    if triton:
+        versions["triton"] = triton
+    cuda = torch.cuda.is_available()
+    if not cuda:
+        name = f"{_processor()}, {torch.get_num_threads()} threads"
+        return Machine(name, False, versions, "as the call before left it", bool(triton))
+    versions["cuda"] = str(torch.version.cuda)
+    versions["cudnn"] = str(torch.backends.cudnn.version())
+    driver = Path("/proc/driver/nvidia/version")
+    if driver.exists():
+        words = driver.read_text().splitlines()[0].split()
+        versions["driver"] = next((word for word in words if word[:1].isdigit() and "." in word), "unknown")
+    return Machine(torch.cuda.get_device_name(), True, versions, "cold", bool(triton))
+
+
+def stopwatch(cuda: bool) -> Callable[[Callable], float]:
+    """A function that runs a call once and gives its seconds."""
+    if not cuda:
+        return _wall_seconds
+    import torch
+
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+
+    def seconds(call: Callable) -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        flush.zero_()
+        flush.zero_()
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3
+
+    return seconds
+
+
+def interleaved(
+    calls: Mapping[str, Callable], repeats: Mapping[str, Repeats], cuda: bool
+) -> dict[str, list[float]]:
+    """Seconds of every repeat of every call: rounds in random order, so that clock drift favours none."""
+    clock, order = stopwatch(cuda), random.Random(0)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for name in calls:
+        clock(calls[name])  # warm-up
+    wanted = list(calls)
+    while wanted:
+        order.shuffle(wanted)
+        for name in wanted:
+            times[name].append(clock(calls[name]))
+        wanted = [name for name in wanted if _wants_more(times[name], repeats[name])]
+    return times
+
+
+def available_bytes() -> int | None:
+    """Memory that is free on this machine, bytes, if it tells."""
+    path = Path("/proc/meminfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("MemAvailable"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _wants_more(times: list[float], repeats: Repeats) -> bool:
+    return len(times) < repeats.least or (len(times) < repeats.most and sum(times) < repeats.seconds)
+
+
+def _wall_seconds(call: Callable) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    """The processor's name, as the system gives it."""
+    path = Path("/proc/cpuinfo")
+    if sys.platform == "linux" and path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or f"{platform.machine()} CPU with {os.cpu_count()} cores"

@@ -1,0 +1,158 @@
+"""Measuring: every result is checked before its time counts, and what cannot run says why in one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from engine.bounds import visible_keys
+from engine.experiment import Experiment
+from engine.measure import SWEEP, at_length, ladder, main, sizes, sweep_payload
+from engine.measuring import clock
+from engine.measuring.bench import Bench, field_flops
+from engine.measuring.providers import PROVIDERS, interpreter_seconds
+from engine.worker import Worker
+
+TINY = {"seq": 64, "heads": 2, "kv_heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}
+FAST = clock.Repeats(2, 2, 0.0)
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(clock, "ON_CPU", FAST)
+    return Bench.here(PROVIDERS)
+
+
+def by_provider(rows):
+    return {row["provider"]: row for row in rows}
+
+
+def test_flops_follow_the_convention_of_the_field():
+    square = Experiment.of(batch=2, heads=4, seq=128, head_dim=32)
+    assert field_flops(square.problem) == 4 * 2 * 4 * 128 * 128 * 32
+    assert field_flops(square.changed(causal=True).problem) == field_flops(square.problem) // 2
+
+
+@pytest.mark.parametrize("values", [{"window": 5}, {"seq": 40, "seq_kv": 64, "causal": True}, {"seq_kv": 96}])
+def test_flops_of_other_masks_count_visible_pairs(values):
+    problem = Experiment.of(**{"seq": 64, "heads": 1, **values}).problem
+    low, high = visible_keys(problem, np.arange(problem.seq_q))
+    pairs = sum(1 for i in range(problem.seq_q) for j in range(problem.seq_kv) if low[i] <= j < high[i])
+    assert field_flops(problem) == 4 * pairs * problem.head_dim
+
+
+def test_a_sweep_holds_powers_of_two_and_the_scenario():
+    assert sizes(Experiment.of(seq=300), cuda=False) == [64, 128, 256, 300, 512, 1024, 2048]
+    assert sizes(Experiment.of(seq=2**17), cuda=True)[-1] == 2**17
+
+
+def test_lengths_keep_the_proportion_of_queries_to_keys():
+    assert at_length(Experiment.of(seq=100, seq_kv=200), 64).problem.seq_q == 32
+    assert at_length(Experiment.of(seq=1, seq_kv=8192), 64).problem.seq_q == 1
+
+
+def test_scenarios_that_are_measured_alike_share_a_payload():
+    experiment = Experiment.of(**TINY)
+    assert sweep_payload(experiment) == sweep_payload(experiment.changed(algorithm="flash1", hardware="t4"))
+    assert sweep_payload(experiment) != sweep_payload(experiment.changed(causal=True))
+
+
+def test_a_ladder_foretells_long_calls():
+    assert ladder(65536) == [256, 1024, 4096, 16384, 65536]
+    assert ladder(200) == [200]
+
+
+@pytest.mark.parametrize("values", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}])
+def test_every_provider_of_this_machine_is_right_and_timed(bench, values):
+    rows = by_provider(bench.rows(Experiment.of(**TINY, **values)))
+    assert {"standard", "flash1", "flash2", "eager"} <= set(rows)
+    for row in rows.values():
+        if row["skipped"] and row["provider"].startswith("sdpa_"):
+            continue  # a backend of PyTorch need not take every mask
+        assert row["skipped"] is None
+        assert 0 < row["p20"] <= row["p50"] <= row["p80"]
+        assert row["error"] <= row["allowed"] < 0.1
+        assert row["tokens_per_second"] == pytest.approx(64 / row["p50"])
+        assert row["versions"]["torch"]
+
+
+def test_interpreted_rows_are_marked(bench):
+    if not bench.interpreted:
+        pytest.skip("this machine has a GPU")
+    rows = by_provider(bench.rows(Experiment.of(**TINY)))
+    assert rows["flash2"]["note"] == "interpreted: for correctness, not speed"
+    assert rows["eager"]["note"] == ""
+
+
+def test_a_wrong_result_is_not_timed(bench, monkeypatch):
+    wrong = PROVIDERS["eager"].prepare
+    spoiled = type(PROVIDERS["eager"])("eager", "PyTorch, unfused", lambda *a: lambda: 1.1 * wrong(*a)())
+    monkeypatch.setitem(PROVIDERS, "eager", spoiled)
+    rows = by_provider(Bench.here(["eager"]).rows(Experiment.of(**TINY)))
+    assert rows["eager"]["skipped"].startswith("not timed, because its result is wrong: it is off by")
+    assert "p50" not in rows["eager"]
+
+
+def test_what_the_interpreter_cannot_do_in_time_is_foreseen(bench):
+    if not bench.interpreted:
+        pytest.skip("this machine has a GPU")
+    experiment = Experiment.of(seq=16384, heads=1)
+    row = by_provider(Bench.here(["flash2"]).rows(experiment))["flash2"]
+    assert row["skipped"].startswith("would take about 4")
+    largest = int(row["skipped"].split("N = ")[1].replace(",", ""))
+    assert interpreter_seconds(at_length(experiment, largest), "flash2") <= 3
+    assert interpreter_seconds(at_length(experiment, 2 * largest), "flash2") > 3
+
+
+def test_a_slow_provider_is_left_out_of_longer_lengths(bench):
+    bench.pace["eager"] = 1.0
+    row = by_provider(bench.rows(Experiment.of(**TINY)))["eager"]
+    assert "s a call; the limit here is" in row["skipped"]
+
+
+def test_memory_that_is_not_there_is_foreseen(bench, monkeypatch):
+    if not bench.interpreted:
+        pytest.skip("a GPU tells by itself")
+    monkeypatch.setattr(clock, "available_bytes", lambda: 10**6)
+    rows = Bench.here(["eager"]).rows(Experiment.of(seq=4096, heads=1))
+    assert rows[0]["skipped"].endswith("are free here, and half may be used")
+
+
+def test_no_triton_on_this_platform_is_a_sentence(bench, monkeypatch):
+    here = bench.machine
+    without = clock.Machine(here.device, here.cuda, here.versions, here.l2, has_triton=False)
+    monkeypatch.setattr(clock, "machine", lambda: without)
+    rows = by_provider(Bench.here(["flash2", "eager"]).rows(Experiment.of(**TINY)))
+    assert rows["flash2"]["skipped"].startswith("no triton on this platform")
+    assert rows["eager"]["skipped"] is None
+
+
+def test_the_command_line_prints_json_rows(bench, capsys):
+    assert main(["--algorithm", "flash2", "--seq", "32", "--heads", "1", "--head-dim", "16", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"flash2", "eager"} <= {row["provider"] for row in rows}
+    assert not {"flash1", "standard"} & {row["provider"] for row in rows}
+    assert all(row["keys"] == 32 for row in rows)
+
+
+def test_a_bad_value_on_the_command_line_is_one_line_and_exit_code_2(capsys):
+    assert main(["--block-q", "48"]) == 2
+    assert capsys.readouterr().err == "block_q is 48; it must be a power of two from 16 to 1024\n"
+
+
+def test_a_sweep_runs_through_the_worker():
+    pytest.importorskip("torch")
+    worker = Worker()
+    job = worker.submit(SWEEP, sweep_payload(Experiment.of(**TINY)))
+    try:
+        while len(job.rows) < 4 and not job.wait(0.05):
+            pass
+        assert job.rows, job.error
+        assert job.rows[0]["keys"] == 64
+        assert job.rows[0]["skipped"] is None
+    finally:
+        job.cancel()
+        worker.close()
