@@ -1,4 +1,10 @@
-"""The GPUs that an experiment can be placed on: what one streaming multiprocessor and one memory system hold."""
+"""The GPUs that an experiment can be placed on: what one streaming multiprocessor and one memory system hold.
+
+Sources of a group of figures, besides each GPU's own `source`:
+- shared memory of a block and of an SM, resident blocks, registers, 16 exponentials and 64 or 128 float32 operations a
+  clock and SM: CUDA C++ Programming Guide, "Compute Capabilities" and "Arithmetic Instructions".
+- effective L2: on an H200 measured, see `Gpu.l2_effective_bytes`; elsewhere the same share is assumed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from types import MappingProxyType
 KIB = 1024
 MIB = 1024**2
 GB = 10**9
-GIB = 1024**3
+EXPONENTIALS_PER_CLOCK = 16  # of one SM, compute capability 7.5 to 10.0
 
 
 @dataclass(frozen=True)
@@ -19,132 +25,142 @@ class Gpu:
         key: name in URLs and on the command line.
         name: name on a page.
         sms: streaming multiprocessors.
+        blocks_sm: thread blocks that one SM can hold at most.
         shared_bytes_block: shared memory that one thread block can have, bytes.
         shared_bytes_sm: shared memory of one SM, bytes.
         register_bytes_sm: register file of one SM, bytes.
         l2_bytes: level-2 cache, bytes.
-        l2_effective_bytes: capacity at which K and V start to be fetched again, bytes (each half of a
-            Hopper or Ampere data-centre chip keeps its own copy).
+        l2_effective_bytes: capacity at which K and V start to be fetched again, bytes. Where the chip has two L2
+            partitions each keeps its own copy: an H200 with 60 MB behaves as if it had 32.
         memory_bytes: device memory, bytes.
         memory_bytes_per_second: peak bandwidth of device memory, bytes/s.
-        matrix_flops: dense tensor-core peak by dtype, FLOP/s, float32 accumulation.
-        exponentials_per_second: peak rate of exp2, 1/s.
+        clock_hz: boost clock, Hz.
+        matrix_flops: dense peak of a matrix product by dtype, FLOP/s, summed in float32: tensor cores for float16 and
+            bfloat16, plain fused multiply-adds for float32 (and for bfloat16 where no tensor core has it).
         source: where the figures come from.
     """
 
     key: str
     name: str
     sms: int
+    blocks_sm: int
     shared_bytes_block: int
     shared_bytes_sm: int
-    register_bytes_sm: int
     l2_bytes: int
     l2_effective_bytes: int
     memory_bytes: int
     memory_bytes_per_second: float
+    clock_hz: float
     matrix_flops: MappingProxyType
-    exponentials_per_second: float
     source: str
+    register_bytes_sm: int = 256 * KIB
+
+    @property
+    def exponentials_per_second(self) -> float:
+        """Peak rate of exp2, 1/s."""
+        return EXPONENTIALS_PER_CLOCK * self.sms * self.clock_hz
+
+    @property
+    def with_article(self) -> str:
+        """The name as a sentence takes it: a T4, an H200."""
+        return ("an " if self.name[0] in "AEFHILMNORSX" else "a ") + self.name
 
 
-def _gpu(
-    key, name, sms, block_kib, sm_kib, l2_mb, l2_effective_mb, memory_gb, bandwidth_gbs, tflops, ghz, source
-):
-    half, single, brain = tflops
-    return Gpu(
-        key=key,
-        name=name,
-        sms=sms,
-        shared_bytes_block=block_kib * KIB,
-        shared_bytes_sm=sm_kib * KIB,
-        register_bytes_sm=256 * KIB,
-        l2_bytes=l2_mb * MIB,
-        l2_effective_bytes=l2_effective_mb * MIB,
-        memory_bytes=memory_gb * GB,
-        memory_bytes_per_second=bandwidth_gbs * 1e9,
-        matrix_flops=MappingProxyType(
-            {"float16": half * 1e12, "float32": single * 1e12, "bfloat16": brain * 1e12}
-        ),
-        exponentials_per_second=16 * sms * ghz * 1e9,
-        source=source,
+def _peaks(float16: float, bfloat16: float, float32: float) -> MappingProxyType:
+    """Peaks by dtype, given in TFLOP/s."""
+    return MappingProxyType(
+        {"float16": float16 * 1e12, "bfloat16": bfloat16 * 1e12, "float32": float32 * 1e12}
     )
 
 
-GPUS = MappingProxyType(
-    {
-        gpu.key: gpu
-        for gpu in (
-            _gpu("t4", "T4", 40, 64, 64, 4, 4, 16, 320, (65, 8.1, 8.1), 1.59, "NVIDIA Turing whitepaper"),
-            _gpu(
-                "a100",
-                "A100 80 GB",
-                108,
-                163,
-                164,
-                40,
-                20,
-                80,
-                2039,
-                (312, 19.5, 312),
-                1.41,
-                "NVIDIA A100 datasheet",
-            ),
-            _gpu(
-                "rtx4090",
-                "RTX 4090",
-                128,
-                99,
-                100,
-                72,
-                72,
-                24,
-                1008,
-                (165.2, 82.6, 165.2),
-                2.52,
-                "NVIDIA Ada whitepaper",
-            ),
-            _gpu(
-                "h100",
-                "H100 SXM",
-                132,
-                227,
-                228,
-                50,
-                25,
-                80,
-                3350,
-                (989, 67, 989),
-                1.83,
-                "NVIDIA H100 datasheet",
-            ),
-            _gpu(
-                "h200",
-                "H200",
-                132,
-                227,
-                228,
-                60,
-                32,
-                141,
-                4800,
-                (989, 67, 989),
-                1.83,
-                "NVIDIA H200 datasheet",
-            ),
-            _gpu(
-                "b200",
-                "B200",
-                148,
-                227,
-                228,
-                126,
-                63,
-                180,
-                8000,
-                (2250, 75, 2250),
-                1.85,
-                "NVIDIA B200 datasheet",
-            ),
-        )
-    }
+_T4 = Gpu(
+    key="t4",
+    name="T4",
+    sms=40,
+    blocks_sm=16,
+    shared_bytes_block=64 * KIB,
+    shared_bytes_sm=64 * KIB,
+    l2_bytes=4 * MIB,
+    l2_effective_bytes=4 * MIB,
+    memory_bytes=16 * GB,
+    memory_bytes_per_second=320e9,
+    clock_hz=1.59e9,
+    matrix_flops=_peaks(65.1, 8.1, 8.1),
+    source="NVIDIA T4 datasheet; Turing architecture whitepaper (no bfloat16 tensor cores)",
 )
+_A100 = Gpu(
+    key="a100",
+    name="A100 80 GB",
+    sms=108,
+    blocks_sm=32,
+    shared_bytes_block=163 * KIB,
+    shared_bytes_sm=164 * KIB,
+    l2_bytes=40 * MIB,
+    l2_effective_bytes=20 * MIB,
+    memory_bytes=80 * GB,
+    memory_bytes_per_second=2039e9,
+    clock_hz=1.41e9,
+    matrix_flops=_peaks(312, 312, 19.5),
+    source="NVIDIA A100 80GB SXM datasheet; A100 architecture whitepaper",
+)
+_RTX_4090 = Gpu(
+    key="rtx4090",
+    name="RTX 4090",
+    sms=128,
+    blocks_sm=24,
+    shared_bytes_block=99 * KIB,
+    shared_bytes_sm=100 * KIB,
+    l2_bytes=72 * MIB,
+    l2_effective_bytes=72 * MIB,
+    memory_bytes=24 * GB,
+    memory_bytes_per_second=1008e9,
+    clock_hz=2.52e9,
+    matrix_flops=_peaks(165.2, 165.2, 82.6),
+    source="NVIDIA Ada GPU architecture whitepaper, GeForce RTX 4090",
+)
+_H100 = Gpu(
+    key="h100",
+    name="H100 SXM",
+    sms=132,
+    blocks_sm=32,
+    shared_bytes_block=227 * KIB,
+    shared_bytes_sm=228 * KIB,
+    l2_bytes=50 * MIB,
+    l2_effective_bytes=27 * MIB,
+    memory_bytes=80 * GB,
+    memory_bytes_per_second=3350e9,
+    clock_hz=1.83e9,
+    matrix_flops=_peaks(989.4, 989.4, 66.9),
+    source="NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
+)
+_H200 = Gpu(
+    key="h200",
+    name="H200",
+    sms=132,
+    blocks_sm=32,
+    shared_bytes_block=227 * KIB,
+    shared_bytes_sm=228 * KIB,
+    l2_bytes=60 * MIB,
+    l2_effective_bytes=32 * MIB,
+    memory_bytes=141 * GB,
+    memory_bytes_per_second=4800e9,
+    clock_hz=1.83e9,
+    matrix_flops=_peaks(989.4, 989.4, 66.9),
+    source="NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)",
+)
+_B200 = Gpu(
+    key="b200",
+    name="B200",
+    sms=148,
+    blocks_sm=32,
+    shared_bytes_block=227 * KIB,
+    shared_bytes_sm=228 * KIB,
+    l2_bytes=126 * MIB,
+    l2_effective_bytes=63 * MIB,
+    memory_bytes=180 * GB,
+    memory_bytes_per_second=8000e9,
+    clock_hz=1.86e9,
+    matrix_flops=_peaks(2250, 2250, 75),
+    source="NVIDIA HGX B200 datasheet (1,000 W); SMs and L2 as its driver reports them",
+)
+GPUS = MappingProxyType({gpu.key: gpu for gpu in (_T4, _A100, _RTX_4090, _H100, _H200, _B200)})

@@ -40,6 +40,9 @@ class Operation(IntEnum):
     SOFTMAX = 6  # unfused: P = softmax of whole rows of S
 
 
+MATRIX_PRODUCTS = (Operation.SCORES, Operation.ACCUMULATE)
+
+
 @dataclass(frozen=True)
 class Step:
     """One operation of a loop body, with the tensor that it moves, if any."""
@@ -56,6 +59,41 @@ def load(tensor: Tensor) -> Step:
 def store(tensor: Tensor) -> Step:
     """Bring one block of a tensor from the chip to memory."""
     return Step(Operation.STORE, tensor)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number of things a step has: a factor times the rows of its query block, of its key block, or of both."""
+
+    factor: int
+    by_query: bool = False
+    by_key: bool = False
+
+    def of(self, query_rows, key_rows):
+        """The amount where the blocks have so many rows; numbers or arrays that broadcast."""
+        return self.factor * (query_rows if self.by_query else 1) * (key_rows if self.by_key else 1)
+
+
+def block_bytes(problem: Problem, tensor: Tensor) -> Amount:
+    """Bytes that one load or store of a block moves."""
+    row = problem.head_dim * problem.itemsize
+    if tensor in (Tensor.K, Tensor.V):
+        return Amount(row, by_key=True)
+    if tensor in (Tensor.Q, Tensor.O):
+        return Amount(row, by_query=True)
+    if tensor in (Tensor.S, Tensor.P):
+        return Amount(problem.itemsize, by_query=True, by_key=True)
+    return Amount(STATISTIC_BYTES * (2 if tensor == Tensor.STATISTICS else 1), by_query=True)
+
+
+def copies(problem: Problem, tensor: Tensor) -> int:
+    """How many times a head's tensor lies in memory: K and V once a key head, the others once a head."""
+    return problem.batch * (problem.kv_heads if tensor in (Tensor.K, Tensor.V) else problem.heads)
+
+
+def matrix_flops(problem: Problem) -> Amount:
+    """FLOPs of one matrix product of a tile: a multiplication and an addition an element of S and of head_dim."""
+    return Amount(2 * problem.head_dim, by_query=True, by_key=True)
 
 
 @dataclass(frozen=True)
@@ -82,10 +120,20 @@ class Phase:
         """[outer blocks] int64: how many inner blocks each visits."""
         return np.maximum(self.stop - self.first, 0)
 
+    @property
+    def steps(self) -> int:
+        """How many steps the nest unrolls to."""
+        around = len(self.before) + len(self.after)
+        return around * len(self.visits) + len(self.each) * int(self.visits.sum())
+
 
 @dataclass(frozen=True)
 class Columns:
-    """Every step of a schedule, one head, in order; all arrays [steps]. A block of -1 means none."""
+    """Every step of a schedule, one head, in order; all arrays [steps].
+
+    A block of -1 means none: before and after the visits, and in a softmax over whole rows, which covers all keys.
+    Bytes and FLOPs are int32, or int64 where one step has more.
+    """
 
     phase: np.ndarray
     operation: np.ndarray
@@ -99,16 +147,20 @@ class Columns:
     def __len__(self) -> int:
         return len(self.operation)
 
+    @classmethod
+    def empty(cls, steps: int, wide: bool) -> Columns:
+        """Columns to be filled in; 23 bytes a step, 35 where bytes and FLOPs are wide."""
+        amount = np.int64 if wide else np.int32
+        dtypes = (np.uint8, np.uint8, np.uint8, np.int32, np.int32, amount, amount, amount)
+        return cls(*(np.zeros(steps, dtype) for dtype in dtypes))
+
     def arrays(self) -> tuple[np.ndarray, ...]:
         """All columns, in the order of the fields."""
         return tuple(getattr(self, column.name) for column in fields(self))
 
-    @classmethod
-    def empty(cls, steps: int, phase: int) -> Columns:
-        """Columns of a phase in which nothing moves yet; 23 bytes a step."""
-        small = (np.full(steps, phase, np.uint8), np.zeros(steps, np.uint8), np.zeros(steps, np.uint8))
-        blocks = (np.full(steps, -1, np.int32), np.full(steps, -1, np.int32))
-        return cls(*small, *blocks, *(np.zeros(steps, np.int32) for _ in range(3)))
+    def part(self, start: int, stop: int) -> Columns:
+        """The same columns, steps start to stop - 1, as views."""
+        return Columns(*(column[start:stop] for column in self.arrays()))
 
 
 @dataclass(frozen=True)
@@ -130,68 +182,97 @@ class Schedule:
         """[key blocks] rows in each."""
         return block_rows(self.problem.seq_kv, self.tiling.block_kv)
 
-    def step_bytes(self, tensor: Tensor, query_rows, key_rows):
-        """Bytes of one block of a tensor, given the rows of its query and key block."""
-        problem = self.problem
-        row = problem.head_dim * problem.itemsize
-        if tensor in (Tensor.Q, Tensor.O):
-            return query_rows * row
-        if tensor in (Tensor.K, Tensor.V):
-            return key_rows * row
-        if tensor in (Tensor.S, Tensor.P):
-            return query_rows * key_rows * problem.itemsize
-        return query_rows * STATISTIC_BYTES * (2 if tensor == Tensor.STATISTICS else 1)
-
-    def step_flops(self, operation: Operation, query_rows, key_rows):
-        """Matrix FLOPs of one step: two for a multiplication and an addition; the softmax counts as none."""
-        if operation in (Operation.SCORES, Operation.ACCUMULATE):
-            return 2 * query_rows * key_rows * self.problem.head_dim
-        return 0 * query_rows
+    @property
+    def steps(self) -> int:
+        """How many steps one head takes; needs no columns."""
+        return sum(phase.steps for phase in self.phases)
 
     @cached_property
     def columns(self) -> Columns:
         """The loop nests unrolled: every step in order."""
-        parts = [self._unroll(index, phase) for index, phase in enumerate(self.phases)]
-        return (
-            parts[0] if len(parts) == 1 else Columns(*map(np.concatenate, zip(*map(Columns.arrays, parts))))
+        return unroll(self)
+
+    def total(self, amount: Amount, operation: Operation, tensor: Tensor | None = None) -> int:
+        """Sum of an amount over every step of an operation (and tensor), one head, from the loop nests."""
+        return sum(
+            count * self._phase_total(phase, amount, each)
+            for phase in self.phases
+            for steps, each in ((phase.before + phase.after, False), (phase.each, True))
+            if (count := sum(step.operation == operation and tensor in (None, step.tensor) for step in steps))
         )
 
-    def _unroll(self, index: int, phase: Phase) -> Columns:
-        """The columns of one phase: each outer block's steps before, then its visits, then its steps after."""
-        before, each, after = len(phase.before), len(phase.each), len(phase.after)
-        sizes = before + each * phase.visits + after
-        starts = np.cumsum(sizes) - sizes
-        visit_starts = np.cumsum(phase.visits) - phase.visits
-        outer = np.arange(len(sizes))
-        # where each visit's steps begin: behind all earlier visits and the steps around them
-        shift = (before + after) * outer + before
-        visit_outer = np.repeat(outer.astype(np.int32), phase.visits)
-        count = int(phase.visits.sum())
-        visit_inner = (np.arange(count) + np.repeat(phase.first - visit_starts, phase.visits)).astype(
-            np.int32
-        )
-        visit_at = np.arange(count) * each + np.repeat(shift, phase.visits)
-        columns = Columns.empty(int(sizes.sum()), index)
-        none = np.full(len(sizes), -1, np.int32)
-        for position, step in enumerate(phase.before):
-            self._write(columns, step, starts + position, phase, outer, none)
-        for position, step in enumerate(phase.each):
-            self._write(columns, step, visit_at + position, phase, visit_outer, visit_inner)
-        for position, step in enumerate(phase.after):
-            self._write(columns, step, starts + sizes - after + position, phase, outer, none)
-        return columns
+    def _phase_total(self, phase: Phase, amount: Amount, each: bool) -> int:
+        """Sum of an amount over a phase's visits, or over its outer blocks, in O(blocks)."""
+        outer, inner = self.query_rows, self.key_rows
+        by_outer, by_inner = amount.by_query, amount.by_key
+        if phase.outer == "key":
+            outer, inner, by_outer, by_inner = inner, outer, by_inner, by_outer
+        weights = outer if by_outer else np.ones(len(outer), np.int64)
+        if each and by_inner:
+            ends = np.concatenate(([0], np.cumsum(inner)))
+            weights = weights * np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
+        elif each:
+            weights = weights * phase.visits
+        elif by_inner:
+            weights = weights * inner.sum()
+        return amount.factor * int(weights.sum())
 
-    def _write(self, columns: Columns, step: Step, at, phase: Phase, outer, inner) -> None:
-        """Fill the rows `at` of the columns with one step on the given outer and inner blocks."""
-        query, key = (outer, inner) if phase.outer == "query" else (inner, outer)
-        columns.operation[at] = step.operation
-        columns.tensor[at] = step.tensor
-        columns.query_block[at] = query
-        columns.key_block[at] = key
-        query_rows, key_rows = self.query_rows[query], self.key_rows[key]
-        if step.operation == Operation.LOAD:
-            columns.read_bytes[at] = self.step_bytes(step.tensor, query_rows, key_rows)
-        elif step.operation == Operation.STORE:
-            columns.written_bytes[at] = self.step_bytes(step.tensor, query_rows, key_rows)
-        else:
-            columns.flops[at] = self.step_flops(step.operation, query_rows, key_rows)
+
+def unroll(schedule: Schedule) -> Columns:
+    """Every step of the loop nests, in order."""
+    problem, tiling = schedule.problem, schedule.tiling
+    # a softmax over whole rows moves the most in a step; the products of a tile of 1024 x 1024 x 256 fit int32
+    wide = any(phase.before and not phase.each for phase in schedule.phases)
+    wide = wide and tiling.block_q * problem.seq_kv * problem.itemsize > np.iinfo(np.int32).max
+    columns, start = Columns.empty(schedule.steps, wide), 0
+    for index, phase in enumerate(schedule.phases):
+        part = columns.part(start, start + phase.steps)
+        part.phase[:] = index
+        _unroll_phase(schedule, phase, part)
+        start += phase.steps
+    return columns
+
+
+def _unroll_phase(schedule: Schedule, phase: Phase, columns: Columns) -> None:
+    """Fill one phase's columns, run by run of outer blocks that visit equally many inner blocks."""
+    visits = phase.visits
+    edges = np.flatnonzero(np.diff(visits)) + 1
+    start = 0
+    for low, high in zip(np.append(0, edges).tolist(), np.append(edges, len(visits)).tolist(), strict=True):
+        per_outer = len(phase.before) + len(phase.each) * int(visits[low]) + len(phase.after)
+        stop = start + per_outer * (high - low)
+        _fill(schedule, phase, columns.part(start, stop), np.arange(low, high), int(visits[low]))
+        start = stop
+
+
+def _fill(schedule: Schedule, phase: Phase, columns: Columns, outer: np.ndarray, visits: int) -> None:
+    """Fill the columns of some outer blocks that make equally many visits: contiguous, so views suffice."""
+    if not len(columns):
+        return
+    grid = Columns(*(column.reshape(len(outer), -1) for column in columns.arrays()))
+    (grid.query_block if phase.outer == "query" else grid.key_block)[:] = outer[:, None]
+    (grid.key_block if phase.outer == "query" else grid.query_block)[:] = -1
+    before, middle = len(phase.before), len(phase.before) + len(phase.each) * visits
+    for at, step in enumerate(phase.before):
+        _write(schedule, step, grid, slice(at, at + 1), phase, outer)
+    for at, step in enumerate(phase.after, start=middle):
+        _write(schedule, step, grid, slice(at, at + 1), phase, outer)
+    inner = phase.first[outer][:, None] + np.arange(visits)
+    for at, step in enumerate(phase.each, start=before):
+        _write(schedule, step, grid, slice(at, middle, len(phase.each)), phase, outer, inner)
+
+
+def _write(schedule, step: Step, grid: Columns, at: slice, phase: Phase, outer, inner=None) -> None:
+    """Write one step of the loop body into its places: all outer blocks, and all visits where it has an inner one."""
+    query, key = (outer[:, None], inner) if phase.outer == "query" else (inner, outer[:, None])
+    if inner is not None:
+        (grid.key_block if phase.outer == "query" else grid.query_block)[:, at] = inner
+    query_rows = schedule.problem.seq_q if query is None else schedule.query_rows[query]
+    key_rows = schedule.problem.seq_kv if key is None else schedule.key_rows[key]
+    grid.operation[:, at] = step.operation
+    grid.tensor[:, at] = step.tensor
+    if step.tensor != Tensor.NONE:
+        amount = block_bytes(schedule.problem, step.tensor).of(query_rows, key_rows)
+        (grid.read_bytes if step.operation == Operation.LOAD else grid.written_bytes)[:, at] = amount
+    elif step.operation in MATRIX_PRODUCTS:
+        grid.flops[:, at] = matrix_flops(schedule.problem).of(query_rows, key_rows)

@@ -10,13 +10,10 @@ from engine.schedule import Operation, Phase, Schedule, Step, Tensor, load, stor
 
 
 def build(problem: Problem, tiling: Tiling) -> Schedule:
-    """One head: S = Q K^T tile by tile, P = softmax(S) row by row, O = P V query block by query block."""
+    """One head: S = Q K^T tile by tile, P = softmax(S) over whole rows, O = P V query block by query block."""
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
-    whole = {
-        "outer": "query",
-        "first": np.zeros(query_blocks, np.int64),
-        "stop": np.full(query_blocks, key_blocks, np.int64),
-    }
+    none = np.zeros(query_blocks, np.int64)
+    whole = {"outer": "query", "first": none, "stop": np.full(query_blocks, key_blocks, np.int64)}
     phases = (
         Phase(
             name="scores",
@@ -25,8 +22,10 @@ def build(problem: Problem, tiling: Tiling) -> Schedule:
         ),
         Phase(
             name="softmax",
-            each=(load(Tensor.S), Step(Operation.SOFTMAX), store(Tensor.P)),
-            **whole,
+            outer="query",
+            first=none,
+            stop=none,
+            before=(load(Tensor.S), Step(Operation.SOFTMAX), store(Tensor.P)),
         ),
         Phase(
             name="output",

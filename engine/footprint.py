@@ -1,0 +1,138 @@
+"""What a tiling keeps on the chip, what the tensors take in memory, and the longest context that fits.
+
+`sram_bytes` counts every tile that a thread block holds at once, each a single time: Q, K and V in the tensors' dtype, S
+and O as float32 accumulators, m and l. That is the M of the FlashAttention papers (arXiv 2205.14135, Theorem 2). A real
+kernel keeps S, O, m and l in registers (`register_bytes`) and may hold K and V several times over to hide latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from engine.experiment import Experiment, Problem
+from engine.hardware import KIB
+from engine.schedule import Tensor, block_bytes, copies
+
+ACCUMULATOR_BYTES = 4  # sums and scores are float32 on the chip whatever the dtype
+RESIDENT = {
+    "standard": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
+    "flash1": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.STATISTICS),
+    "flash2": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tile on the chip."""
+
+    label: str
+    tensor: Tensor
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What one thread block keeps on the chip.
+
+    Attributes:
+        kernel: the kernel that holds the most.
+        parts: its tiles.
+        sram_bytes: their sum.
+        capacity_bytes: what the GPU gives one thread block.
+        fits: whether the first is within the second.
+        register_bytes: the share of sram_bytes that a real kernel keeps in registers.
+        blocks_per_sm: thread blocks resident on one SM; 0 where one does not fit.
+        sentence: the same in words.
+    """
+
+    kernel: str
+    parts: tuple[Part, ...]
+    sram_bytes: int
+    capacity_bytes: int
+    fits: bool
+    register_bytes: int
+    blocks_per_sm: int
+    sentence: str
+
+
+def footprint(experiment: Experiment) -> Footprint:
+    """The on-chip footprint of an experiment's largest kernel."""
+    gpu = experiment.gpu
+    kernel, parts = max(
+        kernel_parts(experiment).items(), key=lambda item: sum(part.bytes for part in item[1])
+    )
+    sram = sum(part.bytes for part in parts)
+    fits = sram <= gpu.shared_bytes_block
+    resident = min(gpu.shared_bytes_sm // sram, gpu.blocks_sm) if fits else 0
+    need, capacity = -(-sram // KIB), gpu.shared_bytes_block // KIB
+    if fits:
+        each = "block" if resident == 1 else "blocks"
+        sentence = (
+            f"Fits: {need} KB of {capacity} KB, {resident} {each} an SM, {resident * gpu.sms:,} at once."
+        )
+    else:
+        sentence = f"Does not fit: needs {need:,} KB, {gpu.with_article} gives a block {capacity} KB."
+    return Footprint(
+        kernel=kernel,
+        parts=parts,
+        sram_bytes=sram,
+        capacity_bytes=gpu.shared_bytes_block,
+        fits=fits,
+        register_bytes=sum(
+            part.bytes for part in parts if part.tensor in (Tensor.S, Tensor.O, Tensor.STATISTICS)
+        ),
+        blocks_per_sm=resident,
+        sentence=sentence,
+    )
+
+
+def kernel_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
+    """The tiles that every kernel of the algorithm holds at once, by the kernel's name."""
+    problem, rows, keys = experiment.problem, experiment.tiling.block_q, experiment.tiling.block_kv
+    q, k, v, p = (
+        Part(tensor.name, tensor, block_bytes(problem, tensor).of(rows, keys))
+        for tensor in (Tensor.Q, Tensor.K, Tensor.V, Tensor.P)
+    )
+    s = Part("S", Tensor.S, rows * keys * ACCUMULATOR_BYTES)
+    o = Part("O", Tensor.O, rows * problem.head_dim * ACCUMULATOR_BYTES)
+    if experiment.algorithm != "standard":
+        statistics = Part("m, l", Tensor.STATISTICS, block_bytes(problem, Tensor.STATISTICS).of(rows, keys))
+        return {"attention": (q, k, v, s, o, statistics)}
+    row = Part("a row of S", Tensor.S, problem.seq_kv * ACCUMULATOR_BYTES)
+    return {"scores": (q, k, s), "softmax": (row,), "output": (p, v, o)}
+
+
+def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:
+    """Bytes of device memory that each tensor takes, over batch and heads."""
+    return _memory_parts(experiment.problem, experiment.algorithm)
+
+
+def memory_bytes(experiment: Experiment) -> int:
+    """Bytes of device memory that all tensors take together."""
+    return sum(memory_parts(experiment).values())
+
+
+def largest_context(experiment: Experiment) -> int:
+    """The most keys whose tensors fit the GPU's memory: queries grow with them where there are as many, else stay."""
+    problem = experiment.problem
+
+    def fits(keys: int) -> bool:
+        queries = keys if problem.seq_q == problem.seq_kv else problem.seq_q
+        longer = replace(problem, seq_q=queries, seq_kv=keys)
+        return sum(_memory_parts(longer, experiment.algorithm).values()) <= experiment.gpu.memory_bytes
+
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _memory_parts(problem: Problem, algorithm: str) -> dict[Tensor, int]:
+    return {
+        tensor: block_bytes(problem, tensor).of(problem.seq_q, problem.seq_kv) * copies(problem, tensor)
+        for tensor in RESIDENT[algorithm]
+    }
