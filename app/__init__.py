@@ -1,0 +1,1 @@
+"""The dashboard: lays out what the engine computes, and computes nothing itself."""

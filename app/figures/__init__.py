@@ -1,0 +1,1 @@
+"""Figures: engine data in, Plotly figures out. No streamlit, no arithmetic beyond scaling."""

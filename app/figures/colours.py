@@ -1,0 +1,99 @@
+"""The colours of every picture: one colour a tensor, in a dark and a light ground."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of one theme, as `#rrggbb`.
+
+    Attributes:
+        q, k, v, s, o, statistics: the tensors; S and P share a colour, so do m, l and lse.
+        read, written: the directions of memory traffic; Q's blue and O's orange.
+        ground, panel, grid, ink, muted: page, panels, lines, text, secondary text.
+        good, bad: a check that holds, a check that fails.
+        algorithms: a colour for each algorithm, told apart from each other in greyscale too.
+    """
+
+    q: str
+    k: str
+    v: str
+    s: str
+    o: str
+    statistics: str
+    ground: str
+    panel: str
+    grid: str
+    ink: str
+    muted: str
+    good: str
+    bad: str
+
+    @property
+    def read(self) -> str:
+        """Bytes read."""
+        return self.q
+
+    @property
+    def written(self) -> str:
+        """Bytes written."""
+        return self.o
+
+    @property
+    def algorithms(self) -> dict[str, str]:
+        """Colour of a line or bar that stands for a whole algorithm."""
+        return {"standard": self.muted, "flash1": self.k, "flash2": self.v}
+
+    def tensor(self, name: str) -> str:
+        """Colour of a tensor by its name: Q, K, V, S, P, O, m, l, alpha or lse; raises KeyError."""
+        return {
+            "Q": self.q,
+            "K": self.k,
+            "V": self.v,
+            "S": self.s,
+            "P": self.s,
+            "O": self.o,
+            "m": self.statistics,
+            "l": self.statistics,
+            "alpha": self.statistics,
+            "lse": self.statistics,
+        }[name]
+
+
+DARK = Palette(
+    q="#4ea8e8",
+    k="#f0b429",
+    v="#2fbf92",
+    s="#d68fc0",
+    o="#f07a3c",
+    statistics="#9ad4f5",
+    ground="#0f1318",
+    panel="#171d25",
+    grid="#2a333f",
+    ink="#eef2f6",
+    muted="#98a4b3",
+    good="#3ecf8e",
+    bad="#ff7b72",
+)
+LIGHT = Palette(
+    q="#0072b2",
+    k="#b87900",
+    v="#008760",
+    s="#b14a8f",
+    o="#c74e00",
+    statistics="#2b86b8",
+    ground="#ffffff",
+    panel="#f4f6f8",
+    grid="#dde2e8",
+    ink="#161d26",
+    muted="#556270",
+    good="#0a7a45",
+    bad="#c0282d",
+)
+
+
+def palette(dark: bool) -> Palette:
+    """The colours on a dark or a light ground."""
+    return DARK if dark else LIGHT

@@ -1,0 +1,150 @@
+"""The scenario: widgets, URL and Experiment kept as one; the only user of session state and query parameters.
+
+The Experiment in the session is the truth. A link or the browser's back button replaces it; a widget changes
+one value of it; every run shows it in the widgets and writes it to the URL.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from engine.experiment import BY_NAME, PARAMETERS, Experiment
+
+EXPERIMENT, NOTICES, EXTRAS = "experiment", "notices", "extra options"
+OFF = None  # an emptied number: the window off, the keys as many as the queries
+
+PRESETS = {
+    "The 4096-token example": {"seq": 4096, "head_dim": 128, "block_q": 128, "causal": True},
+    "Long context": {
+        "seq": 131072,
+        "head_dim": 128,
+        "heads": 32,
+        "kv_heads": 8,
+        "block_q": 128,
+        "dtype": "bfloat16",
+        "causal": True,
+    },
+    "Tiny, to count by hand": {
+        "seq": 64,
+        "head_dim": 16,
+        "heads": 1,
+        "block_q": 16,
+        "block_kv": 16,
+        "dtype": "float32",
+    },
+}
+
+
+def current() -> Experiment:
+    """The experiment that the sidebar shows."""
+    return st.session_state[EXPERIMENT]
+
+
+def notices() -> tuple[str, ...]:
+    """One sentence for each value of the link that could not be used, until the scenario is changed."""
+    return st.session_state[NOTICES]
+
+
+def adopt() -> None:
+    """Take the scenario from the URL when the session starts, and when the reader goes back or forward."""
+    context = get_script_run_ctx()
+    if EXPERIMENT in st.session_state and not getattr(context, "is_history_navigation", False):
+        return
+    experiment, errors = Experiment.lenient(st.query_params.to_dict())
+    st.session_state[EXPERIMENT] = experiment
+    st.session_state[NOTICES] = tuple(_notice(error) for error in errors)
+
+
+def publish() -> None:
+    """Write the scenario to the URL: the values that differ from the defaults, so that links stay short."""
+    wanted = url_values(current())
+    if st.query_params.to_dict() != wanted:
+        st.query_params.from_dict(wanted)
+
+
+def url_values(experiment: Experiment) -> dict[str, str]:
+    """The values of a link that restores the experiment exactly."""
+    flat = experiment.flat()
+    defaults = {parameter.name: parameter.default for parameter in PARAMETERS}
+    defaults |= {"kv_heads": flat["heads"], "seq_kv": flat["seq"]}
+    return {name: _text(value) for name, value in flat.items() if value != defaults[name]}
+
+
+def control(name: str) -> dict[str, Any]:
+    """The arguments that tie a widget to one value: its key, and what to do when the reader changes it.
+
+    The widget is set only when it shows another value, so that a slider is never pulled back in mid-drag.
+    """
+    key, value = _key(name), shown(name)
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
+    return {"key": key, "on_change": _take, "args": (name,)}
+
+
+def shown(name: str) -> Any:
+    """A value as its widget shows it."""
+    experiment = current()
+    if name == "preset":
+        return next((label for label in PRESETS if preset(label) == experiment), None)
+    if name == "seq_kv" and experiment.problem.seq_kv == experiment.problem.seq_q:
+        return OFF
+    return experiment.flat()[name.removesuffix(" typed")]
+
+
+def options(name: str, usual: tuple[int, ...]) -> list[int]:
+    """What a slider offers: the usual values, and the last unusual one that was typed or came with a link."""
+    extras = st.session_state.setdefault(EXTRAS, {})
+    value = current().flat()[name]
+    if value not in usual:
+        extras[name] = value
+    return sorted({*usual, extras.get(name, value)})
+
+
+def _key(name: str) -> str:
+    return f"scenario {name}"
+
+
+def _take(name: str) -> None:
+    value = st.session_state[_key(name)]
+    if name == "preset":
+        st.session_state[EXPERIMENT] = preset(value) if value else current()
+    elif value is not OFF or name in ("window", "seq_kv"):
+        st.session_state[EXPERIMENT] = changed(current(), name.removesuffix(" typed"), value)
+    st.session_state[NOTICES] = ()
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _notice(error) -> str:
+    if error.field not in BY_NAME:
+        return f"The link has a value named {error.field!r:.60}, which is not known here; it was left out."
+    default = BY_NAME[error.field].default
+    shown = {"kv_heads": "as many as heads", "seq_kv": "as many as queries"}.get(error.field, default)
+    return f"The link's {error}. Shown instead: {'off' if shown is None else _text(shown)}."
+
+
+def changed(experiment: Experiment, name: str, value: Any) -> Experiment:
+    """The experiment with one value replaced; equal keys follow the queries, equal key heads the heads."""
+    values = {name: value}
+    problem = experiment.problem
+    if name == "seq" and problem.seq_kv == problem.seq_q:
+        values["seq_kv"] = value
+    if name == "heads":
+        most = value if problem.kv_heads == problem.heads else problem.kv_heads
+        values["kv_heads"] = max(divisor for divisor in divisors(value) if divisor <= most)
+    return experiment.changed(**values)
+
+
+def divisors(number: int) -> list[int]:
+    """Every divisor, in order."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def preset(name: str) -> Experiment:
+    """The experiment of a preset for talks; raises KeyError."""
+    return Experiment.of(**PRESETS[name])

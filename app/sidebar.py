@@ -1,0 +1,74 @@
+"""The sidebar: the controls of the scenario, and whether it fits the GPU."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import scenario
+from engine.experiment import ALGORITHMS, DTYPE_BYTES, LARGEST_SEQUENCE
+from engine.hardware import GPUS
+
+ALGORITHM_NAMES = {
+    "standard": "Standard (unfused)",
+    "flash1": "FlashAttention-1",
+    "flash2": "FlashAttention-2",
+}
+SEQUENCES = tuple(2**power for power in range(6, 21))
+HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
+BLOCKS = (16, 32, 64, 128, 256)
+
+
+def show() -> None:
+    """Draw every control; each changes one value of the scenario."""
+    with st.sidebar:
+        st.selectbox(
+            "Scenario",
+            list(scenario.PRESETS),
+            index=None,
+            placeholder="presets",
+            **scenario.control("preset"),
+        )
+        st.selectbox(
+            "Algorithm", ALGORITHMS, format_func=ALGORITHM_NAMES.get, **scenario.control("algorithm")
+        )
+        _sequence()
+        _slider("Head dimension", "head_dim", HEAD_DIMS)
+        _slider("Query block", "block_q", BLOCKS)
+        _slider("Key block", "block_kv", BLOCKS)
+        _heads()
+        _mask()
+        st.selectbox(
+            "GPU", list(GPUS), format_func=lambda key: GPUS[key].name, **scenario.control("hardware")
+        )
+        _more()
+
+
+def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
+    st.select_slider(label, scenario.options(name, usual), **scenario.control(name))
+
+
+def _sequence() -> None:
+    _slider("Sequence length", "seq", SEQUENCES)
+    st.number_input("Sequence length, typed", 1, LARGEST_SEQUENCE, **scenario.control("seq typed"))
+
+
+def _heads() -> None:
+    queries, keys = st.columns(2)
+    queries.number_input("Heads", 1, 1024, **scenario.control("heads"))
+    heads = scenario.current().problem.heads
+    keys.selectbox("Key heads", scenario.divisors(heads), **scenario.control("kv_heads"))
+
+
+def _mask() -> None:
+    dtype, mask = st.columns(2)
+    dtype.selectbox("Data type", list(DTYPE_BYTES), **scenario.control("dtype"))
+    mask.selectbox(
+        "Mask", (False, True), format_func={False: "none", True: "causal"}.get, **scenario.control("causal")
+    )
+
+
+def _more() -> None:
+    with st.expander("More"):
+        st.number_input("Window", 1, LARGEST_SEQUENCE, placeholder="off", **scenario.control("window"))
+        st.number_input("Keys", 1, LARGEST_SEQUENCE, placeholder="as queries", **scenario.control("seq_kv"))
+        st.number_input("Batch", 1, 4096, **scenario.control("batch"))

@@ -1,0 +1,1 @@
+"""Views: one page a file, each with one function `show()`."""
