@@ -99,13 +99,17 @@ def interleaved(
     return times
 
 
-def available_bytes() -> int | None:
-    """Memory that is free on this machine, bytes, if it tells."""
+def available_bytes(cuda: bool) -> int | None:
+    """Memory that a measurement may take, bytes: what the GPU has free, or half of what the machine has."""
+    if cuda:
+        import torch
+
+        return torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
     path = Path("/proc/meminfo")
     if path.exists():
         for line in path.read_text().splitlines():
             if line.startswith("MemAvailable"):
-                return int(line.split()[1]) * 1024
+                return int(line.split()[1]) * 1024 // 2
     return None
 
 
