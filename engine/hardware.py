@@ -31,7 +31,8 @@ class Gpu:
         register_bytes_sm: register file of one SM, bytes.
         l2_bytes: level-2 cache, bytes.
         l2_effective_bytes: capacity at which K and V start to be fetched again, bytes. Where the chip has two L2
-            partitions each keeps its own copy: an H200 with 60 MB behaves as if it had 32.
+            partitions each keeps its own copy: an H200 with 60 MB behaves as if it had 34
+            (fitted to its DRAM counters).
         memory_bytes: device memory, bytes.
         memory_bytes_per_second: peak bandwidth of device memory, bytes/s.
         clock_hz: boost clock, Hz.
@@ -126,7 +127,7 @@ _H100 = Gpu(
     shared_bytes_block=227 * KIB,
     shared_bytes_sm=228 * KIB,
     l2_bytes=50 * MIB,
-    l2_effective_bytes=27 * MIB,
+    l2_effective_bytes=28 * MIB,
     memory_bytes=80 * GB,
     memory_bytes_per_second=3350e9,
     clock_hz=1.83e9,
@@ -141,7 +142,7 @@ _H200 = Gpu(
     shared_bytes_block=227 * KIB,
     shared_bytes_sm=228 * KIB,
     l2_bytes=60 * MIB,
-    l2_effective_bytes=32 * MIB,
+    l2_effective_bytes=34 * MIB,
     memory_bytes=141 * GB,
     memory_bytes_per_second=4800e9,
     clock_hz=1.83e9,

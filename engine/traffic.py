@@ -6,56 +6,16 @@ large its caches; DRAM is modelled in between, see `engine.l2`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from engine import l2
+from engine.bytes import TENSORS, Bytes
 from engine.experiment import Experiment
 from engine.schedule import Amount, Operation, Phase, Schedule, Tensor, block_bytes, copies, matrix_flops
 
-TENSORS = tuple(tensor for tensor in Tensor if tensor != Tensor.NONE)
 CHUNK_STEPS = 2**18
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """Bytes read and written, by tensor; every tensor has an entry, 0 where it does not move."""
-
-    read: Mapping[Tensor, int]
-    written: Mapping[Tensor, int]
-
-    @property
-    def total_read(self) -> int:
-        """Bytes read, all tensors."""
-        return sum(self.read.values())
-
-    @property
-    def total_written(self) -> int:
-        """Bytes written, all tensors."""
-        return sum(self.written.values())
-
-    @property
-    def total(self) -> int:
-        """Bytes read and written, all tensors."""
-        return self.total_read + self.total_written
-
-    def times(self, factor: int) -> Bytes:
-        """The same bytes, so many times over."""
-        return bytes_of(
-            {tensor: amount * factor for tensor, amount in self.read.items()},
-            {tensor: amount * factor for tensor, amount in self.written.items()},
-        )
-
-
-def bytes_of(read: Mapping[Tensor, int], written: Mapping[Tensor, int]) -> Bytes:
-    """Bytes from what moves; tensors left out move nothing."""
-    return Bytes(
-        MappingProxyType({tensor: int(read.get(tensor, 0)) for tensor in TENSORS}),
-        MappingProxyType({tensor: int(written.get(tensor, 0)) for tensor in TENSORS}),
-    )
 
 
 @dataclass(frozen=True)
@@ -115,8 +75,8 @@ def traffic(experiment: Experiment, schedule: Schedule) -> Traffic:
     per_head = counts(schedule)
     requested = per_head.requested.times(heads)
     compulsory = compulsory_bytes(schedule)
-    dram = l2.dram_bytes(experiment, schedule)
-    return Traffic(per_head, heads, requested, compulsory, bytes_of(*dram))
+    dram = l2.dram_bytes(experiment, schedule, compulsory, requested)
+    return Traffic(per_head, heads, requested, compulsory, dram)
 
 
 def counts(schedule: Schedule) -> Counts:
@@ -134,7 +94,7 @@ def counts(schedule: Schedule) -> Counts:
     seen = int((bounds.stop - bounds.first).sum())
     full = int((bounds.full_stop - bounds.full_first).sum())
     return Counts(
-        requested=bytes_of(moved[Operation.LOAD], moved[Operation.STORE]),
+        requested=Bytes.of(moved[Operation.LOAD], moved[Operation.STORE]),
         flops=sum(
             schedule.total(matrix_flops(problem), operation)
             for operation in (Operation.SCORES, Operation.ACCUMULATE)
@@ -160,7 +120,7 @@ def compulsory_bytes(schedule: Schedule) -> Bytes:
         for tensors, into in ((inputs, read), (outputs, written)):
             for tensor in tensors:
                 into[tensor] += touched_bytes(schedule, phase, tensor) * copies(schedule.problem, tensor)
-    return bytes_of(read, written)
+    return Bytes.of(read, written)
 
 
 def touched_bytes(schedule: Schedule, phase: Phase, tensor: Tensor) -> int:
@@ -195,4 +155,4 @@ def summed(schedule: Schedule) -> Bytes:
         part = columns.part(start, start + CHUNK_STEPS)
         for amounts, into in ((part.read_bytes, read), (part.written_bytes, written)):
             into += np.bincount(part.tensor, weights=amounts, minlength=len(Tensor)).astype(np.int64)
-    return bytes_of(*({tensor: int(into[tensor]) for tensor in TENSORS} for into in (read, written)))
+    return Bytes.of(*({tensor: int(into[tensor]) for tensor in TENSORS} for into in (read, written)))
