@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -123,15 +124,14 @@ class Bench:
             return f"no triton on this platform ({sys.platform}); it needs Linux"
         if provider.triton and self.interpreted:
             return self._interpreter_limit(provider, experiment)
+        free = clock.available_bytes(self.machine.cuda)
+        needed = input_bytes(problem) + working_bytes(provider, problem)
+        if free is not None and needed > free:
+            return f"out of memory: needs about {needed / 1e9:,.1f} GB, may use {free / 1e9:.1f} GB here"
         seconds = self.pace.get(name, 0.0) * self._work(provider, experiment)
         limit = LONGEST_CALL["cuda" if self.machine.cuda else "cpu"]
         if seconds > limit:
-            return f"would take about {seconds:.0f} s a call; the limit here is {limit:g} s"
-        free, needed = clock.available_bytes(), input_bytes(problem) + working_bytes(provider, problem)
-        if not self.machine.cuda and free is not None and needed > free / 2:
-            return (
-                f"needs about {needed / 1e9:.1f} GB; {free / 1e9:.1f} GB are free here, and half may be used"
-            )
+            return f"would take about {seconds:,.0f} s a call; the limit here is {limit:g} s"
         return None
 
     def _interpreter_limit(self, provider: Provider, experiment: Experiment) -> str | None:
@@ -224,8 +224,12 @@ class Bench:
 
 def _checked(provider: Provider, inputs, exact: Reference, experiment: Experiment) -> Checked:
     """The call to be timed; raises JobError if its result is wrong."""
-    call = provider.prepare(*inputs, experiment)
-    error = exact.error(call())
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # PyTorch's way to say why a backend does not take a problem
+        call = provider.prepare(*inputs, experiment)
+        error = exact.error(call())
     if not error <= exact.allowed:
         off = "it has NaN" if isnan(error) else f"it is off by {error:.2g}, allowed is {exact.allowed:.2g}"
         raise JobError(f"not timed, because its result is wrong: {off}")
