@@ -32,6 +32,8 @@ pages = [title for title in PAGES if (ROOT / "app" / "views" / f"{title.lower()}
 opened = st.navigation([page(title, title == pages[0]) for title in pages], position="top")
 sidebar.show()
 scenario.publish()
-for notice in scenario.notices():
-    st.text(notice)
+if scenario.notices():
+    # As text, not Markdown: the sentences quote what came with the link.
+    with st.container(border=True, key="notices"):
+        st.text("\n".join(scenario.notices()))
 opened.run()

@@ -1,10 +1,10 @@
-"""The sidebar: the controls of the scenario, and whether it fits the GPU."""
+"""The sidebar: the controls of the scenario, and whether its blocks fit the GPU."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from app import scenario
+from app import cached, scenario
 from engine.experiment import ALGORITHMS, DTYPE_BYTES, LARGEST_SEQUENCE
 from engine.hardware import GPUS
 
@@ -16,6 +16,10 @@ ALGORITHM_NAMES = {
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
+WINDOW_HELP = "A query sees only that many keys back, its own included. Empty: off."
+KEYS_HELP = (
+    "Number of keys and values; the last query is aligned with the last key. Empty: as many as queries."
+)
 
 
 def show() -> None:
@@ -41,6 +45,7 @@ def show() -> None:
             "GPU", list(GPUS), format_func=lambda key: GPUS[key].name, **scenario.control("hardware")
         )
         _more()
+        _footprint()
 
 
 def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
@@ -48,8 +53,16 @@ def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
 
 
 def _sequence() -> None:
-    _slider("Sequence length", "seq", SEQUENCES)
-    st.number_input("Sequence length, typed", 1, LARGEST_SEQUENCE, **scenario.control("seq typed"))
+    powers, exact = st.columns([3, 2], vertical_alignment="bottom")
+    with powers:
+        _slider("Sequence length", "seq", SEQUENCES)
+    exact.number_input(
+        "Sequence length, typed",
+        1,
+        LARGEST_SEQUENCE,
+        label_visibility="collapsed",
+        **scenario.control("seq typed"),
+    )
 
 
 def _heads() -> None:
@@ -60,15 +73,39 @@ def _heads() -> None:
 
 
 def _mask() -> None:
-    dtype, mask = st.columns(2)
-    dtype.selectbox("Data type", list(DTYPE_BYTES), **scenario.control("dtype"))
+    mask, window = st.columns(2)
     mask.selectbox(
         "Mask", (False, True), format_func={False: "none", True: "causal"}.get, **scenario.control("causal")
     )
+    window.number_input(
+        "Window, keys", 1, LARGEST_SEQUENCE, placeholder="off", help=WINDOW_HELP, **scenario.control("window")
+    )
+
+
+def _machine() -> None:
+    dtype, gpu = st.columns(2)
+    dtype.selectbox("Data type", list(DTYPE_BYTES), **scenario.control("dtype"))
+    gpu.selectbox("GPU", list(GPUS), format_func=lambda key: GPUS[key].name, **scenario.control("hardware"))
 
 
 def _more() -> None:
     with st.expander("More"):
-        st.number_input("Window", 1, LARGEST_SEQUENCE, placeholder="off", **scenario.control("window"))
-        st.number_input("Keys", 1, LARGEST_SEQUENCE, placeholder="as queries", **scenario.control("seq_kv"))
-        st.number_input("Batch", 1, 4096, **scenario.control("batch"))
+        batch, keys = st.columns(2)
+        batch.number_input("Batch", 1, 4096, **scenario.control("batch"))
+        keys.number_input(
+            "Keys",
+            1,
+            LARGEST_SEQUENCE,
+            placeholder="as queries",
+            help=KEYS_HELP,
+            **scenario.control("seq_kv"),
+        )
+
+
+def _footprint() -> None:
+    """Two short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
+    footprint = cached.simulation(scenario.current()).footprint
+    colour = "green" if footprint.fits else "red"
+    verdict, rest = footprint.sentence.split(", ", 1)
+    with st.container(border=True, key="footprint"):
+        st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[modelled, one thread block]")

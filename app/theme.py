@@ -8,13 +8,22 @@ from app.figures.colours import Palette, palette
 
 STYLE = """
 <style>
-  [data-testid="stSidebar"] { min-width: 244px; max-width: 244px; }
-  [data-testid="stSidebarContent"] [data-testid="stVerticalBlock"] { gap: 0.35rem; }
-  [data-testid="stSidebarHeader"] { height: 2.2rem; margin: 0; padding-block: 0; }
-  [data-testid="stMetricValue"], [data-testid="stSlider"] p, input[type="number"], .number {
+  [data-testid="stSidebar"] { min-width: 256px; max-width: 256px; }
+  [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
+  [data-testid="stSidebarHeader"] { height: 1.6rem; margin-block: 0; }
+  [data-testid="stSidebarUserContent"] { padding-inline: 1rem; }
+  [data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
+  [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] { gap: 0.5rem; }
+  [data-testid="stSidebar"] [data-testid="stWidgetLabel"] { white-space: nowrap; min-height: 1.2rem; }
+  [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; }
+  [data-testid="stSliderThumbValue"], [data-testid="stMetricValue"], input[type="number"] {
     font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
     font-variant-numeric: tabular-nums;
   }
+  [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
+  .st-key-footprint { padding: 0.5rem 0.7rem; }
+  .st-key-footprint p { font-size: 0.85rem; }
+  .st-key-notices { padding: 0.4rem 0.8rem; }
 </style>
 """
 
