@@ -15,21 +15,26 @@ from app import scenario, sidebar, theme  # noqa: E402
 PAGES = ("Tiles", "Softmax", "Traffic", "Speed", "Agreement")
 
 
-def page(title: str, default: bool) -> st.Page:
+def page(title: str) -> st.Page:
     """A page whose view is imported when it is first opened, so that none waits for another's libraries."""
     name = title.lower()
 
     def show():
         import_module(f"app.views.{name}").show()
 
-    return st.Page(show, title=title, url_path=name, default=default)
+    return st.Page(show, title=title, url_path=name)
 
 
 st.set_page_config(page_title="Attention, tile by tile", layout="wide")
 theme.apply()
 scenario.adopt()
-pages = [title for title in PAGES if (ROOT / "app" / "views" / f"{title.lower()}.py").exists()]
-opened = st.navigation([page(title, title == pages[0]) for title in pages], position="top")
+titles = [title for title in PAGES if (ROOT / "app" / "views" / f"{title.lower()}.py").exists()]
+pages = [page(title) for title in titles]
+# Streamlit gives its default page no path of its own: a hidden one stands at "/" and leads to /tiles.
+home = st.Page(lambda: None, title="Home", url_path="home", default=True, visibility="hidden")
+opened = st.navigation([home, *pages], position="top")
+if opened == home:
+    st.switch_page(pages[0], query_params=scenario.url_values(scenario.current()))
 sidebar.show()
 scenario.publish()
 if scenario.notices():

@@ -41,9 +41,7 @@ def show() -> None:
         _slider("Key block", "block_kv", BLOCKS)
         _heads()
         _mask()
-        st.selectbox(
-            "GPU", list(GPUS), format_func=lambda key: GPUS[key].name, **scenario.control("hardware")
-        )
+        _machine()
         _more()
         _footprint()
 
