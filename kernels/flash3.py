@@ -1,0 +1,134 @@
+"""FlashAttention-3's forward pass on Hopper: which problems it serves, and its launch."""
+
+import math
+from importlib.util import find_spec
+
+import torch
+
+_TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
+_THREE_CONSUMERS = {"CONSUMERS": 3, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
+TILING = {  # by head dim; a consumer has 64 query rows
+    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, **_THREE_CONSUMERS},
+    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, **_TWO_CONSUMERS},
+    256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, **_TWO_CONSUMERS},
+}
+DTYPES = (torch.float16, torch.bfloat16)
+L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
+TMA_ALIGNMENT = 16  # bytes, of addresses and strides (CUDA driver API, cuTensorMapEncodeTiled)
+
+
+def unsupported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+    """One sentence on why flash3 does not serve these tensors, or None where it does."""
+    if find_spec("triton.experimental.gluon") is None:
+        return "flash3 is written in Gluon, which this Triton does not have"
+    if q.device.type != "cuda":
+        return f"flash3 needs a Hopper GPU, q is on {q.device}"
+    capability = torch.cuda.get_device_capability(q.device)
+    if capability[0] != 9:
+        return "flash3 needs a Hopper GPU (compute capability 9.0), this one has {}.{}".format(*capability)
+    return unserved_layout(q, k, v)
+
+
+def unserved_layout(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+    """The part of `unsupported` that the tensors alone decide, whatever the device."""
+    if q.dtype not in DTYPES:
+        return f"flash3 takes float16 and bfloat16, got {q.dtype}"
+    if q.shape[-1] not in TILING:
+        return f"flash3 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.numel() == 0:
+            return f"flash3 takes no empty tensors, {name} is {tuple(tensor.shape)}"
+        if tensor.stride(-1) != 1:
+            return f"flash3 needs head_dim contiguous, {name} has strides {tensor.stride()}"
+        if tensor.data_ptr() % TMA_ALIGNMENT:
+            return f"flash3 copies by TMA, which needs 16-byte-aligned addresses, {name} has none"
+        for stride in _outer_strides(tensor):
+            if stride <= 0 or stride * tensor.element_size() % TMA_ALIGNMENT:
+                return (
+                    "flash3 copies by TMA, which needs strides above 0 in multiples of 16 bytes,"
+                    f" {name} has strides {tensor.stride()}"
+                )
+    return None
+
+
+def flash3(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool,
+    window: int | None,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out, lse) of attention that `unsupported` has no objection to.
+
+    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q,
+    lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal shows it the
+    keys up to there, window the last `window` of those. A query that sees no key gives 0 and lse -inf.
+    """
+    if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
+        q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
+    out = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    with torch.cuda.device(q.device):
+        _launch(q, k, v, out, lse, causal or window is not None, window, scale)
+    return out, lse
+
+
+def _launch(q, k, v, out, lse, causal, window, scale, **candidates) -> None:
+    """Start one block of threads an SM, or one a tile if there are fewer."""
+    from kernels.flash3_kernel import ROWS, attention_kernel
+
+    batch, heads, seq_q, head_dim = q.shape
+    kv_heads, seq_kv = k.shape[1:3]
+    tiling = {"TURNS": True, "OVERLAP": True, **TILING[head_dim], **candidates}
+    block_kv = tiling.pop("BLOCK_KV")
+    heads_per_kv_head = heads // kv_heads
+    bytes_of_keys = 2 * seq_kv * head_dim * k.element_size()
+    query_blocks = -(-seq_q // (ROWS.value * tiling["CONSUMERS"]))
+    tiles = batch * heads * query_blocks
+    windowed = window is not None and window < seq_kv
+    attention_kernel[(min(_multiprocessors(q.device), tiles),)](
+        _descriptor(q, ROWS.value),
+        _descriptor(k, block_kv),
+        _descriptor(v, block_kv),
+        _descriptor(out, ROWS.value),
+        lse,
+        torch.zeros(1, dtype=torch.int32, device=q.device),
+        batch_heads=batch * heads,
+        heads=heads,
+        heads_per_kv_head=heads_per_kv_head,
+        heads_together=heads_per_kv_head * max(1, L2_FOR_KEYS // bytes_of_keys),
+        query_blocks=query_blocks,
+        seq_q=seq_q,
+        seq_kv=seq_kv,
+        window=window if windowed else 0,
+        scale_log2=scale * math.log2(math.e),
+        CAUSAL=causal,
+        WINDOWED=windowed,
+        num_warps=4,
+        **tiling,
+    )
+
+
+def _descriptor(tensor: torch.Tensor, rows: int):
+    """A TMA descriptor of blocks of `rows` rows of one head, which never reach into the next."""
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    block = [1, 1, rows, tensor.shape[-1]]
+    dtype = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}[tensor.dtype]
+    layout = gl.NVMMASharedLayout.get_default_for(block, dtype)
+    return TensorDescriptor(tensor, list(tensor.shape), [*_outer_strides(tensor), 1], block, layout)
+
+
+def _outer_strides(tensor: torch.Tensor) -> list[int]:
+    """Strides of batch, heads and rows; of a single one any will do, and torch may give one TMA refuses."""
+    return [
+        stride if size > 1 else tensor.shape[-1]
+        for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)
+    ]
+
+
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count

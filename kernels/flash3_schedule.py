@@ -1,0 +1,166 @@
+"""What all parts of the flash3 kernel agree on: the order of tiles, the keys they see, who waits for whom."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier
+from triton.language.core import _aggregate as aggregate
+
+
+@aggregate
+class Ring:
+    """Buffers that one side fills and the other drains; visit i uses buffer i modulo their number.
+
+    Each buffer has two barriers: `full` (it holds visit i) and `empty` (whoever read visit i is done).
+    """
+
+    full: gl.shared_memory_descriptor
+    empty: gl.shared_memory_descriptor
+
+    @gluon.constexpr_function
+    def __init__(self, full, empty):
+        self.full = full
+        self.empty = empty
+
+    @gluon.jit
+    def buffer(self, visit):
+        return visit & (self.full.shape[0] - 1)
+
+    @gluon.jit
+    def _parity(self, visit):
+        return (visit // self.full.shape[0]) & 1
+
+    @gluon.jit
+    def wait_full(self, visit, needed=True):
+        mbarrier.wait(self.full.index(self.buffer(visit)), self._parity(visit), pred=needed)
+
+    @gluon.jit
+    def wait_empty(self, visit):
+        mbarrier.wait(self.empty.index(self.buffer(visit)), self._parity(visit) ^ 1)
+
+    @gluon.jit
+    def arrival(self, visit):
+        """The barrier that a copy into this visit's buffer reports to."""
+        return self.full.index(self.buffer(visit))
+
+    @gluon.jit
+    def release(self, visit):
+        mbarrier.arrive(self.empty.index(self.buffer(visit)), count=1)
+
+
+@gluon.jit
+def make_ring(BUFFERS: gl.constexpr, READERS: gl.constexpr):
+    """A ring of a power of two of buffers, each read by READERS warp groups."""
+    full = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+    for buffer in gl.static_range(BUFFERS):
+        mbarrier.init(full.index(buffer), count=1)
+        mbarrier.init(empty.index(buffer), count=READERS)
+    return Ring(full, empty)
+
+
+@aggregate
+class Schedule:
+    """Tiles in the order they are handed out, and the keys that rows of queries see."""
+
+    batch_heads: gl.tensor
+    heads: gl.tensor
+    heads_per_kv_head: gl.tensor
+    heads_together: gl.tensor
+    query_blocks: gl.tensor
+    seq_q: gl.tensor
+    seq_kv: gl.tensor
+    window: gl.tensor
+    BLOCK_Q: gl.constexpr
+    BLOCK_KV: gl.constexpr
+    CAUSAL: gl.constexpr
+    WINDOWED: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(
+        self,
+        batch_heads,
+        heads,
+        heads_per_kv_head,
+        heads_together,
+        query_blocks,
+        seq_q,
+        seq_kv,
+        window,
+        BLOCK_Q,
+        BLOCK_KV,
+        CAUSAL,
+        WINDOWED,
+    ):
+        self.batch_heads = batch_heads
+        self.heads = heads
+        self.heads_per_kv_head = heads_per_kv_head
+        self.heads_together = heads_together
+        self.query_blocks = query_blocks
+        self.seq_q = seq_q
+        self.seq_kv = seq_kv
+        self.window = window
+        self.BLOCK_Q = gl.constexpr(BLOCK_Q)
+        self.BLOCK_KV = gl.constexpr(BLOCK_KV)
+        self.CAUSAL = gl.constexpr(CAUSAL)
+        self.WINDOWED = gl.constexpr(WINDOWED)
+
+    @gluon.jit
+    def tiles(self):
+        return self.batch_heads * self.query_blocks
+
+    @gluon.jit
+    def place(self, tile):
+        """(first query row, batch, head) of a tile.
+
+        Causal tiles are unequal: the heaviest come first, within a set of heads whose K and V share the L2.
+        """
+        if self.CAUSAL:
+            heads_set = tile // (self.heads_together * self.query_blocks)
+            first_head = heads_set * self.heads_together
+            heads = gl.minimum(self.heads_together, self.batch_heads - first_head)
+            tile_in_set = tile - first_head * self.query_blocks
+            query_block = self.query_blocks - 1 - tile_in_set // heads
+            batch_head = first_head + tile_in_set % heads
+        else:
+            query_block = tile % self.query_blocks
+            batch_head = tile // self.query_blocks
+        return query_block * self.BLOCK_Q, batch_head // self.heads, batch_head % self.heads
+
+    @gluon.jit
+    def position(self, row):
+        """The key a query stands at: the last query stands at the last key."""
+        return row + self.seq_kv - self.seq_q
+
+    @gluon.jit
+    def seen_blocks(self, row, ROWS: gl.constexpr):
+        """[first, end) of the key blocks that any of ROWS queries from `row` sees; a masked one if none."""
+        begin = 0
+        end = self.seq_kv
+        if self.WINDOWED:
+            begin = gl.maximum(self.position(row) - self.window + 1, 0)
+        if self.CAUSAL:
+            end = self.position(gl.minimum(row + ROWS, self.seq_q))
+        begin = gl.where(row < self.seq_q, begin, self.seq_kv)
+        end_block = gl.maximum((end + self.BLOCK_KV - 1) // self.BLOCK_KV, 1)
+        return gl.minimum(begin // self.BLOCK_KV, end_block - 1), end_block
+
+    @gluon.jit
+    def whole_blocks(self, row, ROWS: gl.constexpr):
+        """[first, end) of the key blocks that each of ROWS queries from `row` sees entirely."""
+        begin = 0
+        end = self.seq_kv
+        if self.WINDOWED:
+            begin = gl.maximum(self.position(row + ROWS) - self.window, 0)
+        if self.CAUSAL:
+            end = gl.maximum(gl.minimum(self.position(row) + 1, self.seq_kv), 0)
+        return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV
+
+    @gluon.jit
+    def masked(self, scores, positions, key_block, SCORES: gl.constexpr):
+        """scores [rows, BLOCK_KV] with -inf where the row at `positions` does not see the key."""
+        columns = gl.arange(0, self.BLOCK_KV, layout=gl.SliceLayout(0, SCORES))
+        keys = (key_block * self.BLOCK_KV + columns)[None, :]
+        seen = keys <= positions[:, None] if self.CAUSAL else keys < self.seq_kv
+        if self.WINDOWED:
+            seen = seen & (keys > (positions - self.window)[:, None])
+        return gl.where(seen, scores, float("-inf"))

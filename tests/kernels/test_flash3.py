@@ -1,0 +1,80 @@
+"""flash3: what it refuses and why, how its kernel compiles for Hopper, and, on one, its results."""
+
+import math
+
+import pytest
+import torch
+
+from kernels import flash3, reference_attention
+
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+SHAPES = [
+    (1, 1, 1, 1, 1),
+    (2, 4, 2, 127, 129),
+    (1, 3, 1, 200, 333),
+    (1, 4, 4, 333, 200),
+    (1, 8, 2, 1024, 1024),
+]
+MASKS = {"none": (False, None), "causal": (True, None), "one": (False, 1), "window": (True, 100)}
+
+
+def tensors(batch, heads, kv_heads, seq_q, seq_kv, head_dim=128, dtype=torch.float16, device="cpu"):
+    def random(count, rows):
+        return torch.randn(batch, count, rows, head_dim, device=device).to(dtype)
+
+    return random(heads, seq_q), random(kv_heads, seq_kv), random(kv_heads, seq_kv)
+
+
+def test_a_layout_that_tma_takes_is_served():
+    assert flash3.unserved_layout(*tensors(2, 4, 2, 64, 64)) is None
+
+
+def test_heads_inside_rows_are_served():
+    transposed = [tensor.transpose(1, 2) for tensor in tensors(2, 64, 64, 4, 4)]
+    assert flash3.unserved_layout(*transposed) is None
+
+
+def test_the_stride_of_a_single_head_does_not_matter():
+    q, k, v = tensors(1, 1, 1, 64, 64)
+    odd = k.as_strided(k.shape, (1, 3, 128, 1))
+    assert flash3.unserved_layout(q, odd, v) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda t: t.float(), "float16 and bfloat16, got torch.float32"),
+        (lambda t: t[..., :80], "head_dim of 64, 128 or 256, got 80"),
+        (lambda t: t[:, :, :0], "no empty tensors, q is"),
+        (lambda t: t.transpose(2, 3), "needs head_dim contiguous, q has strides"),
+        (lambda t: t[:, :1].expand(t.shape), "needs strides above 0 in multiples of 16 bytes, q has strides"),
+        (lambda t: torch.cat([t, t[..., :4]], -1)[..., :128], "in multiples of 16 bytes, q has strides"),
+    ],
+)
+def test_what_is_not_served_says_why(change, reason):
+    q, k, v = tensors(2, 4, 2, 128, 64)
+    assert reason in flash3.unserved_layout(change(q), k, v)
+
+
+@pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")
+def test_without_a_hopper_gpu_it_says_so():
+    assert "needs a Hopper GPU" in flash3.unsupported(*tensors(1, 1, 1, 64, 64))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_agrees_with_float64(shape, mask, head_dim, dtype):
+    torch.manual_seed(0)
+    q, k, v = tensors(*shape, head_dim, dtype, "cuda")
+    causal, window = MASKS[mask]
+    scale = 1 / math.sqrt(head_dim)
+    out, lse = flash3.flash3(q, k, v, causal=causal, window=window, scale=scale)
+    exact_out, exact_lse = reference_attention(q, k, v, causal=causal, window=window, scale=scale)
+    bound = 4 * torch.finfo(dtype).eps * v.abs().max().item()
+    assert (out.double() - exact_out).abs().max() <= bound
+    assert torch.equal(lse == -math.inf, exact_lse == -math.inf)
+    assert (lse - exact_lse).nan_to_num().abs().max() <= 2e-3
