@@ -40,6 +40,11 @@ class Call:
         return -(-self.seq_kv // self.block_kv)
 
     @property
+    def even(self) -> bool:
+        """Whether every tile is whole."""
+        return self.seq_q % self.block_q == 0 and self.seq_kv % self.block_kv == 0
+
+    @property
     def padded_head_dim(self) -> int:
         """The head dim a tile has: a power of two of at least 16."""
         return max(16, 1 << (self.head_dim - 1).bit_length())

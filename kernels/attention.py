@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from kernels.arguments import Call, checked
+from kernels.backward import backward, tilings
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2
 from kernels.launch import interpreted
@@ -12,6 +13,7 @@ from kernels.standard import standard
 
 FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2}
 AUTO = "flash2"
+DIFFERENTIABLE = ("flash2",)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,11 @@ def attention(
     where the blocks do not fit the GPU.
     """
     call = _call(q, k, v, causal, window, scale, algorithm, block_q, block_kv)
-    out, lse = FORWARD[call.algorithm](q, k, v, call)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
+        _check_differentiable(call.algorithm, {"q": q, "k": k, "v": v})
+        out, lse = _Differentiable.apply(q, k, v, call, block_q, block_kv)
+    else:
+        out, lse = FORWARD[call.algorithm](q, k, v, call)
     return (out, lse) if return_lse else out
 
 
@@ -99,3 +105,37 @@ def _call(q, k, v, causal, window, scale, algorithm, block_q, block_kv) -> Call:
         block_kv=block_kv,
         interpreted=interpreted(),
     )
+
+
+class _Differentiable(torch.autograd.Function):
+    """An algorithm's forward pass with FlashAttention-2's backward pass."""
+
+    @staticmethod
+    def forward(q, k, v, call: Call, block_q: int | None, block_kv: int | None):
+        return FORWARD[call.algorithm](q, k, v, call)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        q, k, v, call, block_q, block_kv = inputs
+        ctx.save_for_backward(q, k, v, *output)
+        ctx.tilings = tilings(call, q.dtype, block_q, block_kv)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_out, d_lse):
+        q, k, v, out, lse = ctx.saved_tensors
+        if d_out is None:
+            d_out = torch.zeros_like(out)
+        elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
+            d_out = d_out.contiguous()
+        return *backward(q, k, v, out, lse, d_out, d_lse, *ctx.tilings), None, None, None
+
+
+def _check_differentiable(algorithm: str, tensors: dict[str, torch.Tensor]) -> None:
+    if algorithm not in DIFFERENTIABLE:
+        name = next(name for name, tensor in tensors.items() if tensor.requires_grad)
+        raise ValueError(
+            f"algorithm is {algorithm!r} and {name} requires grad, it must be one of"
+            f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
+        )

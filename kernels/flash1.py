@@ -52,7 +52,9 @@ def flash1_kernel(
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, True)
         v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, True)
-        start, stop = query_blocks_of(key_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV)
+        start, _full_start, _full_stop, stop = query_blocks_of(
+            key_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
+        )
         for query_block in range(start, stop):
             queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
             valid = queries < seq_q
@@ -62,7 +64,7 @@ def flash1_kernel(
             q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
 
             products = matmul(q_tile, tl.trans(k_tile))
-            seen = visible(queries, keys, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+            seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
             products = tl.where(seen, products, float("-inf"))
             running_max, running_sum, accumulator, alpha = online_softmax_update(
                 products, v_tile, running_max, running_sum, before * running_sum[:, None], scale_log2
@@ -89,7 +91,7 @@ def flash1(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]
         call.batch * call.heads,
         call,
         (q, k, v, out, row_max, row_sum, probe),
-        num_warps=warps(call),
+        num_warps=warps(call.block_q),
         num_stages=1,
         q_strides=q.stride(),
         k_strides=k.stride(),

@@ -35,7 +35,7 @@ def attend(
         v = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
         products = matmul(q, tl.trans(k))
         if MASKED:
-            seen = visible(queries, keys, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+            seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
             products = tl.where(seen, products, float("-inf"))
         running_max, running_sum, accumulator, alpha = online_softmax_update(
             products, v, running_max, running_sum, accumulator, scale_log2
@@ -54,7 +54,7 @@ def flash2_kernel(
     q, k, v, out, lse, probe, q_strides, k_strides, v_strides, out_strides,
     heads, kv_heads, seq_q, seq_kv, window, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, PROBE: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr, PROBE: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head; lse [batch, heads, seq_q] is contiguous."""
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
@@ -93,11 +93,12 @@ def flash2_kernel(
         full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
         CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, PROBE,
     )  # fmt: skip
-    running_max, running_sum, accumulator = attend(  # the diagonal and the ragged end
-        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
-        full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE,
-    )  # fmt: skip
+    if CAUSAL or not EVEN:  # the diagonal and the ragged end
+        running_max, running_sum, accumulator = attend(
+            q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+            full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE,
+        )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
     tl.store(lse_rows, log_sum_exp(running_max, running_sum), mask=queries < seq_q)
@@ -114,13 +115,14 @@ def flash2(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]
         call.query_blocks * call.batch * call.heads,
         call,
         (q, k, v, out, lse, probe),
-        num_warps=warps(call),
-        num_stages=stages(call, q),
+        num_warps=warps(call.block_q),
+        num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
         q_strides=q.stride(),
         k_strides=k.stride(),
         v_strides=v.stride(),
         out_strides=out.stride(),
         scale_log2=call.scale * LOG2_E.value,
+        EVEN=call.even,
         PROBE=probe is not None,
         **call.sizes,
         **call.mask,

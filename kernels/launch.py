@@ -26,16 +26,19 @@ def interpreted() -> bool:
     return triton.knobs.runtime.interpret
 
 
-def warps(call: Call) -> int:
-    """Warps a block: one warp group (4 warps) for 64 query rows, two from 128."""
-    return 8 if call.block_q >= 128 else 4
+def warps(rows: int) -> int:
+    """Warps a block for tiles of so many rows: one warp group (4 warps) for 64, two from 128."""
+    return 8 if rows >= 128 else 4
 
 
-def stages(call: Call, tensor: torch.Tensor) -> int:
-    """Tiles of K and V in flight, 1 to 3: as many as fit beside Q in the shared memory of a block."""
+def stages(call: Call, tensor: torch.Tensor, streamed_rows: int, resident_rows: int) -> int:
+    """Tiles in flight, 1 to 3: as many as fit beside what stays in the shared memory of a block.
+
+    A step of the kernel's loop streams in streamed_rows rows of head_dim; resident_rows stay throughout.
+    """
     row = call.padded_head_dim * tensor.element_size()
-    free = _shared_memory(tensor.device) - call.block_q * row
-    return min(3, max(1, free // (2 * call.block_kv * row)))
+    free = _shared_memory(tensor.device) - resident_rows * row
+    return min(3, max(1, free // (streamed_rows * row)))
 
 
 def launch(

@@ -53,7 +53,7 @@ def scores_kernel(
     k_tile = load_tile(
         head_start(k, k_strides, batch, kv_head), k_strides, keys, columns, seq_kv, HEAD_DIM, True
     )
-    seen = visible(queries, keys, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+    seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
     tile = tl.where(seen, matmul(q_tile, tl.trans(k_tile)) * scale, float("-inf"))
     head_scores = head_start(scores, score_strides, batch, head)
     store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
@@ -131,7 +131,7 @@ def _scores(q, k, scores, call: Call) -> None:
         call.key_blocks * call.query_blocks * call.batch * call.heads,
         call,
         (q, k, scores),
-        num_warps=warps(call),
+        num_warps=warps(call.block_q),
         num_stages=1,
         q_strides=q.stride(),
         k_strides=k.stride(),
@@ -169,8 +169,8 @@ def _output(weights, v, out, call: Call) -> None:
         call.query_blocks * call.batch * call.heads,
         call,
         (weights, v, out),
-        num_warps=warps(call),
-        num_stages=stages(call, v),
+        num_warps=warps(call.block_q),
+        num_stages=stages(call, v, streamed_rows=call.block_kv, resident_rows=0),
         weight_strides=weights.stride(),
         v_strides=v.stride(),
         out_strides=out.stride(),

@@ -80,13 +80,13 @@ def matmul(a, b):
 
 @triton.jit
 def visible(queries, keys, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
-    """[queries, keys]: which keys each query sees."""
-    position = queries[:, None] + offset
-    seen = (keys < seq_kv)[None, :]
+    """Which keys each query sees; queries and keys broadcast, as [:, None] and [None, :] or as each other."""
+    position = queries + offset
+    seen = keys < seq_kv
     if CAUSAL:
-        seen = seen & (keys[None, :] <= position)
+        seen = seen & (keys <= position)
     if WINDOWED:
-        seen = seen & (keys[None, :] > position - window)
+        seen = seen & (keys > position - window)
     return seen
 
 
@@ -127,15 +127,22 @@ def query_blocks_of(
     key_block, seq_q, seq_kv, window,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
 ):  # fmt: skip
-    """The query blocks that visit a key block, start to stop - 1: key_blocks_of seen from the other side."""
+    """The query blocks that visit a key block, start to stop - 1; full_start to full_stop - 1 unmasked."""
     first_seer = key_block * BLOCK_KV - (seq_kv - seq_q)  # the first query that sees the block's first key
     start = 0
+    full_start = 0
     stop = tl.cdiv(seq_q, BLOCK_Q)
+    full_stop = seq_q // BLOCK_Q
     if CAUSAL:
         start = tl.maximum(0, first_seer) // BLOCK_Q
-    if WINDOWED:  # the first query that sees none of the block's keys any more
+        full_start = tl.cdiv(tl.maximum(0, first_seer + BLOCK_KV - 1), BLOCK_Q)
+    if WINDOWED:  # the first query that sees no longer any, or no longer all, of the block's keys
         stop = tl.minimum(stop, tl.cdiv(tl.maximum(0, first_seer + BLOCK_KV + window - 1), BLOCK_Q))
-    return start, stop
+        full_stop = tl.minimum(full_stop, tl.maximum(0, first_seer + window) // BLOCK_Q)
+    full_start = tl.minimum(full_start, stop)
+    ragged = (key_block + 1) * BLOCK_KV > seq_kv
+    full_stop = tl.where(ragged, full_start, tl.maximum(full_start, full_stop))
+    return start, full_start, full_stop, stop
 
 
 @triton.jit

@@ -1,7 +1,7 @@
 """Compiles every kernel for an H100 or H200 (sm_90) on a machine without a GPU; prints a JSON line a kernel.
 
 Run by test_compile.py in a process of its own, as Triton either interprets or compiles:
-python compile_for_hopper.py [algorithm:dtype:head_dim:block_q:block_kv:mask ...]
+python compile_for_hopper.py [algorithm:dtype:head_dim:block_q:block_kv:mask:pass ...]
 """
 
 import json
@@ -76,10 +76,14 @@ def main(cases: list[str]) -> None:
     compiled = []
     compile_launches(compiled)
     for case in cases:
-        algorithm, dtype, head_dim, block_q, block_kv, mask = case.split(":")
+        algorithm, dtype, head_dim, block_q, block_kv, mask, direction = case.split(":")
         q = torch.zeros(1, 2, 256, int(head_dim), dtype=getattr(torch, dtype))
+        q.requires_grad_(direction == "backward")
         blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
-        attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
+        out = attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
+        if direction == "backward":
+            compiled.clear()
+            out.sum().backward()
         while compiled:
             print(json.dumps({"case": case, **resources(compiled.pop(0))}), flush=True)
 

@@ -1,0 +1,297 @@
+"""The backward pass of FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1.2): scores recomputed from q, k
+and lse.
+
+With P = exp(S - lse) and delta = rowsum(dO o O):  dV = P^T dO,  dP = dO V^T,  dS = P o (dP - delta), dK =
+scale dS^T Q,  dQ = scale dS K. Key blocks outside for dK and dV, query blocks outside for dQ, so that each
+is summed in registers, in one order: no atomics, and the same bits every time.
+"""
+
+from dataclasses import replace
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.arguments import Call, default_blocks
+from kernels.launch import launch, stages, warps
+from kernels.tile import (
+    LOG2_E,
+    head_start,
+    key_blocks_of,
+    load_tile,
+    matmul,
+    narrowed,
+    query_blocks_of,
+    store_tile,
+    visible,
+    widened,
+)
+
+
+@triton.jit(do_not_specialize=["heads", "seq_q", "padded_seq_q"])
+def row_terms_kernel(
+    out, d_out, lse, delta, lse_log2, out_strides, d_out_strides, heads, seq_q, padded_seq_q,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
+):  # fmt: skip
+    """One program a query block of a head: delta and lse_log2 [batch, heads, padded_seq_q].
+
+    lse_log2 is 0 for rows that see no key and +inf past the last row: their P is 0 then, not NaN.
+    """
+    query_blocks = tl.cdiv(padded_seq_q, BLOCK_Q)
+    batch_head = tl.program_id(0) // query_blocks
+    batch = batch_head // heads
+    head = batch_head % heads
+    queries = tl.program_id(0) % query_blocks * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    columns = tl.arange(0, BLOCK_D)
+    out_head = head_start(out, out_strides, batch, head)
+    d_out_head = head_start(d_out, d_out_strides, batch, head)
+    out_tile = widened(load_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, True))
+    d_out_tile = widened(load_tile(d_out_head, d_out_strides, queries, columns, seq_q, HEAD_DIM, True))
+    natural = tl.load(
+        lse + batch_head.to(tl.int64) * seq_q + queries, mask=queries < seq_q, other=float("inf")
+    )
+    rows = batch_head.to(tl.int64) * padded_seq_q + queries
+    tl.store(delta + rows, tl.sum(out_tile * d_out_tile, 1))
+    tl.store(lse_log2 + rows, tl.where(natural == float("-inf"), 0.0, natural) * LOG2_E)
+
+
+@triton.jit
+def add_to_keys(
+    k_tile, v_tile, d_k, d_v, q_head, d_out_head, lse_head, delta_head, q_strides, d_out_strides, start, stop,
+    keys, columns, seq_q, seq_kv, window, scale_log2,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr,
+    MASKED: tl.constexpr,
+):  # fmt: skip
+    """Add what query blocks start to stop - 1 of a head give to dK / scale and dV of a key block."""
+    for query_block in range(start, stop):
+        queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+        q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, MASKED)
+        d_out_tile = load_tile(d_out_head, d_out_strides, queries, columns, seq_q, HEAD_DIM, MASKED)
+        lse = tl.load(lse_head + queries)
+        delta = tl.load(delta_head + queries)
+        products = matmul(k_tile, tl.trans(q_tile))  # transposed throughout: [keys, queries]
+        if MASKED:
+            seen = visible(queries[None, :], keys[:, None], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+            products = tl.where(seen, products, float("-inf"))
+        weights = tl.exp2(products * scale_log2 - lse[None, :])
+        d_v += matmul(narrowed(weights, d_out_tile.dtype), d_out_tile)
+        d_weights = matmul(v_tile, tl.trans(d_out_tile))
+        d_scores = weights * (d_weights - delta[None, :])
+        d_k += matmul(narrowed(d_scores, q_tile.dtype), q_tile)
+    return d_k, d_v
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
+def key_gradient_kernel(
+    q, k, v, d_out, lse, delta, d_k, d_v,
+    q_strides, k_strides, v_strides, d_out_strides, d_k_strides, d_v_strides,
+    heads, kv_heads, seq_q, seq_kv, padded_seq_q, window, scale, scale_log2,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
+    """One program a key block of a key head, over all query heads that share it: dK and dV."""
+    key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
+    key_block = tl.program_id(0) % key_blocks
+    batch = tl.program_id(0) // key_blocks // kv_heads
+    kv_head = tl.program_id(0) // key_blocks % kv_heads
+    group = heads // kv_heads
+    keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+    columns = tl.arange(0, BLOCK_D)
+    k_head = head_start(k, k_strides, batch, kv_head)
+    v_head = head_start(v, v_strides, batch, kv_head)
+    k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, True)
+    v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, True)
+    k_sum = tl.zeros([BLOCK_KV, BLOCK_D], tl.float32)
+    v_sum = tl.zeros([BLOCK_KV, BLOCK_D], tl.float32)
+    start, full_start, full_stop, stop = query_blocks_of(
+        key_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
+    )
+    for member in range(0, group):
+        head = kv_head * group + member
+        rows = (batch * heads + head).to(tl.int64) * padded_seq_q
+        q_head = head_start(q, q_strides, batch, head)
+        d_out_head = head_start(d_out, d_out_strides, batch, head)
+        if CAUSAL:  # the diagonal
+            k_sum, v_sum = add_to_keys(
+                k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
+                q_strides, d_out_strides, start, full_start,
+                keys, columns, seq_q, seq_kv, window, scale_log2, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True,
+            )  # fmt: skip
+        k_sum, v_sum = add_to_keys(
+            k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
+            q_strides, d_out_strides, full_start, full_stop,
+            keys, columns, seq_q, seq_kv, window, scale_log2, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, False,
+        )  # fmt: skip
+        if WINDOWED or not EVEN:  # the window's far edge and the ragged end
+            k_sum, v_sum = add_to_keys(
+                k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
+                q_strides, d_out_strides, full_stop, stop,
+                keys, columns, seq_q, seq_kv, window, scale_log2, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True,
+            )  # fmt: skip
+    d_k_head = head_start(d_k, d_k_strides, batch, kv_head)
+    d_v_head = head_start(d_v, d_v_strides, batch, kv_head)
+    store_tile(d_k_head, d_k_strides, keys, columns, seq_kv, HEAD_DIM, k_sum * scale)
+    store_tile(d_v_head, d_v_strides, keys, columns, seq_kv, HEAD_DIM, v_sum)
+
+
+@triton.jit
+def add_to_queries(
+    q_tile, d_out_tile, lse, delta, d_q, k_head, v_head, k_strides, v_strides, start, stop,
+    queries, columns, seq_q, seq_kv, window, scale_log2,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
+    MASKED: tl.constexpr,
+):  # fmt: skip
+    """Add what key blocks start to stop - 1 give to dQ / scale of a query block."""
+    for key_block in range(start, stop):
+        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+        k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
+        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
+        products = matmul(q_tile, tl.trans(k_tile))
+        if MASKED:
+            seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+            products = tl.where(seen, products, float("-inf"))
+        weights = tl.exp2(products * scale_log2 - lse[:, None])
+        d_weights = matmul(d_out_tile, tl.trans(v_tile))
+        d_scores = weights * (d_weights - delta[:, None])
+        d_q += matmul(narrowed(d_scores, k_tile.dtype), k_tile)
+    return d_q
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
+def query_gradient_kernel(
+    q, k, v, d_out, lse, delta, d_q, q_strides, k_strides, v_strides, d_out_strides, d_q_strides,
+    heads, kv_heads, seq_q, seq_kv, padded_seq_q, window, scale, scale_log2,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
+    """One program a query block of a head: dQ."""
+    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    batch_head = tl.program_id(0) // query_blocks
+    query_block = tl.program_id(0) % query_blocks
+    if CAUSAL:  # the last query blocks see most keys: start them first
+        query_block = query_blocks - 1 - query_block
+    batch = batch_head // heads
+    head = batch_head % heads
+    kv_head = head // (heads // kv_heads)
+    rows = batch_head.to(tl.int64) * padded_seq_q
+    queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    columns = tl.arange(0, BLOCK_D)
+    q_head = head_start(q, q_strides, batch, head)
+    d_out_head = head_start(d_out, d_out_strides, batch, head)
+    k_head = head_start(k, k_strides, batch, kv_head)
+    v_head = head_start(v, v_strides, batch, kv_head)
+    q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
+    d_out_tile = load_tile(d_out_head, d_out_strides, queries, columns, seq_q, HEAD_DIM, True)
+    lse_rows = tl.load(lse + rows + queries)
+    delta_rows = tl.load(delta + rows + queries)
+    q_sum = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+    start, full_start, full_stop, stop = key_blocks_of(
+        query_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
+    )
+    if WINDOWED:  # the window's far edge
+        q_sum = add_to_queries(
+            q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
+            start, full_start, queries, columns, seq_q, seq_kv, window, scale_log2,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True,
+        )  # fmt: skip
+    q_sum = add_to_queries(
+        q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
+        full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False,
+    )  # fmt: skip
+    if CAUSAL or not EVEN:  # the diagonal and the ragged end
+        q_sum = add_to_queries(
+            q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
+            full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True,
+        )  # fmt: skip
+    d_q_head = head_start(d_q, d_q_strides, batch, head)
+    store_tile(d_q_head, d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum * scale)
+
+
+def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int | None) -> tuple[Call, Call]:
+    """The call with the blocks of the key gradient, and of the query gradient: those given, or its own."""
+    if dtype == torch.float32:
+        wide, narrow = default_blocks(call.head_dim, dtype)
+    else:
+        wide, narrow = (128, 64) if call.head_dim <= 128 else (64, 32)
+    return (
+        replace(call, block_q=block_q or narrow, block_kv=block_kv or wide),
+        replace(call, block_q=block_q or wide, block_kv=block_kv or narrow),
+    )
+
+
+def backward(q, k, v, out, lse, d_out, d_lse, key_call: Call, query_call: Call) -> tuple[torch.Tensor, ...]:
+    """dQ, dK and dV like q, k and v, from the forward pass's results and their gradients (d_lse or None)."""
+    delta, lse_log2 = _row_terms(out, d_out, lse, query_call, max(key_call.block_q, query_call.block_q))
+    if d_lse is not None:  # d lse / dS = P: it enters dS = P o (dP - delta) as delta does
+        delta[..., : query_call.seq_q] -= d_lse
+    d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    shared = {
+        "q_strides": q.stride(),
+        "k_strides": k.stride(),
+        "v_strides": v.stride(),
+        "d_out_strides": d_out.stride(),
+        "padded_seq_q": delta.shape[2],
+        "scale": key_call.scale,
+        "scale_log2": key_call.scale * LOG2_E.value,
+    }
+    _key_gradient((q, k, v, d_out, lse_log2, delta, d_k, d_v), key_call, shared)
+    _query_gradient((q, k, v, d_out, lse_log2, delta, d_q), query_call, shared)
+    return d_q, d_k, d_v
+
+
+def _row_terms(out, d_out, lse, call: Call, padding: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """delta and lse in units of log2, their rows padded to a multiple of `padding`."""
+    padded_seq_q = triton.cdiv(call.seq_q, padding) * padding
+    delta = torch.empty((call.batch, call.heads, padded_seq_q), dtype=torch.float32, device=out.device)
+    lse_log2 = torch.empty_like(delta)
+    sizes = ("heads", "seq_q", "HEAD_DIM", "BLOCK_D", "BLOCK_Q")
+    launch(
+        row_terms_kernel,
+        padded_seq_q // call.block_q * call.batch * call.heads,
+        call,
+        (out, d_out, lse, delta, lse_log2),
+        num_warps=warps(call.block_q),
+        num_stages=1,
+        padded_seq_q=padded_seq_q,
+        out_strides=out.stride(),
+        d_out_strides=d_out.stride(),
+        **{name: call.sizes[name] for name in sizes},
+    )
+    return delta, lse_log2
+
+
+def _key_gradient(tensors: tuple, call: Call, shared: dict) -> None:
+    *_, d_k, d_v = tensors
+    launch(
+        key_gradient_kernel,
+        call.key_blocks * call.batch * call.kv_heads,
+        call,
+        tensors,
+        num_warps=8 if call.padded_head_dim > 128 else warps(call.block_kv),
+        num_stages=stages(call, d_k, streamed_rows=2 * call.block_q, resident_rows=2 * call.block_kv),
+        d_k_strides=d_k.stride(),
+        d_v_strides=d_v.stride(),
+        **shared,
+        EVEN=call.even,
+        **call.sizes,
+        **call.mask,
+    )
+
+
+def _query_gradient(tensors: tuple, call: Call, shared: dict) -> None:
+    *_, d_q = tensors
+    launch(
+        query_gradient_kernel,
+        call.query_blocks * call.batch * call.heads,
+        call,
+        tensors,
+        num_warps=warps(call.block_q),
+        num_stages=stages(call, d_q, streamed_rows=2 * call.block_kv, resident_rows=2 * call.block_q),
+        d_q_strides=d_q.stride(),
+        **shared,
+        EVEN=call.even,
+        **call.sizes,
+        **call.mask,
+    )
