@@ -1,0 +1,222 @@
+// Buttons, keys, scrubber, help and the table of steps: everything that is not the picture.
+
+const SPEEDS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+const speedName = (speed) => ({ 0.125: "⅛", 0.25: "¼", 0.5: "½" }[speed] || speed) + "×";
+const TABLE_ROWS = 16;
+
+const KEYS = [
+  ["Space", "play or pause"],
+  ["← →", "one step back or forward"],
+  ["Shift ← →", "one tile back or forward"],
+  ["Home End", "to the start, to the end"],
+  ["↑ ↓", "another row (Shift: another query tile)"],
+  ["+ −", "faster, slower"],
+  ["r", "race of the three algorithms"],
+  ["l", "loop"],
+  ["t", "the steps as a table"],
+  ["c", "copy a link to this moment"],
+  ["f", "full screen"],
+  ["?", "this help"],
+  ["Esc", "close; follow the tile at work again"],
+];
+const GUIDE = [
+  ["tile", "one block of S = Q Kᵀ: a query tile meets a key tile"],
+  ["framed", "the tile at work now"],
+  ["mauve", "done; the stronger, the more softmax mass of its rows lies in it"],
+  ["hatched", "hidden by the mask: whole tiles are skipped, halves are masked"],
+  ["O", "pale while it gathers, full when written for good; in FlashAttention-1 every part is one rewrite"],
+  ["counted", "bytes that the schedule's steps ask of HBM for one head, 1 MB = 10⁶ bytes; on the chip 1 KB = 1,024 bytes"],
+  ["pale bars", "the whole run; the other algorithms stand at the same share of their own modelled time"],
+  ["1×", "one tile a second; in the race, the slowest takes 24 s"],
+];
+
+class Controls {
+  constructor(root, player) {
+    this.root = root;
+    this.player = player;
+    const find = (selector) => root.querySelector(selector);
+    Object.assign(this, { now: find(".now"), canvas: find(".stage canvas"), slider: find("input"), ticks: find(".ticks") });
+    Object.assign(this, { where: find(".where"), length: find(".length"), speed: find("select"), steps: find(".steps"), help: find(".help") });
+    this.actions = {
+      start: () => player.seek(0), end: () => player.seek(Infinity), back: () => player.step(-1), forward: () => player.step(1),
+      play: () => player.toggle(), loop: () => player.setLoop(!player.loop), race: () => player.setRace(!player.race),
+      link: () => this.copyLink(), full: () => this.fullScreen(), help: () => this.showHelp(this.help.hidden),
+      table: () => this.showTable(this.steps.classList.contains("behind")),
+      earlier: () => this.turnPage(-1), later: () => this.turnPage(1),
+    };
+    this.speed.append(...SPEEDS.map((speed) => new Option(speedName(speed), speed)));
+    this.fillHelp();
+    this.listen();
+  }
+
+  listen() {
+    const { root, player } = this;
+    root.addEventListener("click", (event) => {
+      const button = event.target.closest("[data-do]");
+      if (button) this.actions[button.dataset.do]();
+    });
+    this.slider.addEventListener("input", () => player.seek(Number(this.slider.value)));
+    this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
+    this.canvas.addEventListener("pointerdown", (event) => player.chooseAt(event.offsetX, event.offsetY));
+    root.addEventListener("keydown", (event) => this.key(event));
+    this.ownKeys = (event) => {
+      const nothingFocused = [document.body, document.documentElement].includes(event.composedPath()[0]);
+      if (nothingFocused && root.isConnected) this.key(event);
+    };
+    window.addEventListener("keydown", this.ownKeys, true);
+  }
+
+  release() {
+    window.removeEventListener("keydown", this.ownKeys, true);
+  }
+
+  /** One key of the player's; its own keys go no further, so that Streamlit's shortcuts do not fire. */
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.composedPath()[0], player = this.player, far = event.shiftKey;
+    if (target.matches?.("select") && event.key !== "Escape") return event.stopPropagation();
+    if (target.matches?.("button") && [" ", "Enter"].includes(event.key)) return event.stopPropagation();
+    const keys = {
+      " ": this.actions.play, Home: this.actions.start, End: this.actions.end,
+      ArrowLeft: () => player.step(-1, far), ArrowRight: () => player.step(1, far),
+      ArrowUp: () => player.moveRow(-1, far), ArrowDown: () => player.moveRow(1, far),
+      "+": () => player.faster(1), "=": () => player.faster(1), "-": () => player.faster(-1), "−": () => player.faster(-1),
+      r: this.actions.race, l: this.actions.loop, f: this.actions.full, t: this.actions.table, c: this.actions.link,
+      "?": this.actions.help, Escape: () => this.escape(),
+    };
+    const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!action) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    action();
+  }
+
+  escape() {
+    if (!this.help.hidden) this.showHelp(false);
+    else if (!this.steps.classList.contains("behind")) this.showTable(false);
+    else this.player.follow();
+  }
+
+  press(name, on) {
+    this.root.querySelector(`.options [data-do="${name}"]`).setAttribute("aria-pressed", String(on));
+  }
+
+  showHelp(on) {
+    this.help.hidden = !on;
+    this.press("help", on);
+  }
+
+  fillHelp() {
+    const list = (title, entries) =>
+      `<div><h3>${title}</h3><dl>${entries.map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`).join("")}</dl></div>`;
+    this.help.innerHTML = `<div class="columns">${list("Keys", KEYS)}${list("How to read it", GUIDE)}</div>`;
+  }
+
+  fullScreen() {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else this.root.requestFullscreen?.();
+  }
+
+  async copyLink() {
+    const label = this.root.querySelector('[data-do="link"] span'), url = this.player.link();
+    let copied = true;
+    try {
+      await navigator.clipboard.writeText(url);
+    } catch {
+      copied = copyBySelection(url, this.root);
+    }
+    label.textContent = copied ? "copied" : "see URL";
+    if (!copied) history.replaceState(history.state, "", url);
+    clearTimeout(this.linkTimer);
+    this.linkTimer = setTimeout(() => (label.textContent = "link"), 1600);
+  }
+
+  /** Slider, marks and buttons for a moment; only what differs is touched. */
+  show({ sentence, position, last, where, length, playing, race, loop, speed }) {
+    const root = this.root, shown = this.shown ?? {};
+    if (shown.playing !== playing) {
+      root.classList.toggle("playing", playing);
+      root.querySelector(".play").setAttribute("aria-label", playing ? "Pause" : "Play");
+      this.now.setAttribute("aria-live", playing ? "off" : "polite");
+    }
+    if (shown.sentence !== sentence) this.now.textContent = sentence;
+    if (shown.last !== last) this.slider.max = last;
+    if (shown.position !== position || shown.last !== last) {
+      this.slider.value = position;
+      this.slider.style.setProperty("--part", `${(100 * position) / Math.max(1, last)}%`);
+    }
+    if (shown.where !== where) {
+      this.where.textContent = where;
+      this.slider.setAttribute("aria-valuetext", where);
+    }
+    if (shown.length !== length) this.length.textContent = length;
+    if (shown.speed !== speed) this.speed.value = speed;
+    if (shown.race !== race) this.press("race", race);
+    if (shown.loop !== loop) this.press("loop", loop);
+    this.shown = { sentence, position, last, where, length, playing, race, loop, speed };
+  }
+
+  /** Ticks above the scrubber: `parts` are positions from 0 to 1, the taller ones begin a kernel. */
+  paintTicks(parts, color) {
+    const canvas = this.ticks, dpr = window.devicePixelRatio || 1;
+    const w = canvas.clientWidth, h = canvas.clientHeight;
+    canvas.width = Math.round(w * dpr);
+    canvas.height = Math.round(h * dpr);
+    const ctx = canvas.getContext("2d");
+    ctx.scale(dpr, dpr);
+    ctx.fillStyle = color;
+    const inset = 8; // half of the thumb
+    for (const { part, tall } of parts) ctx.fillRect(inset + part * (w - 2 * inset), tall ? 0 : 4, 1, tall ? h : h - 4);
+  }
+
+  showTable(on) {
+    this.steps.classList.toggle("behind", !on);
+    this.press("table", on);
+    this.page = null;
+    this.fillTable();
+  }
+
+  turnPage(by) {
+    const pages = Math.ceil(this.player.model.run.visits / TABLE_ROWS);
+    this.page = clamp((this.page ?? this.currentPage()) + by, 0, pages - 1);
+    this.fillTable();
+  }
+
+  currentPage() {
+    return Math.floor(this.currentVisit() / TABLE_ROWS);
+  }
+
+  currentVisit() {
+    const { run, stepNow } = this.player;
+    return Math.max(0, run.visitsSoFar[clamp(stepNow, 0, run.steps - 1)] - 1);
+  }
+
+  /** A page of tile visits as text, around the current one unless the reader has turned to another. */
+  fillTable() {
+    const { model, run } = this.player;
+    const page = this.page ?? this.currentPage(), current = this.currentVisit();
+    const from = page * TABLE_ROWS, to = Math.min(run.visits, from + TABLE_ROWS);
+    const columns = visitColumns(run);
+    this.steps.querySelector("caption").textContent =
+      `${TITLES[run.name]}, visits ${grouped(from + 1)} to ${grouped(to)} of ${grouped(run.visits)}` +
+      (model.scaled ? ` (${drawnNote(model)})` : "");
+    const cell = (tag, words, number) => `<${tag}${number ? ' class="number"' : ""}>${words}</${tag}>`;
+    this.steps.querySelector("thead tr").innerHTML = columns.map(({ title, number }) => cell("th", title, number)).join("");
+    const rows = [];
+    for (let visit = from; visit < to; visit++) {
+      const cells = columns.map(({ value, number }) => cell("td", value(model, visit), number)).join("");
+      rows.push(`<tr${visit === current ? ' class="current" aria-current="step"' : ""}>${cells}</tr>`);
+    }
+    this.steps.querySelector("tbody").innerHTML = rows.join("");
+  }
+}
+
+function copyBySelection(text, root) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  root.append(area);
+  area.select();
+  const copied = document.execCommand("copy");
+  area.remove();
+  return copied;
+}

@@ -1,0 +1,59 @@
+// Numbers as people read them. Chip memory counts in KB of 1,024 bytes, as the field does; traffic in powers of ten.
+
+const MINUS = "−";
+const grouped = (n) => Math.round(n).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;
+const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
+
+/** Three significant digits, never an exponent. */
+function significant(x, digits = 3) {
+  if (x === 0) return "0";
+  const whole = Math.floor(Math.log10(Math.abs(x))) + 1;
+  return x.toFixed(clamp(digits - whole, 0, 6));
+}
+
+function decimal(x, places = 2) {
+  if (x === -Infinity) return MINUS + "∞";
+  if (x === Infinity) return "∞";
+  if (Number.isNaN(x)) return "–";
+  const text = Math.abs(x).toFixed(places);
+  return (x < 0 && Number(text) !== 0 ? MINUS : "") + text;
+}
+
+/** A rescale factor: 0 and 1 are exact, what lies close to them does not pretend to be. */
+function factor(x) {
+  if (Number.isNaN(x)) return "–";
+  if (x === 0 || x === 1) return x.toFixed(2);
+  if (x < 0.01) return x < 1e-4 ? "<0.0001" : significant(x, 2);
+  return x > 0.995 ? Math.min(x, 0.9999).toFixed(4) : x.toFixed(2);
+}
+
+function sum(x) {
+  return Number.isNaN(x) ? "–" : x >= 1e6 ? x.toExponential(2) : significant(x);
+}
+
+/** Bytes of a chip's memory, in KB of 1,024. */
+function kib(bytes) {
+  const k = bytes / 1024;
+  return `${k < 1 || (k < 10 && k % 1) ? Number(k.toFixed(2)) : grouped(k)} KB`;
+}
+
+/** Bytes moved, in powers of ten. */
+function traffic(bytes) {
+  if (bytes < 1e3) return `${bytes} B`;
+  const [unit, name] = bytes < 999.5e3 ? [1e3, "kB"] : bytes < 999.5e6 ? [1e6, "MB"] : [1e9, "GB"];
+  return `${significant(bytes / unit)} ${name}`;
+}
+
+function duration(seconds) {
+  const [unit, name] = seconds < 999.5e-6 ? [1e-6, "µs"] : seconds < 0.9995 ? [1e-3, "ms"] : [1, "s"];
+  return `${seconds === 0 ? "0.00" : significant(seconds / unit)} ${name}`;
+}
+
+function times(ratio) {
+  return ratio >= 100 ? grouped(ratio) : ratio.toFixed(1);
+}
+
+function subscript(n) {
+  return String(n).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
+}

@@ -1,0 +1,176 @@
+// The payload, unpacked and accumulated once; everything the picture asks of it is a lookup.
+
+const LOAD = 0, SCORES = 1, MAXIMUM = 2, RESCALE = 3, ACCUMULATE = 4, STORE = 5, SOFTMAX = 6;
+const TENSORS = ["", "Q", "K", "V", "S", "P", "O", "statistics", "lse"];
+const ALGORITHMS = ["standard", "flash1", "flash2"];
+const TITLES = { standard: "standard", flash1: "FlashAttention-1", flash2: "FlashAttention-2" };
+const NONE = 255;
+const TYPES = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, float32: Float32Array };
+
+function unpack(bytes) {
+  const buffer = bytes.slice().buffer; // a copy of its own: typed arrays need aligned offsets
+  const size = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  const arrays = {};
+  for (const [name, type, offset, length] of header.arrays) {
+    arrays[name] = new TYPES[type](buffer, 4 + size + offset, length);
+  }
+  return { header, arrays };
+}
+
+/** One algorithm's steps: what each does, running totals, and which tile visit it belongs to. */
+class Run {
+  constructor(name, about, kind, query, key) {
+    Object.assign(this, { name, query, key, phases: about.phases, steps: kind.length });
+    const column = (at) => Uint8Array.from(kind, (k) => about.kinds[k][at]);
+    [this.phase, this.operation, this.tensor] = [0, 1, 2].map(column);
+    [this.readBytes, this.writtenBytes, this.seconds] = [3, 4, 5].map((at) => {
+      const total = new Float64Array(kind.length + 1);
+      for (let s = 0; s < kind.length; s++) total[s + 1] = total[s] + about.kinds[kind[s]][at];
+      return total;
+    });
+    this.findVisits();
+    this.phaseEnds = this.phases.map((_, n) => this.seconds[this.phase.lastIndexOf(n) + 1]);
+    this.totalRead = this.readBytes[this.steps];
+    this.totalWritten = this.writtenBytes[this.steps];
+    this.total = this.totalRead + this.totalWritten;
+    this.time = this.seconds[this.steps];
+  }
+
+  findVisits() {
+    const { steps, phase, query, key } = this;
+    this.visit = new Int32Array(steps).fill(-1); // the visit that a step belongs to
+    this.visitsSoFar = new Int32Array(steps); // visits begun
+    this.visitStart = [];
+    this.outerStart = [];
+    this.outerOf = new Int32Array(steps);
+    const tiled = new Set(phase.filter((_, s) => query[s] !== NONE && key[s] !== NONE)); // phases that visit tiles
+    let open = -1, outer = -1;
+    for (let s = 0; s < steps; s++) {
+      const now = this.phases[phase[s]].outer === "query" ? query[s] : key[s];
+      if (s === 0 || phase[s] !== phase[s - 1] || now !== outer) {
+        this.outerStart.push(s);
+        open = -1;
+      }
+      outer = now;
+      this.outerOf[s] = this.outerStart.length - 1;
+      if ((query[s] !== NONE && key[s] !== NONE) || !tiled.has(phase[s])) {
+        if (open < 0 || query[s] !== query[s - 1] || key[s] !== key[s - 1]) open = this.visitStart.push(s) - 1;
+        this.visit[s] = open;
+      }
+      this.visitsSoFar[s] = this.visitStart.length;
+    }
+    this.visits = this.visitStart.length;
+  }
+
+  /** Whether a step has happened: -1 is before the first, `steps` after the last. */
+  readAt(step) {
+    return this.readBytes[clamp(step + 1, 0, this.steps)];
+  }
+
+  writtenAt(step) {
+    return this.writtenBytes[clamp(step + 1, 0, this.steps)];
+  }
+
+  timeAt(step) {
+    return this.seconds[clamp(step + 1, 0, this.steps)];
+  }
+
+  /** The step under way at a modelled time; -1 before the start, `steps` after the end. */
+  stepAt(seconds) {
+    if (seconds <= 0) return -1;
+    if (seconds >= this.time) return this.steps;
+    let low = 0, high = this.steps - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.seconds[middle + 1] < seconds) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Whether the visit that a step belongs to has reached an operation by that step. */
+  reached(step, operation) {
+    for (let s = this.visitStart[this.visit[step]]; s <= step; s++) if (this.operation[s] === operation) return true;
+    return false;
+  }
+}
+
+class Model {
+  constructor(bytes) {
+    const { header, arrays } = unpack(bytes);
+    Object.assign(this, header, { arrays });
+    const { drawn, asked } = this;
+    this.queryBlocks = Math.ceil(drawn.seq_q / drawn.block_q);
+    this.keyBlocks = Math.ceil(drawn.seq_kv / drawn.block_kv);
+    this.scaled = drawn.seq_q !== asked.seq_q || drawn.seq_kv !== asked.seq_kv;
+    this.runs = {};
+    for (const name of ALGORITHMS) {
+      const column = (part) => arrays[`${name}.${part}`];
+      this.runs[name] = new Run(name, header.runs[name], column("kind"), column("query"), column("key"));
+    }
+    this.run = this.runs[this.algorithm];
+    this.longest = Math.max(...ALGORITHMS.map((name) => this.runs[name].time));
+    this.mostTraffic = Math.max(...ALGORITHMS.map((name) => this.runs[name].total));
+    this.rows = arrays.rows;
+    this.rowStart = [0];
+    for (let n = 1; n < this.rows.length; n++) if (this.blockOf(n) !== this.blockOf(n - 1)) this.rowStart.push(n);
+    this.rowStart.push(this.rows.length);
+    this.visible = 0;
+    for (let i = 0; i < this.queryBlocks; i++) this.visible += arrays.stop[i] - arrays.first[i];
+  }
+
+  visits(i, j) {
+    return this.run.name === "standard" || this.seen(i, j);
+  }
+
+  seen(i, j) {
+    return j >= this.arrays.first[i] && j < this.arrays.stop[i];
+  }
+
+  partial(i, j) {
+    return this.seen(i, j) && (j < this.arrays.full_first[i] || j >= this.arrays.full_stop[i]);
+  }
+
+  share(i, j) {
+    return this.arrays.share[i * this.keyBlocks + j];
+  }
+
+  queryRows(i) {
+    return Math.min(this.drawn.block_q, this.drawn.seq_q - i * this.drawn.block_q);
+  }
+
+  keyRows(j) {
+    return Math.min(this.drawn.block_kv, this.drawn.seq_kv - j * this.drawn.block_kv);
+  }
+
+  blockOf(index) {
+    return Math.floor(this.rows[index] / this.drawn.block_q);
+  }
+
+  /** Index of a sampled row of a query block, at a fraction of its height. */
+  rowOf(block, slot) {
+    const start = this.rowStart[block], count = this.rowStart[block + 1] - start;
+    return start + Math.min(count - 1, Math.floor(slot * count));
+  }
+
+  /** Index of the sampled row closest to a row of the problem. */
+  nearest(row) {
+    let best = 0;
+    for (let i = 1; i < this.rows.length; i++) {
+      if (Math.abs(this.rows[i] - row) < Math.abs(this.rows[best] - row)) best = i;
+    }
+    return best;
+  }
+
+  /** m, l, alpha and lse of a sampled row once key tile j is added; before its first tile m is -infinity. */
+  after(index, j) {
+    const first = this.arrays.first[this.blockOf(index)];
+    if (j < first) return { m: -Infinity, l: 0, alpha: NaN, lse: -Infinity };
+    const columns = this.arrays.m.length / this.rows.length; // one where a row is reduced whole
+    const at = index * columns + (columns > 1 ? j : 0);
+    const [m, l] = [this.arrays.m[at], this.arrays.l[at]];
+    const before = columns > 1 && j > first ? this.arrays.m[at - 1] : -Infinity;
+    return { m, l, alpha: before === -Infinity ? 0 : Math.exp(before - m), lse: l > 0 ? m + Math.log(l) : -Infinity };
+  }
+}

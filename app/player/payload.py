@@ -1,0 +1,143 @@
+"""What the player draws, packed into one block of bytes: a JSON header and little-endian arrays.
+
+Layout: header length (uint32), the header (UTF-8 JSON, padded with spaces), then the arrays, each on an
+8-byte boundary. The header's `arrays` lists name, dtype, offset from the header's end, and length of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from engine.bounds import blocks
+from engine.execute import RowStatistics, row_statistics
+from engine.experiment import ALGORITHMS, Experiment
+from engine.footprint import kernel_parts
+from engine.inputs import make_inputs
+from engine.scaled import drawable
+from engine.schedule import Schedule
+from engine.schedules import build as build_schedule
+from engine.timeline import step_seconds
+
+NO_BLOCK = 255
+SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
+VALUE_BUDGET = 2**15  # numbers sent for each statistic
+
+
+@lru_cache(maxsize=64)
+def build(experiment: Experiment, agreement: str = "") -> bytes:
+    """The payload of one scenario.
+
+    Args:
+        experiment: what the sidebar shows; larger problems are drawn by their scaled-down sibling.
+        agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
+    """
+    drawn = drawable(experiment)
+    schedules = {name: build_schedule(drawn.changed(algorithm=name)) for name in ALGORITHMS}
+    runs, arrays = {}, {}
+    for name, schedule in schedules.items():
+        runs[name], columns = _run(drawn.changed(algorithm=name), schedule)
+        arrays |= {f"{name}.{column}": values for column, values in columns.items()}
+    bounds = schedules["flash2"].bounds
+    for name in ("first", "stop", "full_first", "full_stop"):
+        arrays[name] = getattr(bounds, name).astype(np.uint16)
+    statistics = _statistics(drawn)
+    arrays |= {"rows": statistics.rows.astype(np.uint32), "share": _tile_share(drawn, statistics)}
+    arrays |= {name: getattr(statistics, name).astype(np.float32).ravel() for name in ("m", "l")}
+    header = {
+        "algorithm": experiment.algorithm,
+        "agreement": agreement,
+        "asked": _sizes(experiment),
+        "drawn": _sizes(drawn),
+        "chip": {"name": experiment.gpu.name, "capacity": experiment.gpu.shared_bytes_block},
+        "runs": runs,
+    }
+    return pack(header, arrays)
+
+
+def pack(header: Mapping, arrays: Mapping[str, np.ndarray]) -> bytes:
+    """One block of bytes out of a JSON-able header and one-dimensional arrays."""
+    listing, parts, offset = [], [], 0
+    for name, values in arrays.items():
+        little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+        padded = -little.nbytes % 8
+        parts += [little.tobytes(), b"\0" * padded]
+        listing.append([name, values.dtype.name, offset, len(values)])
+        offset += little.nbytes + padded
+    text = json.dumps({**header, "arrays": listing}, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 4) % 8)
+    return b"".join([len(text).to_bytes(4, "little"), text, *parts])
+
+
+def _sizes(experiment: Experiment) -> dict:
+    """What the picture says of a problem and its tiling."""
+    problem, tiling = experiment.problem, experiment.tiling
+    return {
+        "heads": problem.batch * problem.heads,
+        "seq_q": problem.seq_q,
+        "seq_kv": problem.seq_kv,
+        "head_dim": problem.head_dim,
+        "itemsize": problem.itemsize,
+        "causal": not problem.mask.looks_ahead,
+        "window": problem.mask.window,
+        "block_q": tiling.block_q,
+        "block_kv": tiling.block_kv,
+    }
+
+
+def _run(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np.ndarray]]:
+    """One algorithm's steps; those that are alike in all but their blocks share a row of `kinds`."""
+    columns = schedule.columns
+    ragged = 2 * (columns.query_block == len(schedule.query_rows) - 1)
+    ragged += columns.key_block == len(schedule.key_rows) - 1
+    alike = ((columns.phase.astype(np.int32) * 8 + columns.operation) * 16 + columns.tensor) * 4 + ragged
+    present = np.unique(alike)
+    number = np.zeros(present[-1] + 1, np.uint8)
+    number[present] = np.arange(len(present))
+    kind = number[alike]
+    example = np.zeros(len(present), np.int64)
+    example[kind] = np.arange(len(kind))
+    fields = (columns.phase, columns.operation, columns.tensor, columns.read_bytes, columns.written_bytes)
+    table = np.stack([field[example].astype(np.int64) for field in fields], 1).tolist()
+    seconds = step_seconds(experiment, schedule)[example].tolist()
+    held = kernel_parts(experiment)
+    run = {
+        "phases": [
+            {
+                "name": phase.name,
+                "outer": phase.outer,
+                "parts": [[part.label, int(part.tensor), part.bytes] for part in held[phase.name]],
+            }
+            for phase in schedule.phases
+        ],
+        "kinds": [[*row, time] for row, time in zip(table, seconds, strict=True)],
+    }
+    query, key = (
+        np.where(c < 0, NO_BLOCK, c).astype(np.uint8) for c in (columns.query_block, columns.key_block)
+    )
+    return run, {"kind": kind, "query": query, "key": key}
+
+
+def _statistics(experiment: Experiment) -> RowStatistics:
+    """m and l of some rows of every query block, as many as the budgets allow."""
+    problem, tiling = experiment.problem, experiment.tiling
+    query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
+    most = min(SCORE_BUDGET // problem.seq_kv, VALUE_BUDGET // key_blocks)
+    each = max(1, min(tiling.block_q, most // query_blocks))
+    within = (np.arange(each) * tiling.block_q + tiling.block_q // 2) // each
+    rows = (np.arange(query_blocks)[:, None] * tiling.block_q + within).ravel()
+    rows = np.unique(np.minimum(rows, problem.seq_q - 1))
+    q, k, _ = make_inputs(problem)
+    return row_statistics(experiment, q[0], k[0], rows)
+
+
+def _tile_share(experiment: Experiment, statistics: RowStatistics) -> np.ndarray:
+    """[query blocks * key blocks] float32: mean share of the softmax mass of a tile over its sampled rows."""
+    block = statistics.rows // experiment.tiling.block_q
+    first = np.flatnonzero(np.diff(block, prepend=-1))
+    counts = np.diff(first, append=len(block))
+    weight = np.nan_to_num(statistics.weight)
+    return (np.add.reduceat(weight, first, axis=0) / counts[:, None]).astype(np.float32).ravel()

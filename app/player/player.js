@@ -1,0 +1,395 @@
+// One canvas, one clock: the state of a player and its animation loop.
+
+const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
+const RACE_MARKS = 10000; // positions of the scrubber in a race
+const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
+const remembered = {}; // what a player passes on to the next one when the reader leaves the page and returns
+
+class Player {
+  constructor(parent) {
+    this.root = parent.querySelector(".player");
+    this.canvas = this.root.querySelector(".stage canvas");
+    this.ctx = this.canvas.getContext("2d");
+    Object.assign(this, { at: 0, playing: false, loop: false, race: false, slot: 0.5, pinned: null, speeds: { single: 0, race: 1 } });
+    this.frames = [];
+    this.controls = new Controls(this.root, this);
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(this.root.querySelector(".stage"));
+    this.onResize = () => this.fit();
+    window.addEventListener("resize", this.onResize);
+    document.addEventListener("fullscreenchange", this.onResize);
+    document.fonts?.addEventListener("loadingdone", this.onResize);
+  }
+
+  release() {
+    Object.assign(remembered, { fraction: this.fraction, ...this.kept() });
+    this.playing = false;
+    this.controls.release();
+    this.observer.disconnect();
+    window.removeEventListener("resize", this.onResize);
+    document.removeEventListener("fullscreenchange", this.onResize);
+    document.fonts?.removeEventListener("loadingdone", this.onResize);
+  }
+
+  kept() {
+    const { loop, race, slot, pinned, speeds } = this;
+    return { loop, race, slot, pinned, speeds };
+  }
+
+  /** New data or a new theme: the picture changes within this task, the place in the run stays. */
+  update(bytes) {
+    const theme = readTheme(this.root);
+    const recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
+    const renewed = !this.bytes || bytes.length !== this.bytes.length || bytes.some((value, n) => value !== this.bytes[n]);
+    if (!recolored && !renewed) return;
+    this.theme = theme;
+    if (recolored) {
+      for (const name of ["ink", "ground", "panel", "cell", "line", "muted", "S"]) this.root.style.setProperty(`--${name}`, theme[name]);
+      this.root.style.setProperty("--raised", mix(theme.ink, theme.cell, 0.12));
+      this.root.style.setProperty("--focus", theme.Q);
+    }
+    if (renewed) this.load(bytes);
+    this.fit(true);
+  }
+
+  load(bytes) {
+    const fraction = this.model ? this.fraction : null;
+    this.bytes = bytes.slice();
+    this.model = new Model(bytes);
+    this.run = this.model.run;
+    if (fraction !== null) this.fraction = fraction;
+    else this.open();
+    const visits = this.run.visits;
+    if (!this.chosen) this.speeds.single = SPEEDS.find((speed) => visits / speed <= 90) || SPEEDS.at(-1);
+  }
+
+  /** The first moment shown: what the link says, what was seen last, or a tile that makes a row rescale. */
+  open() {
+    const linked = new URLSearchParams(location.hash.slice(1));
+    if (linked.has("step") || linked.has("race")) {
+      if (linked.has("row")) this.pinned = Number(linked.get("row"));
+      this.race = linked.has("race");
+      this.at = this.race ? clamp(Number(linked.get("race")) || 0, 0, 1) * RACE_MARKS : Number(linked.get("step")) || 0;
+      this.at = clamp(this.at, 0, this.last);
+    } else if (remembered.fraction !== undefined) {
+      Object.assign(this, remembered);
+    } else {
+      this.at = tellingStep(this.model, this.run, this.slot) + 1;
+    }
+  }
+
+  // position: 0 before the first step, n for step n - 1 under way, one past the last when all is done
+
+  get last() {
+    return this.race ? RACE_MARKS : this.run.steps + 1;
+  }
+
+  get position() {
+    return clamp(Math.floor(this.at), 0, this.last);
+  }
+
+  get fraction() {
+    return this.at / this.last;
+  }
+
+  set fraction(part) {
+    this.at = part >= 1 ? this.last : part * this.last;
+  }
+
+  get seconds() {
+    return (this.at / RACE_MARKS) * this.model.longest;
+  }
+
+  /** The current algorithm's step under way; -1 before the start, `steps` after the end. */
+  get stepNow() {
+    return this.race ? this.run.stepAt(this.seconds) : this.position - 1;
+  }
+
+  get speed() {
+    return this.speeds[this.race ? "race" : "single"];
+  }
+
+  seek(position) {
+    this.at = clamp(position, 0, this.last);
+    this.draw();
+  }
+
+  step(by, far = false) {
+    this.playing = false;
+    if (this.race) return this.seek(this.at + by * RACE_MARKS * (far ? 0.05 : 0.005));
+    if (!far) return this.seek(this.position + by);
+    const { visitStart } = this.run, now = this.position - 1;
+    const starts = by > 0 ? visitStart.filter((s) => s > now) : visitStart.filter((s) => s < now);
+    const target = by > 0 ? starts[0] ?? this.run.steps : starts.at(-1) ?? -1;
+    this.seek(target + 1);
+  }
+
+  toggle() {
+    if (!this.playing && this.at >= this.last) this.at = 0;
+    this.playing = !this.playing;
+    this.before = null;
+    this.draw();
+  }
+
+  setLoop(on) {
+    this.loop = on;
+    this.draw();
+  }
+
+  /** Into the race at the modelled time of this step, and back to the step of that time. */
+  setRace(on) {
+    const seconds = this.race ? this.seconds : this.run.timeAt(this.position - 1), ended = this.at >= this.last;
+    this.race = on;
+    if (on) this.at = (seconds / this.model.longest) * RACE_MARKS;
+    else this.at = seconds >= this.run.time || ended ? this.last : this.run.stepAt(seconds) + 1;
+    this.fit(true);
+  }
+
+  setSpeed(speed) {
+    this.speeds[this.race ? "race" : "single"] = speed;
+    if (!this.race) this.chosen = true;
+    this.draw();
+  }
+
+  faster(by) {
+    this.setSpeed(SPEEDS[clamp(SPEEDS.indexOf(this.speed) + by, 0, SPEEDS.length - 1)]);
+  }
+
+  // the row
+
+  get followed() {
+    const { model, run } = this, step = this.stepNow;
+    if (run.name === "flash1") return Math.round(0.6 * (model.queryBlocks - 1));
+    if (step < 0) return 0;
+    return step >= run.steps ? model.queryBlocks - 1 : run.query[step];
+  }
+
+  get row() {
+    return this.pinned === null ? this.model.rowOf(this.followed, this.slot) : this.model.nearest(this.pinned);
+  }
+
+  moveRow(by, far) {
+    const { model } = this, from = this.race ? 0 : this.row;
+    const row = far ? model.rowOf(clamp(model.blockOf(from) + by, 0, model.queryBlocks - 1), this.slot) : from + by;
+    this.pinned = model.rows[clamp(row, 0, model.rows.length - 1)];
+    this.draw();
+  }
+
+  chooseAt(x, y) {
+    this.root.focus({ preventScroll: true });
+    if (this.race) return;
+    const grid = this.panels[0].grid;
+    if (x < grid.q.x - 8 || x > grid.right || grid.queryAt(y) < 0) return;
+    this.pinned = this.model.rows[this.model.nearest(Math.floor((y - grid.y0) / grid.perQuery))];
+    this.draw();
+  }
+
+  follow() {
+    this.pinned = null;
+    this.draw();
+  }
+
+  link() {
+    const url = new URL(location.href);
+    const place = this.race ? { race: this.fraction.toFixed(4) } : { step: this.position };
+    if (this.pinned !== null) place.row = this.pinned;
+    url.hash = new URLSearchParams(place).toString();
+    return url.href;
+  }
+
+  // drawing
+
+  /** Takes the size of the stage, lays the panels out and draws everything. */
+  fit(force = false) {
+    if (!this.model) return;
+    const above = Math.round(this.root.getBoundingClientRect().top + (this.scroller()?.scrollTop || 0));
+    this.root.style.setProperty("--above", `${above}px`);
+    const box = this.canvas.getBoundingClientRect(), dpr = window.devicePixelRatio || 1;
+    if (!box.width || !box.height) return;
+    const size = `${box.width} ${box.height} ${dpr}`;
+    if (size !== this.size) {
+      this.size = size;
+      this.canvas.width = Math.round(box.width * dpr);
+      this.canvas.height = Math.round(box.height * dpr);
+    } else if (force === false && !document.fonts) return;
+    this.u = clamp(Math.min(box.width / 1110, box.height / 640), 0.72, 2.2);
+    this.root.style.setProperty("--u", clamp(this.u, 0.85, 2));
+    this.dpr = dpr;
+    this.layOut(box.width, box.height);
+    this.draw();
+    this.paintTicks();
+  }
+
+  scroller() {
+    let node = this.root.getRootNode().host;
+    while (node && !(node.scrollHeight > node.clientHeight && /auto|scroll/.test(getComputedStyle(node).overflowY))) node = node.parentElement;
+    return node;
+  }
+
+  layOut(w, h) {
+    const { u } = this;
+    const arrange = this.race ? raceLayout : singleLayout;
+    this.arranged = arrange(w, h, u);
+    this.panels = this.arranged.map(({ panel, box }) => {
+      panel.layout?.(this, box);
+      return Object.assign(panel, { box, last: null });
+    });
+    this.ctx.setTransform(this.dpr, 0, 0, this.dpr, 0, 0);
+    this.ctx.clearRect(0, 0, w, h);
+    this.pen = new Pen(this.ctx, this.theme, u);
+  }
+
+  paintTicks() {
+    const { run, model } = this;
+    const parts = this.race
+      ? ALGORITHMS.map((name) => ({ part: model.runs[name].time / model.longest, tall: true }))
+      : run.outerStart.map((s) => ({ part: (s + 1) / this.last, tall: s > 0 && run.phase[s] !== run.phase[s - 1] }));
+    this.controls.paintTicks(parts, this.theme.muted);
+  }
+
+  /** Draws this moment now, and goes on in the next frames while playing. */
+  draw() {
+    if (!this.pen) return;
+    this.paint();
+    clearTimeout(this.tableTimer);
+    if (!this.playing) this.tableTimer = setTimeout(() => this.settle(), 150);
+    else if (!this.pending) this.pending = requestAnimationFrame((now) => this.frame(now));
+  }
+
+  settle() {
+    this.controls.fillTable();
+    const { model, run } = this;
+    this.canvas.setAttribute("aria-label", `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
+      `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
+      `HBM so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written.`);
+  }
+
+  frame(now) {
+    this.pending = 0;
+    if (!this.playing || !this.root.isConnected) return;
+    const elapsed = this.before === null ? 0 : Math.min(0.25, (now - this.before) / 1000);
+    this.before = now;
+    const pace = this.race ? RACE_MARKS / RACE_SECONDS : this.run.steps / this.run.visits;
+    this.at += elapsed * this.speed * pace;
+    if (this.at >= this.last) {
+      if (this.loop) this.at = 0;
+      else [this.at, this.playing] = [this.last, false];
+    }
+    this.draw();
+    this.frames.push([now, performance.now() - now]);
+    if (this.frames.length > 600) this.frames.shift();
+  }
+
+  paint() {
+    const step = this.stepNow, { ctx, pen, model, run, u } = this;
+    const view = { model, run, step, seconds: this.race ? this.seconds : 0, row: this.row, pinned: this.pinned !== null };
+    view.following = !view.pinned && run.name !== "flash1";
+    for (const panel of this.panels) {
+      const signature = panel.signature(view);
+      if (signature === panel.last) continue;
+      panel.last = signature;
+      const { x, y, w, h } = panel.box, margin = 4 * u;
+      ctx.clearRect(x - margin, y - margin, w + 2 * margin, h + 2 * margin);
+      panel.paint(pen, panel.box, view);
+    }
+    this.controls.show({ ...this.words(step), position: this.position, last: this.last, playing: this.playing, race: this.race, loop: this.loop, speed: this.speed });
+  }
+
+  words(step) {
+    const { model, run } = this;
+    if (this.race) {
+      const fastest = Math.min(...ALGORITHMS.map((name) => model.runs[name].time));
+      return { sentence: this.steady(() => raceSentence(model, this.seconds), 300), where: `${duration(this.seconds)} of modelled time`,
+        length: `first after ${duration(fastest)}, last after ${duration(model.longest)}` };
+    }
+    const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
+    const noun = run.name === "standard" ? "visit" : "tile";
+    const where = step < 0 || step >= run.steps ? stepWords(run, step)
+      : `${noun} ${grouped(Math.max(1, visited))} of ${grouped(run.visits)}, ${stepWords(run, step)}`;
+    return { sentence: this.headline(step), where, length: plural(run.steps, "step") };
+  }
+
+  /** The sentence for this moment; at speeds too fast to read, that of the tile or of the whole block. */
+  headline(step) {
+    const { model, run } = this;
+    if (!this.playing || step < 0 || step >= run.steps) return sentence(model, run, step, this.rowAtWork(step));
+    const visits = this.speed, steps = visits * (run.steps / run.visits);
+    if (steps <= 3) return sentence(model, run, step, this.rowAtWork(step));
+    if (visits > 1.5) return this.steady(() => blockSentence(model, run, step), 700);
+    const start = run.visit[step] < 0 ? step : run.visitStart[run.visit[step]];
+    let told = start;
+    while (told < run.steps && run.visit[told] === run.visit[start] && ![RESCALE, SOFTMAX].includes(run.operation[told])) told++;
+    if (told >= run.steps || run.visit[told] !== run.visit[start]) told = run.visit[step] < 0 ? step : start + 2;
+    return sentence(model, run, Math.min(told, run.steps - 1), this.rowAtWork(step));
+  }
+
+  /** While playing, words stand for a while before others replace them. */
+  steady(words, milliseconds) {
+    const now = performance.now();
+    if (!this.playing || !this.stood || now - this.stood.since > milliseconds || this.race !== this.stood.race) {
+      this.stood = { words: words(), since: now, race: this.race };
+    }
+    return this.stood.words;
+  }
+
+  /** The row that the sentence tells of: the chosen one when its tile is at work, else its like in that tile. */
+  rowAtWork(step) {
+    const { model, run, row } = this, i = step < 0 || step >= run.steps ? NONE : run.query[step];
+    return i === NONE || model.blockOf(row) === i ? row : model.rowOf(i, this.slot);
+  }
+}
+
+/** A step about a third through at which the followed row rescales, so that the first picture has something to say. */
+function tellingStep(model, run, slot) {
+  const from = Math.floor(run.steps * 0.37);
+  for (let s = from; s < run.steps; s++) {
+    if (run.operation[s] !== RESCALE) continue;
+    const { alpha } = model.after(model.rowOf(run.query[s], slot), run.key[s]);
+    if (alpha > 0.05 && alpha < 0.9) return s;
+  }
+  return from;
+}
+
+function singleLayout(w, h, u) {
+  const gap = 36 * u, below = 172 * u, top = h - below - 8 * u;
+  const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u), rest = w - gridW - 2 * gap;
+  const chipW = clamp(0.42 * rest, 190 * u, 310 * u), sideW = rest - chipW;
+  const chipX = gridW + gap, sideX = chipX + chipW + gap, trafficH = Math.min(244 * u, 0.55 * top);
+  return [
+    { panel: new GridPanel(), box: { x: 0, y: 0, w: gridW, h: top } },
+    { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: top } },
+    { panel: new TrafficPanel(), box: { x: sideX, y: 0, w: sideW, h: trafficH } },
+    { panel: new CodePanel(), box: { x: sideX, y: trafficH + 8 * u, w: sideW, h: top - trafficH - 14 * u } },
+    { panel: new RowPanel(), box: { x: 0, y: h - below, w, h: below } },
+  ];
+}
+
+function raceLayout(w, h, u) {
+  const gap = 44 * u, each = (w - 2 * gap) / 3, lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u), clock = h - lanes;
+  const boxes = ALGORITHMS.map((name, n) => ({ panel: new RacePanel(name), box: { x: n * (each + gap), y: 0, w: each, h: lanes } }));
+  return [...boxes, { panel: new ClockPanel(), box: { x: 0, y: lanes, w, h: clock } }];
+}
+
+/**
+ * Streamlit calls this whenever the data or the theme change; the player of a shadow root is made once.
+ * For tests and benchmarks `window.__player` offers: seek(position) draws at once and returns the milliseconds it took;
+ * state() tells position, last, playing, race, row, sentence; frames lists [time, milliseconds of work] of played frames.
+ */
+export default function ({ data, parentElement }) {
+  if (!data) return undefined;
+  let player = players.get(parentElement);
+  if (!player) players.set(parentElement, (player = new Player(parentElement)));
+  player.update(data);
+  const { frames, controls } = player;
+  window.__player = {
+    frames,
+    seek(position) {
+      const start = performance.now();
+      player.seek(position);
+      return performance.now() - start;
+    },
+    state: () => ({ position: player.position, last: player.last, playing: player.playing, race: player.race, loop: player.loop,
+      speed: player.speed, row: player.model.rows[player.row], algorithm: player.run.name, ...controls.shown }),
+  };
+  return () => player.release();
+}
