@@ -14,6 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from engine.experiment import BY_NAME, PARAMETERS, Experiment
 
 EXPERIMENT, NOTICES, EXTRAS = "experiment", "notices", "extra options"
+ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 OFF = None  # an emptied number: the window off, the keys as many as the queries
 
 PRESETS = {
@@ -49,28 +50,32 @@ def notices() -> tuple[str, ...]:
 
 
 def adopt() -> None:
-    """Take the scenario from the URL when the session starts, and when the reader goes back or forward."""
-    context = get_script_run_ctx()
-    if EXPERIMENT in st.session_state and not getattr(context, "is_history_navigation", False):
+    """Take the scenario from the URL when the session starts, and when the reader goes back or forward.
+
+    A URL without values is where Streamlit leads when the page is switched: it says nothing of the scenario.
+    """
+    values = st.query_params.to_dict()
+    went_back = getattr(get_script_run_ctx(), "is_history_navigation", False) and values
+    if EXPERIMENT in st.session_state and not went_back:
         return
-    experiment, errors = Experiment.lenient(st.query_params.to_dict())
+    experiment, errors = Experiment.lenient(values)
     st.session_state[EXPERIMENT] = experiment
     st.session_state[NOTICES] = tuple(_notice(error) for error in errors)
 
 
 def publish() -> None:
-    """Write the scenario to the URL: the values that differ from the defaults, so that links stay short."""
+    """Write the scenario to the URL."""
     wanted = url_values(current())
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
 
 
 def url_values(experiment: Experiment) -> dict[str, str]:
-    """The values of a link that restores the experiment exactly."""
+    """The values of a link that restores the experiment exactly; the first few are always there."""
     flat = experiment.flat()
     defaults = {parameter.name: parameter.default for parameter in PARAMETERS}
     defaults |= {"kv_heads": flat["heads"], "seq_kv": flat["seq"]}
-    return {name: _text(value) for name, value in flat.items() if value != defaults[name]}
+    return {name: _text(value) for name, value in flat.items() if name in ALWAYS or value != defaults[name]}
 
 
 def control(name: str) -> dict[str, Any]:
