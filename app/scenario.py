@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from engine.experiment import BY_NAME, PARAMETERS, Experiment
+from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 EXPERIMENT, NOTICES, EXTRAS = "experiment", "notices", "extra options"
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
@@ -60,7 +60,7 @@ def adopt() -> None:
         return
     experiment, errors = Experiment.lenient(values)
     st.session_state[EXPERIMENT] = experiment
-    st.session_state[NOTICES] = tuple(_notice(error) for error in errors)
+    st.session_state[NOTICES] = tuple(notice(error) for error in errors)
 
 
 def publish() -> None:
@@ -125,7 +125,8 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _notice(error) -> str:
+def notice(error: ExperimentError) -> str:
+    """One sentence on a value of a link that was replaced; it quotes the link, so show it as text."""
     if error.field not in BY_NAME:
         return f"The link has a value named {error.field!r:.60}, which is not known here; it was left out."
     default = BY_NAME[error.field].default

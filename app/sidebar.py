@@ -58,6 +58,7 @@ def _sequence() -> None:
         "Sequence length, typed",
         1,
         LARGEST_SEQUENCE,
+        None,
         label_visibility="collapsed",
         **scenario.control("seq typed"),
     )
@@ -65,7 +66,7 @@ def _sequence() -> None:
 
 def _heads() -> None:
     queries, keys = st.columns(2)
-    queries.number_input("Heads", 1, 1024, **scenario.control("heads"))
+    queries.number_input("Heads", 1, 1024, None, **scenario.control("heads"))
     heads = scenario.current().problem.heads
     keys.selectbox("Key heads", scenario.divisors(heads), **scenario.control("kv_heads"))
 
@@ -76,7 +77,13 @@ def _mask() -> None:
         "Mask", (False, True), format_func={False: "none", True: "causal"}.get, **scenario.control("causal")
     )
     window.number_input(
-        "Window, keys", 1, LARGEST_SEQUENCE, placeholder="off", help=WINDOW_HELP, **scenario.control("window")
+        "Window, keys",
+        1,
+        LARGEST_SEQUENCE,
+        None,
+        placeholder="off",
+        help=WINDOW_HELP,
+        **scenario.control("window"),
     )
 
 
@@ -89,7 +96,7 @@ def _machine() -> None:
 def _more() -> None:
     with st.expander("More"):
         batch, keys = st.columns(2)
-        batch.number_input("Batch", 1, 4096, **scenario.control("batch"))
+        batch.number_input("Batch", 1, 4096, None, **scenario.control("batch"))
         keys.number_input(
             "Keys",
             1,

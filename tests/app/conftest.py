@@ -1,0 +1,26 @@
+"""Opens the dashboard as Streamlit's AppTest does: the real script, without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+
+MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
+
+
+@pytest.fixture
+def open_app():
+    """A function (page, **url values) that opens a page of the dashboard and returns the AppTest."""
+
+    def open_page(page: str = "softmax", **values: str) -> AppTest:
+        app = AppTest.from_file(str(MAIN), default_timeout=60)
+        # AppTest has no call for pages that are functions: they are known by the hash of their path.
+        app._page_hash = calc_hash(page)
+        for name, value in values.items():
+            app.query_params[name] = value
+        return app.run()
+
+    return open_page
