@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine import schedules
-from engine.bounds import blocks, key_bounds, visible_keys
+from engine.bounds import visible_keys
 from engine.bytes import Bytes
 from engine.experiment import Experiment
 from engine.footprint import kernel_parts
 from engine.inputs import round_to
 from engine.memory import Memory, SramOverflow
+from engine.rows import RowStatistics, row_statistics
 from engine.schedule import Operation, Phase, Schedule, Tensor, load
+from engine.softmax import falling, log_sum_exp
 
 __all__ = ["RowStatistics", "SramOverflow", "Trace", "execute", "row_statistics"]
 
@@ -171,7 +173,7 @@ class Executor:
         low, high = visible_keys(self.problem, np.arange(rows.start, rows.stop))
         at = np.arange(keys.start, keys.stop)
         seen = (at >= low[:, None]) & (at < high[:, None])
-        products = (self.tiles[Tensor.Q] @ self.tiles[Tensor.K].T) * scale(self.problem)
+        products = (self.tiles[Tensor.Q] @ self.tiles[Tensor.K].T) * self.problem.scale
         self._keep(Tensor.S, np.where(seen, products, NOTHING))
 
     def _maximum(self) -> None:
@@ -224,96 +226,3 @@ class Executor:
         return Trace(
             memory.arrays[Tensor.O], lse, **self.visits, counted=memory.counted(), peak_sram_bytes=memory.peak
         )
-
-
-def scale(problem) -> np.float32:
-    """What Q K^T is multiplied by."""
-    return np.float32(problem.head_dim**-0.5)
-
-
-def falling(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """exp(lower - upper) for lower <= upper; 0 where lower is -inf, also where both are."""
-    return np.exp(lower - np.where(np.isneginf(upper), np.float32(0), upper))
-
-
-def log_sum_exp(m: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """m + log(l), -inf where no key has been seen."""
-    return m + np.log(np.where(total == 0, np.float32(1), total))
-
-
-@dataclass(frozen=True)
-class RowStatistics:
-    """How the online softmax of some rows went, block by block, float32.
-
-    Attributes:
-        rows: [rows] query rows.
-        m, l, alpha: [rows, key blocks] running maximum, running sum and rescale factor after each key block, NaN where
-            the block is not visited. Unfused attention has one block, the whole row, and no alpha.
-        weight: [rows, key blocks] share of the final softmax mass in each tile of the grid; 0 where not visited.
-        lse: [rows] log-sum-exp, natural; -inf where a row sees no key.
-    """
-
-    rows: np.ndarray
-    m: np.ndarray
-    l: np.ndarray  # noqa: E741 - the field's name
-    alpha: np.ndarray
-    weight: np.ndarray
-    lse: np.ndarray
-
-
-def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -> RowStatistics:
-    """m, l, alpha and weights of some rows of one head, as `execute` computes them, all rows at once.
-
-    q is [seq_q, d] and k [seq_kv, d]; costs O(rows * seq_kv * d).
-    """
-    rows = np.asarray(rows, np.int64)
-    problem, width = experiment.problem, experiment.tiling.block_kv
-    count = blocks(problem.seq_kv, width)
-    scores = np.full((len(rows), count * width), -np.inf, np.float32)
-    low, high = visible_keys(problem, rows)
-    first, stop = (int(low.min()), int(high.max())) if len(rows) else (0, 0)
-    if stop > first:
-        keys = np.arange(first, stop)
-        seen = (keys >= low[:, None]) & (keys < high[:, None])
-        products = (q[rows] @ k[first:stop].T) * np.float32(problem.head_dim**-0.5)
-        scores[:, first:stop] = np.where(seen, products, np.float32(-np.inf))
-    whole = experiment.algorithm == "standard"
-    if whole:
-        scores = round_to(scores, problem.dtype)
-    tiles = scores.reshape(len(rows), count, width)
-    m, masses = _block_masses(tiles)
-    final = m[:, -1:]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        drop = np.where(np.isneginf(m), 0, np.exp(m - np.where(np.isneginf(final), 0, final)))
-        alpha = np.where(
-            np.isneginf(m[:, :-1]), 0, np.exp(m[:, :-1] - np.where(np.isneginf(m[:, 1:]), 0, m[:, 1:]))
-        )
-    alpha = np.concatenate([np.zeros((len(rows), 1), np.float32), alpha], 1)
-    l = _running_sum(alpha, masses)  # noqa: E741
-    total = l[:, -1]
-    weight = masses * drop / np.where(total > 0, total, 1)[:, None]
-    with np.errstate(divide="ignore"):
-        lse = final[:, 0] + np.log(total)
-    if whole:
-        nothing = np.full((len(rows), 1), np.nan, np.float32)
-        return RowStatistics(rows, final, total[:, None], nothing, weight, lse)
-    bounds = key_bounds(problem, experiment.tiling)
-    of = rows // experiment.tiling.block_q
-    visited = (np.arange(count) >= bounds.first[of][:, None]) & (np.arange(count) < bounds.stop[of][:, None])
-    m, l, alpha = (np.where(visited, column, np.float32(np.nan)) for column in (m, l, alpha))
-    return RowStatistics(rows, m, l, alpha, weight, lse)
-
-
-def _block_masses(tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Running maximum after each block, and the sum of exp(score - that maximum) in each: [rows, blocks] both."""
-    m = np.maximum.accumulate(tiles.max(2), axis=1)
-    return m, np.exp(tiles - np.where(np.isneginf(m), np.float32(0), m)[:, :, None]).sum(2)
-
-
-def _running_sum(alpha: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """l after each block: l = alpha l + the block's own mass."""
-    running = np.zeros_like(masses)
-    before = np.zeros(len(masses), np.float32)
-    for block in range(masses.shape[1]):
-        before = running[:, block] = alpha[:, block] * before + masses[:, block]
-    return running

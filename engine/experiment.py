@@ -60,6 +60,11 @@ class Problem:
         return DTYPE_BYTES[self.dtype]
 
     @property
+    def scale(self) -> float:
+        """What Q K^T is multiplied by."""
+        return self.head_dim**-0.5
+
+    @property
     def offset(self) -> int:
         """Key position of query 0: the last query is aligned with the last key."""
         return self.seq_kv - self.seq_q
