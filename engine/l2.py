@@ -65,7 +65,9 @@ def _flash1(experiment: Experiment, schedule: Schedule, slots: int, read: dict, 
     rows = np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
     passing = (Tensor.Q, Tensor.O, Tensor.STATISTICS)
     row = sum(block_bytes(problem, tensor).of(1, 1) for tensor in passing)
-    keys = sum(block_bytes(problem, tensor).of(1, experiment.tiling.block_kv) for tensor in (Tensor.K, Tensor.V))
+    keys = sum(
+        block_bytes(problem, tensor).of(1, experiment.tiling.block_kv) for tensor in (Tensor.K, Tensor.V)
+    )
     for together, times in ((min(slots, heads), heads // slots), (heads % slots, 1)):
         share = experiment.gpu.l2_effective_bytes / max(1, together) - keys
         # since a row's last pass, as many rows as a pass has have gone by

@@ -1,0 +1,92 @@
+"""The command line: python -m engine simulate | measure | bench."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import NoReturn
+
+from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.simulation import Simulation, simulate
+
+COMMANDS = ("simulate", "measure", "bench")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line on stderr and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line that names what was wrong."""
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit code, raises SystemExit(2) on a bad value."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = Parser(prog="python -m engine", description=__doc__, allow_abbrev=False)
+    parser.add_argument("command", choices=COMMANDS, help="model, time the real kernels, or time the model")
+    command = parser.parse_args(arguments[:1]).command
+    if command == "measure":
+        from engine.measure import main as measure  # torch and triton come with it
+
+        return measure(arguments[1:]) or 0
+    if command == "bench":
+        from engine.bench import main as bench
+
+        return bench(arguments[1:])
+    return _simulate(arguments[1:])
+
+
+def _simulate(arguments: list[str]) -> int:
+    parser = Parser(
+        prog="python -m engine simulate",
+        description="What the model says about one attention problem.",
+        allow_abbrev=False,
+    )
+    for parameter in PARAMETERS:
+        option = "--" + parameter.name.replace("_", "-")
+        if parameter.name == "causal":
+            parser.add_argument(option, action="store_const", const="true", help="no key after the query")
+        else:
+            parser.add_argument(option, metavar="VALUE", help=parameter.must)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    given = vars(parser.parse_args(arguments))
+    as_json = given.pop("json")
+    try:
+        simulation = simulate(Experiment.of(**given))
+    except ExperimentError as error:
+        parser.error(str(error))
+    print(json.dumps(simulation.summary()) if as_json else table(simulation))
+    return 0
+
+
+def table(simulation: Simulation) -> str:
+    """The summary for reading: aligned, with units, and with where each number comes from."""
+    moved, chip, summary = simulation.traffic, simulation.footprint, simulation.summary()
+    rows = [
+        ("tile requests", moved.requested.total_read, moved.requested.total_written, "counted"),
+        ("compulsory", moved.compulsory.total_read, moved.compulsory.total_written, "counted"),
+        ("DRAM", moved.dram.total_read, moved.dram.total_written, "modelled"),
+    ]
+    lines = [f"{'':<14}{'read, bytes':>24}{'written, bytes':>24}"]
+    lines += [f"{name:<14}{read:>24,}{written:>24,}  {origin}" for name, read, written, origin in rows]
+    single = [
+        ("tiles visited", f"{moved.tiles_visited:,}", "counted"),
+        ("tiles skipped", f"{moved.tiles_skipped:,}", "counted"),
+        ("FLOPs", f"{moved.flops:,}", "counted"),
+        ("on chip, bytes", f"{chip.sram_bytes:,}", "counted"),
+        ("memory, bytes", f"{summary['memory_bytes']:,}", "counted"),
+        ("largest context", f"{summary['largest_context']:,}", "modelled"),
+        (
+            "time, us",
+            f"{simulation.modelled.seconds * 1e6:,.1f}",
+            f"modelled, {simulation.modelled.bound} bound",
+        ),
+    ]
+    lines += [f"{name:<14} {value:>23}  {origin}" for name, value, origin in single]
+    return "\n".join([*lines, chip.sentence])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

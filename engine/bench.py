@@ -1,0 +1,82 @@
+"""How fast the model is: every figure in a fresh process or as a median, printed with its target."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from engine.execute import row_statistics
+from engine.experiment import ALGORITHMS, Experiment
+from engine.inputs import make_inputs
+from engine.simulation import simulate
+
+LENGTHS = tuple(2**power for power in range(6, 15))
+UNROLL = """
+import resource, sys, time
+from engine import schedules
+from engine.experiment import Experiment
+from engine.traffic import summed
+experiment = Experiment.of(algorithm=sys.argv[1], heads=1, seq=65_536, block_q=64, block_kv=64)
+start = time.perf_counter()
+total = summed(schedules.build(experiment)).total
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(seconds, peak)
+"""
+
+
+def median(run: Callable[[], object], times: int = 9) -> float:
+    """Median seconds of a call, after one that does not count."""
+    run()
+    seconds = []
+    for _ in range(times):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def unrolled(algorithm: str, times: int = 3) -> tuple[float, int]:
+    """Seconds and peak bytes of a fresh process that unrolls 1,048,576 tiles and sums their traffic."""
+    results = []
+    for _ in range(times):
+        command = [sys.executable, "-c", UNROLL, algorithm]
+        root = Path(__file__).resolve().parent.parent
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+        seconds, peak = done.stdout.split()
+        results.append((float(seconds), int(peak)))
+    return statistics.median(seconds for seconds, _ in results), max(peak for _, peak in results)
+
+
+def model_sweep(algorithm: str) -> None:
+    """What the pages ask of the model for every length up to 16,384."""
+    simulate.cache_clear()
+    for length in LENGTHS:
+        simulate(Experiment.of(algorithm=algorithm, seq=length, causal=True))
+
+
+def main(arguments: list[str]) -> int:
+    """Print every figure; takes no arguments."""
+    if arguments:
+        print(f"python -m engine bench: {arguments[0]!r} is given; it takes no arguments", file=sys.stderr)
+        return 2
+    for algorithm in ALGORITHMS:
+        seconds, peak = unrolled(algorithm)
+        print(
+            f"schedule and traffic, 1,048,576 tiles, {algorithm:<9} {seconds * 1e3:7.1f} ms, {peak / 1e6:5.0f} MB"
+        )
+    for algorithm in ALGORITHMS:
+        seconds = median(lambda algorithm=algorithm: model_sweep(algorithm))
+        print(f"model at {len(LENGTHS)} lengths to 16,384, {algorithm:<15} {seconds * 1e3:7.1f} ms")
+    experiment = Experiment.of(heads=1, seq=4096, head_dim=64)
+    q, k, _ = (array[0] for array in make_inputs(experiment.problem))
+    rows = np.arange(0, 4096, 64)
+    seconds = median(lambda: row_statistics(experiment, q, k, rows))
+    print(f"statistics of 64 rows, 4,096 keys, d 64       {seconds * 1e3:7.1f} ms")
+    return 0

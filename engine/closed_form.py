@@ -1,0 +1,62 @@
+"""The papers' formulas for what attention moves, written from the papers and not from the schedule: a second witness.
+
+Elements a head, N queries and keys, head dimension d, blocks Br x Bc (arXiv 2205.14135, Algorithms 0 and 1 and Theorem 2;
+arXiv 2307.08691, Algorithm 1):
+
+- standard: 4 N^2 + 4 N d. S and P written and read once, Q, K, V read and O written once.
+- FlashAttention-1: 2 N d + 3 Tc N d + 4 Tc N. K and V once; Q and O read, O written, m and l read and written Tc times.
+- FlashAttention-2: 2 N d + 2 Tr N d + N. Q read, O and lse written once; K and V read Tr times.
+
+Tr = ceil(N / Br), Tc = ceil(N / Bc). Here queries and keys may differ in number. m, l and lse are float32.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from engine.experiment import Experiment
+
+STATISTIC = 4  # bytes
+
+
+def standard_bytes(experiment: Experiment) -> int:
+    """Bytes that unfused attention must move, one head, whatever the mask."""
+    problem = experiment.problem
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    return problem.itemsize * (4 * n * m + 2 * n * d + 2 * m * d)
+
+
+def flash1_bytes(experiment: Experiment) -> int:
+    """Bytes that FlashAttention-1's tiles ask for, one head, no mask."""
+    problem = experiment.problem
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    passes = ceil(m / experiment.tiling.block_kv)
+    return problem.itemsize * (2 * m * d + 3 * passes * n * d) + STATISTIC * 4 * passes * n
+
+
+def flash2_bytes(experiment: Experiment) -> int:
+    """Bytes that FlashAttention-2's tiles ask for, one head, no mask or causal.
+
+    Causal: the query block that ends at key position e reads the keys of the blocks up to e, min(ceil(e / Bc) Bc, M).
+    """
+    problem, tiling = experiment.problem, experiment.tiling
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    keys = 0
+    for block in range(ceil(n / tiling.block_q)):
+        end = min((block + 1) * tiling.block_q, n) + m - n if problem.mask.causal else m
+        keys += min(ceil(max(end, 0) / tiling.block_kv) * tiling.block_kv, m)
+    return problem.itemsize * (2 * n * d + 2 * keys * d) + STATISTIC * n
+
+
+def standard_flops(experiment: Experiment) -> int:
+    """4 N^2 d, one head: Q K^T and P V, a multiplication and an addition each."""
+    problem = experiment.problem
+    return 4 * problem.seq_q * problem.seq_kv * problem.head_dim
+
+
+def io_order(experiment: Experiment) -> tuple[float, float]:
+    """Theorem 2: elements of order N d + N^2 for standard and N^2 d^2 / M for flash, one head, M elements on chip."""
+    problem = experiment.problem
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    chip = experiment.gpu.shared_bytes_block / problem.itemsize
+    return n * d + n * m, n * m * d * d / chip
