@@ -13,9 +13,10 @@ from typing import Any
 
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.jobs import JobError, Update
-from engine.measuring.bench import Bench, Row, at_length
+from engine.measuring.bench import Bench, Row
 from engine.measuring.checking import ALLOWED
 from engine.measuring.providers import PROVIDERS
+from engine.survey import at_length
 
 SWEEP = "engine.measure:sweep"
 SMALLEST_SEQUENCE = 64

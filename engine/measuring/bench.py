@@ -19,6 +19,7 @@ from engine.jobs import JobError, Update
 from engine.measuring import clock
 from engine.measuring.checking import Reference, reference
 from engine.measuring.providers import PROVIDERS, Provider, input_bytes, interpreter_seconds, working_bytes
+from engine.survey import at_length
 
 LONGEST_CALL = {"cuda": 3.0, "cpu": 2.0, "interpreter": 3.0}  # seconds; what would take longer is skipped
 INTERPRETED = "interpreted: for correctness, not speed"
@@ -33,12 +34,6 @@ def field_flops(problem: Problem) -> int:
         return 4 * heads * problem.seq_q**2 * problem.head_dim // (2 if problem.mask.causal else 1)
     low, high = visible_keys(problem, np.arange(problem.seq_q))
     return 4 * heads * int((high - low).sum()) * problem.head_dim
-
-
-def at_length(experiment: Experiment, keys: int) -> Experiment:
-    """The same experiment with so many keys, and queries in proportion."""
-    problem = experiment.problem
-    return experiment.changed(seq=max(1, round(keys * problem.seq_q / problem.seq_kv)), seq_kv=keys)
 
 
 @dataclass(frozen=True)

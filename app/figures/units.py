@@ -1,0 +1,76 @@
+"""Numbers as a page says them: four digits at most, with their unit."""
+
+from __future__ import annotations
+
+import math
+
+PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+DURATIONS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def scaled(value: float, unit: str) -> str:
+    """A value with a decimal prefix: 4510000000 bytes are "4.51 GB"."""
+    power = min(int(math.log10(value) // 3), len(PREFIXES) - 1) if value >= 1 else 0
+    if value and float(f"{value / 1000**power:.3g}") >= 1000 and power < len(PREFIXES) - 1:
+        power += 1
+    return f"{digits(value / 1000**power)} {PREFIXES[power]}{unit}"
+
+
+def bytes_text(value: float) -> str:
+    """Bytes, in powers of 1000."""
+    return scaled(value, "B")
+
+
+def seconds_text(value: float) -> str:
+    """A duration."""
+    for size, unit in DURATIONS:
+        if value >= size or unit == "ns":
+            return f"{digits(value / size)} {unit}"
+    raise ValueError(f"seconds is {value}; it must be a number")
+
+
+def times_text(ratio: float) -> str:
+    """A ratio as "67×"."""
+    return f"{digits(ratio)}×"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, without an exponent; thousands set apart."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def log_ticks(low: float, high: float, unit: str) -> dict:
+    """A logarithmic Plotly axis from low to high, labelled with prefixed units, at most seven labels."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    powers = range(first, last + 1, max(1, -(-(last - first) // 6)))
+    return {
+        "type": "log",
+        "tickvals": [10.0**power for power in powers],
+        "ticktext": [
+            scaled(10.0**power, unit) if power >= 0 else f"{10.0**power:g} {unit}" for power in powers
+        ],
+        "range": [math.log10(low) - 0.1, math.log10(high) + 0.1],
+    }
+
+
+def length_ticks(lengths) -> dict:
+    """A logarithmic Plotly axis over sequence lengths, labelled at every second power of two."""
+    values = [n for n in lengths if n & (n - 1) == 0]
+    values = values[:: max(1, -(-len(values) // 7))]
+    return {
+        "type": "log",
+        "tickvals": values,
+        "ticktext": [short(n) for n in values],
+        "title_text": "sequence length N",
+        "range": [math.log10(min(lengths)) - 0.06, math.log10(max(lengths)) + 0.06],
+    }
+
+
+def short(length: int) -> str:
+    """A length as the field says it: 4096 is 4k, 1048576 is 1M."""
+    for size, letter in ((2**20, "M"), (2**10, "k")):
+        if length >= size and length % size == 0:
+            return f"{length // size}{letter}"
+    return f"{length:,}"
