@@ -1,4 +1,4 @@
-"""The tile scheduler and everything computed from it: experiments in, bytes, steps, numbers and seconds out."""
+"""The tile scheduler and all that is computed from it: bytes, steps, numbers and seconds."""
 
 from engine.experiment import Experiment, ExperimentError
 from engine.simulation import Simulation, simulate

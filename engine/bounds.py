@@ -58,7 +58,7 @@ def key_bounds(problem: Problem, tiling: Tiling) -> KeyBounds:
 
 
 def query_bounds(bounds: KeyBounds, key_blocks: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same visits seen from the key blocks: first and one past the last query block, [key_blocks] each."""
+    """The same visits from the key blocks: first and one past the last query block, [key_blocks] each."""
     keys = np.arange(key_blocks)
     first = np.searchsorted(bounds.stop, keys, side="right")
     stop = np.searchsorted(bounds.first, keys, side="right")

@@ -1,10 +1,11 @@
-"""The papers' formulas for what attention moves, written from the papers and not from the schedule: a second witness.
+"""The papers' formulas for what attention moves, written from the papers alone: a second witness.
 
-Elements a head, N queries and keys, head dimension d, blocks Br x Bc (arXiv 2205.14135, Algorithms 0 and 1 and Theorem 2;
-arXiv 2307.08691, Algorithm 1):
+Elements a head, N queries and keys, head dimension d, blocks Br x Bc (arXiv 2205.14135, Algorithms 0
+and 1 and Theorem 2; arXiv 2307.08691, Algorithm 1):
 
 - standard: 4 N^2 + 4 N d. S and P written and read once, Q, K, V read and O written once.
-- FlashAttention-1: 2 N d + 3 Tc N d + 4 Tc N. K and V once; Q and O read, O written, m and l read and written Tc times.
+- FlashAttention-1: 2 N d + 3 Tc N d + 4 Tc N. K and V once; Q and O read, O written, m and l read and
+  written Tc times.
 - FlashAttention-2: 2 N d + 2 Tr N d + N. Q read, O and lse written once; K and V read Tr times.
 
 Tr = ceil(N / Br), Tc = ceil(N / Bc). Here queries and keys may differ in number. m, l and lse are float32.
@@ -37,7 +38,7 @@ def flash1_bytes(experiment: Experiment) -> int:
 def flash2_bytes(experiment: Experiment) -> int:
     """Bytes that FlashAttention-2's tiles ask for, one head, no mask or causal.
 
-    Causal: the query block that ends at key position e reads the keys of the blocks up to e, min(ceil(e / Bc) Bc, M).
+    Causal: the query block that ends at key position e reads min(ceil(e / Bc) Bc, M) keys.
     """
     problem, tiling = experiment.problem, experiment.tiling
     n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
@@ -55,7 +56,7 @@ def standard_flops(experiment: Experiment) -> int:
 
 
 def io_order(experiment: Experiment) -> tuple[float, float]:
-    """Theorem 2: elements of order N d + N^2 for standard and N^2 d^2 / M for flash, one head, M elements on chip."""
+    """Theorem 2: N d + N^2 for standard, N^2 d^2 / M for flash; elements a head, M of them on chip."""
     problem = experiment.problem
     n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
     chip = experiment.gpu.shared_bytes_block / problem.itemsize

@@ -1,7 +1,7 @@
 """A schedule run on numbers: every load and store through an instrumented memory, every tile within the SRAM.
 
-The arithmetic is the kernels': inputs and stored tensors in their dtype, scores and sums in float32, P rounded to the
-dtype before P V.
+The arithmetic is the kernels': inputs and stored tensors in their dtype, scores and sums in float32, P
+rounded to the dtype before P V.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Trace:
     Attributes:
         out: [seq_q, d] O, rounded to the dtype; 0 where a row sees no key.
         lse: [seq_q] float32, natural; -inf where a row sees no key.
-        m, l, alpha: [query blocks, key blocks, block_q] float32 after every visit, NaN where there is none. Unfused
-            attention has one key block, the whole row, and no alpha.
+        m, l, alpha: [query blocks, key blocks, block_q] float32 after every visit, NaN where there is none.
+            Unfused attention has one key block, the whole row, and no alpha.
         counted: bytes that the instrumented memory counted.
         peak_sram_bytes: the most that the tiles took at once.
     """

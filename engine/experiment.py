@@ -1,4 +1,4 @@
-"""What is asked: one attention problem, one algorithm, one tiling, one GPU. All validation lives here, once."""
+"""What is asked: one attention problem, algorithm, tiling and GPU. All validation lives here, once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Mask:
 
     Attributes:
         causal: only keys at or before the query's position.
-        window: only that many keys back, the query's own included; a window looks back only, so it implies causal.
+        window: only that many keys, the query's own included; it looks back only, so it implies causal.
     """
 
     causal: bool = False
@@ -43,7 +43,10 @@ class Mask:
 
 @dataclass(frozen=True)
 class Problem:
-    """The attention to be computed: q [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]."""
+    """The attention to be computed.
+
+    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim].
+    """
 
     batch: int = 1
     heads: int = 16
@@ -130,7 +133,7 @@ class Experiment:
 
     @classmethod
     def lenient(cls, values: Mapping[str, str]) -> tuple[Experiment, tuple[ExperimentError, ...]]:
-        """Build from a URL's values: each bad one is reported and replaced by its default, the others are kept."""
+        """Build from a URL's values: each bad one is reported and replaced by its default."""
         kept, errors = dict(values), []
         while True:
             try:

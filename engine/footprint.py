@@ -1,8 +1,9 @@
 """What a tiling keeps on the chip, what the tensors take in memory, and the longest context that fits.
 
-`sram_bytes` counts every tile that a thread block holds at once, each a single time: Q, K and V in the tensors' dtype, S
-and O as float32 accumulators, m and l. That is the M of the FlashAttention papers (arXiv 2205.14135, Theorem 2). A real
-kernel keeps S, O, m and l in registers (`register_bytes`) and may hold K and V several times over to hide latency.
+`sram_bytes` counts every tile that a thread block holds at once, each a single time: Q, K and V in the
+tensors' dtype, S and O as float32 accumulators, m and l. That is the M of the FlashAttention papers (arXiv
+2205.14135, Theorem 2). A real kernel keeps S, O, m and l in registers (`register_bytes`) and may hold K and V
+several times over to hide latency.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def memory_bytes(experiment: Experiment) -> int:
 
 
 def largest_context(experiment: Experiment) -> int:
-    """The most keys whose tensors fit the GPU's memory: queries grow with them where there are as many, else stay."""
+    """The most keys whose tensors fit the GPU's memory; queries grow along where there are as many."""
     problem = experiment.problem
 
     def fits(keys: int) -> bool:

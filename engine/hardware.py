@@ -1,8 +1,8 @@
 """The GPUs that an experiment can be placed on: what one streaming multiprocessor and one memory system hold.
 
 Sources of a group of figures, besides each GPU's own `source`:
-- shared memory of a block and of an SM, resident blocks, registers, 16 exponentials and 64 or 128 float32 operations a
-  clock and SM: CUDA C++ Programming Guide, "Compute Capabilities" and "Arithmetic Instructions".
+- shared memory of a block and of an SM, resident blocks, registers, exponentials a clock: CUDA C++
+  Programming Guide, "Compute Capabilities" and "Arithmetic Instructions".
 - effective L2: on an H200 measured, see `Gpu.l2_effective_bytes`; elsewhere the same share is assumed.
 """
 
@@ -30,14 +30,14 @@ class Gpu:
         shared_bytes_sm: shared memory of one SM, bytes.
         register_bytes_sm: register file of one SM, bytes.
         l2_bytes: level-2 cache, bytes.
-        l2_effective_bytes: capacity at which K and V start to be fetched again, bytes. Where the chip has two L2
-            partitions each keeps its own copy: an H200 with 60 MB behaves as if it had 34
-            (fitted to its DRAM counters).
+        l2_effective_bytes: capacity at which K and V start to be fetched again, bytes. Where the chip
+            has two L2 partitions each keeps its own copy: an H200 with 60 MB behaves as if it had 34 (fitted
+            to its DRAM counters).
         memory_bytes: device memory, bytes.
         memory_bytes_per_second: peak bandwidth of device memory, bytes/s.
         clock_hz: boost clock, Hz.
-        matrix_flops: dense peak of a matrix product by dtype, FLOP/s, summed in float32: tensor cores for float16 and
-            bfloat16, plain fused multiply-adds for float32 (and for bfloat16 where no tensor core has it).
+        matrix_flops: dense peak of a matrix product by dtype, FLOP/s, summed in float32: tensor cores for
+            float16 and bfloat16, plain fused multiply-adds for float32 (and for bfloat16 on a T4).
         source: where the figures come from.
     """
 

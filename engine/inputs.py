@@ -13,7 +13,7 @@ SWELLS = 4.5  # waves of key length along the sequence
 def make_inputs(problem: Problem, seed: int = 0, heads: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """q [heads, seq_q, d], k and v [heads, seq_kv, d]: float32, rounded to the problem's dtype.
 
-    Scores scaled by d ** -0.5 have unit spread; keys grow longer along the sequence, with a slow wave, so that the
+    Scores scaled by d ** -0.5 have unit spread; keys grow longer along the sequence, in waves, so that the
     running maximum of most rows rises in several steps instead of settling in the first block.
     """
     generator = np.random.Generator(np.random.PCG64(seed))

@@ -1,9 +1,9 @@
 """Which tile requests reach DRAM: modelled, with a least-recently-used cache of coarse chunks.
 
-A GPU runs as many programs at once as its SMs hold, a wave, in launch order, and they walk their loops in step. What
-they share stays in L2 as long as everything touched since its last use fits `Gpu.l2_effective_bytes`. Against an H200's
-counter dram__bytes_read.sum this is right within 3 % on the three shapes that the tests hold. What lies dirty in L2 when
-a kernel ends is counted as written.
+A GPU runs as many programs at once as its SMs hold, a wave, in launch order, and they walk their loops in
+step. What they share stays in L2 as long as everything touched since its last use fits
+`Gpu.l2_effective_bytes`. Against an H200's counter dram__bytes_read.sum this is right within 3 % on the three
+shapes that the tests hold. What lies dirty in L2 when a kernel ends is counted as written.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def _whole(experiment: Experiment, tensor: Tensor) -> int:
 
 
 def _standard(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
-    """Three kernels: S and P are read back from L2 as far as they fit it; K and V as in `_flash2`, but S and P pass by."""
+    """Three kernels: S and P are read back from L2 as far as they fit; K and V stay if S and P leave room."""
     problem, capacity = experiment.problem, experiment.gpu.l2_effective_bytes
     query_blocks = len(schedule.query_rows)
     scores = read[Tensor.S]
-    # a chunk is read again when its own kernel's rest and the next kernel's start, S and P both, have passed by
+    # a chunk is read when the rest of its kernel and the start of the next, S and P both, have passed by
     resident = min(1.0, max(0.0, capacity / scores - 1))
     for tensor in (Tensor.S, Tensor.P):
         read[tensor] = round(scores * (1 - resident))
@@ -58,7 +58,7 @@ def _standard(experiment: Experiment, schedule: Schedule, slots: int, read: dict
 
 
 def _flash1(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
-    """One program a head: Q, O, m and l pass by once a key block, and again from DRAM where all heads' do not fit."""
+    """One program a head: Q, O, m and l pass by once a key block, from DRAM where all heads' do not fit."""
     problem, phase = experiment.problem, schedule.phases[0]
     heads = problem.batch * problem.heads
     ends = np.concatenate(([0], np.cumsum(schedule.query_rows)))
@@ -79,7 +79,7 @@ def _flash1(experiment: Experiment, schedule: Schedule, slots: int, read: dict, 
 
 
 def _flash2(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
-    """Query blocks, launched head after head, walk K and V in step; later waves fetch them again if they are gone."""
+    """Query blocks, head after head, walk K and V in step; later waves fetch them again if they are gone."""
     again = _fetched_again(experiment, schedule, slots)
     for tensor in (Tensor.K, Tensor.V):
         read[tensor] += again // 2
@@ -107,7 +107,7 @@ def _fetched_again(experiment: Experiment, schedule: Schedule, slots: int) -> in
 
 
 def _walk(cache: Cache, schedule: Schedule, programs: range, chunk_rows: int, row: int) -> None:
-    """One wave: its Q comes, all its heads' key chunks pass in step, its O goes. `row` is bytes of K and V together."""
+    """One wave: its Q comes, its heads' key chunks pass in step, its O goes; a `row` is of K and V, bytes."""
     problem, tiling = schedule.problem, schedule.tiling
     query_blocks = len(schedule.query_rows)
     streamed = len(programs) * tiling.block_q * row // 2

@@ -1,4 +1,4 @@
-"""The memory that the instrumented executor runs on: it counts what moves, and holds no more than the chip has."""
+"""The memory that the executor runs on: it counts what moves, and holds no more than the chip has."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class SramOverflow(RuntimeError):  # noqa: N818 - the word for what happens
 
 
 class Memory:
-    """HBM as named arrays of float32 values with the storage size of their dtype, and an SRAM of limited size.
+    """HBM as arrays of float32 values that count as their dtype's size, and an SRAM of limited size.
 
-    A load or a store of a block counts its bytes by tensor; `hold` and `drop` account for what is on the chip.
+    A load or store of a block counts its bytes by tensor; `hold` and `drop` keep account of the chip.
     """
 
     def __init__(self, arrays: dict[Tensor, np.ndarray], dtypes: dict[Tensor, str], capacity: int, gpu: str):
@@ -45,7 +45,7 @@ class Memory:
         self.written[tensor] += block.size * DTYPE_BYTES[self.dtypes[tensor]]
 
     def hold(self, tensor: Tensor, size: int) -> None:
-        """Set aside so many bytes of SRAM for a tile, in place of the tensor's tile before; raises SramOverflow."""
+        """Set bytes of SRAM aside for a tile, in place of the tensor's last; raises SramOverflow."""
         self.held[tensor] = size
         need = sum(self.held.values())
         if need > self.capacity:

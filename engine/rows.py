@@ -18,9 +18,9 @@ class RowStatistics:
 
     Attributes:
         rows: [rows] query rows.
-        m, l, alpha: [rows, key blocks] running maximum, running sum and rescale factor after each key block, NaN
-            where the block is not visited. Unfused attention has one block, the whole row, and no alpha.
-        weight: [rows, key blocks] share of the final softmax mass in each tile of the grid; 0 where not visited.
+        m, l, alpha: [rows, key blocks] running maximum, running sum and rescale factor after each block,
+            NaN where it is not visited. Unfused attention has one block, the whole row, and no alpha.
+        weight: [rows, key blocks] share of the final softmax mass in each tile; 0 where not visited.
         lse: [rows] log-sum-exp, natural; -inf where a row sees no key.
     """
 

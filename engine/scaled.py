@@ -8,7 +8,8 @@ from engine.experiment import Experiment
 def drawable(experiment: Experiment, most: int = 64) -> Experiment:
     """The experiment itself, or the same with fewer queries and keys: at most `most` x `most` tiles.
 
-    Blocks, heads and head_dim stay; queries, keys and window shrink by one factor, so the picture keeps its shape.
+    Blocks, heads and head_dim stay; queries, keys and window shrink by one factor: the picture keeps its
+    shape.
     """
     problem, tiling = experiment.problem, experiment.tiling
     across = max(problem.seq_q / tiling.block_q, problem.seq_kv / tiling.block_kv)

@@ -63,7 +63,7 @@ def store(tensor: Tensor) -> Step:
 
 @dataclass(frozen=True)
 class Amount:
-    """A number of things a step has: a factor times the rows of its query block, of its key block, or of both."""
+    """What a step has of something: a factor times the rows of its query block, its key block, or both."""
 
     factor: int
     by_query: bool = False
@@ -92,7 +92,7 @@ def copies(problem: Problem, tensor: Tensor) -> int:
 
 
 def matrix_flops(problem: Problem) -> Amount:
-    """FLOPs of one matrix product of a tile: a multiplication and an addition an element of S and of head_dim."""
+    """FLOPs of one matrix product of a tile: a multiplication and an addition each."""
     return Amount(2 * problem.head_dim, by_query=True, by_key=True)
 
 
@@ -131,7 +131,7 @@ class Phase:
 class Columns:
     """Every step of a schedule, one head, in order; all arrays [steps].
 
-    A block of -1 means none: before and after the visits, and in a softmax over whole rows, which covers all keys.
+    A block of -1 means none: around the visits, and in a softmax over whole rows, which covers all keys.
     Bytes and FLOPs are int32, or int64 where one step has more.
     """
 
@@ -221,7 +221,7 @@ class Schedule:
 def unroll(schedule: Schedule) -> Columns:
     """Every step of the loop nests, in order."""
     problem, tiling = schedule.problem, schedule.tiling
-    # a softmax over whole rows moves the most in a step; the products of a tile of 1024 x 1024 x 256 fit int32
+    # only a softmax over whole rows can outgrow int32 in a step; a tile of 1024 x 1024 x 256 does not
     wide = any(phase.before and not phase.each for phase in schedule.phases)
     wide = wide and tiling.block_q * problem.seq_kv * problem.itemsize > np.iinfo(np.int32).max
     columns, start = Columns.empty(schedule.steps, wide), 0
@@ -263,7 +263,7 @@ def _fill(schedule: Schedule, phase: Phase, columns: Columns, outer: np.ndarray,
 
 
 def _write(schedule, step: Step, grid: Columns, at: slice, phase: Phase, outer, inner=None) -> None:
-    """Write one step of the loop body into its places: all outer blocks, and all visits where it has an inner one."""
+    """Write one step of the loop body into its places in all outer blocks, and in all visits."""
     query, key = (outer[:, None], inner) if phase.outer == "query" else (inner, outer[:, None])
     if inner is not None:
         (grid.key_block if phase.outer == "query" else grid.query_block)[:, at] = inner

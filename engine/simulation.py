@@ -25,7 +25,7 @@ class Simulation:
     modelled: Modelled
 
     def summary(self) -> dict[str, Any]:
-        """Plain values for JSON: the experiment's own, then bytes, counts and seconds over batch and heads."""
+        """Plain values for JSON: the experiment's own, then totals over batch and heads."""
         bytes_, chip = self.traffic, self.footprint
         return {
             **self.experiment.flat(),

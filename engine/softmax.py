@@ -1,6 +1,6 @@
 """The softmax of one row three ways, and the scores that tell them apart.
 
-Online: Milakov and Gimelshein, arXiv 1805.02867; by blocks, as FlashAttention uses it, arXiv 2205.14135, section 3.1.
+Online: Milakov and Gimelshein, arXiv 1805.02867; by blocks: FlashAttention, arXiv 2205.14135, section 3.1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OnlineSteps:
 
     Attributes:
         m, l, alpha: [steps] running maximum, running sum, and what the sum so far was multiplied by.
-        weights: [steps, scores] exp(score - m) of the scores seen so far, 0 for those to come: as they are then.
+        weights: [steps, scores] exp(score - m) of the scores seen so far, 0 for those to come.
         final: [scores] the weights as they will be, softmax(scores); 0 where every score is -inf.
         stops: [steps] how many scores have been seen.
     """
@@ -59,7 +59,7 @@ def online_steps(scores: np.ndarray, block: int = 1) -> OnlineSteps:
 
 
 def naive(scores: np.ndarray, dtype: str) -> np.ndarray:
-    """exp(score) / sum(exp(score)), every result rounded to the dtype: overflows to inf, and inf / inf is NaN."""
+    """exp(score) / sum(exp(score)), all rounded to the dtype: overflows to inf, and inf / inf is NaN."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         exponentials = round_to(np.exp(round_to(scores, dtype)), dtype)
         return round_to(exponentials / _sum(exponentials, dtype), dtype)
@@ -75,7 +75,7 @@ def safe(scores: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def online(scores: np.ndarray, block: int, dtype: str) -> np.ndarray:
-    """One pass, `block` scores at a time, m and l rounded to the dtype after each; then exp(score - m) / l."""
+    """One pass by blocks, m and l rounded to the dtype after each; then exp(score - m) / l."""
     scores = round_to(scores, dtype)
     m, total = np.float32(-np.inf), np.float32(0)
     for start in range(0, len(scores), block):
@@ -112,7 +112,7 @@ class SoftmaxErrors:
 
 
 def errors(scores: np.ndarray, block: int, dtype: str) -> SoftmaxErrors:
-    """How far each softmax is off in a dtype; the exact one is of the scores that the dtype can hold, in float64."""
+    """How far each softmax is off in a dtype, against float64 of the scores as the dtype holds them."""
     exact = online_steps(round_to(scores, dtype)).final
 
     def worst(weights: np.ndarray) -> float:
@@ -165,7 +165,7 @@ PRESETS = MappingProxyType(
 
 
 def parse(text: str) -> np.ndarray:
-    """Typed scores, separated by spaces, commas or semicolons; -inf masks one. Raises ValueError in one sentence."""
+    """Typed scores, between spaces, commas or semicolons; -inf masks one. ValueError in one sentence."""
     words = text.replace(",", " ").replace(";", " ").split()
     if not words:
         raise ValueError("No scores were given; type at least one number, for example 0.5 1.2 -inf 3")

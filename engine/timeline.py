@@ -1,7 +1,8 @@
 """How long a schedule takes on a GPU: modelled from rates, never measured.
 
-A kernel takes as long as its slowest resource, plus what it cannot hide. The rates are the vendor's peaks times a fraction
-that kernels reach, each fraction measured once on an H200; every other GPU is assumed to reach the same share of its own.
+A kernel takes as long as its slowest resource, plus what it cannot hide. The rates are the vendor's peaks
+times a share that kernels reach, measured or fitted once on an H200; every other GPU is assumed to reach the
+same share of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Modelled:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a whole GPU reaches, 1/s: FLOPs of matrix products, exponentials, float32 operations, bytes from L2."""
+    """What a GPU reaches, 1/s: FLOPs of matrix products, exponentials, float32 operations, L2 bytes."""
 
     matrix: float
     exponentials: float
@@ -93,7 +94,7 @@ def _kernel_times(
     programs, longest = _programs(schedule, phase)
     programs *= traffic.heads
     active = min(programs, gpu.sms) / gpu.sms
-    # the fullest SM's share of the work, against an even spread: waves round up, and one program cannot be split
+    # the fullest SM's work against an even spread: waves round up, and one program cannot be split
     busiest = max(-(-programs // gpu.sms) / programs, longest / traffic.heads) * gpu.sms
     scores = one_head.exponentials if any(step.operation == Operation.RESCALE for step in phase.each) else 0
     arithmetic = (
@@ -136,7 +137,7 @@ def _round_trips(experiment: Experiment, phase: Phase) -> int:
 def step_seconds(experiment: Experiment, schedule: Schedule) -> np.ndarray:
     """[steps] float64: modelled seconds of every step of one head, each kernel's time spread over its steps.
 
-    All heads run side by side, so one head's steps add up to the time of the whole: a race of heads is a race of launches.
+    All heads run side by side, so one head's steps add up to the time of the whole launch.
     """
     seconds = modelled(experiment, schedule, traffic_of(experiment, schedule)).parts
     gpu, columns = experiment.gpu, schedule.columns

@@ -1,7 +1,7 @@
 """A schedule's bytes by tensor and memory level, its FLOPs and its tiles, in O(blocks): no step is unrolled.
 
-Requested is what the tiles ask of memory past the SM; compulsory is what each kernel must fetch and leave once, however
-large its caches; DRAM is modelled in between, see `engine.l2`.
+Requested is what the tiles ask of memory past the SM; compulsory is what each kernel must fetch and leave
+once, however large its caches; DRAM is modelled in between, see `engine.l2`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def counts(schedule: Schedule) -> Counts:
 
 
 def compulsory_bytes(schedule: Schedule) -> Bytes:
-    """Each kernel's inputs once and its outputs once, over batch and heads; blocks that no tile touches do not count."""
+    """Each kernel's inputs and outputs once, over batch and heads; blocks that no tile touches do not count."""
     read, written = dict.fromkeys(TENSORS, 0), dict.fromkeys(TENSORS, 0)
     for phase in schedule.phases:
         steps = phase.before + phase.each + phase.after

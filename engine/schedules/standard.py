@@ -10,7 +10,7 @@ from engine.schedule import Operation, Phase, Schedule, Step, Tensor, load, stor
 
 
 def build(problem: Problem, tiling: Tiling) -> Schedule:
-    """One head: S = Q K^T tile by tile, P = softmax(S) over whole rows, O = P V query block by query block."""
+    """One head: S = Q K^T tile by tile, P = softmax(S) over whole rows, O = P V by query blocks."""
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     none = np.zeros(query_blocks, np.int64)
     whole = {"outer": "query", "first": none, "stop": np.full(query_blocks, key_blocks, np.int64)}
