@@ -8,6 +8,7 @@ from kernels._triton import TritonMissingError
 from kernels.attention import Probed, attention, probe_attention
 from kernels.launch import OutOfSharedMemoryError, interpreted
 from kernels.reference import reference_attention
+from kernels.split_kv import merge
 
 __all__ = [
     "OutOfSharedMemoryError",
@@ -15,6 +16,7 @@ __all__ = [
     "TritonMissingError",
     "attention",
     "interpreted",
+    "merge",
     "probe_attention",
     "reference_attention",
 ]

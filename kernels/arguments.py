@@ -8,6 +8,7 @@ import torch
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_HEAD_DIM = 256
 MIN_BLOCK, MAX_BLOCK = 16, 1024  # tl.dot takes no less; a 1024 x 1024 tile is the most elements Triton allows
+MAX_SPLITS = 1024
 MAX_ROW = 65536  # keys of a row that `standard` holds whole: in float32 they fill an SM's registers
 
 
@@ -30,6 +31,7 @@ class Call:
     algorithm: str
     block_q: int
     block_kv: int
+    splits: int | None  # of the keys; None where the kernel chooses, or does not split
 
     @property
     def query_blocks(self) -> int:
@@ -46,8 +48,8 @@ class Call:
 
     @property
     def padded_head_dim(self) -> int:
-        """The head dim a tile has: a power of two of at least 16."""
-        return max(16, 1 << (self.head_dim - 1).bit_length())
+        """The head dim a tile has."""
+        return _tile_size(self.head_dim)
 
     @property
     def mask(self) -> dict[str, int | bool]:
@@ -70,7 +72,7 @@ class Call:
 
 
 def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
-    """(block_q, block_kv): the largest that compile for Hopper without spilling registers."""
+    """(block_q, block_kv) of flash2: the largest that compile for Hopper without spilling registers."""
     if dtype != torch.float32:
         return 128, 64
     if head_dim <= 64:
@@ -78,7 +80,9 @@ def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
     return (32, 16) if head_dim <= 128 else (16, 16)
 
 
-def checked(q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, block_kv, interpreted) -> Call:
+def checked(
+    q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, block_kv, splits, interpreted
+) -> Call:
     """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served."""
     tensors = {"q": q, "k": k, "v": v}
     for name, tensor in tensors.items():
@@ -93,6 +97,8 @@ def checked(q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, b
     if algorithm == "standard" and seq_kv > MAX_ROW:
         raise ValueError(f"k has {seq_kv} keys, standard holds a row of S whole and takes at most {MAX_ROW}")
     default_q, default_kv = default_blocks(head_dim, q.dtype)
+    if algorithm == "split_kv":  # whose rows are the queries of all heads that share a key head
+        default_q = min(64, default_q, _tile_size(heads // kv_heads * seq_q))
     window = _checked_window(window)
     return Call(
         batch=batch,
@@ -107,6 +113,7 @@ def checked(q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, b
         algorithm=algorithm,
         block_q=_checked_block("block_q", block_q, default_q),
         block_kv=_checked_block("block_kv", block_kv, default_kv),
+        splits=_checked_splits(splits, algorithm),
     )
 
 
@@ -170,6 +177,23 @@ def _checked_block(name: str, block, default: int) -> int:
     if not whole or not MIN_BLOCK <= block <= MAX_BLOCK or block & (block - 1):
         raise ValueError(f"{name} is {block!r}, it must be a power of two from {MIN_BLOCK} to {MAX_BLOCK}")
     return block
+
+
+def _checked_splits(splits, algorithm: str) -> int | None:
+    if splits is None:
+        return None
+    if algorithm != "split_kv":
+        raise ValueError(
+            f"splits is {splits!r}, it must be None with algorithm {algorithm!r}: only split_kv splits"
+        )
+    if isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= MAX_SPLITS:
+        raise ValueError(f"splits is {splits!r}, it must be None or a whole number from 1 to {MAX_SPLITS}")
+    return splits
+
+
+def _tile_size(size: int) -> int:
+    """The power of two, at least 16, that holds a size."""
+    return max(MIN_BLOCK, 1 << (size - 1).bit_length())
 
 
 def _plain(dtype: torch.dtype) -> str:

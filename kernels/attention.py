@@ -8,12 +8,13 @@ from kernels.arguments import Call, checked
 from kernels.backward import backward, tilings
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2
-from kernels.launch import interpreted
+from kernels.launch import interpreted, multiprocessors
+from kernels.split_kv import split_kv, worthwhile
 from kernels.standard import standard
 
-FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2}
+FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "split_kv": split_kv}
 AUTO = "flash2"
-DIFFERENTIABLE = ("flash2",)
+DIFFERENTIABLE = ("flash2", "split_kv")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def attention(
     algorithm: str = "auto",
     block_q: int | None = None,
     block_kv: int | None = None,
+    splits: int | None = None,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q k^T) v, shaped like q; with return_lse also the log-sum-exp.
@@ -54,14 +56,20 @@ def attention(
 
     causal lets a query see the keys up to its position, the last query standing at the last key. window
     narrows that to the last `window` keys, the query's own included; it only looks back, so window alone
-    sees what window with causal sees. A query that sees no key gives 0 and lse -inf. scale is 1 /
-    sqrt(head_dim) unless given. algorithm is auto, standard (at most 65,536 keys), flash1 or flash2;
-    block_q and block_kv are powers of two from 16 to 1024.
+    sees what window with causal sees. A query that sees no key gives 0 and lse -inf. scale is
+    1 / sqrt(head_dim) unless given.
+
+    algorithm is auto, standard (at most 65,536 keys), flash1, flash2 or split_kv; auto is flash2, or split_kv
+    where flash2 would leave half of the GPU idle. block_q and block_kv are powers of two from 16 to 1024, the
+    rows of split_kv being the queries of all heads that share a key head. splits is for split_kv alone.
+
+    Differentiable, lse too, with auto, flash2 and split_kv; blocks that are given hold for both passes.
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemoryError
     where the blocks do not fit the GPU.
     """
-    call = _call(q, k, v, causal, window, scale, algorithm, block_q, block_kv)
+    options = {"causal": causal, "window": window, "scale": scale, "block_q": block_q, "block_kv": block_kv}
+    call = _call_for_this_gpu(q, k, v, algorithm, {**options, "splits": splits})
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
         _check_differentiable(call.algorithm, {"q": q, "k": k, "v": v})
         out, lse = _Differentiable.apply(q, k, v, call, block_q, block_kv)
@@ -83,7 +91,12 @@ def probe_attention(
     block_kv: int | None = None,
 ) -> Probed:
     """`attention` with the probe on: also m, l and alpha after every tile, see `Probed`."""
-    call = _call(q, k, v, causal, window, scale, algorithm, block_q, block_kv)
+    if algorithm == "split_kv":
+        raise ValueError(
+            "algorithm is 'split_kv', which has no probe: it must be auto, standard, flash1 or flash2"
+        )
+    options = {"causal": causal, "window": window, "scale": scale, "block_q": block_q, "block_kv": block_kv}
+    call = _call(q, k, v, algorithm, {**options, "splits": None})
     key_blocks = 1 if call.algorithm == "standard" else call.key_blocks
     shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
     probe = tuple(torch.full(shape, torch.nan, device=q.device) for _ in range(3))
@@ -91,20 +104,25 @@ def probe_attention(
     return Probed(out, lse, *probe)
 
 
-def _call(q, k, v, causal, window, scale, algorithm, block_q, block_kv) -> Call:
+def _call(q, k, v, algorithm, options) -> Call:
     return checked(
         q,
         k,
         v,
-        causal=causal,
-        window=window,
-        scale=scale,
         algorithm=AUTO if algorithm == "auto" else algorithm,
         algorithms=("auto", *FORWARD),
-        block_q=block_q,
-        block_kv=block_kv,
         interpreted=interpreted(),
+        **options,
     )
+
+
+def _call_for_this_gpu(q, k, v, algorithm, options) -> Call:
+    """The call, where auto may split the keys because flash2 would leave the GPU idle."""
+    call = _call(q, k, v, algorithm, options)
+    own_blocks = options["block_q"] is None and options["block_kv"] is None
+    if algorithm == "auto" and own_blocks and q.is_cuda and worthwhile(call, multiprocessors(q.device)):
+        return _call(q, k, v, "split_kv", options)
+    return call
 
 
 class _Differentiable(torch.autograd.Function):

@@ -185,8 +185,10 @@ def query_gradient_kernel(
     lse_rows = tl.load(lse + rows + queries)
     delta_rows = tl.load(delta + rows + queries)
     q_sum = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+    first = query_block * BLOCK_Q
+    last = tl.minimum(first + BLOCK_Q, seq_q) - 1
     start, full_start, full_stop, stop = key_blocks_of(
-        query_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
+        first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
     )
     if WINDOWED:  # the window's far edge
         q_sum = add_to_queries(

@@ -79,8 +79,10 @@ def flash2_kernel(
     running_sum = tl.zeros([BLOCK_Q], tl.float32)
     accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
 
+    first = query_block * BLOCK_Q
+    last = tl.minimum(first + BLOCK_Q, seq_q) - 1
     start, full_start, full_stop, stop = key_blocks_of(
-        query_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
+        first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
     )
     if WINDOWED:  # the window's far edge
         running_max, running_sum, accumulator = attend(

@@ -9,6 +9,7 @@ from triton.runtime.errors import OutOfResources
 from kernels.arguments import Call
 
 DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes a block may use on an H100 or H200, where no GPU can be asked
+DEFAULT_MULTIPROCESSORS = 132
 
 
 class OutOfSharedMemoryError(RuntimeError):
@@ -39,6 +40,13 @@ def stages(call: Call, tensor: torch.Tensor, streamed_rows: int, resident_rows: 
     row = call.padded_head_dim * tensor.element_size()
     free = _shared_memory(tensor.device) - resident_rows * row
     return min(3, max(1, free // (streamed_rows * row)))
+
+
+def multiprocessors(device: torch.device) -> int:
+    """SMs of a GPU; an H200's where there is none to ask."""
+    if device.type != "cuda":
+        return DEFAULT_MULTIPROCESSORS
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def launch(

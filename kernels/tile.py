@@ -108,12 +108,10 @@ def keys_of(first, last, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED:
 
 @triton.jit
 def key_blocks_of(
-    query_block, seq_q, seq_kv, window,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    first, last, seq_q, seq_kv, window,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_KV: tl.constexpr,
 ):  # fmt: skip
-    """The key blocks a query block visits, start to stop - 1; full_start to full_stop - 1 need no mask."""
-    first = query_block * BLOCK_Q
-    last = tl.minimum(first + BLOCK_Q, seq_q) - 1
+    """The key blocks queries first to last visit, start to stop - 1; full_start to full_stop - 1 unmasked."""
     low, high, full_low, full_high = keys_of(first, last, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
     start = low // BLOCK_KV
     stop = tl.maximum(start, tl.cdiv(tl.maximum(high, 0), BLOCK_KV))

@@ -43,7 +43,7 @@ MASKS = {
     "causal-window-9": {"causal": True, "window": 9},
 }
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-ALGORITHMS = ["standard", "flash1", "flash2"]
+ALGORITHMS = ["standard", "flash1", "flash2", "split_kv"]
 
 
 def dtype_name(dtype):

@@ -58,7 +58,8 @@ def refused(message, **changed):
         refused("block_kv is 2048, it must be a power of two from 16 to 1024", block_kv=2048),
         refused("block_kv is 64.0, it must be a power of two from 16 to 1024", block_kv=64.0),
         refused(
-            "algorithm is 'flash9', it must be one of auto, standard, flash1, flash2", algorithm="flash9"
+            "algorithm is 'flash9', it must be one of auto, standard, flash1, flash2, split_kv",
+            algorithm="flash9",
         ),
     ],
 )
@@ -72,7 +73,14 @@ def test_a_bad_argument_is_named(function, changed, message):
 
 
 def options(**changed):
-    defaults = {"causal": False, "window": None, "scale": None, "block_q": None, "block_kv": None}
+    defaults = {
+        "causal": False,
+        "window": None,
+        "scale": None,
+        "block_q": None,
+        "block_kv": None,
+        "splits": None,
+    }
     return {**defaults, "algorithm": "flash2", "algorithms": ("flash2",), "interpreted": True, **changed}
 
 

@@ -17,9 +17,10 @@ CASES = [
     "flash2:bfloat16:40:64:32:none:forward",
     "flash2:float32:64:0:0:none:forward",
     "flash2:float16:64:0:0:causal:backward",
-    "flash2:bfloat16:64:0:0:window:backward",
+    "flash2:bfloat16:64:32:128:window:backward",
+    "split_kv:float16:128:0:0:causal:forward",
 ]
-WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel")
+WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel", "combine_kernel")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,7 @@ def compiled(tmp_path_factory):
 
 def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
+    forward |= {"split_kernel", "combine_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward
 

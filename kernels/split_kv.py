@@ -1,0 +1,224 @@
+"""Attention for few queries and many keys: the keys are split over the GPU, partial results are combined.
+
+Also known as Flash-Decoding. One program takes a range of key blocks for a block of rows; the query heads
+that share a key head are rows of one tile, so that each key and value is read once. Row r of a key head is
+query r // group of head r % group. Each program leaves O normalised over its own keys, and the lse that
+says how much that counts.
+"""
+
+from dataclasses import replace
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.arguments import Call
+from kernels.flash2 import attend
+from kernels.launch import launch, multiprocessors, stages
+from kernels.tile import LOG2_E, head_start, key_blocks_of, log_sum_exp, narrowed, normalised
+
+MIN_KEYS = 1024  # with fewer, combining costs more than splitting gains
+PROGRAMS_PER_SM = 2
+CHUNK = 16  # splits combined at a time
+
+
+@triton.jit
+def row_offsets(strides, kv_head, queries, members, columns, group):
+    """[rows, columns] offsets from the start of a batch of a [batch, heads, seq_q, columns] tensor."""
+    heads = (kv_head * group + members).to(tl.int64)
+    rows = heads * strides[1] + queries.to(tl.int64) * strides[2]
+    return rows[:, None] + columns.to(tl.int64)[None, :] * strides[3]
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window", "splits"])
+def split_kernel(
+    q, k, v, partial, partial_lse, q_strides, k_strides, v_strides, partial_strides,
+    split_stride, lse_split_stride,
+    heads, kv_heads, seq_q, seq_kv, window, splits, scale_log2,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """One program a split of a block of rows of a key head: its O, and its natural lse."""
+    group = heads // kv_heads
+    row_count = group * seq_q
+    row_blocks = tl.cdiv(row_count, BLOCK_Q)
+    split = tl.program_id(0) % splits
+    row_block = tl.program_id(0) // splits % row_blocks
+    kv_head = tl.program_id(0) // splits // row_blocks % kv_heads
+    batch = tl.program_id(0) // splits // row_blocks // kv_heads
+    rows = row_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    queries = rows // group
+    members = rows % group
+    columns = tl.arange(0, BLOCK_D)
+    inside = (rows[:, None] < row_count) & (columns[None, :] < HEAD_DIM)
+    q_batch = q + batch.to(tl.int64) * q_strides[0]
+    q_tile = tl.load(
+        q_batch + row_offsets(q_strides, kv_head, queries, members, columns, group), inside, other=0.0
+    )
+    k_head = head_start(k, k_strides, batch, kv_head)
+    v_head = head_start(v, v_strides, batch, kv_head)
+    running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
+    running_sum = tl.zeros([BLOCK_Q], tl.float32)
+    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+
+    first = row_block * BLOCK_Q // group
+    last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
+    start, full_start, full_stop, stop = key_blocks_of(
+        first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
+    )
+    share = tl.cdiv(stop - start, splits)
+    start = start + split * share
+    stop = tl.minimum(stop, start + share)
+    if WINDOWED:  # the window's far edge
+        running_max, running_sum, accumulator = attend(
+            q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+            start, tl.minimum(stop, full_start), queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, False,
+        )  # fmt: skip
+    running_max, running_sum, accumulator = attend(
+        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+        tl.maximum(start, full_start), tl.minimum(stop, full_stop),
+        queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, False,
+    )  # fmt: skip
+    running_max, running_sum, accumulator = attend(  # the diagonal and the ragged end
+        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+        tl.maximum(start, full_stop), stop, queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, False,
+    )  # fmt: skip
+
+    partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
+    places = row_offsets(partial_strides, kv_head, queries, members, columns, group)
+    attended = narrowed(normalised(accumulator, running_sum), partial.dtype.element_ty)
+    tl.store(partial_batch + places, attended, inside)
+    lse_batch = partial_lse + split.to(tl.int64) * lse_split_stride + batch.to(tl.int64) * (heads * seq_q)
+    lse_rows = (kv_head * group + members) * seq_q + queries
+    tl.store(lse_batch + lse_rows, log_sum_exp(running_max, running_sum), rows < row_count)
+
+
+@triton.jit(do_not_specialize=["splits", "heads", "seq_q", "row_count"])
+def combine_kernel(
+    partial, partial_lse, out, lse, out_strides, splits, heads, seq_q, row_count,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_SPLITS: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """One program a row: O = sum of exp(lse_i - lse) O_i over the splits, lse = log sum of exp(lse_i)."""
+    row = tl.program_id(0).to(tl.int64)
+    all_splits = tl.arange(0, BLOCK_SPLITS)
+    parts = tl.load(partial_lse + all_splits * row_count + row, all_splits < splits, other=float("-inf"))
+    largest = tl.max(parts, 0)
+    reference = tl.where(largest == float("-inf"), 0.0, largest)  # a row that sees no key: -inf - -inf is NaN
+    total = tl.sum(tl.exp(parts - reference), 0)
+    columns = tl.arange(0, BLOCK_D)
+    accumulator = tl.zeros([BLOCK_D], tl.float32)
+    for chunk in range(0, tl.cdiv(splits, CHUNK)):
+        some = chunk * CHUNK + tl.arange(0, CHUNK)
+        places = some.to(tl.int64) * row_count + row
+        weights = tl.exp(tl.load(partial_lse + places, some < splits, other=float("-inf")) - reference)
+        inside = (some < splits)[:, None] & (columns < HEAD_DIM)[None, :]
+        tile = tl.load(partial + places[:, None] * HEAD_DIM + columns[None, :], inside, other=0.0)
+        accumulator += tl.sum(weights[:, None] * tile, 0)
+    safe_total = tl.where(total == 0.0, 1.0, total)
+    head_row = out + row // seq_q // heads * out_strides[0] + row // seq_q % heads * out_strides[1]
+    places = row % seq_q * out_strides[2] + columns.to(tl.int64) * out_strides[3]
+    tl.store(head_row + places, narrowed(accumulator / safe_total, out.dtype.element_ty), columns < HEAD_DIM)
+    tl.store(lse + row, largest + tl.log(safe_total))
+
+
+def row_blocks(call: Call) -> int:
+    """Blocks of rows of a key head: the queries of all heads that share it."""
+    return triton.cdiv(call.heads // call.kv_heads * call.seq_q, call.block_q)
+
+
+def visible_keys(call: Call) -> int:
+    """The most keys that the queries of a block see."""
+    if call.window is None:
+        return call.seq_kv
+    return min(call.seq_kv, call.window + min(call.seq_q, call.block_q) - 1)
+
+
+def split_count(call: Call, processors: int) -> int:
+    """Splits that give every SM its programs, each at least a visible key block."""
+    programs = call.batch * call.kv_heads * row_blocks(call)
+    return max(
+        1, min(PROGRAMS_PER_SM * processors // programs, triton.cdiv(visible_keys(call), call.block_kv))
+    )
+
+
+def worthwhile(call: Call, processors: int) -> bool:
+    """Whether flash2 would leave half of the SMs idle or more, and there are keys enough to split."""
+    programs = call.batch * call.heads * call.query_blocks
+    return 2 * programs <= processors and visible_keys(call) >= MIN_KEYS and split_count(call, processors) > 1
+
+
+def split_kv(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q]; call.splits None splits for this GPU."""
+    call = replace(call, splits=call.splits or split_count(call, multiprocessors(q.device)))
+    out = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    if call.splits == 1:
+        _split(q, k, v, out[None], lse[None], call)
+    else:
+        partial = torch.empty((call.splits, *q.shape), dtype=torch.float32, device=q.device)
+        partial_lse = torch.empty((call.splits, *lse.shape), dtype=torch.float32, device=q.device)
+        _split(q, k, v, partial, partial_lse, call)
+        _combine(partial, partial_lse, out, lse, call)
+    return out, lse
+
+
+def _split(q, k, v, partial, partial_lse, call: Call) -> None:
+    launch(
+        split_kernel,
+        call.batch * call.kv_heads * row_blocks(call) * call.splits,
+        call,
+        (q, k, v, partial, partial_lse),
+        num_warps=4,
+        num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
+        q_strides=q.stride(),
+        k_strides=k.stride(),
+        v_strides=v.stride(),
+        partial_strides=partial.stride()[1:],
+        split_stride=partial.stride(0),
+        lse_split_stride=partial_lse.stride(0),
+        splits=call.splits,
+        scale_log2=call.scale * LOG2_E.value,
+        **call.sizes,
+        **call.mask,
+    )
+
+
+def _combine(partial, partial_lse, out, lse, call: Call) -> None:
+    launch(
+        combine_kernel,
+        lse.numel(),
+        call,
+        (partial, partial_lse, out, lse),
+        num_warps=4,
+        num_stages=1,
+        out_strides=out.stride(),
+        splits=call.splits,
+        heads=call.heads,
+        seq_q=call.seq_q,
+        row_count=lse.numel(),
+        HEAD_DIM=call.head_dim,
+        BLOCK_D=call.padded_head_dim,
+        BLOCK_SPLITS=triton.next_power_of_2(call.splits),
+        CHUNK=CHUNK,
+    )
+
+
+def merge(
+    o1: torch.Tensor, lse1: torch.Tensor, o2: torch.Tensor, lse2: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, lse) over two disjoint sets of keys, from the (O, lse) over each: O is [..., rows, d], lse [...,
+    rows].
+
+    Rows that see no key in one set (O = 0, lse = -inf) count for nothing; differentiable; O keeps the wider
+    dtype.
+    """
+    largest = torch.maximum(lse1, lse2).detach()
+    reference = torch.where(largest == -torch.inf, 0.0, largest)
+    weight1, weight2 = torch.exp(lse1 - reference), torch.exp(lse2 - reference)
+    total = weight1 + weight2
+    safe_total = torch.where(total == 0.0, 1.0, total)
+    out = (weight1 / safe_total)[..., None] * o1 + (weight2 / safe_total)[..., None] * o2
+    return out.to(torch.promote_types(o1.dtype, o2.dtype)), largest + torch.log(safe_total)

@@ -1,0 +1,163 @@
+"""Keys split over programs and put together again: any number of splits, and any two partial results."""
+
+import pytest
+import torch
+from attention_cases import Shape, largest_difference, random_qkv
+
+from kernels import attention, merge, probe_attention, reference_attention
+from kernels.arguments import checked
+from kernels.split_kv import split_count, worthwhile
+
+DECODING = Shape("decoding", 8, 2, 3, 150, 40, 16, 16, batch=2)
+EXACT = 8 * torch.finfo(torch.float32).eps
+
+
+def call(batch=1, heads=32, kv_heads=8, seq_q=1, seq_kv=65536, window=None, algorithm="split_kv", **blocks):
+    q = torch.zeros(1, dtype=torch.float16).expand(batch, heads, seq_q, 128)
+    k = torch.zeros(1, dtype=torch.float16).expand(batch, kv_heads, seq_kv, 128)
+    options = {
+        "causal": True,
+        "window": window,
+        "scale": None,
+        "splits": None,
+        "block_q": None,
+        "block_kv": None,
+    }
+    return checked(
+        q,
+        k,
+        k,
+        **{**options, **blocks},
+        algorithm=algorithm,
+        algorithms=("flash2", "split_kv"),
+        interpreted=True,
+    )
+
+
+@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": 70}], ids=["no-mask", "causal", "window"])
+@pytest.mark.parametrize("splits", [1, 2, 3, 10, 17, 40])
+def test_any_number_of_splits(splits, mask, device):
+    """10 key blocks: splits that divide them, that do not, and more splits than blocks."""
+    q, k, v = random_qkv(DECODING, torch.float32, device)
+    exact, exact_lse = reference_attention(q, k, v, **mask)
+    out, lse = attention(
+        q, k, v, **mask, algorithm="split_kv", splits=splits, **DECODING.blocks, return_lse=True
+    )
+    assert largest_difference(out, exact) <= EXACT
+    assert largest_difference(lse, exact_lse) <= EXACT * exact_lse.abs().max()
+
+
+def test_heads_that_share_keys_share_a_tile():
+    """4 heads of a key head with 1 query each are 4 rows, padded to 16; 30 queries fill two blocks of 64."""
+    assert call().block_q == 16
+    assert call(seq_q=30).block_q == 64
+    assert call(seq_q=5000).block_q == 64
+
+
+def test_splits_fill_the_gpu_twice_over():
+    assert split_count(call(), 132) == 2 * 132 // 8
+    assert split_count(call(batch=4), 132) == 2 * 132 // 32
+    assert split_count(call(batch=64), 132) == 1
+    assert split_count(call(seq_kv=500), 132) == 8  # no more than key blocks of 64
+    assert split_count(call(window=200), 132) == 4  # of which a window sees few
+
+
+def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
+    def chosen(**changed):
+        return worthwhile(call(algorithm="flash2", **changed), 132)
+
+    assert chosen()
+    assert not chosen(batch=3)
+    assert not chosen(heads=67, kv_heads=1)
+    assert chosen(heads=66, kv_heads=1)
+    assert not chosen(seq_kv=1000)
+    assert not chosen(window=10)
+
+
+def test_gradients_through_splits(device):
+    tensors = random_qkv(DECODING, torch.float32, device)
+    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
+    attention(*leaves, causal=True, algorithm="split_kv", splits=3, **DECODING.blocks).sum().backward()
+    leaves_exact = [tensor.double().requires_grad_() for tensor in tensors]
+    reference_attention(*leaves_exact, causal=True)[0].sum().backward()
+    for ours, exact in zip(leaves, leaves_exact, strict=True):
+        assert largest_difference(ours.grad, exact.grad) < 1e-5
+
+
+def parts(q, k, v, *ends):
+    """(O, lse) over each stretch of the keys, without a mask."""
+    starts = (0, *ends[:-1])
+    return [
+        attention(q, k[:, :, a:b], v[:, :, a:b], block_q=16, block_kv=16, return_lse=True)
+        for a, b in zip(starts, ends, strict=True)
+    ]
+
+
+def test_merging_two_halves_gives_the_whole(device):
+    q, k, v = random_qkv(DECODING, torch.float32, device)
+    exact, exact_lse = reference_attention(q, k, v)
+    first, second = parts(q, k, v, 70, 150)
+    for pair in (merge(*first, *second), merge(*second, *first)):
+        assert largest_difference(pair[0], exact) <= EXACT
+        assert largest_difference(pair[1], exact_lse) <= EXACT * exact_lse.abs().max()
+
+
+def test_merging_is_associative(device):
+    q, k, v = random_qkv(DECODING, torch.float32, device)
+    a, b, c = parts(q, k, v, 10, 90, 150)
+    left, right = merge(*merge(*a, *b), *c), merge(*a, *merge(*b, *c))
+    assert largest_difference(left[0], right[0].double()) <= EXACT
+    assert largest_difference(left[1], right[1].double()) <= EXACT * 10
+
+
+def test_a_part_that_sees_no_key_counts_for_nothing(device):
+    q, k, v = random_qkv(DECODING, torch.float32, device)
+    out, lse = parts(q, k, v, 150)[0]
+    nothing = torch.zeros_like(out), torch.full_like(lse, -torch.inf)
+    for merged in (merge(out, lse, *nothing), merge(*nothing, out, lse)):
+        assert torch.equal(merged[0], out)
+        assert torch.equal(merged[1], lse)
+    both = merge(*nothing, *nothing)
+    assert torch.equal(both[0], nothing[0])
+    assert torch.equal(both[1], nothing[1])
+
+
+def test_merging_keeps_the_wider_dtype(device):
+    q, k, v = random_qkv(DECODING, torch.float16, device)
+    (o1, lse1), (o2, lse2) = parts(q, k, v, 70, 150)
+    assert merge(o1, lse1, o2, lse2)[0].dtype == torch.float16
+    assert merge(o1.float(), lse1, o2, lse2)[0].dtype == torch.float32
+
+
+def test_merging_is_differentiable(device):
+    tensors = random_qkv(DECODING, torch.float32, device)
+    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
+    merge(*(tensor for part in parts(*leaves, 70, 150) for tensor in part))[0].sum().backward()
+    leaves_exact = [tensor.double().requires_grad_() for tensor in tensors]
+    reference_attention(*leaves_exact)[0].sum().backward()
+    for ours, exact in zip(leaves, leaves_exact, strict=True):
+        assert largest_difference(ours.grad, exact.grad) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"algorithm": "split_kv", "splits": 0},
+            "splits is 0, it must be None or a whole number from 1 to 1024",
+        ),
+        (
+            {"algorithm": "split_kv", "splits": 2.0},
+            "splits is 2.0, it must be None or a whole number from 1 to 1024",
+        ),
+        ({"splits": 4}, "splits is 4, it must be None with algorithm 'flash2': only split_kv splits"),
+    ],
+)
+def test_bad_splits_are_named(options, message, device):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        attention(*random_qkv(DECODING, torch.float32, device), **options)
+
+
+def test_split_kv_has_no_probe(device):
+    with pytest.raises(ValueError, match=r"^algorithm is 'split_kv', which has no probe"):
+        probe_attention(*random_qkv(DECODING, torch.float32, device), algorithm="split_kv")
