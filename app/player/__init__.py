@@ -10,17 +10,9 @@ import streamlit as st
 HERE = Path(__file__).parent
 # one module to the browser, so each file uses what stands before it
 MODULES = (
-    "format",
-    "look",
-    "model",
-    "rows",
-    "story",
-    "grid",
-    "panels",
-    "race",
-    "table",
-    "controls",
-    "player",
+    *("format", "look", "model", "rows", "story"),
+    *("grid", "gridpanel", "panels", "race", "layout"),
+    *("table", "controls", "narrator", "player"),
 )
 
 

@@ -72,26 +72,28 @@ class GridLayers {
   }
 
   cells(pen, phase) {
-    const { model, run, layout, theme } = this, whole = run.name === "standard";
+    const { model, run, layout, theme } = this, { ctx } = pen, { x, y } = layout, { first, stop } = model.arrays;
+    const whole = run.name === "standard", radius = layout.side > 14 ? 2.5 : 0, shades = this.shades(phase);
     for (let i = 0; i < model.queryBlocks; i++) {
-      for (let j = 0; j < model.keyBlocks; j++) {
-        if (!model.seen(i, j) && !whole) continue;
-        const [x, y, w, h] = layout.cell(i, j);
-        pen.ctx.fillStyle = theme.ground;
-        if (layout.gap && model.seen(i, j)) pen.ctx.fillRect(x, y, w + layout.gap, h + layout.gap);
-        pen.box(x, y, w, h, this.color(phase, i, j), layout.side > 14 ? 2.5 : 0);
+      if (stop[i] > first[i] && layout.gap) {
+        ctx.fillStyle = theme.ground;
+        ctx.fillRect(x[first[i]], y[i], x[stop[i]] - x[first[i]], y[i + 1] - y[i]);
+      }
+      const even = Math.max(1, stop[i] - first[i]); // in halves of the shades: as much as if all tiles weighed alike
+      for (let j = whole ? 0 : first[i]; j < (whole ? model.keyBlocks : stop[i]); j++) {
+        const shade = shades[Math.round(clamp((model.share(i, j) * even) / 2, 0, 1) * (shades.length - 1))];
+        pen.box(x[j], y[i], x[j + 1] - x[j] - layout.gap, y[i + 1] - y[i] - layout.gap, shade, radius);
       }
     }
   }
 
-  color(phase, i, j) {
-    const { model, run, theme } = this;
-    if (phase === 0) return theme.cell;
-    const standing = run.name === "standard" && phase < 3;
-    if (standing && phase === 1) return mix(theme.S, theme.ground, 0.34);
-    const visible = Math.max(1, model.arrays.stop[i] - model.arrays.first[i]);
-    const even = clamp((model.share(i, j) * visible) / 2, 0, 1); // half: as much as if all tiles weighed alike
-    return mix(theme.P, theme.ground, (0.22 + 0.62 * even) * (standing ? 0.85 : 1));
+  /** Colours of a tile after a phase, from no softmax mass to much; S and P that stand in memory are paler. */
+  shades(phase) {
+    const { run, theme } = this, standing = run.name === "standard" && phase < 3;
+    if (phase === 0) return [theme.cell];
+    if (standing && phase === 1) return [mix(theme.S, theme.ground, 0.34)];
+    const strength = standing ? 0.85 : 1;
+    return Array.from({ length: 33 }, (_, n) => mix(theme.P, theme.ground, (0.22 + (0.62 * n) / 32) * strength));
   }
 
   /** What the mask hides inside tiles that are visited: the side beyond the diagonal or the window's edge. */
@@ -109,6 +111,7 @@ class GridLayers {
     ctx.clip();
     const offset = drawn.seq_kv - drawn.seq_q, { x0, y0, perKey, perQuery } = layout;
     const x = (key) => x0 + key * perKey, y = (query) => y0 + query * perQuery, n = drawn.seq_q;
+    const veil = mix(theme.ground, theme.ground, 1).replace(")", ",0.62)").replace("rgb", "rgba");
     const side = (start, end, far) => {
       ctx.beginPath();
       ctx.moveTo(x(start), y(0));
@@ -116,7 +119,7 @@ class GridLayers {
       ctx.lineTo(x(far), y(n));
       ctx.lineTo(x(far), y(0));
       ctx.closePath();
-      ctx.fillStyle = mix(theme.ground, theme.cell, 1).replace("rgb", "rgba").replace(")", ",0.62)");
+      ctx.fillStyle = veil;
       ctx.fill();
       ctx.fillStyle = hatching(ctx, theme.hatch, 7 * pen.u, layout.dpr);
       ctx.fill();
@@ -250,61 +253,4 @@ class GridPainter {
     pen.ctx.fillStyle = theme.ground;
     for (let at = 1; at < count; at++) pen.ctx.fillRect(o.x + at * part - 0.5, y[n], 1, h);
   }
-}
-
-/** The grid with its titles and captions, as the single player shows it. */
-class GridPanel {
-  layout(view, box) {
-    const { model, u, dpr, theme } = view;
-    this.grid = new GridLayout(model, { ...box, h: box.h - 44 * u }, { left: 44 * u, right: 44 * u }, u, dpr);
-    this.painter = new GridPainter(model, model.run, this.grid, theme, u);
-  }
-
-  signature({ step, row, run }) {
-    return `${run.name} ${step} ${row}`;
-  }
-
-  paint(pen, box, { model, run, step, row }) {
-    const { grid } = this, { u, theme } = pen;
-    pen.text(`K and V: ${plural(model.keyBlocks, "key tile")}`, grid.x0 + grid.w / 2, grid.y0 - 31 * u,
-      { size: 13, weight: 600, color: theme.K, align: "center" });
-    pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme.O, align: "center" });
-    pen.ctx.save();
-    pen.ctx.translate(grid.q.x - 13 * u, grid.y0 + grid.h / 2);
-    pen.ctx.rotate(-Math.PI / 2);
-    pen.text(`Q: ${plural(model.queryBlocks, "query tile")}`, 0, 0, { size: 13, weight: 600, color: theme.Q, align: "center" });
-    pen.ctx.restore();
-    this.painter.paint(pen, step);
-    this.rowMark(pen, model, row);
-    this.captions(pen, box, model, run, step);
-  }
-
-  /** A fine line at the chosen row, so that the numbers below have a place in the picture. */
-  rowMark(pen, model, row) {
-    const { grid } = this, y = grid.y0 + (model.rows[row] + 0.5) * grid.perQuery, { ctx, u, theme } = pen;
-    ctx.fillStyle = theme.statistics;
-    ctx.beginPath();
-    ctx.moveTo(grid.q.x - 5 * u, y - 4 * u);
-    ctx.lineTo(grid.q.x - 1 * u, y);
-    ctx.lineTo(grid.q.x - 5 * u, y + 4 * u);
-    ctx.fill();
-  }
-
-  captions(pen, box, model, run, step) {
-    const { grid } = this, { u, theme } = pen, y = grid.y0 + grid.h + 19 * u;
-    const all = model.queryBlocks * model.keyBlocks, style = { size: 12.5, color: theme.muted };
-    const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
-    const skipped = all - model.visible;
-    const left = run.name === "standard" ? `${grouped(visited)} of ${grouped(run.visits)} visits in 3 kernels`
-      : `${grouped(visited)} of ${plural(run.visits, "tile")} visited`;
-    const right = !skipped ? "" : run.name === "standard" ? `${grouped(skipped)} computed for nothing` : `${grouped(skipped)} skipped by the mask`;
-    pen.text(left, grid.x0, y, style);
-    pen.text(right, Math.max(grid.right, grid.x0 + 330 * u), y, { ...style, align: "right" });
-    if (model.scaled) pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
-  }
-}
-
-function drawnNote({ drawn, asked }) {
-  if (drawn.seq_kv !== asked.seq_kv) return `drawn: ${grouped(drawn.seq_kv)} of ${grouped(asked.seq_kv)} keys`;
-  return `drawn: ${grouped(drawn.seq_q)} of ${grouped(asked.seq_q)} queries`;
 }

@@ -86,8 +86,16 @@ class Pen {
   }
 }
 
+const patterns = new Map();
+
 /** A repeating pattern of thin diagonal lines, sharp at the device's resolution. */
 function hatching(ctx, color, pitch, scale) {
+  const name = `${color} ${pitch} ${scale}`;
+  if (!patterns.has(name)) patterns.set(name, diagonals(ctx, color, pitch, scale));
+  return patterns.get(name);
+}
+
+function diagonals(ctx, color, pitch, scale) {
   const tile = document.createElement("canvas");
   const side = Math.max(4, Math.round(pitch * scale));
   tile.width = tile.height = side;

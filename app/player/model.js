@@ -7,8 +7,9 @@ const TITLES = { standard: "standard", flash1: "FlashAttention-1", flash2: "Flas
 const NONE = 255;
 const TYPES = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, float32: Float32Array };
 
+/** Header and arrays of a payload; `bytes` must start its buffer, as typed arrays need aligned offsets. */
 function unpack(bytes) {
-  const buffer = bytes.slice().buffer; // a copy of its own: typed arrays need aligned offsets
+  const { buffer } = bytes;
   const size = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
   const arrays = {};
@@ -22,14 +23,18 @@ function unpack(bytes) {
 class Run {
   constructor(name, about, kind, query, key) {
     Object.assign(this, { name, query, key, phases: about.phases, steps: kind.length });
-    const column = (at) => Uint8Array.from(kind, (k) => about.kinds[k][at]);
-    [this.phase, this.operation, this.tensor] = [0, 1, 2].map(column);
-    [this.readBytes, this.writtenBytes, this.seconds] = [3, 4, 5].map((at) => {
-      const total = new Float64Array(kind.length + 1);
-      for (let s = 0; s < kind.length; s++) total[s + 1] = total[s] + about.kinds[kind[s]][at];
+    const lookUp = (at) => {
+      const table = Uint8Array.from(about.kinds, (row) => row[at]), column = new Uint8Array(kind.length);
+      for (let s = 0; s < kind.length; s++) column[s] = table[kind[s]];
+      return column;
+    };
+    const accumulate = (at) => {
+      const table = Float64Array.from(about.kinds, (row) => row[at]), total = new Float64Array(kind.length + 1);
+      for (let s = 0; s < kind.length; s++) total[s + 1] = total[s] + table[kind[s]];
       return total;
-    });
-    this.findVisits();
+    };
+    [this.phase, this.operation, this.tensor] = [0, 1, 2].map(lookUp);
+    [this.readBytes, this.writtenBytes, this.seconds] = [3, 4, 5].map(accumulate);
     this.phaseEnds = this.phases.map((_, n) => this.seconds[this.phase.lastIndexOf(n) + 1]);
     this.totalRead = this.readBytes[this.steps];
     this.totalWritten = this.writtenBytes[this.steps];
@@ -37,14 +42,15 @@ class Run {
     this.time = this.seconds[this.steps];
   }
 
+  /** Which tile visit and which outer block every step belongs to; only the run in view needs them. */
   findVisits() {
-    const { steps, phase, query, key } = this;
-    this.visit = new Int32Array(steps).fill(-1); // the visit that a step belongs to
+    const { steps, phase, query, key } = this, tiled = this.phases.map(() => false);
+    for (let s = 0; s < steps; s++) if (query[s] !== NONE && key[s] !== NONE) tiled[phase[s]] = true;
+    this.visit = new Int32Array(steps); // -1 between visits
     this.visitsSoFar = new Int32Array(steps); // visits begun
+    this.outerOf = new Int32Array(steps);
     this.visitStart = [];
     this.outerStart = [];
-    this.outerOf = new Int32Array(steps);
-    const tiled = new Set(phase.filter((_, s) => query[s] !== NONE && key[s] !== NONE)); // phases that visit tiles
     let open = -1, outer = -1;
     for (let s = 0; s < steps; s++) {
       const now = this.phases[phase[s]].outer === "query" ? query[s] : key[s];
@@ -54,10 +60,9 @@ class Run {
       }
       outer = now;
       this.outerOf[s] = this.outerStart.length - 1;
-      if ((query[s] !== NONE && key[s] !== NONE) || !tiled.has(phase[s])) {
-        if (open < 0 || query[s] !== query[s - 1] || key[s] !== key[s - 1]) open = this.visitStart.push(s) - 1;
-        this.visit[s] = open;
-      }
+      const visiting = !tiled[phase[s]] || (query[s] !== NONE && key[s] !== NONE);
+      if (visiting && (open < 0 || query[s] !== query[s - 1] || key[s] !== key[s - 1])) open = this.visitStart.push(s) - 1;
+      this.visit[s] = visiting ? open : -1;
       this.visitsSoFar[s] = this.visitStart.length;
     }
     this.visits = this.visitStart.length;
@@ -96,6 +101,12 @@ class Run {
   }
 }
 
+function equalBytes(a, b) {
+  if (a.length !== b.length) return false;
+  for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return false;
+  return true;
+}
+
 class Model {
   constructor(bytes) {
     const { header, arrays } = unpack(bytes);
@@ -110,6 +121,7 @@ class Model {
       this.runs[name] = new Run(name, header.runs[name], column("kind"), column("query"), column("key"));
     }
     this.run = this.runs[this.algorithm];
+    this.run.findVisits();
     this.longest = Math.max(...ALGORITHMS.map((name) => this.runs[name].time));
     this.mostTraffic = Math.max(...ALGORITHMS.map((name) => this.runs[name].total));
     this.rows = arrays.rows;

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.bounds import blocks
 from engine.execute import RowStatistics, row_statistics
-from engine.experiment import ALGORITHMS, Experiment
+from engine.experiment import ALGORITHMS, Experiment, Problem
 from engine.footprint import kernel_parts
 from engine.inputs import make_inputs
 from engine.scaled import drawable
@@ -36,17 +36,11 @@ def build(experiment: Experiment, agreement: str = "") -> bytes:
         agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
     """
     drawn = drawable(experiment)
-    schedules = {name: build_schedule(drawn.changed(algorithm=name)) for name in ALGORITHMS}
-    runs, arrays = {}, {}
-    for name, schedule in schedules.items():
-        runs[name], columns = _run(drawn.changed(algorithm=name), schedule)
-        arrays |= {f"{name}.{column}": values for column, values in columns.items()}
-    bounds = schedules["flash2"].bounds
-    for name in ("first", "stop", "full_first", "full_stop"):
-        arrays[name] = getattr(bounds, name).astype(np.uint16)
-    statistics = _statistics(drawn)
-    arrays |= {"rows": statistics.rows.astype(np.uint32), "share": _tile_share(drawn, statistics)}
-    arrays |= {name: getattr(statistics, name).astype(np.float32).ravel() for name in ("m", "l")}
+    runs, columns = _runs(drawn.changed(algorithm="flash2"))
+    whole = (
+        experiment.algorithm == "standard"
+    )  # its S is rounded and its rows are reduced whole: other m and l
+    alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": "standard" if whole else "flash2"}
     header = {
         "algorithm": experiment.algorithm,
         "agreement": agreement,
@@ -55,7 +49,7 @@ def build(experiment: Experiment, agreement: str = "") -> bytes:
         "chip": {"name": experiment.gpu.name, "capacity": experiment.gpu.shared_bytes_block},
         "runs": runs,
     }
-    return pack(header, arrays)
+    return pack(header, {**columns, **_statistics(drawn.changed(**alone))})
 
 
 def pack(header: Mapping, arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -86,6 +80,20 @@ def _sizes(experiment: Experiment) -> dict:
         "block_q": tiling.block_q,
         "block_kv": tiling.block_kv,
     }
+
+
+@lru_cache(maxsize=16)
+def _runs(experiment: Experiment) -> tuple[dict, dict[str, np.ndarray]]:
+    """The steps of every algorithm on one problem and tiling, and the bounds of its mask."""
+    runs, arrays = {}, {}
+    for name in ALGORITHMS:
+        each = experiment.changed(algorithm=name)
+        schedule = build_schedule(each)
+        runs[name], columns = _run(each, schedule)
+        arrays |= {f"{name}.{column}": values for column, values in columns.items()}
+    for name in ("first", "stop", "full_first", "full_stop"):
+        arrays[name] = getattr(schedule.bounds, name).astype(np.uint16)
+    return runs, arrays
 
 
 def _run(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np.ndarray]]:
@@ -121,8 +129,9 @@ def _run(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np
     return run, {"kind": kind, "query": query, "key": key}
 
 
-def _statistics(experiment: Experiment) -> RowStatistics:
-    """m and l of some rows of every query block, as many as the budgets allow."""
+@lru_cache(maxsize=16)
+def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
+    """m and l of some rows of every query block, as many as the budgets allow; and every tile's share."""
     problem, tiling = experiment.problem, experiment.tiling
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     most = min(SCORE_BUDGET // problem.seq_kv, VALUE_BUDGET // key_blocks)
@@ -130,14 +139,25 @@ def _statistics(experiment: Experiment) -> RowStatistics:
     within = (np.arange(each) * tiling.block_q + tiling.block_q // 2) // each
     rows = (np.arange(query_blocks)[:, None] * tiling.block_q + within).ravel()
     rows = np.unique(np.minimum(rows, problem.seq_q - 1))
+    q, k = _inputs(problem)
+    statistics = row_statistics(experiment, q, k, rows)
+    return {
+        "rows": rows.astype(np.uint32),
+        "m": statistics.m.astype(np.float32).ravel(),
+        "l": statistics.l.astype(np.float32).ravel(),
+        "share": _tile_share(statistics, tiling.block_q),
+    }
+
+
+@lru_cache(maxsize=8)
+def _inputs(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """q [seq_q, d] and k [seq_kv, d] of one head, the same that the engine runs on."""
     q, k, _ = make_inputs(problem)
-    return row_statistics(experiment, q[0], k[0], rows)
+    return q[0], k[0]
 
 
-def _tile_share(experiment: Experiment, statistics: RowStatistics) -> np.ndarray:
+def _tile_share(statistics: RowStatistics, block_q: int) -> np.ndarray:
     """[query blocks * key blocks] float32: mean share of the softmax mass of a tile over its sampled rows."""
-    block = statistics.rows // experiment.tiling.block_q
-    first = np.flatnonzero(np.diff(block, prepend=-1))
-    counts = np.diff(first, append=len(block))
-    weight = np.nan_to_num(statistics.weight)
-    return (np.add.reduceat(weight, first, axis=0) / counts[:, None]).astype(np.float32).ravel()
+    first = np.flatnonzero(np.diff(statistics.rows // block_q, prepend=-1))
+    counts = np.diff(first, append=len(statistics.rows))
+    return (np.add.reduceat(statistics.weight, first, axis=0) / counts[:, None]).astype(np.float32).ravel()

@@ -13,6 +13,7 @@ class Player {
     Object.assign(this, { at: 0, playing: false, loop: false, race: false, slot: 0.5, pinned: null, speeds: { single: 0, race: 1 } });
     this.frames = [];
     this.controls = new Controls(this.root, this);
+    this.narrator = new Narrator(this);
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(this.root.querySelector(".stage"));
     this.onResize = () => this.fit();
@@ -40,7 +41,7 @@ class Player {
   update(bytes) {
     const theme = readTheme(this.root);
     const recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
-    const renewed = !this.bytes || bytes.length !== this.bytes.length || bytes.some((value, n) => value !== this.bytes[n]);
+    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
     if (!recolored && !renewed) return;
     this.theme = theme;
     if (recolored) {
@@ -50,12 +51,13 @@ class Player {
     }
     if (renewed) this.load(bytes);
     this.fit(true);
+    if (renewed) this.redrawn = performance.now();
   }
 
   load(bytes) {
     const fraction = this.model ? this.fraction : null;
     this.bytes = bytes.slice();
-    this.model = new Model(bytes);
+    this.model = new Model(this.bytes);
     this.run = this.model.run;
     if (fraction !== null) this.fraction = fraction;
     else this.open();
@@ -292,88 +294,15 @@ class Player {
       ctx.clearRect(x - margin, y - margin, w + 2 * margin, h + 2 * margin);
       panel.paint(pen, panel.box, view);
     }
-    this.controls.show({ ...this.words(step), position: this.position, last: this.last, playing: this.playing, race: this.race, loop: this.loop, speed: this.speed });
+    this.controls.show({ ...this.narrator.words(step), position: this.position, last: this.last, playing: this.playing, race: this.race, loop: this.loop, speed: this.speed });
   }
-
-  words(step) {
-    const { model, run } = this;
-    if (this.race) {
-      const fastest = Math.min(...ALGORITHMS.map((name) => model.runs[name].time));
-      return { sentence: this.steady(() => raceSentence(model, this.seconds), 300), where: `${duration(this.seconds)} of modelled time`,
-        length: `first after ${duration(fastest)}, last after ${duration(model.longest)}` };
-    }
-    const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
-    const noun = run.name === "standard" ? "visit" : "tile";
-    const where = step < 0 || step >= run.steps ? stepWords(run, step)
-      : `${noun} ${grouped(Math.max(1, visited))} of ${grouped(run.visits)}, ${stepWords(run, step)}`;
-    return { sentence: this.headline(step), where, length: plural(run.steps, "step") };
-  }
-
-  /** The sentence for this moment; at speeds too fast to read, that of the tile or of the whole block. */
-  headline(step) {
-    const { model, run } = this;
-    if (!this.playing || step < 0 || step >= run.steps) return sentence(model, run, step, this.rowAtWork(step));
-    const visits = this.speed, steps = visits * (run.steps / run.visits);
-    if (steps <= 3) return sentence(model, run, step, this.rowAtWork(step));
-    if (visits > 1.5) return this.steady(() => blockSentence(model, run, step), 700);
-    const start = run.visit[step] < 0 ? step : run.visitStart[run.visit[step]];
-    let told = start;
-    while (told < run.steps && run.visit[told] === run.visit[start] && ![RESCALE, SOFTMAX].includes(run.operation[told])) told++;
-    if (told >= run.steps || run.visit[told] !== run.visit[start]) told = run.visit[step] < 0 ? step : start + 2;
-    return sentence(model, run, Math.min(told, run.steps - 1), this.rowAtWork(step));
-  }
-
-  /** While playing, words stand for a while before others replace them. */
-  steady(words, milliseconds) {
-    const now = performance.now();
-    if (!this.playing || !this.stood || now - this.stood.since > milliseconds || this.race !== this.stood.race) {
-      this.stood = { words: words(), since: now, race: this.race };
-    }
-    return this.stood.words;
-  }
-
-  /** The row that the sentence tells of: the chosen one when its tile is at work, else its like in that tile. */
-  rowAtWork(step) {
-    const { model, run, row } = this, i = step < 0 || step >= run.steps ? NONE : run.query[step];
-    return i === NONE || model.blockOf(row) === i ? row : model.rowOf(i, this.slot);
-  }
-}
-
-/** A step about a third through at which the followed row rescales, so that the first picture has something to say. */
-function tellingStep(model, run, slot) {
-  const from = Math.floor(run.steps * 0.37);
-  for (let s = from; s < run.steps; s++) {
-    if (run.operation[s] !== RESCALE) continue;
-    const { alpha } = model.after(model.rowOf(run.query[s], slot), run.key[s]);
-    if (alpha > 0.05 && alpha < 0.9) return s;
-  }
-  return from;
-}
-
-function singleLayout(w, h, u) {
-  const gap = 36 * u, below = 172 * u, top = h - below - 8 * u;
-  const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u), rest = w - gridW - 2 * gap;
-  const chipW = clamp(0.42 * rest, 190 * u, 310 * u), sideW = rest - chipW;
-  const chipX = gridW + gap, sideX = chipX + chipW + gap, trafficH = Math.min(244 * u, 0.55 * top);
-  return [
-    { panel: new GridPanel(), box: { x: 0, y: 0, w: gridW, h: top } },
-    { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: top } },
-    { panel: new TrafficPanel(), box: { x: sideX, y: 0, w: sideW, h: trafficH } },
-    { panel: new CodePanel(), box: { x: sideX, y: trafficH + 8 * u, w: sideW, h: top - trafficH - 14 * u } },
-    { panel: new RowPanel(), box: { x: 0, y: h - below, w, h: below } },
-  ];
-}
-
-function raceLayout(w, h, u) {
-  const gap = 44 * u, each = (w - 2 * gap) / 3, lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u), clock = h - lanes;
-  const boxes = ALGORITHMS.map((name, n) => ({ panel: new RacePanel(name), box: { x: n * (each + gap), y: 0, w: each, h: lanes } }));
-  return [...boxes, { panel: new ClockPanel(), box: { x: 0, y: lanes, w, h: clock } }];
 }
 
 /**
  * Streamlit calls this whenever the data or the theme change; the player of a shadow root is made once.
  * For tests and benchmarks `window.__player` offers: seek(position) draws at once and returns the milliseconds it took;
- * state() tells position, last, playing, race, row, sentence; frames lists [time, milliseconds of work] of played frames.
+ * state() tells position, last, playing, race, row, sentence, and when the latest payload stood on the canvas;
+ * frames lists [time, milliseconds of work] of played frames.
  */
 export default function ({ data, parentElement }) {
   if (!data) return undefined;
@@ -389,7 +318,7 @@ export default function ({ data, parentElement }) {
       return performance.now() - start;
     },
     state: () => ({ position: player.position, last: player.last, playing: player.playing, race: player.race, loop: player.loop,
-      speed: player.speed, row: player.model.rows[player.row], algorithm: player.run.name, ...controls.shown }),
+      speed: player.speed, row: player.model.rows[player.row], algorithm: player.run.name, redrawn: player.redrawn, ...controls.shown }),
   };
   return () => player.release();
 }

@@ -1,0 +1,57 @@
+// The grid with its titles and captions, as the single player shows it.
+
+class GridPanel {
+  layout(view, box) {
+    const { model, u, dpr, theme } = view;
+    this.grid = new GridLayout(model, { ...box, h: box.h - 44 * u }, { left: 44 * u, right: 44 * u }, u, dpr);
+    this.painter = new GridPainter(model, model.run, this.grid, theme, u);
+  }
+
+  signature({ step, row, run }) {
+    return `${run.name} ${step} ${row}`;
+  }
+
+  paint(pen, box, { model, run, step, row }) {
+    const { grid } = this, { u, theme } = pen;
+    pen.text(`K and V: ${plural(model.keyBlocks, "key tile")}`, grid.x0 + grid.w / 2, grid.y0 - 31 * u,
+      { size: 13, weight: 600, color: theme.K, align: "center" });
+    pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme.O, align: "center" });
+    pen.ctx.save();
+    pen.ctx.translate(grid.q.x - 13 * u, grid.y0 + grid.h / 2);
+    pen.ctx.rotate(-Math.PI / 2);
+    pen.text(`Q: ${plural(model.queryBlocks, "query tile")}`, 0, 0, { size: 13, weight: 600, color: theme.Q, align: "center" });
+    pen.ctx.restore();
+    this.painter.paint(pen, step);
+    this.rowMark(pen, model, row);
+    this.captions(pen, box, model, run, step);
+  }
+
+  /** A fine line at the chosen row, so that the numbers below have a place in the picture. */
+  rowMark(pen, model, row) {
+    const { grid } = this, y = grid.y0 + (model.rows[row] + 0.5) * grid.perQuery, { ctx, u, theme } = pen;
+    ctx.fillStyle = theme.statistics;
+    ctx.beginPath();
+    ctx.moveTo(grid.q.x - 5 * u, y - 4 * u);
+    ctx.lineTo(grid.q.x - 1 * u, y);
+    ctx.lineTo(grid.q.x - 5 * u, y + 4 * u);
+    ctx.fill();
+  }
+
+  captions(pen, box, model, run, step) {
+    const { grid } = this, { u, theme } = pen, y = grid.y0 + grid.h + 19 * u;
+    const all = model.queryBlocks * model.keyBlocks, style = { size: 12.5, color: theme.muted };
+    const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
+    const skipped = all - model.visible;
+    const left = run.name === "standard" ? `${grouped(visited)} of ${grouped(run.visits)} visits in 3 kernels`
+      : `${grouped(visited)} of ${plural(run.visits, "tile")} visited`;
+    const right = !skipped ? "" : run.name === "standard" ? `${grouped(skipped)} computed for nothing` : `${grouped(skipped)} skipped by the mask`;
+    pen.text(left, grid.x0, y, style);
+    pen.text(right, Math.max(grid.right, grid.x0 + 330 * u), y, { ...style, align: "right" });
+    if (model.scaled) pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
+  }
+}
+
+function drawnNote({ drawn, asked }) {
+  if (drawn.seq_kv !== asked.seq_kv) return `drawn: ${grouped(drawn.seq_kv)} of ${grouped(asked.seq_kv)} keys`;
+  return `drawn: ${grouped(drawn.seq_q)} of ${grouped(asked.seq_q)} queries`;
+}

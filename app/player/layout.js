@@ -1,0 +1,32 @@
+// Where the panels of the single player and of the race lie, and the first moment shown.
+
+/** A step about a third through at which the followed row rescales, so that the first picture has something to say. */
+function tellingStep(model, run, slot) {
+  const from = Math.floor(run.steps * 0.37);
+  for (let s = from; s < run.steps; s++) {
+    if (run.operation[s] !== RESCALE) continue;
+    const { alpha } = model.after(model.rowOf(run.query[s], slot), run.key[s]);
+    if (alpha > 0.05 && alpha < 0.9) return s;
+  }
+  return from;
+}
+
+function singleLayout(w, h, u) {
+  const gap = 36 * u, below = 172 * u, top = h - below - 8 * u;
+  const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u), rest = w - gridW - 2 * gap;
+  const chipW = clamp(0.42 * rest, 190 * u, 310 * u), sideW = rest - chipW;
+  const chipX = gridW + gap, sideX = chipX + chipW + gap, trafficH = Math.min(244 * u, 0.55 * top);
+  return [
+    { panel: new GridPanel(), box: { x: 0, y: 0, w: gridW, h: top } },
+    { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: top } },
+    { panel: new TrafficPanel(), box: { x: sideX, y: 0, w: sideW, h: trafficH } },
+    { panel: new CodePanel(), box: { x: sideX, y: trafficH + 8 * u, w: sideW, h: top - trafficH - 14 * u } },
+    { panel: new RowPanel(), box: { x: 0, y: h - below, w, h: below } },
+  ];
+}
+
+function raceLayout(w, h, u) {
+  const gap = 44 * u, each = (w - 2 * gap) / 3, lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u), clock = h - lanes;
+  const boxes = ALGORITHMS.map((name, n) => ({ panel: new RacePanel(name), box: { x: n * (each + gap), y: 0, w: each, h: lanes } }));
+  return [...boxes, { panel: new ClockPanel(), box: { x: 0, y: lanes, w, h: clock } }];
+}

@@ -1,0 +1,50 @@
+// The words of a moment: the sentence above the picture and the marks under the scrubber.
+
+class Narrator {
+  constructor(player) {
+    this.player = player;
+  }
+
+  words(step) {
+    const { model, run, race, seconds } = this.player;
+    if (race) {
+      const fastest = Math.min(...ALGORITHMS.map((name) => model.runs[name].time));
+      return { sentence: this.steady(() => raceSentence(model, seconds), 300), where: `${duration(seconds)} of modelled time`,
+        length: `first after ${duration(fastest)}, last after ${duration(model.longest)}` };
+    }
+    const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
+    const noun = run.name === "standard" ? "visit" : "tile";
+    const where = step < 0 || step >= run.steps ? stepWords(run, step)
+      : `${noun} ${grouped(Math.max(1, visited))} of ${grouped(run.visits)}, ${stepWords(run, step)}`;
+    return { sentence: this.headline(step), where, length: plural(run.steps, "step") };
+  }
+
+  /** The sentence for this moment; at speeds too fast to read, that of the tile or of the whole block. */
+  headline(step) {
+    const { model, run, playing, speed } = this.player;
+    if (!playing || step < 0 || step >= run.steps) return sentence(model, run, step, this.rowAtWork(step));
+    const visits = speed, steps = visits * (run.steps / run.visits);
+    if (steps <= 3) return sentence(model, run, step, this.rowAtWork(step));
+    if (visits > 1.5) return this.steady(() => blockSentence(model, run, step), 700);
+    const start = run.visit[step] < 0 ? step : run.visitStart[run.visit[step]];
+    let told = start;
+    while (told < run.steps && run.visit[told] === run.visit[start] && ![RESCALE, SOFTMAX].includes(run.operation[told])) told++;
+    if (told >= run.steps || run.visit[told] !== run.visit[start]) told = run.visit[step] < 0 ? step : start + 2;
+    return sentence(model, run, Math.min(told, run.steps - 1), this.rowAtWork(step));
+  }
+
+  /** While playing, words stand for a while before others replace them. */
+  steady(words, milliseconds) {
+    const now = performance.now(), { playing, race } = this.player;
+    if (!playing || !this.stood || now - this.stood.since > milliseconds || race !== this.stood.race) {
+      this.stood = { words: words(), since: now, race };
+    }
+    return this.stood.words;
+  }
+
+  /** The row that the sentence tells of: the chosen one when its tile is at work, else its like in that tile. */
+  rowAtWork(step) {
+    const { model, run, row } = this.player, i = step < 0 || step >= run.steps ? NONE : run.query[step];
+    return i === NONE || model.blockOf(row) === i ? row : model.rowOf(i, this.player.slot);
+  }
+}
