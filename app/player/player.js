@@ -67,14 +67,14 @@ class Player {
 
   /** The first moment shown: what the link says, what was seen last, or a tile that makes a row rescale. */
   open() {
-    const linked = new URLSearchParams(location.hash.slice(1));
-    if (linked.has("step") || linked.has("race")) {
+    const linked = linkedMoment();
+    if (remembered.fraction !== undefined) {
+      Object.assign(this, remembered);
+    } else if (linked.has("step") || linked.has("race")) {
       if (linked.has("row")) this.pinned = Number(linked.get("row"));
       this.race = linked.has("race");
       this.at = this.race ? clamp(Number(linked.get("race")) || 0, 0, 1) * RACE_MARKS : Number(linked.get("step")) || 0;
       this.at = clamp(this.at, 0, this.last);
-    } else if (remembered.fraction !== undefined) {
-      Object.assign(this, remembered);
     } else {
       this.at = tellingStep(this.model, this.run, this.slot) + 1;
     }
@@ -296,6 +296,12 @@ class Player {
     }
     this.controls.show({ ...this.narrator.words(step), position: this.position, last: this.last, playing: this.playing, race: this.race, loop: this.loop, speed: this.speed });
   }
+}
+
+/** The part of the opened link behind its #; Streamlit drops it when it writes the scenario to the address. */
+function linkedMoment() {
+  const [opened] = performance.getEntriesByType("navigation");
+  return new URLSearchParams(new URL(opened?.name || location.href).hash.slice(1));
 }
 
 /**

@@ -1,0 +1,243 @@
+"""The player in a real Chromium: transport, keys, race, links, speed."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+PLAYED_FRAMES = """async () => {
+    const { frames } = window.__player;
+    frames.length = 0;
+    await new Promise((done) => setTimeout(done, 2000));
+    return (1000 * (frames.length - 1)) / (frames.at(-1)[0] - frames[0][0]);
+}"""
+SCRUB_TIMES = """async () => {
+    const { last } = window.__player.state(), times = [];
+    for (let n = 0; n < 120; n++) {
+        times.push(window.__player.seek(Math.floor(last * ((n * 0.381966) % 1))));
+        if (n % 10 === 0) await new Promise(requestAnimationFrame);
+    }
+    return times.sort((a, b) => a - b)[60];
+}"""
+
+
+def opened(page, dashboard, query="", fragment=""):
+    """A page with a player that stands on its canvas."""
+    page.goto(f"{dashboard}/tiles?{query}{fragment}")
+    page.wait_for_function("window.__player && window.__player.state().redrawn")
+    return page
+
+
+def state(page):
+    return page.evaluate("window.__player.state()")
+
+
+def seek(page, position):
+    return page.evaluate("(position) => window.__player.seek(position)", position)
+
+
+def pixels(page):
+    """A fingerprint of what the canvas shows."""
+    return page.locator(".stage canvas").evaluate("(canvas) => canvas.toDataURL()")
+
+
+def test_the_first_moment_tells_of_a_rescale_in_numbers(page, dashboard):
+    sentence = state(opened(page, dashboard, "causal=true"))["sentence"]
+    assert "rises from" in sentence
+    assert "α = 0." in sentence
+
+
+def test_space_plays_and_pauses_and_the_picture_moves(page, dashboard):
+    opened(page, dashboard)
+    before, picture = state(page)["position"], pixels(page)
+    page.keyboard.press(" ")
+    page.wait_for_function("(before) => window.__player.state().position > before + 3", arg=before)
+    page.keyboard.press(" ")
+    paused = state(page)
+    assert not paused["playing"]
+    assert pixels(page) != picture
+    page.wait_for_timeout(200)
+    assert state(page)["position"] == paused["position"]
+
+
+def test_arrows_step_and_with_shift_move_by_a_tile(page, dashboard):
+    opened(page, dashboard)
+    start = state(page)["position"]
+    page.keyboard.press("ArrowRight")
+    assert state(page)["position"] == start + 1
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert state(page)["position"] == start - 1
+    page.keyboard.press("Shift+ArrowRight")
+    assert "load K" in state(page)["where"]
+
+
+def test_stepping_back_restores_the_picture_exactly(page, dashboard):
+    opened(page, dashboard)
+    picture = pixels(page)
+    page.keyboard.press("ArrowRight")
+    assert pixels(page) != picture
+    page.keyboard.press("ArrowLeft")
+    assert pixels(page) == picture
+
+
+def test_home_and_end_reach_both_ends_and_the_end_counts_every_byte(page, dashboard):
+    opened(page, dashboard)
+    page.keyboard.press("Home")
+    assert state(page)["position"] == 0
+    page.keyboard.press("End")
+    end = state(page)
+    assert end["position"] == end["last"]
+    # 16 query tiles of 8,192 B, each with 16 key and value tiles; O and lse written: 1024 * (128 + 4) B
+    assert "4.46 MB" in end["sentence"]
+
+
+def test_the_scrubber_moves_the_picture(page, dashboard):
+    opened(page, dashboard)
+    page.get_by_role("slider", name="Position").fill("100")
+    assert state(page)["position"] == 100
+
+
+def test_up_and_down_choose_a_row_and_escape_follows_again(page, dashboard):
+    opened(page, dashboard)
+    row = state(page)["row"]
+    page.keyboard.press("ArrowDown")
+    assert state(page)["row"] > row
+    page.keyboard.press("Escape")
+    assert state(page)["row"] == row
+
+
+def test_plus_and_minus_change_the_speed_and_l_loops(page, dashboard):
+    opened(page, dashboard)
+    speed = state(page)["speed"]
+    page.keyboard.press("+")
+    assert state(page)["speed"] == 2 * speed
+    page.keyboard.press("-")
+    page.keyboard.press("l")
+    assert state(page)["speed"] == speed
+    assert state(page)["loop"]
+
+
+def test_a_loop_starts_again_at_the_end(page, dashboard):
+    opened(page, dashboard, "seq=64&block_q=16&block_kv=16")
+    page.keyboard.press("l")
+    seek(page, state(page)["last"] - 1)
+    page.keyboard.press(" ")
+    page.wait_for_function("window.__player.state().position < 40")
+    assert state(page)["playing"]
+
+
+def test_without_a_loop_it_stops_at_the_end(page, dashboard):
+    opened(page, dashboard, "seq=64&block_q=16&block_kv=16")
+    seek(page, state(page)["last"] - 1)
+    page.keyboard.press(" ")
+    page.wait_for_function("!window.__player.state().playing")
+    assert state(page)["position"] == state(page)["last"]
+
+
+def test_the_race_ends_with_a_winner_in_modelled_time(page, dashboard):
+    opened(page, dashboard)
+    page.keyboard.press("r")
+    assert state(page)["race"]
+    page.keyboard.press("End")
+    assert "FlashAttention-2 finished first" in state(page)["sentence"]
+    assert "modelled time" in state(page)["where"]
+    page.keyboard.press("r")
+    assert not state(page)["race"]
+
+
+def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):
+    opened(page, dashboard)
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog", name="Keys").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(".help").is_hidden()
+
+
+def test_a_table_of_steps_stands_behind_the_picture(page, dashboard):
+    opened(page, dashboard, "causal=true")
+    page.wait_for_function(
+        "document.querySelector('[data-testid=stBidiComponentIsolated]')"
+        ".shadowRoot.querySelector('tr.current td')"
+    )
+    rows = page.locator(".steps tbody tr")
+    assert rows.count() == 16
+    current = page.locator(".steps tr.current td").all_inner_texts()
+    assert current[:3] == ["51", "9", "5"]
+
+
+def test_a_link_restores_scenario_moment_and_row(page, dashboard):
+    opened(page, dashboard, "algorithm=flash1&seq=512", "#step=77&row=400")
+    restored = state(page)
+    assert (restored["algorithm"], restored["position"]) == ("flash1", 77)
+    assert abs(restored["row"] - 400) <= 1
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
+def test_every_moment_of_every_algorithm_has_its_sentence(page, dashboard, algorithm):
+    opened(page, dashboard, f"algorithm={algorithm}&seq=100&seq_kv=150&block_q=32&block_kv=32&window=70")
+    sentences = page.evaluate(
+        """() => Array.from({ length: window.__player.state().last + 1 }, (_, at) => {
+            window.__player.seek(at);
+            return window.__player.state().sentence;
+        })"""
+    )
+    assert all(len(sentence) > 20 for sentence in sentences)
+    assert not any(word in sentence for sentence in sentences for word in ("undefined", "NaN", "null"))
+
+
+def test_a_changed_scenario_keeps_the_share_of_the_run_that_is_done(page, dashboard):
+    opened(page, dashboard)
+    seek(page, state(page)["last"] // 2)
+    before = state(page)
+    page.get_by_role("slider", name="Key block").press("ArrowRight")
+    page.wait_for_function("(at) => window.__player.state().redrawn > at", arg=before["redrawn"])
+    after = state(page)
+    assert after["last"] != before["last"]
+    assert abs(after["position"] / after["last"] - 0.5) < 0.01
+
+
+def test_a_large_problem_says_how_much_of_it_is_drawn(page, dashboard):
+    opened(page, dashboard, "seq=65536")
+    page.keyboard.press("t")
+    assert "drawn: 4,096 of 65,536 keys" in page.locator(".steps caption").inner_text()
+
+
+def test_everything_fits_one_screen(page, dashboard):
+    opened(page, dashboard)
+    for width, height in ((1440, 900), (1920, 1080), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(300)
+        box = page.locator(".player").bounding_box()
+        assert box["y"] + box["height"] <= height
+        assert box["x"] + box["width"] <= width
+
+
+def test_it_plays_at_fifty_frames_a_second_or_more_with_4096_tiles(page, dashboard):
+    opened(page, dashboard, "seq=4096")
+    seek(page, 0)
+    page.keyboard.press(" ")
+    assert page.evaluate(PLAYED_FRAMES) >= 50
+
+
+def test_scrubbing_through_4096_tiles_takes_less_than_5_ms(page, dashboard):
+    opened(page, dashboard, "seq=4096")
+    assert page.evaluate(SCRUB_TIMES) < 5
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_it_takes_the_theme_of_the_page(page, dashboard, scheme):
+    page.emulate_media(color_scheme=scheme)
+    opened(page, dashboard)
+    ground = page.locator(".player").evaluate("(player) => getComputedStyle(player).backgroundColor")
+    assert ground == {"dark": "rgb(15, 19, 24)", "light": "rgb(255, 255, 255)"}[scheme]
+
+
+def test_nothing_is_complained_about_and_no_request_leaves_the_machine(page, dashboard):
+    opened(page, dashboard)
+    for key in (" ", " ", "r", "End", "r", "Home", "t", "t", "?", "Escape", "c"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(300)
+    assert page.watch.complaints == []
+    assert page.watch.hosts == {"127.0.0.1"}
