@@ -111,7 +111,7 @@ def counts(schedule: Schedule) -> Counts:
 
 
 def compulsory_bytes(schedule: Schedule) -> Bytes:
-    """Each kernel's inputs and outputs once, over batch and heads; blocks that no tile touches do not count."""
+    """Each kernel's inputs and outputs once, all heads; blocks that no tile touches do not count."""
     read, written = dict.fromkeys(TENSORS, 0), dict.fromkeys(TENSORS, 0)
     for phase in schedule.phases:
         steps = phase.before + phase.each + phase.after

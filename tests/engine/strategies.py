@@ -1,0 +1,57 @@
+"""Small experiments of every kind, and what they mean element by element: the slow twins of the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from engine import Experiment
+from engine.experiment import ALGORITHMS, Problem
+
+SEQUENCES = st.one_of(st.integers(1, 200), st.sampled_from([1, 15, 16, 17, 63, 64, 65, 128]))
+BLOCKS = st.sampled_from([16, 32, 64, 128])
+
+
+@st.composite
+def experiments(draw, algorithms=ALGORITHMS, same_length=False, masked=True, most_heads=4) -> Experiment:
+    """Any experiment small enough to look at every element of its mask."""
+    kv_heads = draw(st.integers(1, most_heads))
+    seq = draw(SEQUENCES)
+    return Experiment.of(
+        algorithm=draw(st.sampled_from(algorithms)),
+        batch=draw(st.integers(1, 2)),
+        kv_heads=kv_heads,
+        heads=kv_heads * draw(st.integers(1, 3)),
+        seq=seq,
+        seq_kv=seq if same_length else draw(SEQUENCES),
+        head_dim=draw(st.sampled_from([1, 5, 16, 40])),
+        dtype=draw(st.sampled_from(["float16", "bfloat16", "float32"])),
+        causal=masked and draw(st.booleans()),
+        window=draw(st.none() | st.integers(1, 220)) if masked else None,
+        block_q=draw(BLOCKS),
+        block_kv=draw(BLOCKS),
+        hardware="h200",
+    )
+
+
+def dense_mask(problem: Problem) -> np.ndarray:
+    """[seq_q, seq_kv] bool: what each query sees, from the definition."""
+    position = np.arange(problem.seq_q)[:, None] + problem.seq_kv - problem.seq_q
+    keys = np.arange(problem.seq_kv)[None, :]
+    seen = np.ones((problem.seq_q, problem.seq_kv), bool)
+    if problem.mask.causal or problem.mask.window is not None:
+        seen &= keys <= position
+    if problem.mask.window is not None:
+        seen &= keys > position - problem.mask.window
+    return seen
+
+
+def exact_attention(problem: Problem, q, k, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """O [seq_q, d], lse [seq_q] and masked scores [seq_q, seq_kv] of one head in float64."""
+    q, k, v = (array.astype(np.float64) for array in (q, k, v))
+    scores = np.where(dense_mask(problem), q @ k.T / np.sqrt(problem.head_dim), -np.inf)
+    m = scores.max(1)
+    weights = np.exp(scores - np.where(np.isneginf(m), 0, m)[:, None])
+    total = weights.sum(1)
+    known = np.where(total == 0, 1, total)
+    return weights @ v / known[:, None], m + np.log(known), scores

@@ -1,0 +1,48 @@
+"""Loop bounds against the mask, counted element by element."""
+
+import numpy as np
+from hypothesis import given
+
+from engine import Experiment, simulate
+from engine.bounds import blocks, key_bounds, query_bounds
+from tests.engine.strategies import dense_mask, experiments
+
+
+def tile_counts(experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
+    """Visible elements and elements of every tile, [query blocks, key blocks]."""
+    problem, tiling = experiment.problem, experiment.tiling
+    mask = dense_mask(problem)
+    shape = (blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv))
+    seen, size = np.zeros(shape, int), np.zeros(shape, int)
+    for i, j in np.ndindex(shape):
+        rows = slice(i * tiling.block_q, (i + 1) * tiling.block_q)
+        tile = mask[rows, j * tiling.block_kv : (j + 1) * tiling.block_kv]
+        seen[i, j], size[i, j] = tile.sum(), tile.size
+    return seen, size
+
+
+@given(experiments())
+def test_visited_full_and_partial_tiles_are_those_of_the_dense_mask(experiment):
+    seen, size = tile_counts(experiment)
+    counts = simulate(experiment).traffic.per_head
+    assert counts.tiles_full == (seen == size).sum()
+    assert counts.tiles_partial == ((seen > 0) & (seen < size)).sum()
+    assert counts.tiles_visited + counts.tiles_skipped == seen.size
+    if experiment.algorithm == "standard":
+        assert (counts.tiles_visited, counts.tiles_masked) == (seen.size, (seen == 0).sum())
+    else:
+        assert (counts.tiles_visited, counts.tiles_masked) == ((seen > 0).sum(), 0)
+
+
+@given(experiments())
+def test_bounds_name_exactly_the_tiles_that_the_mask_shows(experiment):
+    seen, size = tile_counts(experiment)
+    bounds = key_bounds(experiment.problem, experiment.tiling)
+    keys = np.arange(seen.shape[1])
+    visited = (keys >= bounds.first[:, None]) & (keys < bounds.stop[:, None])
+    full = (keys >= bounds.full_first[:, None]) & (keys < bounds.full_stop[:, None])
+    np.testing.assert_array_equal(visited, seen > 0)
+    np.testing.assert_array_equal(full, seen == size)
+    first, stop = query_bounds(bounds, seen.shape[1])
+    queries = np.arange(seen.shape[0])[:, None]
+    np.testing.assert_array_equal((queries >= first) & (queries < stop), seen > 0)

@@ -1,0 +1,105 @@
+"""Counted bytes against the papers' formulas, exactly, and what must hold of any traffic."""
+
+import pytest
+from hypothesis import given
+
+from engine import Experiment, simulate
+from engine.closed_form import flash1_bytes, flash2_bytes, io_order, standard_bytes, standard_flops
+from engine.schedule import Tensor
+from tests.engine.strategies import dense_mask, experiments
+
+
+@given(experiments(algorithms=("standard",), most_heads=1))
+def test_standard_must_move_four_n_squared_and_four_n_d(experiment):
+    traffic = simulate(experiment.changed(heads=1, kv_heads=1, batch=1)).traffic
+    assert traffic.compulsory.total == standard_bytes(experiment)
+    assert traffic.flops == standard_flops(experiment)
+
+
+@given(experiments(algorithms=("flash1",), masked=False))
+def test_flash1_asks_for_what_the_paper_says(experiment):
+    assert simulate(experiment).traffic.per_head.requested.total == flash1_bytes(experiment)
+
+
+@given(experiments(algorithms=("flash2",)))
+def test_flash2_asks_for_what_the_paper_says_causal_or_not(experiment):
+    experiment = experiment.changed(window=None)
+    assert simulate(experiment).traffic.per_head.requested.total == flash2_bytes(experiment)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "elements"),
+    [
+        ("standard", 4 * 4096**2 + 4 * 4096 * 128),
+        ("flash1", 2 * 4096 * 128 + 3 * 64 * 4096 * 128),
+        ("flash2", 2 * 4096 * 128 + 2 * 4096**2 * 128 // 128),
+    ],
+)
+def test_the_4096_token_example_by_hand(algorithm, elements):
+    experiment = Experiment.of(algorithm=algorithm, heads=1, seq=4096, head_dim=128, block_q=128, block_kv=64)
+    traffic = simulate(experiment).traffic
+    statistics = {"standard": 0, "flash1": 4 * 64 * 4096 * 4, "flash2": 4096 * 4}[algorithm]
+    counted = traffic.compulsory if algorithm == "standard" else traffic.requested
+    assert counted.total == 2 * elements + statistics
+
+
+@given(experiments())
+def test_compulsory_is_least_and_requested_most(experiment):
+    traffic = simulate(experiment).traffic
+    for tensor in traffic.requested.read:
+        assert traffic.compulsory.read[tensor] <= traffic.requested.read[tensor]
+        assert traffic.compulsory.written[tensor] <= traffic.requested.written[tensor]
+        assert traffic.dram.read[tensor] <= traffic.requested.read[tensor]
+        assert traffic.compulsory.written[tensor] <= traffic.dram.written[tensor]
+        if tensor not in (Tensor.S, Tensor.P):
+            assert traffic.compulsory.read[tensor] <= traffic.dram.read[tensor]
+
+
+@given(experiments())
+def test_heads_and_batch_are_a_factor(experiment):
+    problem = experiment.problem
+    traffic, one = simulate(experiment).traffic, simulate(experiment.changed(batch=1, heads=1, kv_heads=1)).traffic
+    factor = problem.batch * problem.heads
+    assert traffic.requested == one.requested.times(factor)
+    assert (traffic.flops, traffic.exponentials) == (one.flops * factor, one.exponentials * factor)
+    assert traffic.per_head == one.per_head
+    shared = problem.batch * problem.kv_heads
+    assert traffic.compulsory.read[Tensor.K] == one.compulsory.read[Tensor.K] * shared
+
+
+@given(experiments(algorithms=("flash1", "flash2")))
+def test_operations_are_those_of_the_visited_tiles(experiment):
+    problem, tiling = experiment.problem, experiment.tiling
+    mask, scores, visits = dense_mask(problem), 0, 0
+    for i in range(0, problem.seq_q, tiling.block_q):
+        for j in range(0, problem.seq_kv, tiling.block_kv):
+            tile = mask[i : i + tiling.block_q, j : j + tiling.block_kv]
+            scores += tile.size if tile.any() else 0
+            visits += len(tile) if tile.any() else 0
+    counts = simulate(experiment).traffic.per_head
+    assert counts.flops == 4 * problem.head_dim * scores
+    assert counts.exponentials == scores + visits
+
+
+def test_keys_that_no_query_sees_are_not_compulsory():
+    experiment = Experiment.of(heads=1, seq=64, seq_kv=1024, window=64, block_q=64, block_kv=64)
+    traffic = simulate(experiment).traffic
+    assert traffic.compulsory.read[Tensor.K] == 2 * 64 * 64 * 2
+
+
+def test_intensity_is_flops_a_byte_and_names_a_bad_kind():
+    traffic = simulate(Experiment.of(seq=1024)).traffic
+    assert traffic.intensity("compulsory") == traffic.flops / traffic.compulsory.total
+    with pytest.raises(ValueError, match="kind is 'sram'"):
+        traffic.intensity("sram")
+
+
+def test_counted_bytes_follow_theorem_two_in_d_squared():
+    """Bytes of flash against N^2 d^2 / M: with blocks that fill the chip, twice d asks for about twice the bytes."""
+    small, large = (
+        Experiment.of(heads=1, seq=2**14, head_dim=d, block_q=block, block_kv=64)
+        for d, block in ((64, 256), (128, 128))
+    )
+    ratio = io_order(large)[1] / io_order(small)[1]
+    counted = simulate(large).traffic.requested.total / simulate(small).traffic.requested.total
+    assert counted == pytest.approx(ratio, rel=0.05)
