@@ -14,6 +14,7 @@ class Palette:
         read, written: the directions of memory traffic; Q's blue and O's orange.
         ground, panel, grid, ink, muted: page, panels, lines, text, secondary text.
         good, bad: a check that holds, a check that fails.
+        violet, lime, rose: what is neither a tensor nor an algorithm, such as another library.
         algorithms: a colour for each algorithm, told apart from each other in greyscale too.
     """
 
@@ -30,6 +31,9 @@ class Palette:
     muted: str
     good: str
     bad: str
+    violet: str
+    lime: str
+    rose: str
 
     @property
     def read(self) -> str:
@@ -76,6 +80,9 @@ DARK = Palette(
     muted="#98a4b3",
     good="#3ecf8e",
     bad="#ff7b72",
+    violet="#a99cf0",
+    lime="#c6d243",
+    rose="#e58a8a",
 )
 LIGHT = Palette(
     q="#0072b2",
@@ -91,6 +98,9 @@ LIGHT = Palette(
     muted="#556270",
     good="#0a7a45",
     bad="#c0282d",
+    violet="#5b4bb5",
+    lime="#7a8b00",
+    rose="#8c3b3b",
 )
 
 

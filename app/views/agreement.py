@@ -26,8 +26,8 @@ def show() -> None:
     experiment = scenario.current()
     sibling = small_sibling(experiment)
     st.header(
-        "The scheduler, the real Triton kernel and a dense float64 computation must get the same numbers, tile by "
-        "tile. Look for red: a tile in which two of them differ by more than rounding explains.",
+        "The scheduler, the real Triton kernel and a dense float64 computation must get the same numbers, "
+        "tile by tile. Look for red: a tile in which two of them differ by more than rounding explains.",
         anchor=False,
     )
     st.caption(_what_runs(experiment, sibling))

@@ -49,7 +49,7 @@ def show() -> None:
     survey = over_length(experiment)
     keys = experiment.problem.seq_kv
     with length:
-        st.markdown(f"**Over the sequence length**: {_origin(kind)}")
+        st.markdown(f"**Over the length**: {_origin(kind)}")
         _chart(figures.over_length(survey, kind, keys, colours), "Bytes over the sequence length")
     with blocks:
         _blocks(experiment, colours)
@@ -75,18 +75,22 @@ def _origin(kind: str) -> str:
 def _numbers(simulations, kind: str) -> None:
     standard, flash = (getattr(simulations[name].traffic, kind).total for name in ("standard", "flash2"))
     st.metric(f"Standard ÷ FlashAttention-2, {_origin(kind)}", times_text(standard / flash))
-    head = "| | " + " | ".join(figures.NAMES[name] for name in simulations) + " |\n|:--|--:|--:|--:|\n"
+    head = (
+        "| | "
+        + " | ".join(figures.NAMES[name].replace(" ", "\u00a0") for name in simulations)
+        + " |\n|:--|--:|--:|--:|\n"
+    )
     lines = [
         f"| {name} | "
         + " | ".join(f"`{bytes_text(getattr(s.traffic, key).total)}`" for s in simulations.values())
         for key, name in (
             ("requested", "requested"),
-            ("dram", "DRAM, modelled"),
+            ("dram", "DRAM"),
             ("compulsory", "compulsory"),
         )
     ]
     intensity = " | ".join(f"`{s.traffic.intensity('dram'):,.1f}`" for s in simulations.values())
-    st.markdown(head + " |\n".join([*lines, f"| FLOP per DRAM byte | {intensity} |"]))
+    st.markdown(head + " |\n".join([*lines, f"| FLOP/DRAM byte | {intensity} |"]))
     st.caption("  \n".join(MEANINGS.values()))
 
 

@@ -1,0 +1,78 @@
+"""Measured rows beside modelled ones: the same figures of both, and where they stand under the roofline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.experiment import Experiment
+from engine.hardware import Gpu
+from engine.measuring.bench import field_flops
+from engine.simulation import simulate
+from engine.survey import OverLength, at_length
+
+METRICS = ("p50", "tflops", "tokens_per_second", "speedup")
+BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
+ALIKE = {"eager": "standard", "standard": "standard", "flash1": "flash1"}  # all others move what flash2 moves
+
+Row = dict[str, Any]
+
+
+def measured_rows(rows: Iterable[Row]) -> list[Row]:
+    """The rows that have a time, with the speed-up over unfused PyTorch at that length, if it was timed."""
+    timed = [row for row in rows if row["skipped"] is None]
+    base = {row["keys"]: row["p50"] for row in timed if row["provider"] == BASELINE}
+    return [
+        {**row, "speedup": base[row["keys"]] / row["p50"] if row["keys"] in base else None} for row in timed
+    ]
+
+
+def modelled_rows(survey: OverLength) -> list[Row]:
+    """The modelled times of every algorithm, in the same figures; speed-up is over the standard algorithm."""
+    rows = []
+    for name, simulations in survey.simulations.items():
+        for keys, simulation, base in zip(
+            survey.lengths, simulations, survey.simulations["standard"], strict=True
+        ):
+            problem, seconds = simulation.experiment.problem, simulation.modelled.seconds
+            rows.append(
+                {
+                    "provider": name,
+                    "keys": keys,
+                    "p50": seconds,
+                    "tflops": field_flops(problem) / seconds / 1e12,
+                    "tokens_per_second": problem.batch * problem.seq_q / seconds,
+                    "speedup": base.modelled.seconds / seconds,
+                }
+            )
+    return rows
+
+
+def intensity(experiment: Experiment, provider: str, keys: int) -> float:
+    """FLOPs, as the field counts them, a modelled DRAM byte, of what a provider runs at a length."""
+    algorithm = ALIKE.get(provider, "flash2")
+    simulation = simulate(at_length(experiment.changed(algorithm=algorithm), keys))
+    return field_flops(simulation.experiment.problem) / simulation.traffic.dram.total
+
+
+def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
+    """The rows with their intensity, FLOP/byte, modelled."""
+    return [{**row, "intensity": intensity(experiment, row["provider"], row["keys"])} for row in rows]
+
+
+def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
+    """The rows that have a model, with the modelled seconds of the same algorithm and length beside them."""
+    modelled = []
+    for row in rows:
+        if row["provider"] in ("standard", "flash1", "flash2"):
+            simulation = simulate(at_length(experiment.changed(algorithm=row["provider"]), row["keys"]))
+            modelled.append({**row, "modelled": simulation.modelled.seconds})
+    return modelled
+
+
+def same_machine(gpu: Gpu, row: Mapping[str, Any]) -> bool:
+    """Whether a row was measured on the GPU that the model is of."""
+    words = re.split(r"\W+", row["device"].lower())
+    joined = {"".join(words[start : start + 2]) for start in range(len(words))}
+    return bool(row["cuda"]) and gpu.key in joined.union(words)

@@ -1,0 +1,61 @@
+"""Measured beside modelled: speed-ups over the right baseline, and machines told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.comparison import intensity, measured_rows, modelled_rows, pairs, same_machine
+from engine.experiment import Experiment
+from engine.hardware import GPUS
+from engine.simulation import simulate
+from engine.survey import over_length
+
+
+def row(provider, keys, seconds, skipped=None):
+    return {"provider": provider, "keys": keys, "p50": seconds, "skipped": skipped}
+
+
+def test_speed_up_is_over_unfused_pytorch_at_the_same_length():
+    rows = measured_rows([row("eager", 64, 2.0), row("flash2", 64, 0.5), row("flash2", 128, 1.0)])
+    assert [r["speedup"] for r in rows] == [1.0, 4.0, None]
+
+
+def test_skipped_rows_have_no_figures():
+    assert measured_rows([row("eager", 64, None, "out of memory")]) == []
+
+
+def test_modelled_rows_are_the_simulation():
+    experiment = Experiment.of(seq=256, heads=2)
+    rows = modelled_rows(over_length(experiment))
+    own = next(r for r in rows if r["provider"] == "flash2" and r["keys"] == 256)
+    assert own["p50"] == simulate(experiment).modelled.seconds
+    assert own["tokens_per_second"] == pytest.approx(256 / own["p50"])
+
+
+def test_only_the_projects_kernels_have_a_model():
+    experiment = Experiment.of(seq=256, heads=2)
+    found = pairs(experiment, [row("eager", 64, 1.0), row("flash1", 256, 1.0)])
+    assert [r["modelled"] for r in found] == [
+        simulate(experiment.changed(algorithm="flash1")).modelled.seconds
+    ]
+
+
+def test_unfused_pytorch_stands_where_the_standard_algorithm_stands():
+    experiment = Experiment.of(seq=1024)
+    assert intensity(experiment, "eager", 1024) == intensity(experiment, "standard", 1024)
+    assert intensity(experiment, "sdpa", 1024) == intensity(experiment, "flash2", 1024)
+
+
+@pytest.mark.parametrize(
+    ("device", "key"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("Tesla T4", "t4"),
+    ],
+)
+def test_a_gpu_is_known_by_its_name(device, key):
+    measured = {"device": device, "cuda": True}
+    assert [name for name, gpu in GPUS.items() if same_machine(gpu, measured)] == [key]
+    assert not same_machine(GPUS[key], {"device": device, "cuda": False})
