@@ -29,7 +29,7 @@ from kernels.tile import (
 SOFTMAX_TILE = 2048  # elements of S a softmax program holds, where a row is shorter than that
 
 
-@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])  # seq_kv aligns the rows of S
 def scores_kernel(
     q, k, scores, q_strides, k_strides, score_strides, heads, kv_heads, seq_q, seq_kv, window, scale,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -82,7 +82,7 @@ def softmax_kernel(
         tl.store(probe[1] + padded, row_sum, mask=rows < row_count)
 
 
-@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv"])
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q"])
 def output_kernel(
     weights, v, out, weight_strides, v_strides, out_strides, heads, kv_heads, seq_q, seq_kv,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,

@@ -64,11 +64,14 @@ def refused(message, **changed):
     ],
 )
 @pytest.mark.parametrize("function", [attention, probe_attention])
-def test_a_bad_argument_is_named(function, changed, message):
-    tensors = {name: torch.zeros(SHAPE) for name in "qkv"}
+def test_a_bad_argument_is_named(function, changed, message, device):
+    tensors = {name: torch.zeros(SHAPE, device=device) for name in "qkv"}
+    for name, value in changed.items():
+        is_local = isinstance(value, torch.Tensor) and value.device.type == "cpu"
+        tensors[name] = value.to(device) if is_local else value
     with pytest.raises((ValueError, TypeError)) as refusal:
-        function(**{**tensors, **changed})
-    assert message in str(refusal.value)
+        function(**tensors)
+    assert message.replace("on cpu", f"on {torch.zeros(0, device=device).device}") in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
@@ -84,8 +87,8 @@ def options(**changed):
     return {**defaults, "algorithm": "flash2", "algorithms": ("flash2",), "interpreted": True, **changed}
 
 
-def test_a_row_too_long_for_standard_is_refused():
-    long = torch.zeros(1, 1, 1, 16).expand(1, 1, 65537, 16)
+def test_a_row_too_long_for_standard_is_refused(device):
+    long = torch.zeros(1, 1, 1, 16, device=device).expand(1, 1, 65537, 16)
     with pytest.raises(
         ValueError, match="k has 65537 keys, standard holds a row of S whole and takes at most 65536"
     ):
