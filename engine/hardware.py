@@ -91,7 +91,7 @@ _T4 = Gpu(
 )
 _A100 = Gpu(
     key="a100",
-    name="A100 80 GB",
+    name="A100",
     sms=108,
     blocks_sm=32,
     shared_bytes_block=163 * KIB,

@@ -58,7 +58,10 @@ def test_compulsory_is_least_and_requested_most(experiment):
 @given(experiments())
 def test_heads_and_batch_are_a_factor(experiment):
     problem = experiment.problem
-    traffic, one = simulate(experiment).traffic, simulate(experiment.changed(batch=1, heads=1, kv_heads=1)).traffic
+    traffic, one = (
+        simulate(experiment).traffic,
+        simulate(experiment.changed(batch=1, heads=1, kv_heads=1)).traffic,
+    )
     factor = problem.batch * problem.heads
     assert traffic.requested == one.requested.times(factor)
     assert (traffic.flops, traffic.exponentials) == (one.flops * factor, one.exponentials * factor)

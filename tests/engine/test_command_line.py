@@ -1,0 +1,101 @@
+"""The command line: one JSON object, a table, and one line for a bad value."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine import Experiment, bench, simulate
+from engine.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+FULL = (
+    "simulate --algorithm flash2 --batch 1 --heads 16 --kv-heads 16 --seq 4096 --seq-kv 4096 --head-dim 128 "
+    "--dtype float16 --causal --window 512 --block-q 128 --block-kv 64 --hardware h200 --json"
+)
+PROMISED = {
+    "tile_read_bytes", "tile_write_bytes", "compulsory_read_bytes", "compulsory_write_bytes", "dram_read_bytes",
+    "dram_write_bytes", "flops", "tiles_visited", "tiles_skipped", "sram_bytes", "fits",
+}  # fmt: skip
+
+
+def test_a_simulation_is_one_json_object(capsys):
+    assert main(FULL.split()) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary.keys() >= PROMISED
+    experiment = Experiment.of(
+        seq=4096, head_dim=128, causal=True, window=512, block_q=128, block_kv=64, hardware="h200"
+    )
+    assert summary == simulate(experiment).summary()
+
+
+def test_tile_requests_are_what_an_h200_counts(capsys):
+    """heads (N d + sum over query tiles of visited key tiles 2 Bc d) 2 bytes, the counter of the request bytes."""
+    main("simulate --heads 16 --seq 4096 --head-dim 128 --block-q 128 --block-kv 64 --causal --json".split())
+    visited = sum(-(-(128 * (tile + 1)) // 64) for tile in range(32))
+    expected = 16 * (4096 * 128 + visited * 2 * 64 * 128) * 2
+    assert json.loads(capsys.readouterr().out)["tile_read_bytes"] == expected
+
+
+def test_without_json_there_is_a_table_that_says_where_numbers_come_from(capsys):
+    assert main("simulate --seq 2048".split()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 20
+    assert all(line.split("  ")[-1].split(",")[0] in ("counted", "modelled") for line in lines[1:-1])
+    assert lines[-1].startswith("Fits: 57 KB of 227 KB")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("simulate --block-q 65", "block_q is 65"),
+        ("simulate --seq many", "seq is 'many'"),
+        ("simulate --seq -5", "seq is -5"),
+        ("simulate --seq", "--seq"),
+        ("simulate --heads 6 --kv-heads 4", "kv_heads is 4"),
+        ("simulate --hardware tpu", "hardware is 'tpu'"),
+        ("simulate --frobnicate 1", "--frobnicate"),
+        ("simulate --head 4", "--head"),
+        ("simulate extra", "extra"),
+        ("bench --fast", "--fast"),
+        ("frobnicate", "frobnicate"),
+        ("", "command"),
+    ],
+)
+def test_a_bad_value_ends_with_code_2_and_one_line(capsys, arguments, named):
+    try:
+        code = main(arguments.split())
+    except SystemExit as error:
+        code = error.code
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert named in err
+
+
+def test_the_module_runs_without_torch_and_triton():
+    program = (
+        "import sys; sys.modules['torch'] = sys.modules['triton'] = None\n"
+        "from engine.__main__ import main\n"
+        "import engine.worker, engine.softmax, engine.execute, engine.closed_form, engine.roofline, engine.scaled\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *FULL.split()], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["fits"] is True
+
+
+def test_a_million_tiles_stay_below_half_a_second_and_300_megabytes():
+    seconds, peak = bench.unrolled("flash2")
+    assert peak < 300e6
+    assert seconds < 1.5  # three times the promise: the machine may be busy
+
+
+def test_the_model_of_a_page_takes_milliseconds():
+    for algorithm in ("standard", "flash1", "flash2"):
+        assert bench.median(lambda algorithm=algorithm: bench.model_sweep(algorithm), times=3) < 0.15

@@ -1,0 +1,124 @@
+"""Schedules run on numbers: exact attention comes out, and the memory counts what the traffic says."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from engine import Experiment, simulate
+from engine.execute import SramOverflow, execute, row_statistics
+from engine.experiment import ALGORITHMS
+from engine.inputs import make_inputs, round_to
+from tests.engine.strategies import exact_attention, experiments
+
+EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def one_head(experiment: Experiment, seed: int = 1):
+    return (array[0] for array in make_inputs(experiment.problem, seed))
+
+
+def eager_error(problem, q, k, v) -> float:
+    """Largest error of the textbook formula with S, P and O rounded to the dtype, against float64."""
+    exact, _, scores = exact_attention(problem, q, k, v)
+    rounded = round_to(scores, problem.dtype).astype(np.float64)
+    m = rounded.max(1, keepdims=True)
+    weights = np.exp(rounded - np.where(np.isneginf(m), 0, m))
+    total = weights.sum(1, keepdims=True)
+    p = round_to(weights / np.where(total == 0, 1, total), problem.dtype)
+    return float(np.abs(round_to(p.astype(np.float64) @ v, problem.dtype) - exact).max())
+
+
+@given(experiments())
+def test_the_trace_is_attention_as_float64_has_it(experiment):
+    problem = experiment.problem
+    q, k, v = one_head(experiment)
+    trace = execute(experiment, q, k, v)
+    out, lse, scores = exact_attention(problem, q, k, v)
+    # flash1 rounds O once a key block; the others once
+    rounds = 2 + len(simulate(experiment).schedule.key_rows) if experiment.algorithm == "flash1" else 2
+    epsilon = EPSILON[problem.dtype]
+    assert np.abs(trace.out - out).max() <= rounds * (
+        eager_error(problem, q, k, v) + 4 * epsilon * np.abs(v).max()
+    )
+    blind = np.isneginf(scores).all(1)
+    np.testing.assert_array_equal(np.isneginf(trace.lse), blind)
+    assert not trace.out[blind].any()
+    stored = epsilon if experiment.algorithm == "standard" else EPSILON["float32"]  # unfused S has the dtype
+    largest = np.abs(scores[np.isfinite(scores)]).max(initial=1)
+    np.testing.assert_allclose(
+        trace.lse[~blind], lse[~blind], atol=16 * EPSILON["float32"] * largest + stored * largest
+    )
+
+
+@given(experiments())
+def test_the_memory_counts_what_the_schedule_asks_for(experiment):
+    simulation = simulate(experiment)
+    trace = execute(experiment, *one_head(experiment))
+    assert trace.counted == simulation.traffic.per_head.requested
+    assert trace.peak_sram_bytes <= simulation.footprint.sram_bytes
+    if simulation.traffic.tiles_visited:
+        assert trace.peak_sram_bytes == simulation.footprint.sram_bytes
+
+
+@given(experiments())
+def test_rows_followed_alone_are_the_rows_of_the_trace(experiment):
+    problem = experiment.problem
+    q, k, v = one_head(experiment)
+    trace, rows = execute(experiment, q, k, v), row_statistics(experiment, q, k, np.arange(problem.seq_q))
+    for name in ("m", "l", "alpha"):
+        visits = getattr(trace, name)
+        by_row = visits.transpose(0, 2, 1).reshape(-1, visits.shape[1])[: problem.seq_q]
+        np.testing.assert_allclose(getattr(rows, name), by_row, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(rows.lse, trace.lse, rtol=1e-5, atol=1e-5)
+    shares = rows.weight.sum(1)
+    np.testing.assert_allclose(shares, np.isfinite(trace.lse).astype(float), atol=1e-5)
+
+
+def test_weights_of_the_tiles_are_shares_of_the_exact_softmax():
+    experiment = Experiment.of(heads=1, seq=300, causal=True, block_kv=32)
+    q, k, v = one_head(experiment)
+    _, lse, scores = exact_attention(experiment.problem, q, k, v)
+    rows = np.array([0, 31, 32, 299])
+    weights = np.pad(np.exp(scores - lse[:, None]), ((0, 0), (0, 20))).reshape(300, 10, 32).sum(2)
+    np.testing.assert_allclose(row_statistics(experiment, q, k, rows).weight, weights[rows], atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ["flash1", "flash2"])
+def test_visits_hold_the_maximum_and_the_sum_of_all_keys_so_far(algorithm):
+    experiment = Experiment.of(algorithm=algorithm, heads=1, seq=96, dtype="float32", block_q=32, block_kv=32)
+    q, k, v = one_head(experiment)
+    trace = execute(experiment, q, k, v)
+    _, _, scores = exact_attention(experiment.problem, q, k, v)
+    for block in range(3):
+        seen = scores[:, : 32 * (block + 1)]
+        m = seen.max(1)
+        np.testing.assert_allclose(trace.m[:, block].ravel(), m, rtol=1e-5)
+        np.testing.assert_allclose(trace.l[:, block].ravel(), np.exp(seen - m[:, None]).sum(1), rtol=1e-5)
+    before, after = trace.m[:, 1], trace.m[:, 2]
+    np.testing.assert_allclose(trace.alpha[:, 2], np.exp(before - after), rtol=1e-5)
+    assert not trace.alpha[:, 0].any()
+
+
+def test_tiles_that_do_not_fit_are_refused_with_need_and_capacity():
+    experiment = Experiment.of(heads=1, seq=256, head_dim=256, block_q=128, block_kv=64, hardware="a100")
+    with pytest.raises(SramOverflow, match=r"^needs \d+ KB, an A100 gives a block 163 KB$") as caught:
+        execute(experiment, *one_head(experiment))
+    assert caught.value.need > caught.value.capacity == 163 * 1024
+    assert not simulate(experiment).footprint.fits
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_inputs_of_a_wrong_shape_are_named(algorithm):
+    experiment = Experiment.of(algorithm=algorithm, seq=32, seq_kv=48, head_dim=16)
+    q, k, v = one_head(experiment)
+    with pytest.raises(ValueError, match=r"^k has shape \(32, 16\); it must be \(48, 16\)$"):
+        execute(experiment, q, k[:32], v)
+
+
+def test_inputs_are_left_as_they_were():
+    experiment = Experiment.of(algorithm="flash1", heads=1, seq=64)
+    arrays = tuple(one_head(experiment))
+    copies = [array.copy() for array in arrays]
+    execute(experiment, *arrays)
+    for array, copy in zip(arrays, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)

@@ -1,0 +1,70 @@
+"""Experiments from flat values: what is kept, what is refused and in which words."""
+
+import pytest
+from hypothesis import given
+
+from engine import Experiment, ExperimentError
+from engine.experiment import PARAMETERS
+from tests.engine.strategies import experiments
+
+
+@given(experiments())
+def test_flat_values_restore_the_experiment_also_as_text(experiment):
+    flat = experiment.flat()
+    assert Experiment.of(**flat) == experiment
+    text = {name: str(value) for name, value in flat.items() if value is not None}
+    assert Experiment.lenient(text) == (experiment, ())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"block_q": 65}, "block_q is 65; it must be a power of two from 16 to 1024"),
+        ({"block_kv": "8"}, "block_kv is 8; it must be a power of two from 16 to 1024"),
+        ({"seq": 0}, "seq is 0; it must be a whole number from 1 to 1,048,576"),
+        ({"seq": "many"}, "seq is 'many'; it must be a whole number"),
+        ({"seq": 1.5}, "seq is '1.5'; it must be a whole number"),
+        ({"seq": True}, "seq is 'True'; it must be a whole number"),
+        ({"heads": 6, "kv_heads": 4}, "kv_heads is 4; it must be a divisor of heads, which is 6"),
+        ({"dtype": "int8"}, "dtype is 'int8'; it must be one of float16, bfloat16, float32"),
+        ({"causal": "maybe"}, "causal is 'maybe'; it must be true or false"),
+        ({"window": 0}, "window is 0; it must be a whole number from 1 to 1,048,576"),
+        ({"hardware": "tpu"}, "hardware is 'tpu'; it must be one of t4, a100, rtx4090, h100, h200, b200"),
+    ],
+)
+def test_a_bad_value_is_named_with_what_it_must_be(values, message):
+    with pytest.raises(ExperimentError) as caught:
+        Experiment.of(**values)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_name_is_named():
+    with pytest.raises(ExperimentError, match="^frobnicate is 1; it must be left out: known are algorithm, "):
+        Experiment.of(frobnicate=1)
+
+
+def test_a_link_with_broken_values_keeps_the_good_ones():
+    experiment, errors = Experiment.lenient({"seq": "512", "block_q": "65", "what": "x", "causal": "true"})
+    assert (experiment.problem.seq_q, experiment.problem.mask.causal) == (512, True)
+    assert experiment.tiling.block_q == 64
+    assert sorted(error.field for error in errors) == ["block_q", "what"]
+
+
+def test_key_heads_and_keys_follow_heads_and_queries_unless_given():
+    problem = Experiment.of(heads=3, seq=77).problem
+    assert (problem.kv_heads, problem.seq_kv) == (3, 77)
+    assert Experiment.lenient({"heads": "6", "kv_heads": "4"})[0].problem.kv_heads == 6
+
+
+def test_a_changed_experiment_keeps_the_rest():
+    experiment = Experiment.of(seq=512, window=64)
+    assert experiment.changed(window=None).problem.mask.window is None
+    assert experiment.changed(block_q=128).flat() == {**experiment.flat(), "block_q": 128}
+
+
+@given(experiments())
+def test_every_parameter_reads_its_own_default_and_value(experiment):
+    for parameter in PARAMETERS:
+        value = parameter.get(experiment)
+        assert parameter.holds(value)
+        assert parameter.parse(value) == value

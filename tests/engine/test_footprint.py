@@ -1,0 +1,97 @@
+"""What a tiling keeps on the chip and the tensors in memory."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine import Experiment, simulate
+from engine.footprint import footprint, kernel_parts, largest_context, memory_bytes, memory_parts
+from engine.hardware import GPUS, KIB
+from engine.roofline import roofline
+from engine.schedule import Tensor
+
+
+def test_a_64_by_64_tile_of_flash2_by_hand():
+    found = footprint(Experiment.of(head_dim=64, block_q=64, block_kv=64, hardware="h200"))
+    assert [(part.label, part.bytes) for part in found.parts] == [
+        ("Q", 8 * KIB), ("K", 8 * KIB), ("V", 8 * KIB), ("S", 16 * KIB), ("O", 16 * KIB), ("m, l", 512),
+    ]  # fmt: skip
+    assert found.sram_bytes == 56.5 * KIB
+    assert found.register_bytes == 32.5 * KIB
+    assert found.sentence == "Fits: 57 KB of 227 KB, 4 blocks an SM, 528 at once."
+
+
+def test_blocks_that_do_not_fit_say_so():
+    found = footprint(Experiment.of(head_dim=256, block_q=128, block_kv=64, hardware="a100"))
+    assert not found.fits
+    assert found.blocks_per_sm == 0
+    assert found.sentence == "Does not fit: needs 289 KB, an A100 gives a block 163 KB."
+
+
+@pytest.mark.parametrize(("seq", "kernel"), [(256, "scores"), (2**15, "softmax")])
+def test_the_largest_of_the_unfused_kernels_counts(seq, kernel):
+    experiment = Experiment.of(algorithm="standard", seq=seq)
+    found = footprint(experiment)
+    assert found.kernel == kernel
+    sizes = [sum(part.bytes for part in parts) for parts in kernel_parts(experiment).values()]
+    assert found.sram_bytes == max(sizes)
+
+
+def test_small_tiles_are_limited_by_the_blocks_that_an_sm_can_hold():
+    assert footprint(Experiment.of(head_dim=32, block_q=16, block_kv=16, hardware="t4")).blocks_per_sm == 10
+    assert footprint(Experiment.of(head_dim=1, block_q=16, block_kv=16, hardware="t4")).blocks_per_sm == 16
+
+
+def test_key_heads_share_keys_and_values_in_memory():
+    parts = memory_parts(Experiment.of(batch=2, heads=8, kv_heads=2, seq=1024, head_dim=64))
+    assert parts[Tensor.Q] == 4 * parts[Tensor.K] == 2 * 8 * 1024 * 64 * 2
+
+
+def test_only_unfused_attention_keeps_scores_in_memory():
+    unfused = memory_parts(Experiment.of(algorithm="standard", heads=1, seq=4096))
+    assert unfused[Tensor.S] == unfused[Tensor.P] == 2 * 4096**2
+    assert Tensor.S not in memory_parts(Experiment.of(algorithm="flash2"))
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
+@pytest.mark.parametrize("hardware", list(GPUS))
+def test_the_largest_context_fits_and_one_more_key_does_not(algorithm, hardware):
+    experiment = Experiment.of(algorithm=algorithm, hardware=hardware)
+    most = largest_context(experiment)
+
+    def needed(keys):
+        problem = replace(experiment.problem, seq_q=keys, seq_kv=keys)
+        longer = Experiment.of(algorithm=algorithm, hardware=hardware)
+        object.__setattr__(longer, "problem", problem)  # longer than the sliders go
+        return memory_bytes(longer)
+
+    assert needed(most) <= GPUS[hardware].memory_bytes < needed(most + 1)
+
+
+def test_the_context_of_decoding_grows_with_its_keys_only():
+    decoding = Experiment.of(seq=1, seq_kv=8192)
+    assert 1.9 < largest_context(decoding) / largest_context(Experiment.of(seq=8192)) < 2.1
+
+
+def test_the_roofline_bends_at_its_ridge():
+    line = roofline(GPUS["a100"], "float16")
+    assert line.ridge == pytest.approx(312e12 / 2039e9)
+    assert line.attainable(line.ridge / 2) == pytest.approx(line.peak_flops / 2)
+    assert line.attainable([1e9]).tolist() == [line.peak_flops]
+
+
+def test_tensor_cores_of_a_t4_know_no_bfloat16():
+    assert GPUS["t4"].matrix_flops["bfloat16"] == GPUS["t4"].matrix_flops["float32"]
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
+def test_peaks_of_float32_follow_from_clock_and_cores(gpu):
+    """64 or 128 fused multiply-adds a clock and SM: a misread datasheet would not."""
+    operations = gpu.matrix_flops["float32"] / (2 * gpu.sms * gpu.clock_hz)
+    assert min(abs(operations / 64 - 1), abs(operations / 128 - 1)) < 0.09
+
+
+def test_a_simulation_carries_its_footprint():
+    experiment = Experiment.of()
+    assert simulate(experiment).footprint == footprint(experiment)
+    assert simulate(experiment) is simulate(experiment)

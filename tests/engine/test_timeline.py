@@ -1,0 +1,89 @@
+"""Modelled times against measurements on an H200, and the spread of a kernel's time over its steps."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from engine import Experiment, simulate
+from engine.schedule import Operation
+from engine.timeline import step_seconds
+from tests.engine.strategies import experiments
+
+# TFLOP/s measured on an H200, float16, 16k tokens, hidden size 2048: Triton's tutorial 06 (a plain flash2), eager PyTorch
+MEASURED = [
+    (64, 4096, False, 352, 50),
+    (64, 4096, True, 325, None),
+    (64, 16384, False, 397, 68),
+    (64, 16384, True, 389, None),
+    (128, 1024, False, 333, 134),
+    (128, 4096, False, 394, 98),
+    (128, 4096, True, 389, None),
+    (128, 16384, False, 461, 133),
+    (128, 16384, True, 487, None),
+]
+
+
+def modelled_tflops(algorithm: str, head_dim: int, seq: int, causal: bool, batch: int | None = None) -> float:
+    """By the field's convention: 4 B H N^2 d, halved when causal."""
+    batch, heads = batch or 16384 // seq, 2048 // head_dim
+    experiment = Experiment.of(
+        algorithm=algorithm, batch=batch, heads=heads, seq=seq, head_dim=head_dim, causal=causal,
+        block_q=128, block_kv=64, hardware="h200",
+    )  # fmt: skip
+    flops = 4 * batch * heads * seq**2 * head_dim / (2 if causal else 1)
+    return flops / simulate(experiment).modelled.seconds / 1e12
+
+
+@pytest.mark.parametrize(("head_dim", "seq", "causal", "flash2", "unfused"), MEASURED)
+def test_modelled_speed_is_within_30_per_cent_of_an_h200(head_dim, seq, causal, flash2, unfused):
+    assert modelled_tflops("flash2", head_dim, seq, causal) == pytest.approx(flash2, rel=0.3)
+    if unfused:
+        assert modelled_tflops("standard", head_dim, seq, causal) == pytest.approx(unfused, rel=0.3)
+
+
+def test_a_plain_kernel_at_8192_tokens_is_within_10_per_cent_of_an_h200():
+    assert modelled_tflops("flash2", 128, 8192, False) == pytest.approx(497, rel=0.1)
+
+
+def test_flash1_with_few_heads_leaves_most_of_the_gpu_idle():
+    few, many = (
+        simulate(Experiment.of(algorithm="flash1", heads=heads, seq=2048)).modelled.seconds
+        for heads in (1, 132)
+    )
+    assert many < 1.3 * few
+
+
+def test_one_more_program_than_sms_takes_another_wave():
+    seconds = [
+        simulate(
+            Experiment.of(heads=heads, seq=128, seq_kv=65536, head_dim=128, block_q=128)
+        ).modelled.seconds
+        for heads in (132, 133)
+    ]
+    assert seconds[1] > 1.8 * seconds[0]
+
+
+@given(experiments())
+def test_steps_add_up_to_the_modelled_time(experiment):
+    simulation = simulate(experiment)
+    seconds = step_seconds(experiment, simulation.schedule)
+    columns = simulation.schedule.columns
+    assert len(seconds) == len(columns)
+    assert seconds.sum() == pytest.approx(simulation.modelled.seconds)
+    assert sum(simulation.modelled.parts.values()) == pytest.approx(simulation.modelled.seconds)
+    for index, phase in enumerate(simulation.schedule.phases):
+        part = seconds[columns.phase == index].sum()
+        assert part == pytest.approx(simulation.modelled.parts[phase.name])
+    assert (seconds > 0).all()
+
+
+def test_larger_tiles_take_longer_steps():
+    experiment = Experiment.of(heads=1, seq=100, block_q=64, block_kv=64)
+    schedule = simulate(experiment).schedule
+    seconds, columns = step_seconds(experiment, schedule), schedule.columns
+    whole = (columns.query_block == 0) & (columns.key_block == 0)
+    ragged = (columns.query_block == 1) & (columns.key_block == 1)
+    for operation in (Operation.SCORES, Operation.RESCALE, Operation.ACCUMULATE, Operation.LOAD):
+        of = columns.operation == operation
+        assert (seconds[of & whole] > seconds[of & ragged]).all()
+    assert np.isfinite(seconds).all()

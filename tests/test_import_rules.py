@@ -1,0 +1,67 @@
+"""The rooms import in one direction: app, then engine, then kernels."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+STANDARD = sys.stdlib_module_names
+# what each room may import at the top of a file
+ALLOWED = {
+    "kernels": {"kernels", "torch", "triton"},
+    "engine": {"engine", "numpy"},
+    "app": {"app", "engine", "numpy", "plotly", "streamlit"},
+}
+MEASURING = ("engine/measure.py", "engine/agreement.py", "engine/measuring/")  # run where the kernels run
+FILES = sorted(path for room in ALLOWED for path in (ROOT / room).rglob("*.py"))
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """Every imported module of a file with whether the import stands inside a function."""
+    found = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                found.extend((alias.name, inside) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                found.append(("." * child.level + (child.module or ""), inside))
+            visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    visit(ast.parse(path.read_text()), False)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_room_imports_only_what_it_may(path):
+    name = path.relative_to(ROOT).as_posix()
+    room = name.split("/")[0]
+    for module, inside in imports(path):
+        top = module.split(".")[0]
+        if name.startswith(MEASURING) and inside and top in ("kernels", "torch", "triton"):
+            continue
+        assert top in ALLOWED[room] or top in STANDARD, f"{name} imports {module}"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if "app/figures" in path.as_posix()], ids=lambda path: path.name
+)
+def test_figures_know_nothing_of_streamlit(path):
+    assert "streamlit" not in {module.split(".")[0] for module, _ in imports(path)}
+
+
+def test_only_the_scenario_touches_the_session_and_the_link():
+    for path in (ROOT / "app").rglob("*.py"):
+        names = {
+            node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
+        }
+        if path.name != "scenario.py":
+            assert not names & {"session_state", "query_params"}, path.name
+
+
+def test_the_rule_sees_imports_inside_functions(tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text("import numpy\ndef f():\n    from torch import nn\n")
+    assert imports(file) == [("numpy", False), ("torch", True)]
