@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 # one module to the browser, so each file uses what stands before it
 MODULES = (
     *("format", "look", "model", "rows", "story"),
-    *("grid", "gridpanel", "panels", "race", "layout"),
+    *("grid", "gridpanel", "panels", "race", "layout", "stage"),
     *("table", "controls", "narrator", "player"),
 )
 

@@ -8,10 +8,10 @@ class GridLayout {
     const { drawn } = model, top = 46 * u;
     const room = { w: box.w - left - right, h: box.h - top };
     let perKey = room.w / drawn.seq_kv, perQuery = room.h / drawn.seq_q;
-    const aspect = (drawn.block_q * perQuery) / (drawn.block_kv * perKey);
-    if (aspect > 2.5) perQuery *= 2.5 / aspect;
-    if (aspect < 0.4) perKey *= aspect / 0.4;
-    const square = (model.queryBlocks * drawn.block_q) / (model.keyBlocks * drawn.block_kv);
+    const aspect = (model.queryRows(0) * perQuery) / (model.keyRows(0) * perKey);
+    if (aspect > 2.5) perQuery = Math.max((perQuery * 2.5) / aspect, Math.min(perQuery, (20 * u) / model.queryRows(0)));
+    if (aspect < 0.4) perKey = Math.max((perKey * aspect) / 0.4, Math.min(perKey, (20 * u) / model.keyRows(0)));
+    const square = drawn.seq_q / drawn.seq_kv;
     if (square > 0.8 && square < 1.25) perKey = perQuery = Math.min(perKey, perQuery);
     Object.assign(this, { box, u, dpr, perKey, perQuery });
     this.x0 = snap(box.x + left, dpr);

@@ -16,17 +16,24 @@ class GridPanel {
     pen.text(`K and V: ${plural(model.keyBlocks, "key tile")}`, grid.x0 + grid.w / 2, grid.y0 - 31 * u,
       { size: 13, weight: 600, color: theme.K, align: "center" });
     pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme.O, align: "center" });
-    pen.ctx.save();
-    pen.ctx.translate(grid.q.x - 13 * u, grid.y0 + grid.h / 2);
-    pen.ctx.rotate(-Math.PI / 2);
-    pen.text(`Q: ${plural(model.queryBlocks, "query tile")}`, 0, 0, { size: 13, weight: 600, color: theme.Q, align: "center" });
-    pen.ctx.restore();
+    this.queryTitle(pen, model);
     this.painter.paint(pen, step);
     this.rowMark(pen, model, row);
     this.captions(pen, box, model, run, step);
   }
 
-  /** A fine line at the chosen row, so that the numbers below have a place in the picture. */
+  /** Along the side, or just "Q" above where the side is too short. */
+  queryTitle(pen, model) {
+    const { grid } = this, { u, theme, ctx } = pen, style = { size: 13, weight: 600, color: theme.Q, align: "center" };
+    if (grid.h < 120 * u) return pen.text("Q", grid.q.x + grid.q.w / 2, grid.y0 - 8 * u, style);
+    ctx.save();
+    ctx.translate(grid.q.x - 13 * u, grid.y0 + grid.h / 2);
+    ctx.rotate(-Math.PI / 2);
+    pen.text(`Q: ${plural(model.queryBlocks, "query tile")}`, 0, 0, style);
+    ctx.restore();
+  }
+
+  /** A mark at the chosen row, so that the numbers below have a place in the picture. */
   rowMark(pen, model, row) {
     const { grid } = this, y = grid.y0 + (model.rows[row] + 0.5) * grid.perQuery, { ctx, u, theme } = pen;
     ctx.fillStyle = theme.statistics;

@@ -30,7 +30,7 @@ function advance(tiles, operation, tensor, now) {
   else if (operation === ACCUMULATE) {
     if (tiles.S) tiles.S = "P, times V";
     tiles.O = "P V is added";
-  } else if (now) tiles[gone] = "leaving for HBM";
+  } else if (now) tiles[gone] = "leaving";
   else delete tiles[gone];
 }
 
@@ -55,13 +55,13 @@ class ChipPanel {
       this.tile(pen, { x: box.x, y, w: box.w, h }, part, this.name(part, run, step), tiles[part.tensor]);
       y += h + gap;
     });
-    this.moral(pen, box, y, model, run);
+    this.moral(pen, box, y, model, run, whole <= model.chip.capacity);
   }
 
   /** What becomes of S and P, the matrices that the algorithms differ in. */
-  moral(pen, box, y, { drawn }, run) {
-    const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.itemsize), style = { size: 12.5, color: pen.theme.muted, room: box.w };
-    const lines = run.name === "standard" ? [`S and P live in HBM, ${size} each,`, "and pass through here tile by tile."]
+  moral(pen, box, y, { drawn, chip }, run, fits) {
+    const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.itemsize), style = { size: 12.5, color: fits ? pen.theme.muted : pen.theme.bad, room: box.w };
+    const lines = !fits ? ["Does not fit: smaller blocks or", `head dimension, or not the ${chip.name}.`] : run.name === "standard" ? [`S and P live in HBM, ${size} each,`, "and pass through here tile by tile."]
       : ["S and P never leave the chip:", `HBM never sees their ${size} each.`];
     if (y + 44 * pen.u > box.y + box.h) return;
     lines.forEach((line, n) => pen.text(line, box.x, y + (20 + 18 * n) * pen.u, style));
@@ -70,9 +70,9 @@ class ChipPanel {
   heading(pen, box, chip, held, whole) {
     const { u, theme } = pen, fits = whole <= chip.capacity;
     const y = box.y + 16 * u;
-    const width = pen.text("On chip, one SM", box.x, y, { size: 15, weight: 600 });
-    const amount = `${fits ? kib(held).replace(" KB", "") : `needs ${kib(whole).replace(" KB", "")}`} of ${kib(chip.capacity)}`;
-    pen.text(amount, box.x + box.w, y, { size: 12.5, mono: true, align: "right", color: fits ? theme.muted : theme.bad, room: box.w - width - 8 * u });
+    const width = pen.text("On chip, one SM", box.x, y, { size: 14.5, weight: 600 });
+    const amount = `${kib(fits ? held : whole).replace(" KB", "")} of ${kib(chip.capacity)}`;
+    pen.text(amount, box.x + box.w, y, { size: 12, mono: true, align: "right", color: fits ? theme.muted : theme.bad, room: box.w - width - 8 * u });
     const bar = { x: box.x, y: box.y + 27 * u, w: box.w, h: 9 * u };
     const part = (bytes) => bar.w * Math.min(1, bytes / chip.capacity);
     pen.box(bar.x, bar.y, bar.w, bar.h, theme.cell, 4);

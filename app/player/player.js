@@ -8,18 +8,16 @@ const remembered = {}; // what a player passes on to the next one when the reade
 class Player {
   constructor(parent) {
     this.root = parent.querySelector(".player");
-    this.canvas = this.root.querySelector(".stage canvas");
-    this.ctx = this.canvas.getContext("2d");
+    this.stage = new Stage(this.root);
     Object.assign(this, { at: 0, playing: false, loop: false, race: false, slot: 0.5, pinned: null, speeds: { single: 0, race: 1 } });
     this.frames = [];
     this.controls = new Controls(this.root, this);
     this.narrator = new Narrator(this);
     this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.root.querySelector(".stage"));
+    this.observer.observe(this.stage.canvas);
     this.onResize = () => this.fit();
     window.addEventListener("resize", this.onResize);
     document.addEventListener("fullscreenchange", this.onResize);
-    document.fonts?.addEventListener("loadingdone", this.onResize);
   }
 
   release() {
@@ -29,7 +27,6 @@ class Player {
     this.observer.disconnect();
     window.removeEventListener("resize", this.onResize);
     document.removeEventListener("fullscreenchange", this.onResize);
-    document.fonts?.removeEventListener("loadingdone", this.onResize);
   }
 
   kept() {
@@ -171,7 +168,8 @@ class Player {
   }
 
   moveRow(by, far) {
-    const { model } = this, from = this.race ? 0 : this.row;
+    if (this.race) return;
+    const { model } = this, from = this.row;
     const row = far ? model.rowOf(clamp(model.blockOf(from) + by, 0, model.queryBlocks - 1), this.slot) : from + by;
     this.pinned = model.rows[clamp(row, 0, model.rows.length - 1)];
     this.draw();
@@ -180,7 +178,7 @@ class Player {
   chooseAt(x, y) {
     this.root.focus({ preventScroll: true });
     if (this.race) return;
-    const grid = this.panels[0].grid;
+    const { grid } = this.stage.panels[0];
     if (x < grid.q.x - 8 || x > grid.right || grid.queryAt(y) < 0) return;
     this.pinned = this.model.rows[this.model.nearest(Math.floor((y - grid.y0) / grid.perQuery))];
     this.draw();
@@ -201,44 +199,12 @@ class Player {
 
   // drawing
 
-  /** Takes the size of the stage, lays the panels out and draws everything. */
-  fit(force = false) {
-    if (!this.model) return;
-    const above = Math.round(this.root.getBoundingClientRect().top + (this.scroller()?.scrollTop || 0));
-    this.root.style.setProperty("--above", `${above}px`);
-    const box = this.canvas.getBoundingClientRect(), dpr = window.devicePixelRatio || 1;
-    if (!box.width || !box.height) return;
-    const size = `${box.width} ${box.height} ${dpr}`;
-    if (size !== this.size) {
-      this.size = size;
-      this.canvas.width = Math.round(box.width * dpr);
-      this.canvas.height = Math.round(box.height * dpr);
-    } else if (force === false && !document.fonts) return;
-    this.u = clamp(Math.min(box.width / 1110, box.height / 640), 0.72, 2.2);
-    this.root.style.setProperty("--u", clamp(this.u, 0.85, 2));
-    this.dpr = dpr;
-    this.layOut(box.width, box.height);
+  /** Lays out and draws everything anew where the room has changed, or anyway. */
+  fit(anyway = false) {
+    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
+    this.stage.layOut(this.model, this.theme, this.race);
     this.draw();
     this.paintTicks();
-  }
-
-  scroller() {
-    let node = this.root.getRootNode().host;
-    while (node && !(node.scrollHeight > node.clientHeight && /auto|scroll/.test(getComputedStyle(node).overflowY))) node = node.parentElement;
-    return node;
-  }
-
-  layOut(w, h) {
-    const { u } = this;
-    const arrange = this.race ? raceLayout : singleLayout;
-    this.arranged = arrange(w, h, u);
-    this.panels = this.arranged.map(({ panel, box }) => {
-      panel.layout?.(this, box);
-      return Object.assign(panel, { box, last: null });
-    });
-    this.ctx.setTransform(this.dpr, 0, 0, this.dpr, 0, 0);
-    this.ctx.clearRect(0, 0, w, h);
-    this.pen = new Pen(this.ctx, this.theme, u);
   }
 
   paintTicks() {
@@ -251,7 +217,7 @@ class Player {
 
   /** Draws this moment now, and goes on in the next frames while playing. */
   draw() {
-    if (!this.pen) return;
+    if (!this.stage.pen) return;
     this.paint();
     clearTimeout(this.tableTimer);
     if (!this.playing) this.tableTimer = setTimeout(() => this.settle(), 150);
@@ -261,7 +227,7 @@ class Player {
   settle() {
     this.controls.fillTable();
     const { model, run } = this;
-    this.canvas.setAttribute("aria-label", `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
+    this.stage.canvas.setAttribute("aria-label", `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
       `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
       `HBM so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written.`);
   }
@@ -283,18 +249,10 @@ class Player {
   }
 
   paint() {
-    const step = this.stepNow, { ctx, pen, model, run, u } = this;
-    const view = { model, run, step, seconds: this.race ? this.seconds : 0, row: this.row, pinned: this.pinned !== null };
-    view.following = !view.pinned && run.name !== "flash1";
-    for (const panel of this.panels) {
-      const signature = panel.signature(view);
-      if (signature === panel.last) continue;
-      panel.last = signature;
-      const { x, y, w, h } = panel.box, margin = 4 * u;
-      ctx.clearRect(x - margin, y - margin, w + 2 * margin, h + 2 * margin);
-      panel.paint(pen, panel.box, view);
-    }
-    this.controls.show({ ...this.narrator.words(step), position: this.position, last: this.last, playing: this.playing, race: this.race, loop: this.loop, speed: this.speed });
+    const { model, run, stage, controls, narrator, position, last, playing, race, loop, speed, row } = this, step = this.stepNow;
+    const pinned = this.pinned !== null, following = !pinned && run.name !== "flash1";
+    stage.paint({ model, run, step, seconds: race ? this.seconds : 0, row, pinned, following });
+    controls.show({ ...narrator.words(step), position, last, playing, race, loop, speed });
   }
 }
 

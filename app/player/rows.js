@@ -88,7 +88,7 @@ class RowPanel {
     const small = { size: 11.5, color: theme.muted };
     pen.text(`key tile ${state.first}`, box.x, foot, small);
     pen.text(String(Math.max(state.first, state.last)), box.x + box.w, foot, { ...small, align: "right" });
-    if (range) pen.text(`from ${show(range[0])} to ${show(range[1])}`, box.x + box.w / 2, foot, { ...small, align: "center" });
+    if (range) pen.text(range[0] < range[1] ? `from ${show(range[0])} to ${show(range[1])}` : `always ${show(range[0])}`, box.x + box.w / 2, foot, { ...small, align: "center" });
   }
 
   /** A step line over the key tiles that the row sees, up to now; its range is that of the whole row, so it never rescales. */
@@ -102,6 +102,7 @@ class RowPanel {
     const finite = values.filter(Number.isFinite);
     let [low, high] = key === "alpha" ? [0, 1] : [Math.min(...finite), Math.max(...finite)];
     if (key === "l") low = 0;
+    const range = finite.length && !whole ? [low, high] : null;
     if (!(high > low)) [low, high] = [low - 1, high + 1];
     const margin = 10 * u;
     const yOf = (value) => plot.y + plot.h - margin - ((value - low) / (high - low)) * (plot.h - 2 * margin);
@@ -127,6 +128,6 @@ class RowPanel {
       ctx.arc(Math.min(last[0], plot.x + plot.w - 4 * u), last[1], 4.5 * u, 0, 7);
       ctx.fill();
     }
-    return finite.length && !whole ? [low, high] : null;
+    return range;
   }
 }

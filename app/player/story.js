@@ -24,7 +24,7 @@ const CODE = {
     "    S = Q Kᵀ · scale",
     "    m′ = max(m, rowmax S)",
     "    α = exp(m − m′);  P = exp(S − m′)",
-    "    l′ = α l + rowsum P;  O = (α l O + P V) / l′",
+    "    l′ = α l + ΣP;  O = (α l O + P V)/l′",
     "    store O[i], m[i], l[i]",
   ],
   flash2: [
@@ -157,7 +157,7 @@ function tileSentence({ model, run, step, index, i, j }) {
       if (before.m === -Infinity) return `${meets} The largest score of ${row} is ${decimal(next.m)}, its first maximum m.`;
       return rises
         ? `${meets} ${capital(row)} finds a larger score: its maximum m rises from ${decimal(before.m)} to ${decimal(next.m)}.`
-        : `${meets} No score of ${row} exceeds its maximum so far: m stays ${decimal(before.m)}.`;
+        : `${meets} No score of ${row} exceeds its maximum so far: m stays at ${decimal(before.m)}.`;
     case RESCALE: return rescaleSentence(meets, row, before, next, rises);
     default: {
       const share = next.l > 0 ? 1 - (next.alpha * before.l) / next.l : 0;
@@ -169,7 +169,7 @@ function tileSentence({ model, run, step, index, i, j }) {
 
 function rescaleSentence(meets, row, before, next, rises) {
   if (before.m === -Infinity) return `${meets} ${capital(row)} starts here with maximum ${decimal(next.m)}; nothing was gathered before, so α = 0.`;
-  if (!rises) return `${meets} The maximum of ${row} stays ${decimal(next.m)}, so α = 1: nothing gathered so far has to shrink.`;
+  if (!rises) return `${meets} The maximum of ${row} stays at ${decimal(next.m)}, so α = 1: nothing gathered so far has to shrink.`;
   return `${meets} The maximum of ${row} rises from ${decimal(before.m)} to ${decimal(next.m)}, so everything gathered ` +
     `so far shrinks by α = ${factor(next.alpha)} before this tile is added.`;
 }

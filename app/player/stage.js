@@ -1,0 +1,54 @@
+// The canvas: its size, its panels, and the repainting of those whose content has changed.
+
+class Stage {
+  constructor(root) {
+    this.root = root;
+    this.canvas = root.querySelector(".stage canvas");
+    this.ctx = this.canvas.getContext("2d");
+    this.panels = [];
+  }
+
+  /** Takes the room that the page leaves; whether it differs from before. */
+  measure() {
+    const above = Math.round(this.root.getBoundingClientRect().top + (scroller(this.root)?.scrollTop || 0));
+    this.root.style.setProperty("--above", `${above}px`);
+    const { width, height } = this.canvas.getBoundingClientRect(), dpr = window.devicePixelRatio || 1;
+    if (!width || !height || (width === this.width && height === this.height && dpr === this.dpr)) return false;
+    Object.assign(this, { width, height, dpr, u: clamp(Math.min(width / 1110, height / 640), 0.72, 2.2) });
+    this.canvas.width = Math.round(width * dpr);
+    this.canvas.height = Math.round(height * dpr);
+    this.root.style.setProperty("--u", clamp(this.u, 0.85, 2));
+    return true;
+  }
+
+  /** New panels for a model, a mode or a theme; everything is painted at the next paint. */
+  layOut(model, theme, race) {
+    const { u, dpr, width, height, ctx } = this;
+    this.panels = (race ? raceLayout : singleLayout)(width, height, u).map(({ panel, box }) => {
+      panel.layout?.({ model, theme, u, dpr }, box);
+      return Object.assign(panel, { box, last: null });
+    });
+    ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+    ctx.clearRect(0, 0, width, height);
+    this.pen = new Pen(ctx, theme, u);
+  }
+
+  paint(view) {
+    for (const panel of this.panels) {
+      const signature = panel.signature(view);
+      if (signature === panel.last) continue;
+      panel.last = signature;
+      const { x, y, w, h } = panel.box, margin = 4 * this.u;
+      this.ctx.clearRect(x - margin, y - margin, w + 2 * margin, h + 2 * margin);
+      panel.paint(this.pen, panel.box, view);
+    }
+  }
+}
+
+/** The element that scrolls the page, outside the component's shadow. */
+function scroller(root) {
+  const scrolls = (node) => node.scrollHeight > node.clientHeight && /auto|scroll/.test(getComputedStyle(node).overflowY);
+  let node = root.getRootNode().host;
+  while (node && !scrolls(node)) node = node.parentElement;
+  return node;
+}
