@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     for algorithm in ALGORITHMS:
         seconds, peak = unrolled(algorithm)
         print(
-            f"schedule, traffic of 1,048,576 tiles, {algorithm:<9} {seconds * 1e3:7.1f} ms, {peak / 1e6:.0f} MB"
+            f"traffic of 1,048,576 tiles, {algorithm:<9} {seconds * 1e3:7.1f} ms, {peak / 1e6:.0f} MB at most"
         )
     for algorithm in ALGORITHMS:
         seconds = median(lambda algorithm=algorithm: model_sweep(algorithm))

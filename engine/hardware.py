@@ -35,7 +35,7 @@ class Gpu:
             to its DRAM counters).
         memory_bytes: device memory, bytes.
         memory_bytes_per_second: peak bandwidth of device memory, bytes/s.
-        clock_hz: boost clock, Hz.
+        clock_hz: the clock at which the tensor cores' peak is stated, Hz.
         matrix_flops: dense peak of a matrix product by dtype, FLOP/s, summed in float32: tensor cores for
             float16 and bfloat16, plain fused multiply-adds for float32 (and for bfloat16 on a T4).
         source: where the figures come from.

@@ -39,7 +39,9 @@ def test_a_bad_value_is_named_with_what_it_must_be(values, message):
 
 
 def test_an_unknown_name_is_named():
-    with pytest.raises(ExperimentError, match="^frobnicate is 1; it must be left out: known are algorithm, "):
+    with pytest.raises(
+        ExperimentError, match=r"^frobnicate is 1; it must be left out: known are algorithm, "
+    ):
         Experiment.of(frobnicate=1)
 
 

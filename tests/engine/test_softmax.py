@@ -86,6 +86,6 @@ def test_typed_scores_are_read():
     ],
 )
 def test_typed_scores_that_are_none_get_a_sentence(text, message):
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=r".") as caught:
         parse(text)
     assert str(caught.value) == message
