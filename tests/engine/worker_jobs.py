@@ -38,3 +38,33 @@ def chatter(payload: dict):
     os.write(1, b"written by a C library\n")
     yield Update(1.0, "said enough")
     return os.getpid()
+
+
+def short_sweep(payload: dict):
+    """A real sweep, of one length only."""
+    from engine.experiment import Experiment
+    from engine.measuring.bench import Bench
+    from engine.measuring.providers import PROVIDERS
+    from engine.survey import at_length
+
+    bench = Bench.here(PROVIDERS)
+    return (yield from bench.measure([at_length(Experiment.of(**payload), 64)]))
+
+
+def endless(payload: dict):
+    """Runs until it is stopped."""
+    while True:
+        time.sleep(0.05)
+        yield Update(0.1, "still at it")
+
+
+def no_torch(payload: dict):
+    """Fails as measuring fails on a machine without PyTorch."""
+    yield Update(0.0, "looking for PyTorch")
+    raise JobError("nothing can be measured here: No module named 'torch'")
+
+
+def killed(payload: dict):
+    """Ends as the system ends a process that takes too much memory."""
+    yield Update(0.5, "taking memory")
+    os.kill(os.getpid(), 9)

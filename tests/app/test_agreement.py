@@ -1,0 +1,55 @@
+"""The Agreement page: a verdict, numbers with tolerances, and a picture tile by tile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.figures.agreement import differences
+from app.figures.colours import palette
+from engine.agreement import PAIRS, Agreement
+from engine.experiment import Experiment
+from tests.app.worker_page import again, opened, own_worker, press, until_done
+
+TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
+COMPARE = "Compare on this machine"
+
+__all__ = ["own_worker"]
+
+
+@pytest.mark.parametrize("algorithm", ["flash2", "standard"])
+def test_the_page_compares_and_gives_its_verdict(own_worker, algorithm):
+    pytest.importorskip("triton")
+    page = opened("agreement", **TINY, algorithm=algorithm)
+    assert not page.success
+    page = until_done(press(page, COMPARE))
+    assert page.success[0].value.startswith("All three agree. Measured here:")
+    table = next(block.value for block in page.markdown if "allowed" in block.value)
+    assert "differs" not in table
+    assert ("rescale" in table) == (algorithm == "flash2")
+    page.segmented_control[0].set_value("O")
+    again(page)
+
+
+def test_a_smaller_sibling_is_said(own_worker):
+    page = opened("agreement", seq=65536)
+    assert "a smaller sibling of the scenario's 65,536 and 65,536" in page.caption[0].value
+
+
+@pytest.mark.parametrize(
+    "values", [{"seq": 1}, {"seq": 1, "seq_kv": 1048576}, {"block_q": 1024, "block_kv": 1024}]
+)
+def test_no_scenario_breaks_the_page(own_worker, values):
+    opened("agreement", **values)
+
+
+def test_a_tile_beyond_its_tolerance_is_at_the_end_of_the_scale():
+    tiles = np.array([[1e-6, np.nan], [0.0, 2e-3]])
+    agreement = Agreement(
+        Experiment.of(), "a CPU", True, {"m": 1e-3}, {("m", pair): tiles for pair in PAIRS}, "2026-01-01"
+    )
+    assert not agreement.holds("m")
+    heat, skipped = differences(agreement, "m", PAIRS[0], palette(True)).data
+    assert np.asarray(heat.z)[0, 0] == pytest.approx(-3)
+    assert np.asarray(heat.z)[1].tolist() == [-4, 0]
+    assert (list(skipped.x), list(skipped.y)) == ([1], [0])

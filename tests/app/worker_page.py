@@ -1,0 +1,60 @@
+"""A page in Streamlit's AppTest, with a worker of its own."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import working
+from engine.worker import Worker
+
+SCRIPT = "from app import scenario\nfrom app.views import {view}\nscenario.adopt()\n{view}.show()\n"
+
+
+def opened(view: str, **values) -> AppTest:
+    """The page at a scenario, run once; fails on an exception."""
+    page = AppTest.from_string(SCRIPT.format(view=view), default_timeout=20)
+    for name, value in values.items():
+        page.query_params[name] = str(value)
+    return again(page)
+
+
+def again(page: AppTest) -> AppTest:
+    """The page run once more; fails on an exception."""
+    page.run()
+    assert not page.exception, page.exception[0].value
+    return page
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    """The button with this label pressed."""
+    next(button for button in page.button if button.label == label).click()
+    return again(page)
+
+
+def until_done(page: AppTest, seconds: float = 60.0) -> AppTest:
+    """Run the page until no job of its visitor is under way."""
+    end = time.monotonic() + seconds
+    while any(button.label == "Cancel" for button in page.button):
+        assert time.monotonic() < end, "the job did not end in time"
+        time.sleep(0.05)
+        again(page)
+    return page
+
+
+def new_visitor(monkeypatch) -> None:
+    """From here on the page is that of another visitor, who has asked for nothing; AppTest has one session."""
+    claims: dict = {}
+    monkeypatch.setattr(working, "_claims", lambda: claims)
+
+
+@pytest.fixture
+def own_worker(monkeypatch):
+    """A fresh worker in place of the server's."""
+    worker = Worker()
+    monkeypatch.setattr(working, "shared_worker", lambda: worker)
+    new_visitor(monkeypatch)
+    yield worker
+    worker.close()
