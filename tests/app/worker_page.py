@@ -45,7 +45,7 @@ def until_done(page: AppTest, seconds: float = 60.0) -> AppTest:
 
 
 def new_visitor(monkeypatch) -> None:
-    """From here on the page is that of another visitor, who has asked for nothing; AppTest has one session."""
+    """From here on the page is another visitor's, who has asked for nothing; AppTest has one session."""
     claims: dict = {}
     monkeypatch.setattr(working, "_claims", lambda: claims)
 
