@@ -58,10 +58,8 @@ def test_compulsory_is_least_and_requested_most(experiment):
 @given(experiments())
 def test_heads_and_batch_are_a_factor(experiment):
     problem = experiment.problem
-    traffic, one = (
-        simulate(experiment).traffic,
-        simulate(experiment.changed(batch=1, heads=1, kv_heads=1)).traffic,
-    )
+    traffic = simulate(experiment).traffic
+    one = simulate(experiment.changed(batch=1, heads=1, kv_heads=1)).traffic
     factor = problem.batch * problem.heads
     assert traffic.requested == one.requested.times(factor)
     assert (traffic.flops, traffic.exponentials) == (one.flops * factor, one.exponentials * factor)
@@ -98,7 +96,7 @@ def test_intensity_is_flops_a_byte_and_names_a_bad_kind():
 
 
 def test_counted_bytes_follow_theorem_two_in_d_squared():
-    """Bytes of flash against N^2 d^2 / M: with blocks that fill the chip, twice d asks for about twice the bytes."""
+    """N^2 d^2 / M, d twice as large and Br half, so that the blocks still fill the chip: four times the bytes."""
     small, large = (
         Experiment.of(heads=1, seq=2**14, head_dim=d, block_q=block, block_kv=64)
         for d, block in ((64, 256), (128, 128))
