@@ -13,7 +13,7 @@ class GridPanel {
 
   paint(pen, box, { model, run, step, row }) {
     const { grid } = this, { u, theme } = pen;
-    pen.text(`K and V: ${plural(model.keyBlocks, "key tile")}`, grid.x0 + grid.w / 2, grid.y0 - 31 * u,
+    pen.text(`K and V: ${plural(model.keyBlocks, "key tile")}`, Math.max(grid.x0 + grid.w / 2, box.x + 95 * u), grid.y0 - 31 * u,
       { size: 13, weight: 600, color: theme.K, align: "center" });
     pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme.O, align: "center" });
     this.queryTitle(pen, model);

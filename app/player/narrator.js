@@ -14,8 +14,8 @@ class Narrator {
     }
     const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
     const noun = run.name === "standard" ? "visit" : "tile";
-    const where = step < 0 || step >= run.steps ? stepWords(run, step)
-      : `${noun} ${grouped(Math.max(1, visited))} of ${grouped(run.visits)}, ${stepWords(run, step)}`;
+    const where = step < 0 || step >= run.steps || !visited ? stepWords(run, step)
+      : `${noun} ${grouped(visited)} of ${grouped(run.visits)}, ${stepWords(run, step)}`;
     return { sentence: this.headline(step), where, length: plural(run.steps, "step") };
   }
 

@@ -136,6 +136,9 @@ function storeSentence({ model, run, index, i, j, tensor, size }) {
       ? `O of query tile ${i} is not finished, yet it must make room: ${size} go back to HBM, to return for the next key tile.`
       : `m and l of query tile ${i} follow, ${size}. Key tile ${j} stays for the next query tile.`;
   }
+  if (tensor === "O" && model.arrays.stop[i] === model.arrays.first[i]) {
+    return `Query tile ${i} sees no key at all: its O is 0, written to HBM, ${size}.`;
+  }
   if (tensor === "O") return `Query tile ${i} has seen its keys. O is divided by l once and written to HBM once, ${size}.`;
   const { lse } = rowState(model, run, run.steps, index);
   return `Its log-sum-exp follows, m + log l, ${decimal(lse)} for row ${model.rows[index]}: ${size} that spare the backward pass S.`;
