@@ -18,6 +18,7 @@ from engine.footprint import footprint
 from engine.schedule import Schedule, Tensor, block_bytes
 
 CHUNKS = 64  # the cache, and the K and V of a head, are cut into at most so many
+FEWEST_WAVES = 4  # that are walked
 MOST_TOUCHES = 8_000  # of chunks that are walked; the waves after them are taken to go on alike
 
 
@@ -97,9 +98,10 @@ def _fetched_again(experiment: Experiment, schedule: Schedule, slots: int) -> in
     heads_a_wave = min(slots // query_blocks + 2, problem.batch * problem.heads)
     if waves == 1 or 2 * (heads_a_wave * head_bytes + 2 * streamed) <= capacity:
         return 0
-    chunk_rows = max(-(-capacity // (CHUNKS * row)), -(-problem.seq_kv // CHUNKS))
+    chunks = max(1, min(CHUNKS, MOST_TOUCHES // (FEWEST_WAVES * heads_a_wave)))
+    chunk_rows = max(-(-capacity // (CHUNKS * row)), -(-problem.seq_kv // chunks))
     touches = heads_a_wave * -(-problem.seq_kv // chunk_rows) + 2
-    walked = min(waves, max(4, MOST_TOUCHES // touches))
+    walked = min(waves, max(FEWEST_WAVES, MOST_TOUCHES // touches))
     cache = Cache(capacity)
     for wave in range(walked):
         _walk(cache, schedule, range(wave * slots, min(programs, (wave + 1) * slots)), chunk_rows, row)
