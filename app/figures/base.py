@@ -29,7 +29,43 @@ def finish(figure: go.Figure, colours: Palette, *, height: int, legend: bool = T
         height: pixels; fixed, so that nothing moves when values change.
         legend: whether a horizontal legend stands above the plot.
     """
-    axis = {
+    figure.update_layout(_layout(colours, height, legend))
+    figure.update_xaxes(**_axis(colours))
+    figure.update_yaxes(**_axis(colours))
+    return figure
+
+
+def drawn(
+    traces: list[dict],
+    colours: Palette,
+    *,
+    height: int,
+    legend: bool = True,
+    x: dict | None = None,
+    y: dict | None = None,
+    **layout,
+) -> go.Figure:
+    """A figure with the shared layout, built in one go: several times faster than by updates.
+
+    Args:
+        traces: Plotly traces as dicts.
+        colours, height, legend: as `finish` takes them.
+        x, y: what an axis has besides the shared look; the title as title_text.
+        layout: what the layout has besides.
+    """
+    import plotly.graph_objects as go
+
+    axes = {
+        "xaxis": _merged(_axis(colours), _titled(x or {})),
+        "yaxis": _merged(_axis(colours), _titled(y or {})),
+    }
+    return go.Figure(
+        {"data": traces, "layout": _merged({**_layout(colours, height, legend), **axes}, layout)}
+    )
+
+
+def _axis(colours: Palette) -> dict:
+    return {
         "gridcolor": colours.grid,
         "linecolor": colours.grid,
         "zerolinecolor": colours.grid,
@@ -37,24 +73,46 @@ def finish(figure: go.Figure, colours: Palette, *, height: int, legend: bool = T
         "title": {"font": {"size": 13, "color": colours.muted}, "standoff": 8},
         "automargin": True,
     }
-    figure.update_layout(
-        height=height,
-        template="none",
-        font={"family": SANS, "size": 13, "color": colours.ink},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 8, "r": 8, "t": 28 if legend else 8, "b": 8},
-        showlegend=legend,
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "font": {"size": 13}},
-        hoverlabel={
+
+
+def _layout(colours: Palette, height: int, legend: bool) -> dict:
+    return {
+        "height": height,
+        "template": "none",
+        "font": {"family": SANS, "size": 13, "color": colours.ink},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 8, "r": 8, "t": 28 if legend else 8, "b": 8},
+        "showlegend": legend,
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1,
+            "yanchor": "bottom",
+            "font": {"size": 13},
+            "traceorder": "normal",
+        },
+        "hoverlabel": {
             "bgcolor": colours.panel,
             "bordercolor": colours.grid,
             "font": {"family": MONO, "size": 12, "color": colours.ink},
         },
-        transition={"duration": 0},
-        uirevision="keep",
-        bargap=0.3,
-    )
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis)
-    return figure
+        "transition": {"duration": 0},
+        "uirevision": "keep",
+        "bargap": 0.3,
+    }
+
+
+def _titled(axis: dict) -> dict:
+    """title_text as Plotly's nested title."""
+    rest = {name: value for name, value in axis.items() if name != "title_text"}
+    return {**rest, "title": {"text": axis["title_text"]}} if "title_text" in axis else rest
+
+
+def _merged(base: dict, more: dict) -> dict:
+    """Both, the second winning, nested dicts merged likewise."""
+    both = {**base, **more}
+    for name in base.keys() & more.keys():
+        if isinstance(base[name], dict) and isinstance(more[name], dict):
+            both[name] = _merged(base[name], more[name])
+    return both
