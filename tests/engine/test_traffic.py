@@ -96,7 +96,7 @@ def test_intensity_is_flops_a_byte_and_names_a_bad_kind():
 
 
 def test_counted_bytes_follow_theorem_two_in_d_squared():
-    """N^2 d^2 / M, d twice as large and Br half, so that the blocks still fill the chip: four times the bytes."""
+    """N^2 d^2 / M with blocks that fill the chip: twice d and half Br ask for four times the bytes."""
     small, large = (
         Experiment.of(heads=1, seq=2**14, head_dim=d, block_q=block, block_kv=64)
         for d, block in ((64, 256), (128, 128))
