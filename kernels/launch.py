@@ -1,6 +1,8 @@
 """How a kernel is launched: on its tensors' device, with a word on what it lacked when it does not fit."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 
 import torch
 import triton
@@ -10,6 +12,7 @@ from kernels.arguments import Call
 
 DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes a block may use on an H100 or H200, where no GPU can be asked
 DEFAULT_MULTIPROCESSORS = 132
+_TRIED: ContextVar[dict[str, int] | None] = ContextVar("launch options that are being tried", default=None)
 
 
 class OutOfSharedMemoryError(RuntimeError):
@@ -49,6 +52,16 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+@contextmanager
+def trying(num_warps: int, num_stages: int) -> Iterator[None]:
+    """Within it every launch takes these options rather than the kernel's own choice: for sweeps."""
+    token = _TRIED.set({"num_warps": num_warps, "num_stages": num_stages})
+    try:
+        yield
+    finally:
+        _TRIED.reset(token)
+
+
 def launch(
     kernel, programs: int, call: Call, tensors: tuple, *, num_warps: int, num_stages: int, **arguments
 ) -> None:
@@ -56,10 +69,11 @@ def launch(
 
     tensors come first in the kernel's signature, the rest is named.
     """
+    options = {"num_warps": num_warps, "num_stages": num_stages, **(_TRIED.get() or {})}
     device = next(tensor for tensor in tensors if isinstance(tensor, torch.Tensor)).device
     try:
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            kernel[(programs,)](*tensors, **arguments, num_warps=num_warps, num_stages=num_stages)
+            kernel[(programs,)](*tensors, **arguments, **options)
     except OutOfResources as error:
         what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
         raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
