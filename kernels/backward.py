@@ -17,6 +17,7 @@ from kernels.launch import launch, stages, warps
 from kernels.tile import (
     LOG2_E,
     head_start,
+    inlined,
     key_blocks_of,
     load_tile,
     matmul,
@@ -55,7 +56,7 @@ def row_terms_kernel(
     tl.store(lse_log2 + rows, tl.where(natural == float("-inf"), 0.0, natural) * LOG2_E)
 
 
-@triton.jit
+@inlined
 def add_to_keys(
     k_tile, v_tile, d_k, d_v, q_head, d_out_head, lse_head, delta_head, q_strides, d_out_strides, start, stop,
     keys, columns, seq_q, seq_kv, window, scale_log2,
@@ -134,7 +135,7 @@ def key_gradient_kernel(
     store_tile(d_v_head, d_v_strides, keys, columns, seq_kv, HEAD_DIM, v_sum)
 
 
-@triton.jit
+@inlined
 def add_to_queries(
     q_tile, d_out_tile, lse, delta, d_q, k_head, v_head, k_strides, v_strides, start, stop,
     queries, columns, seq_q, seq_kv, window, scale_log2,

@@ -9,6 +9,7 @@ from kernels.launch import launch, stages, warps
 from kernels.tile import (
     LOG2_E,
     head_start,
+    inlined,
     key_blocks_of,
     load_tile,
     log_sum_exp,
@@ -21,7 +22,7 @@ from kernels.tile import (
 )
 
 
-@triton.jit
+@inlined
 def attend(
     q, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, start, stop,
     queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,

@@ -14,15 +14,15 @@ import triton.language as tl
 
 from kernels.arguments import Call
 from kernels.flash2 import attend
-from kernels.launch import launch, multiprocessors, stages
-from kernels.tile import LOG2_E, head_start, key_blocks_of, log_sum_exp, narrowed, normalised
+from kernels.launch import interpreted, launch, multiprocessors, stages
+from kernels.tile import LOG2_E, head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
 
 MIN_KEYS = 1024  # with fewer, combining costs more than splitting gains
 PROGRAMS_PER_SM = 2
 CHUNK = 16  # splits combined at a time
 
 
-@triton.jit
+@inlined
 def row_offsets(strides, kv_head, queries, members, columns, group):
     """[rows, columns] offsets from the start of a batch of a [batch, heads, seq_q, columns] tensor."""
     heads = (kv_head * group + members).to(tl.int64)
@@ -99,29 +99,42 @@ def split_kernel(
 @triton.jit(do_not_specialize=["splits", "heads", "seq_q", "row_count"])
 def combine_kernel(
     partial, partial_lse, out, lse, out_strides, splits, heads, seq_q, row_count,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_SPLITS: tl.constexpr, CHUNK: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, BLOCK_SPLITS: tl.constexpr,
+    CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """One program a row: O = sum of exp(lse_i - lse) O_i over the splits, lse = log sum of exp(lse_i)."""
-    row = tl.program_id(0).to(tl.int64)
-    all_splits = tl.arange(0, BLOCK_SPLITS)
-    parts = tl.load(partial_lse + all_splits * row_count + row, all_splits < splits, other=float("-inf"))
-    largest = tl.max(parts, 0)
+    """One program ROWS rows: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i over the splits."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    valid = rows < row_count
+    every = tl.arange(0, BLOCK_SPLITS)[None, :]
+    parts = tl.load(
+        partial_lse + every * row_count + rows[:, None],
+        valid[:, None] & (every < splits),
+        other=float("-inf"),
+    )
+    largest = tl.max(parts, 1)
     reference = tl.where(largest == float("-inf"), 0.0, largest)  # a row that sees no key: -inf - -inf is NaN
-    total = tl.sum(tl.exp(parts - reference), 0)
+    total = tl.sum(tl.exp(parts - reference[:, None]), 1)
+    total = tl.where(total == 0.0, 1.0, total)
     columns = tl.arange(0, BLOCK_D)
-    accumulator = tl.zeros([BLOCK_D], tl.float32)
+    accumulator = tl.zeros([ROWS, BLOCK_D], tl.float32)
     for chunk in range(0, tl.cdiv(splits, CHUNK)):
-        some = chunk * CHUNK + tl.arange(0, CHUNK)
-        places = some.to(tl.int64) * row_count + row
-        weights = tl.exp(tl.load(partial_lse + places, some < splits, other=float("-inf")) - reference)
-        inside = (some < splits)[:, None] & (columns < HEAD_DIM)[None, :]
-        tile = tl.load(partial + places[:, None] * HEAD_DIM + columns[None, :], inside, other=0.0)
-        accumulator += tl.sum(weights[:, None] * tile, 0)
-    safe_total = tl.where(total == 0.0, 1.0, total)
-    head_row = out + row // seq_q // heads * out_strides[0] + row // seq_q % heads * out_strides[1]
-    places = row % seq_q * out_strides[2] + columns.to(tl.int64) * out_strides[3]
-    tl.store(head_row + places, narrowed(accumulator / safe_total, out.dtype.element_ty), columns < HEAD_DIM)
-    tl.store(lse + row, largest + tl.log(safe_total))
+        some = (chunk * CHUNK + tl.arange(0, CHUNK))[None, :]
+        present = valid[:, None] & (some < splits)
+        places = some.to(tl.int64) * row_count + rows[:, None]
+        weights = tl.exp(tl.load(partial_lse + places, present, other=float("-inf")) - reference[:, None])
+        tile = tl.load(
+            partial + places[:, :, None] * HEAD_DIM + columns[None, None, :],
+            present[:, :, None] & (columns < HEAD_DIM)[None, None, :],
+            other=0.0,
+        )
+        accumulator += tl.sum(weights[:, :, None] * tile, 1)
+    batch_head = rows // seq_q
+    head_starts = batch_head // heads * out_strides[0] + batch_head % heads * out_strides[1]
+    starts = head_starts + rows % seq_q * out_strides[2]
+    places = starts[:, None] + columns.to(tl.int64)[None, :] * out_strides[3]
+    combined = narrowed(accumulator / total[:, None], out.dtype.element_ty)
+    tl.store(out + places, combined, valid[:, None] & (columns < HEAD_DIM)[None, :])
+    tl.store(lse + rows, largest + tl.log(total), valid)
 
 
 def row_blocks(call: Call) -> int:
@@ -187,9 +200,10 @@ def _split(q, k, v, partial, partial_lse, call: Call) -> None:
 
 
 def _combine(partial, partial_lse, out, lse, call: Call) -> None:
+    rows = 64 if interpreted() else 1  # on a GPU the more programs the sooner, the interpreter minds each
     launch(
         combine_kernel,
-        lse.numel(),
+        triton.cdiv(lse.numel(), rows),
         call,
         (partial, partial_lse, out, lse),
         num_warps=4,
@@ -201,6 +215,7 @@ def _combine(partial, partial_lse, out, lse, call: Call) -> None:
         row_count=lse.numel(),
         HEAD_DIM=call.head_dim,
         BLOCK_D=call.padded_head_dim,
+        ROWS=rows,
         BLOCK_SPLITS=triton.next_power_of_2(call.splits),
         CHUNK=CHUNK,
     )

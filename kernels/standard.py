@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from kernels.arguments import Call
-from kernels.launch import launch, stages, warps
+from kernels.launch import interpreted, launch, stages, warps
 from kernels.tile import (
     LN_2,
     LOG2_E,
@@ -26,7 +26,8 @@ from kernels.tile import (
     widened,
 )
 
-SOFTMAX_TILE = 2048  # elements of S a softmax program holds, where a row is shorter than that
+SOFTMAX_TILE = 2048  # elements of S that a softmax program holds, where a row is shorter than that
+INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any size
 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])  # seq_kv aligns the rows of S
@@ -144,7 +145,7 @@ def _scores(q, k, scores, call: Call) -> None:
 
 def _softmax(scores, weights, lse, call: Call, probe) -> None:
     block_row = triton.next_power_of_2(call.seq_kv)
-    rows = max(1, SOFTMAX_TILE // block_row)
+    rows = max(1, (INTERPRETED_SOFTMAX_TILE if interpreted() else SOFTMAX_TILE) // block_row)
     row_count = call.batch * call.heads * call.seq_q
     launch(
         softmax_kernel,

@@ -14,19 +14,28 @@ LOG2_E = tl.constexpr(1.4426950408889634)  # exp(x) = exp2(x LOG2_E): it is fold
 LN_2 = tl.constexpr(0.6931471805599453)
 
 
-@triton.jit
+def inlined(function):
+    """A function that kernels call: compiled into them, but plain Python in the interpreter.
+
+    There `triton.jit` would patch triton.language anew at every call, which the kernel's launch has done
+    already.
+    """
+    return function if INTERPRETED else triton.jit(function)
+
+
+@inlined
 def head_start(tensor, strides, batch, head):
     """Pointer to the first element of a head of a [batch, heads, rows, columns] tensor."""
     return tensor + batch.to(tl.int64) * strides[0] + head.to(tl.int64) * strides[1]
 
 
-@triton.jit
+@inlined
 def tile_pointers(start, strides, rows, columns):
     """[rows, columns] pointers into the head that starts at `start`."""
     return start + rows.to(tl.int64)[:, None] * strides[2] + columns.to(tl.int64)[None, :] * strides[3]
 
 
-@triton.jit
+@inlined
 def load_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, RAGGED: tl.constexpr):
     """A [rows, columns] tile, zero outside the head; RAGGED when rows may lie past row_count."""
     pointers = tile_pointers(start, strides, rows, columns)
@@ -40,7 +49,7 @@ def load_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constex
     return tile
 
 
-@triton.jit
+@inlined
 def store_tile(start, strides, rows, columns, row_count, column_count, tile):
     """Write the part of a float32 tile that lies inside the head, rounded to the tensor's dtype."""
     inside = (rows[:, None] < row_count) & (columns[None, :] < column_count)
@@ -49,7 +58,7 @@ def store_tile(start, strides, rows, columns, row_count, column_count, tile):
     )
 
 
-@triton.jit
+@inlined
 def narrowed(tile, DTYPE: tl.constexpr):
     """A float32 tile rounded to nearest even; the interpreter's own cast to bfloat16 truncates."""
     if INTERPRETED and tl.bfloat16 == DTYPE:
@@ -60,7 +69,7 @@ def narrowed(tile, DTYPE: tl.constexpr):
         return tile.to(DTYPE)
 
 
-@triton.jit
+@inlined
 def widened(tile):
     """A tile in float32, without the interpreter's own slow cast from bfloat16."""
     if INTERPRETED and tile.dtype == tl.bfloat16:
@@ -69,7 +78,7 @@ def widened(tile):
         return tile.to(tl.float32)
 
 
-@triton.jit
+@inlined
 def matmul(a, b):
     """a b in float32: tensor cores for 16-bit tiles, true float32 (not TF32) for 32-bit ones."""
     if INTERPRETED:  # its tl.dot takes bfloat16 for integers
@@ -78,7 +87,7 @@ def matmul(a, b):
         return tl.dot(a, b, input_precision="ieee")
 
 
-@triton.jit
+@inlined
 def visible(queries, keys, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
     """Which keys each query sees; queries and keys broadcast, as [:, None] and [None, :] or as each other."""
     position = queries + offset
@@ -90,7 +99,7 @@ def visible(queries, keys, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWE
     return seen
 
 
-@triton.jit
+@inlined
 def keys_of(first, last, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
     """Keys low to high - 1 are seen by some, full_low to full_high - 1 by all queries from first to last."""
     low = 0
@@ -106,7 +115,7 @@ def keys_of(first, last, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED:
     return low, high, full_low, full_high
 
 
-@triton.jit
+@inlined
 def key_blocks_of(
     first, last, seq_q, seq_kv, window,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_KV: tl.constexpr,
@@ -120,7 +129,7 @@ def key_blocks_of(
     return start, full_start, full_stop, stop
 
 
-@triton.jit
+@inlined
 def query_blocks_of(
     key_block, seq_q, seq_kv, window,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
@@ -143,7 +152,7 @@ def query_blocks_of(
     return start, full_start, full_stop, stop
 
 
-@triton.jit
+@inlined
 def online_softmax_update(products, v, running_max, running_sum, accumulator, scale_log2):
     """Take one more tile into the softmax of its rows.
 
@@ -163,19 +172,19 @@ def online_softmax_update(products, v, running_max, running_sum, accumulator, sc
     return new_max, new_sum, accumulator, alpha
 
 
-@triton.jit
+@inlined
 def normalised(accumulator, running_sum):
     """The attention of the rows; 0 for those that have seen no key."""
     return accumulator / tl.where(running_sum == 0.0, 1.0, running_sum)[:, None]
 
 
-@triton.jit
+@inlined
 def log_sum_exp(running_max, running_sum):
     """The natural log-sum-exp from a maximum in units of log2; -inf for rows that have seen no key."""
     return running_max * LN_2 + tl.log(tl.where(running_sum == 0.0, 1.0, running_sum))
 
 
-@triton.jit
+@inlined
 def store_probe(probe, tile, row_in_block, valid, running_max, running_sum, alpha, BLOCK_Q: tl.constexpr):
     """Write m (natural units), l and alpha after a tile into the probe's three [tiles, BLOCK_Q] buffers."""
     at = tile.to(tl.int64) * BLOCK_Q + row_in_block
