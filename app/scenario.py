@@ -108,6 +108,20 @@ def options(name: str, usual: tuple[int, ...]) -> list[int]:
     return sorted({*usual, extras.get(name, value)})
 
 
+def counter(name: str, most: int, first: int) -> str:
+    """The key of a page's own counter from 0 to `most`: kept within its bounds when they change."""
+    key = _key(name)
+    value = min(st.session_state.get(key, first), most)
+    if st.session_state.get(key) != value:
+        st.session_state[key] = value
+    return key
+
+
+def count(key: str, by: int, most: int) -> None:
+    """Move a counter, within its bounds."""
+    st.session_state[key] = min(max(st.session_state[key] + by, 0), most)
+
+
 def _key(name: str) -> str:
     return f"scenario {name}"
 

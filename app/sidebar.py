@@ -60,13 +60,14 @@ def _sequence() -> None:
         LARGEST_SEQUENCE,
         None,
         label_visibility="collapsed",
+        required=True,
         **scenario.control("seq typed"),
     )
 
 
 def _heads() -> None:
     queries, keys = st.columns(2)
-    queries.number_input("Heads", 1, 1024, None, **scenario.control("heads"))
+    queries.number_input("Heads", 1, 1024, None, required=True, **scenario.control("heads"))
     heads = scenario.current().problem.heads
     keys.selectbox("Key heads", scenario.divisors(heads), **scenario.control("kv_heads"))
 
@@ -96,7 +97,7 @@ def _machine() -> None:
 def _more() -> None:
     with st.expander("More"):
         batch, keys = st.columns(2)
-        batch.number_input("Batch", 1, 4096, None, **scenario.control("batch"))
+        batch.number_input("Batch", 1, 4096, None, required=True, **scenario.control("batch"))
         keys.number_input(
             "Keys",
             1,

@@ -21,6 +21,7 @@ STYLE = """
     font-variant-numeric: tabular-nums;
   }
   [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
+  [data-testid="stWidgetLabelRequired"] { display: none; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-notices { padding: 0.4rem 0.8rem; }

@@ -65,6 +65,16 @@ def naive(scores: np.ndarray, dtype: str) -> np.ndarray:
         return round_to(exponentials / _sum(exponentials, dtype), dtype)
 
 
+def naive_sums(scores: np.ndarray, dtype: str) -> np.ndarray:
+    """[scores] the sum of exp(score) that `naive` divides by, as it grows; inf once it has overflowed."""
+    totals, total = [], np.float32(0)
+    with np.errstate(over="ignore"):
+        for exponential in round_to(np.exp(round_to(scores, dtype)), dtype):
+            total = round_to(total + exponential, dtype)
+            totals.append(total)
+    return np.array(totals, np.float32)
+
+
 def safe(scores: np.ndarray, dtype: str) -> np.ndarray:
     """The maximum found first, then exp(score - m) / sum, every result rounded to the dtype; two passes."""
     scores = round_to(scores, dtype)

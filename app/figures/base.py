@@ -56,12 +56,17 @@ def drawn(
     import plotly.graph_objects as go
 
     axes = {
-        "xaxis": _merged(_axis(colours), _titled(x or {})),
-        "yaxis": _merged(_axis(colours), _titled(y or {})),
+        "xaxis": axis(colours, **(x or {})),
+        "yaxis": axis(colours, **(y or {})),
     }
     return go.Figure(
         {"data": traces, "layout": _merged({**_layout(colours, height, legend), **axes}, layout)}
     )
+
+
+def axis(colours: Palette, **options) -> dict:
+    """One more axis in the shared look, with what it has besides; the title as title_text."""
+    return _merged(_axis(colours), _titled(options))
 
 
 def _axis(colours: Palette) -> dict:

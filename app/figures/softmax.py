@@ -1,0 +1,246 @@
+"""The online softmax of one row: scores, weights, sums and rescale factors over one axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.figures.base import axis, drawn
+from app.figures.colours import Palette
+from engine.softmax import OnlineSteps
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+HEIGHT = 570
+# The part of the height that each panel takes, counted from the bottom.
+SCORES, WEIGHTS, SUMS, ALPHAS = (0.72, 1.0), (0.42, 0.64), (0.18, 0.34), (0.0, 0.10)
+
+
+def row(
+    scores: np.ndarray,
+    steps: OnlineSteps,
+    step: int,
+    naive_sums: np.ndarray,
+    dtype: str,
+    colours: Palette,
+) -> go.Figure:
+    """Draw what is known after a number of steps.
+
+    Args:
+        scores: [n], -inf where masked.
+        steps: the row's online softmax.
+        step: how many steps are done, from 0.
+        naive_sums: [n] the naive softmax's running sum of exp(score) in the dtype.
+        dtype: names it in the legend.
+    """
+    stop = int(steps.stops[step - 1]) if step else 0
+    start = int(steps.stops[step - 2]) if step > 1 else 0
+    traces = [
+        *_scores(scores, start, stop, colours),
+        _staircase(steps, steps.m, step, "m", colours.statistics, "y"),
+        *_weights(steps, step, stop, colours),
+        *_sums(steps, step, stop, naive_sums, colours),
+        _alphas(steps, step, colours),
+    ]
+    return drawn(
+        traces,
+        colours,
+        height=HEIGHT,
+        legend=False,
+        x={
+            "range": [-0.6, len(scores) - 0.4],
+            "showgrid": False,
+            "zeroline": False,
+            "anchor": "y4",
+            "title_text": "score of the row, by key",
+        },
+        **_panels(scores, steps, naive_sums, colours),
+        annotations=_titles(dtype, colours),
+        shapes=_bands(start, stop, colours),
+        barmode="overlay",
+        bargap=0.25,
+        margin={"l": 58, "r": 8, "t": 24, "b": 40},
+    )
+
+
+def _titles(dtype: str, colours: Palette) -> list[dict]:
+    """What each panel shows, every name in its mark's colour; they stand in place of a legend."""
+
+    def mark(text, colour):
+        return f'<b style="color:{colour}">{text}</b>'
+
+    titles = {
+        SCORES: f"{mark('s, scores', colours.s)}: this step, earlier, to come (faint) · "
+        f"{mark('m, running maximum', colours.statistics)}",
+        WEIGHTS: f"{mark('exp(s − m), weights now', colours.s)} · "
+        f"{mark('▨ before this step’s rescale', colours.muted)} · "
+        f"{mark('— in the end, divided by l', colours.ink)}",
+        SUMS: f"{mark('l, running sum', colours.v)} · "
+        f"{mark(f'naive sum of exp(s), {dtype}', colours.bad)}, dotted",
+        ALPHAS: mark("α, rescale factor of each step", colours.o),
+    }
+    look = {
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+    }
+    font = {"size": 13, "color": colours.muted}
+    return [{"text": text, "y": domain[1], "font": font, **look} for domain, text in titles.items()]
+
+
+def _bands(start: int, stop: int, colours: Palette) -> list[dict]:
+    """The scores of this step, shaded through every panel."""
+    band = {"type": "rect", "xref": "x", "yref": "paper", "layer": "below", "line": {"width": 0}}
+    edges = {"x0": start - 0.5, "x1": stop - 0.5, "fillcolor": colours.s, "opacity": 0.1}
+    panels = (SCORES, WEIGHTS, SUMS, ALPHAS) if stop else ()
+    return [{**band, **edges, "y0": low, "y1": high} for low, high in panels]
+
+
+def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
+    """The four value axes; fixed ranges, so that from step to step nothing moves but what changes."""
+    finite = scores[np.isfinite(scores)]
+    low, high = min(0, finite.min(initial=0)), max(1, finite.max(initial=0))
+    space = 0.08 * (high - low)
+    least = min(float(values[values > 0].min(initial=1)) for values in (steps.l, naive_sums))
+    sums = [np.log10(least / 2), np.log10(_ceiling(steps, naive_sums))]
+    look = {"anchor": "x", "automargin": False}
+    return {
+        "y": {"domain": SCORES, "range": [low - space, high + space], "title_text": "score", **look},
+        "yaxis2": axis(
+            colours, domain=WEIGHTS, range=[0, 1.06], tickvals=[0, 0.5, 1], title_text="weight", **look
+        ),
+        "yaxis3": axis(
+            colours,
+            domain=SUMS,
+            type="log",
+            range=sums,
+            nticks=4,
+            exponentformat="power",
+            title_text="sum",
+            **look,
+        ),
+        "yaxis4": axis(colours, domain=ALPHAS, range=[0, 1.1], tickvals=[0, 1], title_text="α", **look),
+    }
+
+
+def _scores(scores, start, stop, colours) -> list[dict]:
+    position = np.arange(len(scores))
+    opacity = np.select([position >= stop, position < start], [0.18, 0.55], 1.0)
+    masked = position[np.isneginf(scores)]
+    return [
+        {
+            "type": "bar",
+            "x": position,
+            "y": np.where(np.isfinite(scores), scores, np.nan),
+            "marker": {"color": colours.s, "opacity": opacity},
+            "hovertemplate": "score %{x}: %{y:.4g}<extra></extra>",
+        },
+        _words(masked, 0, "−∞", "middle center", colours.muted, "score %{x}: masked", "y"),
+    ]
+
+
+def _words(x, y, word, place, colour, hover, panel) -> dict:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": x,
+        "y": np.full(len(x), y),
+        "text": [word] * len(x),
+        "textposition": place,
+        "textfont": {"color": colour, "size": 12},
+        "hovertemplate": f"{hover}<extra></extra>",
+        "yaxis": panel,
+    }
+
+
+def _staircase(steps, values, step, name, colour, panel) -> dict:
+    """A value that holds from the first score of its step to the last."""
+    ends = np.concatenate(([0], steps.stops[:step])) - 0.5
+    heights = np.where(np.isfinite(values[:step]), values[:step], np.nan)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": np.repeat(ends, 2)[1:-1],
+        "y": np.repeat(heights, 2),
+        "line": {"color": colour, "width": 2.5},
+        "hovertemplate": name + " %{y:.4g}<extra></extra>",
+        "yaxis": panel,
+    }
+
+
+def _weights(steps, step, stop, colours) -> list[dict]:
+    position = np.arange(steps.weights.shape[1])
+    nothing = np.zeros(len(position))
+    now = steps.weights[step - 1] if step else nothing
+    before = steps.weights[step - 2] if step > 1 else nothing
+    bar = {"type": "bar", "x": position, "yaxis": "y2"}
+    pattern = {"shape": "/", "fgcolor": colours.muted, "size": 5}
+    return [
+        {
+            **bar,
+            "y": np.where(before > now, before, np.nan),
+            "marker": {
+                "color": "rgba(0,0,0,0)",
+                "line": {"color": colours.muted, "width": 1},
+                "pattern": pattern,
+            },
+            "hovertemplate": "before %{y:.4g}<extra></extra>",
+        },
+        {
+            **bar,
+            "y": now[:stop],
+            "marker": {"color": colours.s},
+            "hovertemplate": "now %{y:.4g}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": position,
+            "y": steps.final,
+            "marker": {"symbol": "line-ew", "size": 12, "line": {"color": colours.ink, "width": 2}},
+            "hovertemplate": "in the end %{y:.4g}<extra></extra>",
+            "yaxis": "y2",
+        },
+    ]
+
+
+def _sums(steps, step, stop, naive_sums, colours) -> list[dict]:
+    drawable = np.isfinite(naive_sums) & (naive_sums > 0)
+    lost = np.flatnonzero(np.isinf(naive_sums[:stop]))
+    return [
+        _staircase(steps, np.where(steps.l > 0, steps.l, np.nan), step, "l", colours.v, "y3"),
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "x": np.arange(stop),
+            "y": np.where(drawable, naive_sums, np.nan)[:stop],
+            "line": {"color": colours.bad, "width": 1.5, "dash": "dot"},
+            "marker": {"size": 5},
+            "hovertemplate": "naive %{y:.5g}<extra></extra>",
+            "yaxis": "y3",
+        },
+        _words(lost, _ceiling(steps, naive_sums), "inf", "bottom center", colours.bad, "naive: inf", "y3"),
+    ]
+
+
+def _alphas(steps, step, colours) -> dict:
+    starts = np.concatenate(([0], steps.stops[:-1]))
+    return {
+        "type": "bar",
+        "x": ((starts + steps.stops - 1) / 2)[:step],
+        "y": steps.alpha[:step],
+        "width": (steps.stops - starts)[:step] * 0.7,
+        "marker": {"color": colours.o},
+        "hovertemplate": "α %{y:.4g}<extra></extra>",
+        "yaxis": "y4",
+    }
+
+
+def _ceiling(steps: OnlineSteps, naive_sums: np.ndarray) -> float:
+    finite = naive_sums[np.isfinite(naive_sums)]
+    return 3 * max(float(steps.l.max(initial=1)), float(finite.max(initial=1)))
