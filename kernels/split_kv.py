@@ -33,8 +33,7 @@ def row_offsets(strides, kv_head, queries, members, columns, group):
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window", "splits"])
 def split_kernel(
     q, k, v, partial, partial_lse, q_strides, k_strides, v_strides, partial_strides,
-    split_stride, lse_split_stride,
-    heads, kv_heads, seq_q, seq_kv, window, splits, scale_log2,
+    split_stride, lse_split_stride, heads, kv_heads, seq_q, seq_kv, window, splits, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
 ):  # fmt: skip
@@ -51,10 +50,10 @@ def split_kernel(
     members = rows % group
     columns = tl.arange(0, BLOCK_D)
     inside = (rows[:, None] < row_count) & (columns[None, :] < HEAD_DIM)
-    q_batch = q + batch.to(tl.int64) * q_strides[0]
-    q_tile = tl.load(
-        q_batch + row_offsets(q_strides, kv_head, queries, members, columns, group), inside, other=0.0
+    q_places = batch.to(tl.int64) * q_strides[0] + row_offsets(
+        q_strides, kv_head, queries, members, columns, group
     )
+    q_tile = tl.load(q + q_places, inside, other=0.0)
     k_head = head_start(k, k_strides, batch, kv_head)
     v_head = head_start(v, v_strides, batch, kv_head)
     running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
@@ -63,9 +62,8 @@ def split_kernel(
 
     first = row_block * BLOCK_Q // group
     last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
-    start, full_start, full_stop, stop = key_blocks_of(
-        first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
-    )
+    bounds = key_blocks_of(first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV)
+    start, full_start, full_stop, stop = bounds
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
     stop = tl.minimum(stop, start + share)
@@ -88,9 +86,8 @@ def split_kernel(
     )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
-    places = row_offsets(partial_strides, kv_head, queries, members, columns, group)
-    attended = narrowed(normalised(accumulator, running_sum), partial.dtype.element_ty)
-    tl.store(partial_batch + places, attended, inside)
+    partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, columns, group)
+    tl.store(partial_rows, narrowed(normalised(accumulator, running_sum), partial.dtype.element_ty), inside)
     lse_batch = partial_lse + split.to(tl.int64) * lse_split_stride + batch.to(tl.int64) * (heads * seq_q)
     lse_rows = (kv_head * group + members) * seq_q + queries
     tl.store(lse_batch + lse_rows, log_sum_exp(running_max, running_sum), rows < row_count)
