@@ -188,7 +188,7 @@ class Bench:
         except JobError as error:
             sentence = str(error)
         except (RuntimeError, ImportError) as error:
-            sentence = _plain(error)
+            sentence = plain_sentence(error)
         if self.machine.cuda:
             torch.cuda.empty_cache()
         return otherwise, sentence
@@ -244,10 +244,10 @@ def _figures(problem: Problem, times: list[float]) -> Row:
     }
 
 
-def _plain(error: Exception) -> str:
+def plain_sentence(error: Exception) -> str:
     """The first line of a library's error, in our words where they are known."""
-    text = str(error).strip().splitlines()[0]
-    if "No available kernel" in text:
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if "No available kernel" in text or "No viable backend" in text:
         return "this backend of PyTorch does not take such a problem on this machine"
     if "can't allocate memory" in text:
         return "out of memory on this machine"

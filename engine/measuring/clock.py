@@ -95,7 +95,7 @@ def interleaved(
         order.shuffle(wanted)
         for name in wanted:
             times[name].append(clock(calls[name]))
-        wanted = [name for name in wanted if _wants_more(times[name], repeats[name])]
+        wanted = [name for name in wanted if wants_more(times[name], repeats[name])]
     return times
 
 
@@ -113,7 +113,8 @@ def available_bytes(cuda: bool) -> int | None:
     return None
 
 
-def _wants_more(times: list[float], repeats: Repeats) -> bool:
+def wants_more(times: list[float], repeats: Repeats) -> bool:
+    """Whether a call is to be repeated once more."""
     return len(times) < repeats.least or (len(times) < repeats.most and sum(times) < repeats.seconds)
 
 

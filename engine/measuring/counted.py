@@ -1,0 +1,64 @@
+"""What ncu watches: python -m engine.measuring.counted SCENARIOS SAID SECONDS.
+
+Each scenario runs unwatched first (compiled, checked against float64), then once under the profiler, after
+a kernel whose grid says which scenario follows. SAID gets a list: null, or why a scenario did not run;
+shorter than the scenarios where the time was up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from engine.jobs import JobError
+from engine.measuring.checking import reference
+from engine.measuring.contest import FORWARD, attempt, random_inputs
+from engine.measuring.scenarios import Scenario, call_of
+
+
+def main() -> None:
+    """Run the scenarios of the file."""
+    import torch
+
+    asked, said, seconds = sys.argv[1:]
+    end = time.monotonic() + float(seconds)
+    reasons: list[str | None] = []
+    for index, values in enumerate(json.loads(Path(asked).read_text())):
+        if time.monotonic() > end:
+            break
+        scenario = Scenario(**values)
+        _, reason = attempt(lambda i=index, s=scenario: watched(s, i), cuda=True)
+        reasons.append(reason)
+        torch.cuda.empty_cache()
+    Path(said).write_text(json.dumps(reasons))
+
+
+def watched(scenario: Scenario, index: int) -> None:
+    """One scenario, profiled; raises JobError if its result is wrong."""
+    import torch
+
+    from engine.measuring.marker import scenario_marker
+
+    problem = scenario.problem
+    inputs = random_inputs(problem, "cuda")
+    call = call_of(scenario, *inputs)
+    place = torch.zeros(1, dtype=torch.int32, device="cuda")
+    scenario_marker[(1,)](place)
+    out = call()
+    if scenario.direction == FORWARD:
+        exact = reference(*inputs, problem)
+        error = exact.error(out)
+        if not error <= exact.allowed:
+            raise JobError(f"its result is wrong: off by {error:.2g}, allowed is {exact.allowed:.2g}")
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    scenario_marker[(index + 1,)](place)
+    call()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""The hardware's counters: ncu runs engine.measuring.counted over scenarios, its rows become Counters."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from pathlib import Path
+
+from engine.jobs import JobError
+from engine.measuring.scenarios import Scenario
+from engine.recording import Counters, KernelCounters
+
+MARKER = "scenario_marker"  # launched before scenario i with i + 1 programs
+NEEDED = {
+    "seconds": "gpu__time_duration.sum",
+    "dram_read": "dram__bytes_read.sum",
+    "dram_written": "dram__bytes_write.sum",
+    "tile_read": "l1tex__m_xbar2l1tex_read_bytes.sum",
+    "tile_written": "l1tex__m_l1tex2xbar_write_bytes.sum",
+}
+SHARE = ".avg.pct_of_peak_sustained_elapsed"
+WANTED = {  # counted where this chip has one of them, the first that it has
+    "l2_bytes": ("lts__t_bytes.sum",),
+    "l2_hit_percent": ("lts__t_sector_hit_rate.pct",),
+    "tensor_percent": tuple(
+        f"sm__{name}{SHARE}"
+        for name in (
+            "pipe_tensor_cycles_active",
+            "pipe_tensor_op_gmma_cycles_active",
+            "pipe_tensor_op_hmma_cycles_active",
+            "inst_executed_pipe_tensor",
+        )
+    ),
+    "exponential_percent": (f"sm__inst_executed_pipe_xu{SHARE}",),
+    "issue_percent": (f"sm__inst_issued{SHARE}", f"sm__inst_executed{SHARE}"),
+    "sm_percent": (f"sm__cycles_active{SHARE}",),
+    "shared_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",),
+    "sm_clock": ("sm__cycles_elapsed.avg.per_second", "gpc__cycles_elapsed.avg.per_second"),
+}
+UNITS = {
+    "": 1, "%": 1, "byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
+    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1,
+    "nsecond": 1e-9, "usecond": 1e-6, "msecond": 1e-3, "second": 1,
+    "Hz": 1, "Khz": 1e3, "KHz": 1e3, "Mhz": 1e6, "MHz": 1e6, "Ghz": 1e9, "GHz": 1e9, "cycle/second": 1,
+    "cycle/nsecond": 1e9, "cycle/usecond": 1e6, "cycle/ns": 1e9, "cycle/us": 1e6, "cycle/s": 1,
+}  # fmt: skip
+NO_PERMISSION = (
+    "ncu may not read the counters (ERR_NVGPUCTRPERM): an administrator must allow it,"
+    " see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+)
+AT_A_TIME = 20  # scenarios of one ncu process: what it counted is printed when it ends
+SPARE = 60.0  # seconds beyond its time after which ncu is given up
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """One kernel as ncu printed it: name, grid, and its metrics in bytes, seconds, Hz or per cent."""
+
+    name: str
+    grid: tuple[int, ...]
+    metrics: dict[str, float]
+
+
+def metrics_here(ncu: str) -> dict[str, str]:
+    """The metric of each field that this chip can count."""
+    listed = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=120)
+    known = {line.split()[0] for line in listed.stdout.splitlines() if line.strip()}
+    wanted = {
+        field: next((name for name in names if name.partition(".")[0] in known), None)
+        for field, names in WANTED.items()
+    }
+    return NEEDED | {field: name for field, name in wanted.items() if name is not None}
+
+
+def counted(scenarios: list[Scenario], seconds: float) -> Iterator[Counters]:
+    """Rows of those scenarios that could be counted in this time; raises JobError with what ncu lacks."""
+    end = time.monotonic() + seconds
+    ncu = found_ncu()
+    metrics = metrics_here(ncu)
+    for first in range(0, len(scenarios), AT_A_TIME):
+        left = end - time.monotonic()
+        if left <= 0:
+            return
+        some = scenarios[first : first + AT_A_TIME]
+        try:
+            yield from _profiled(ncu, some, metrics, left)
+        except JobError:
+            if metrics == NEEDED or first > 0:
+                raise
+            metrics = NEEDED  # one of the others may be what this ncu does not take
+            yield from _profiled(ncu, some, metrics, end - time.monotonic())
+
+
+def found_ncu() -> str:
+    """The path of Nsight Compute's command line; raises JobError."""
+    for path in (shutil.which("ncu"), "/usr/local/cuda/bin/ncu"):
+        if path and Path(path).exists():
+            return path
+    raise JobError("ncu is not installed; it comes with NVIDIA's CUDA toolkit, as Nsight Compute")
+
+
+def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float) -> Iterator[Counters]:
+    with tempfile.TemporaryDirectory() as folder:
+        asked, said = Path(folder, "scenarios.json"), Path(folder, "said.json")
+        asked.write_text(json.dumps([asdict(scenario) for scenario in scenarios]))
+        command = [
+            ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
+            "--metrics", ",".join(metrics.values()),
+            sys.executable, "-m", "engine.measuring.counted", str(asked), str(said), str(seconds),
+        ]  # fmt: skip
+        root = Path(__file__).resolve().parents[2]
+        try:
+            run = subprocess.run(
+                command, capture_output=True, text=True, timeout=seconds + SPARE, cwd=root, env=os.environ
+            )
+        except subprocess.TimeoutExpired:
+            return
+        if not said.exists():
+            raise JobError(_complaint(run.stdout + run.stderr))
+        reasons = json.loads(said.read_text())
+    kernels = parsed(run.stdout)
+    if not kernels and not all(reasons):
+        raise JobError(_complaint(run.stdout + run.stderr))
+    yield from rows_of(scenarios, reasons, kernels, metrics)
+
+
+def _complaint(output: str) -> str:
+    """What ncu says went wrong, in a sentence."""
+    if "ERR_NVGPUCTRPERM" in output:
+        return NO_PERMISSION
+    lines = [line.strip("= ") for line in output.splitlines() if "ERROR" in line or "Error" in line]
+    return f"ncu counted nothing: {' '.join(lines[-1].split())[:300] if lines else 'it gave no reason'}"
+
+
+def parsed(text: str) -> list[Profiled]:
+    """The kernels of `ncu --csv --page raw`, in the order they ran; other lines are passed over."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    if not lines:
+        return []
+    header, units, *rows = csv.reader(lines)
+    columns = [
+        (i, name, UNITS[units[i]]) for i, name in enumerate(header) if units[i] in UNITS and "__" in name
+    ]
+    name, grid = header.index("Kernel Name"), header.index("Grid Size")
+    return [
+        Profiled(
+            row[name],
+            tuple(int(part) for part in row[grid].strip("()").split(",")),
+            {metric: value for i, metric, unit in columns if (value := _value(row[i], unit)) is not None},
+        )
+        for row in rows
+        if len(row) == len(header)
+    ]
+
+
+def _value(text: str, unit: float) -> float | None:
+    try:
+        value = float(text.replace(",", "")) * unit
+    except ValueError:
+        return None
+    return value if isfinite(value) else None
+
+
+def rows_of(
+    scenarios: list[Scenario], reasons: list[str | None], kernels: list[Profiled], metrics: dict[str, str]
+) -> Iterator[Counters]:
+    """A row for each scenario that was reached: its kernels are those after its marker."""
+    own: dict[int, list[Profiled]] = {}
+    current: list[Profiled] = []
+    for kernel in kernels:
+        if MARKER in kernel.name:
+            current = own.setdefault(kernel.grid[0] - 1, [])
+        else:
+            current.append(kernel)
+    for index, reason in enumerate(reasons):
+        row = scenarios[index].row()
+        if reason is not None:
+            yield replace(row, skipped=reason)
+            continue
+        found = [_counters(kernel, metrics) for kernel in own.get(index, ())]
+        attending = tuple(kernel for kernel in found if kernel is not None and not _prepares(kernel.name))
+        if attending:
+            others = tuple(kernel for kernel in found if kernel is not None and _prepares(kernel.name))
+            yield replace(row, kernels=attending, others=others)
+
+
+def _prepares(kernel: str) -> bool:
+    """Whether a kernel is one of PyTorch's that fill, copy or finish tensors, not one of the attention."""
+    return kernel.startswith("at::") or "elementwise" in kernel or "Memset" in kernel
+
+
+def _counters(kernel: Profiled, metrics: dict[str, str]) -> KernelCounters | None:
+    """The fields of one kernel; None if ncu did not count what every row needs."""
+    values = {field: kernel.metrics.get(metric) for field, metric in metrics.items()}
+    if any(values[field] is None for field in NEEDED):
+        return None
+    name = kernel.name.partition("(")[0].partition("<")[0].removeprefix("void ")
+    return KernelCounters(name, " x ".join(map(str, kernel.grid)), **values)

@@ -1,0 +1,71 @@
+"""Few queries against many keys: bytes of K and V over time, by the number of splits and by contender."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.experiment import Mask, Problem
+from engine.measuring import clock
+from engine.measuring.checking import reference
+from engine.measuring.contest import attempt, percentiles, random_inputs
+from engine.measuring.peers import Contender, contenders, split_keys
+from engine.recording import Decoding
+
+SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
+KEYS = (1024, 8192, 65536, 131072)
+HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
+COPIED = 2**30  # bytes
+REPEATS = clock.Repeats(10, 30, 0.03)
+PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
+COPY = "copy"
+
+
+def plan() -> list[Problem]:
+    """One query of a model with grouped heads, at each length."""
+    return [Problem(1, HEADS, KV_HEADS, 1, keys, HEAD_DIM, "float16", Mask(True)) for keys in KEYS]
+
+
+def key_bytes(problem: Problem) -> int:
+    """Bytes of K and V, which decoding has to read."""
+    return 2 * problem.batch * problem.kv_heads * problem.seq_kv * problem.head_dim * problem.itemsize
+
+
+def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
+    """Every split count, split_kv's own choice, the peers, and a copy in the same run; checked first."""
+    inputs = random_inputs(problem, "cuda" if cuda else "cpu")
+    exact = reference(*inputs, problem)
+    entered: list[tuple[Contender, int | None]] = [(split_keys(splits), splits) for splits in (None, *SPLITS)]
+    entered += [(one, None) for one in contenders() if one.name in PEERS and one.installed]
+    calls: dict[tuple[str, int | None], Callable] = {}
+    rows = {}
+    for one, splits in entered:
+
+        def checked(one=one):
+            call = one.prepare(*inputs, problem)
+            return call, exact.error(call())
+
+        found, reason = attempt(checked, cuda)
+        row = Decoding(one.name, one.label, problem, splits)
+        if found is not None and not found[1] <= exact.allowed:
+            reason = f"its result is wrong: off by {found[1]:.2g}, allowed is {exact.allowed:.2g}"
+        rows[one.name, splits] = replace(row, skipped=reason)
+        if reason is None:
+            calls[one.name, splits] = found[0]
+    rows[COPY, None] = Decoding(COPY, "device copy, read plus written", problem)
+    calls[COPY, None] = _copy(cuda)
+    moved = dict.fromkeys(calls, key_bytes(problem)) | {(COPY, None): COPIED if cuda else COPIED // 64}
+    for key, seconds in clock.interleaved(calls, dict.fromkeys(calls, REPEATS), cuda).items():
+        times = percentiles(seconds)
+        rows[key] = replace(rows[key], times=times, bytes_per_second=moved[key] / times.p50)
+    return list(rows.values())
+
+
+def _copy(cuda: bool) -> Callable:
+    """A copy that reads half of COPIED bytes and writes as much."""
+    import torch
+
+    size = (COPIED if cuda else COPIED // 64) // 2
+    source = torch.ones(size, dtype=torch.uint8, device="cuda" if cuda else "cpu")
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)

@@ -1,0 +1,72 @@
+"""The GPU, its driver and its clocks, as a recording names them. Imports torch when called."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+
+from engine.jobs import JobError
+from engine.measuring import clock
+from engine.recording import Device
+
+CLOCKS = (
+    "clocks.sm",
+    "clocks.mem",
+    "clocks.max.sm",
+    "clocks.max.mem",
+    "power.draw",
+    "power.limit",
+    "temperature.gpu",
+)
+
+
+def device(commit: str | None = None) -> Device:
+    """This machine's GPU, now; raises JobError where PyTorch can use none."""
+    try:
+        machine = clock.machine()
+    except ImportError as error:
+        raise JobError(f"nothing can be measured here: {error}") from None
+    if not machine.cuda:
+        raise JobError("there is no GPU here that PyTorch can use, and only a GPU is recorded")
+    import torch
+
+    versions = dict(machine.versions)
+    read = dict(zip((*CLOCKS, "driver"), _nvidia_smi((*CLOCKS, "driver_version")), strict=False))
+    driver = read.pop("driver", versions.pop("driver", "unknown"))
+    return Device(
+        gpu=machine.device,
+        driver=driver,
+        versions=versions,
+        clocks={name: float(value) for name, value in read.items() if _is_number(value)},
+        memory_bytes=torch.cuda.get_device_properties(0).total_memory,
+        commit=commit or _commit(),
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def _nvidia_smi(names: tuple[str, ...]) -> list[str]:
+    """What it reads of the first GPU; nothing where it is missing."""
+    command = ["nvidia-smi", "--id=0", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
+    line = _said(command).splitlines()
+    return [part.strip() for part in line[0].split(",")] if line else []
+
+
+def _commit() -> str:
+    root = str(Path(__file__).resolve().parents[2])
+    return _said(["git", "-C", root, "rev-parse", "HEAD"]).strip() or "unknown"
+
+
+def _said(command: list[str]) -> str:
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return run.stdout if run.returncode == 0 else ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False

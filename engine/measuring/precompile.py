@@ -1,0 +1,89 @@
+"""Compiling takes longest, a second or two a kernel: done on all cores at once, into Triton's cache."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from engine.experiment import Problem
+
+SMALL = 256  # tokens that are enough to have a kernel compiled
+MOST_PROCESSES = 14
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One thing to run once on a small problem, so that its kernels are compiled."""
+
+    algorithm: str
+    problem: Problem
+    direction: str = "forward"
+    block_q: int | None = None
+    block_kv: int | None = None
+    warps: int | None = None
+    stages: int | None = None
+
+
+def smaller(problem: Problem, algorithm: str) -> Problem:
+    """A problem that compiles the same: two key heads, few queries; few keys, unless a kernel holds a row."""
+    group = problem.heads // problem.kv_heads
+    keys = problem.seq_kv if algorithm == "standard" else _few(problem.seq_kv)
+    rows = 16 if algorithm == "standard" else _few(problem.seq_q)
+    return replace(problem, batch=1, heads=2 * group, kv_heads=2, seq_q=rows, seq_kv=keys)
+
+
+def _few(length: int) -> int:
+    """A short length, ragged where this one is."""
+    return min(length, SMALL + length % SMALL)
+
+
+def compile_all(kernels: list[Kernel], seconds: float) -> Iterator[Kernel]:
+    """Those that were compiled (or failed to) in this time, as they come; the rest is given up."""
+    end = time.monotonic() + seconds
+    processes = min(MOST_PROCESSES, max(1, (os.cpu_count() or 2) - 1), len(kernels))
+    if processes == 0:
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        done = pool.imap_unordered(_compiled, kernels)
+        try:
+            for _ in kernels:
+                yield done.next(timeout=max(0.1, end - time.monotonic()))
+        except multiprocessing.TimeoutError:
+            return
+
+
+def _compiled(kernel: Kernel) -> Kernel:
+    """Runs in a process of its own; what fails here fails again, with its reason, when it is to be timed."""
+    import torch
+
+    from engine.measuring.contest import BACKWARD, attempt, random_inputs
+
+    torch.set_num_threads(1)
+    cuda = torch.cuda.is_available()
+    problem = smaller(kernel.problem, kernel.algorithm)
+    inputs = random_inputs(problem, "cuda" if cuda else "cpu")
+    backward = kernel.direction == BACKWARD
+    attempt(lambda: _run(kernel, [tensor.requires_grad_(backward) for tensor in inputs], problem), cuda)
+    return kernel
+
+
+def _run(kernel: Kernel, inputs, problem: Problem) -> None:
+    from contextlib import nullcontext
+
+    from kernels import attention
+    from kernels.launch import trying
+
+    mask = {"causal": problem.mask.causal, "window": problem.mask.window}
+    blocks = {"block_q": kernel.block_q, "block_kv": kernel.block_kv}
+    if kernel.algorithm == "flash3":
+        from kernels.flash3 import flash3
+
+        flash3(*inputs, **mask, scale=problem.scale)
+        return
+    with trying(kernel.warps, kernel.stages) if kernel.warps and kernel.stages else nullcontext():
+        out = attention(*inputs, algorithm=kernel.algorithm, **mask, **blocks)
+    if kernel.direction == "backward":
+        out.sum().backward()

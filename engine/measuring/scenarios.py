@@ -1,0 +1,159 @@
+"""What is run under the profiler: lengths, masks, heads and tilings that show where bytes come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.experiment import Mask, Problem
+from engine.measuring.contest import BACKWARD, FORWARD, backward_call
+from engine.measuring.peers import contenders, split_keys
+from engine.measuring.precompile import Kernel
+from engine.recording import Counters
+
+TILED = ("standard", "flash1", "flash2")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One call: provider, direction and problem; blocks where they are not the kernel's own choice."""
+
+    provider: str
+    seq: int
+    head_dim: int = 128
+    heads: int = 16
+    kv_heads: int | None = None
+    batch: int = 1
+    causal: bool = False
+    window: int | None = None
+    block_q: int | None = None
+    block_kv: int | None = None
+    splits: int | None = None
+    queries: int | None = None
+    direction: str = FORWARD
+
+    @property
+    def problem(self) -> Problem:
+        """In float16; decoding has fewer queries than keys."""
+        mask = Mask(self.causal, self.window)
+        kv_heads, queries = self.kv_heads or self.heads, self.queries or self.seq
+        return Problem(self.batch, self.heads, kv_heads, queries, self.seq, self.head_dim, "float16", mask)
+
+    def row(self) -> Counters:
+        """Its row, before anything was counted."""
+        blocks = (self.block_q, self.block_kv, self.splits)
+        return Counters(self.provider, self.direction, self.problem, *blocks)
+
+    def kernel(self) -> Kernel:
+        """What is to be compiled for it."""
+        return Kernel(self.provider, self.problem, self.direction, self.block_q, self.block_kv)
+
+
+def call_of(scenario: Scenario, q, k, v):
+    """The call on these inputs; raises JobError where the provider does not serve it."""
+    problem = scenario.problem
+    if scenario.provider in TILED and scenario.block_q is not None:
+        from kernels import attention
+
+        options = {"causal": scenario.causal, "window": scenario.window, "algorithm": scenario.provider}
+        return lambda: attention(q, k, v, block_q=scenario.block_q, block_kv=scenario.block_kv, **options)
+    if scenario.provider == "split_kv":
+        return split_keys(scenario.splits).prepare(q, k, v, problem)
+    one = next(one for one in contenders() if one.name == scenario.provider)
+    if scenario.direction == BACKWARD:
+        import torch
+
+        return backward_call(one, (q, k, v), torch.randn_like(q), problem)
+    return one.prepare(q, k, v, problem)
+
+
+def grid() -> list[Scenario]:
+    """All of them, the most telling first: a recording that runs out of time has those."""
+    return [*_of_flash2(), *_of_unfused(), *_of_flash1(), *_of_others(), *_of_backward()]
+
+
+def _of(provider: str, **common: Any):
+    return lambda seq, **values: Scenario(provider, seq, **{**common, **values})
+
+
+def _of_flash2() -> list[Scenario]:
+    wide = _of("flash2", block_q=128, block_kv=64)
+    narrow = _of("flash2", head_dim=64, block_q=64, block_kv=64)
+    return [
+        *(wide(seq) for seq in (512, 1024, 2048, 4096, 8192, 16384)),
+        *(wide(seq, heads=1) for seq in (32768, 65536, 131072)),
+        *(narrow(seq) for seq in (1024, 4096, 16384)),
+        *(narrow(seq, heads=1) for seq in (65536, 131072)),
+        *(wide(seq, causal=True) for seq in (1024, 4096, 16384)),
+        wide(65536, heads=1, causal=True),
+        narrow(4096, causal=True),
+        wide(8192, window=1024),
+        narrow(4096, window=512),
+        wide(65536, heads=2, window=4096),
+        wide(32768, heads=8, block_kv=32),  # two heads in flight straddle the cache
+        wide(32768, heads=4, causal=True),
+        wide(2048, heads=64),
+        wide(4096, heads=64, kv_heads=8),
+        wide(4096, batch=4, heads=4),
+        *(
+            wide(4096, block_q=rows, block_kv=keys)
+            for rows, keys in ((64, 32), (64, 64), (128, 128), (32, 64))
+        ),
+        narrow(1000, causal=True),
+        narrow(4095),
+    ]
+
+
+def _of_unfused() -> list[Scenario]:
+    wide = _of("standard", block_q=128, block_kv=64)
+    return [
+        *(wide(seq) for seq in (512, 2048, 4096, 8192)),
+        wide(16384, heads=2),
+        wide(4096, causal=True),
+        *(wide(seq, head_dim=64, block_q=64) for seq in (1024, 4096)),
+    ]
+
+
+def _of_flash1() -> list[Scenario]:
+    narrow = _of("flash1", head_dim=64, block_q=64, block_kv=64)
+    return [
+        *(narrow(seq) for seq in (512, 1024, 4096)),
+        narrow(1024, heads=64),
+        narrow(2048, heads=64, causal=True),
+        narrow(2048, window=256),
+        narrow(2048, heads=8, head_dim=128, batch=8),
+        narrow(2048, block_q=32, block_kv=32),
+        narrow(16384, heads=4),
+    ]
+
+
+def _of_others() -> list[Scenario]:
+    rows = []
+    for provider in ("flash3", "sdpa_flash", "sdpa_cudnn"):
+        rows += [
+            Scenario(provider, 4096),
+            Scenario(provider, 4096, causal=True),
+            Scenario(provider, 16384),
+            Scenario(provider, 65536, heads=1),
+            Scenario(provider, 4096, head_dim=64),
+        ]
+    rows += [
+        Scenario("flash3", 1024),
+        Scenario("flash3", 131072, heads=1),
+        Scenario("flash3", 16384, causal=True),
+        Scenario("flash3", 16384, window=1024),
+        Scenario("flash3", 16384, head_dim=64, heads=32, causal=True),
+    ]
+    decoding = _of("split_kv", heads=32, kv_heads=8, queries=1, causal=True)
+    rows += [decoding(seq) for seq in (8192, 65536, 131072)]
+    return [*rows, decoding(65536, splits=8)]
+
+
+def _of_backward() -> list[Scenario]:
+    backward = _of("flash2", direction=BACKWARD)
+    return [
+        *(backward(seq) for seq in (1024, 4096, 16384)),
+        backward(4096, causal=True),
+        backward(4096, head_dim=64),
+        *(Scenario(provider, 4096, direction=BACKWARD) for provider in ("sdpa_flash", "sdpa_cudnn")),
+    ]

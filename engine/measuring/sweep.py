@@ -1,0 +1,109 @@
+"""The block sizes of a kernel, one by one: how fast each is, or why it cannot run."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from engine.experiment import Problem
+from engine.measuring import clock
+from engine.measuring.bench import field_flops
+from engine.measuring.checking import reference
+from engine.measuring.contest import attempt, percentiles, random_inputs, usual
+from engine.recording import Tried
+
+BLOCKS = (16, 32, 64, 128, 256)
+WARPS = (4, 8)
+STAGES = {
+    "flash2": (1, 2, 3),
+    "flash1": (1,),
+    "standard": (2,),
+}  # flash1's loop stores what it loads: no stages
+LENGTH = 4096
+HEAD_DIMS = (64, 128)
+REPEATS = clock.Repeats(4, 8, 0.02)
+LONGEST = 0.25  # seconds a call; slower is recorded from one call
+
+
+@dataclass(frozen=True)
+class Config:
+    """One way to launch a kernel."""
+
+    algorithm: str
+    block_q: int
+    block_kv: int
+    warps: int
+    stages: int
+
+
+def configs(algorithm: str) -> list[Config]:
+    """All of an algorithm's, small blocks first."""
+    return [
+        Config(algorithm, rows, keys, warps, stages)
+        for rows in BLOCKS
+        for keys in BLOCKS
+        for warps in WARPS
+        for stages in STAGES[algorithm]
+    ]
+
+
+def plan() -> list[tuple[Problem, Config]]:
+    """Everything a recording tries, flash2 first."""
+    problems = [usual(LENGTH, head_dim, causal=False) for head_dim in HEAD_DIMS]
+    return [(problem, config) for name in STAGES for problem in problems for config in configs(name)]
+
+
+def row_of(problem: Problem, config: Config) -> Tried:
+    """The row of a configuration before it ran."""
+    return Tried(config.algorithm, problem, config.block_q, config.block_kv, config.warps, config.stages)
+
+
+def call_of(config: Config, q, k, v, problem: Problem):
+    """One launch; raises OutOfSharedMemoryError and what else the compiler finds."""
+    from kernels import attention
+    from kernels.launch import trying
+
+    def call():
+        with trying(config.warps, config.stages):
+            return attention(
+                q, k, v,
+                causal=problem.mask.causal,
+                window=problem.mask.window,
+                algorithm=config.algorithm,
+                block_q=config.block_q,
+                block_kv=config.block_kv,
+            )  # fmt: skip
+
+    return call
+
+
+def tried(problem: Problem, wanted: list[Config], cuda: bool) -> Iterator[Tried]:
+    """A row for each configuration, in random order so that clock drift favours no block size."""
+    if not wanted:
+        return
+    inputs = random_inputs(problem, "cuda" if cuda else "cpu")
+    exact, seconds = reference(*inputs, problem), clock.stopwatch(cuda)
+    for config in random.Random(0).sample(wanted, len(wanted)):
+        row, call = row_of(problem, config), call_of(config, *inputs, problem)
+        error, reason = attempt(lambda call=call: exact.error(call()), cuda)
+        if reason is None and not error <= exact.allowed:
+            reason = f"its result is wrong: off by {error:.2g}, allowed is {exact.allowed:.2g}"
+        if reason is not None:
+            yield replace(row, skipped=_short(reason))
+            continue
+        spent = [seconds(call)]
+        while spent[0] < LONGEST and clock.wants_more(spent, REPEATS):
+            spent.append(seconds(call))
+        times = percentiles(spent)
+        yield replace(row, times=times, tflops=field_flops(problem) / times.p50 / 1e12)
+
+
+def _short(reason: str) -> str:
+    """As a heat map says it: "out of shared memory: 288 KB of 227 KB"."""
+    found = re.search(r"needs (\d+) bytes of shared memory.* has (\d+)", reason)
+    if found is None:
+        return reason
+    needed, limit = (int(number) / 1024 for number in found.groups())
+    return f"out of shared memory: {needed:.0f} KB of {limit:.0f} KB"
