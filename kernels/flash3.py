@@ -1,19 +1,25 @@
 """FlashAttention-3's forward pass on Hopper: which problems it serves, and its launch."""
 
 import math
+from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 
 import torch
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 _THREE_CONSUMERS = {"CONSUMERS": 3, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
-TILING = {  # by head dim; a consumer has 64 query rows
-    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, **_THREE_CONSUMERS},
-    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, **_TWO_CONSUMERS},
-    256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, **_TWO_CONSUMERS},
+TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp takes as long as the products
+    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": True, **_THREE_CONSUMERS},
+    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
+    256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "TURNS": False, **_TWO_CONSUMERS},
 }
+SHORT_TILING = {**TILING[64], **_TWO_CONSUMERS, "KV_BUFFERS": 4}  # tiles of 128 rows, which waste less
+SHORT = 1024  # queries
 DTYPES = (torch.float16, torch.bfloat16)
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
+COUNTERS = 1024  # filled at a time
+COUNTER_STRIDE = 4  # of int32: Triton compiles anew for a pointer that is not a multiple of 16 bytes
 TMA_ALIGNMENT = 16  # bytes, of addresses and strides (CUDA driver API, cuTensorMapEncodeTiled)
 
 
@@ -75,13 +81,13 @@ def flash3(
     return out, lse
 
 
-def _launch(q, k, v, out, lse, causal, window, scale, **candidates) -> None:
+def _launch(q, k, v, out, lse, causal, window, scale) -> None:
     """Start one block of threads an SM, or one a tile if there are fewer."""
     from kernels.flash3_kernel import ROWS, attention_kernel
 
     batch, heads, seq_q, head_dim = q.shape
     kv_heads, seq_kv = k.shape[1:3]
-    tiling = {"TURNS": True, "OVERLAP": True, **TILING[head_dim], **candidates}
+    tiling = dict(_tiling(head_dim, causal, seq_q))
     block_kv = tiling.pop("BLOCK_KV")
     heads_per_kv_head = heads // kv_heads
     bytes_of_keys = 2 * seq_kv * head_dim * k.element_size()
@@ -94,7 +100,7 @@ def _launch(q, k, v, out, lse, causal, window, scale, **candidates) -> None:
         _descriptor(v, block_kv),
         _descriptor(out, ROWS.value),
         lse,
-        torch.zeros(1, dtype=torch.int32, device=q.device),
+        _zeroed_counter(q.device),
         batch_heads=batch * heads,
         heads=heads,
         heads_per_kv_head=heads_per_kv_head,
@@ -111,15 +117,25 @@ def _launch(q, k, v, out, lse, causal, window, scale, **candidates) -> None:
     )
 
 
+def _tiling(head_dim: int, causal: bool, seq_q: int) -> dict:
+    return SHORT_TILING if head_dim == 64 and causal and seq_q <= SHORT else TILING[head_dim]
+
+
 def _descriptor(tensor: torch.Tensor, rows: int):
     """A TMA descriptor of blocks of `rows` rows of one head, which never reach into the next."""
-    from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    block = [1, 1, rows, tensor.shape[-1]]
-    dtype = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}[tensor.dtype]
-    layout = gl.NVMMASharedLayout.get_default_for(block, dtype)
-    return TensorDescriptor(tensor, list(tensor.shape), [*_outer_strides(tensor), 1], block, layout)
+    block = (1, 1, rows, tensor.shape[-1])
+    layout = _block_layout(block, tensor.dtype)
+    return TensorDescriptor(tensor, list(tensor.shape), [*_outer_strides(tensor), 1], list(block), layout)
+
+
+@cache
+def _block_layout(block: tuple[int, ...], dtype: torch.dtype):
+    from triton.experimental.gluon import language as gl
+
+    gluon_dtype = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}[dtype]
+    return gl.NVMMASharedLayout.get_default_for(list(block), gluon_dtype)
 
 
 def _outer_strides(tensor: torch.Tensor) -> list[int]:
@@ -130,5 +146,22 @@ def _outer_strides(tensor: torch.Tensor) -> list[int]:
     ]
 
 
+@cache
 def _multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+_counters: dict[torch.cuda.Stream, Iterator[torch.Tensor]] = {}
+
+
+def _zeroed_counter(device: torch.device) -> torch.Tensor:
+    """An int32 of 0 that no other launch uses; filled by the thousand, as a fill is a launch of its own."""
+    if torch.cuda.is_current_stream_capturing():  # the fill has to be replayed with the launch
+        return torch.zeros(1, dtype=torch.int32, device=device)
+    stream = torch.cuda.current_stream(device)
+    counter = next(_counters.get(stream, iter(())), None)
+    if counter is None:
+        first, *others = torch.zeros(COUNTERS, COUNTER_STRIDE, dtype=torch.int32, device=device).unbind()
+        _counters[stream] = iter(others)
+        return first
+    return counter

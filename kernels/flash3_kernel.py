@@ -57,187 +57,248 @@ def _pass_turn(CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.conste
 
 
 @gluon.jit
-def _load(ring, visit, descriptor, buffers, batch, head, row):
-    """Copy one block of K or V into its ring once its last reader is done."""
+def _load(ring, visit, descriptor, batch, head, row):
+    """Copy the rows from `row` on that fill this visit's buffer, once its last reader is done."""
+    PARTS: gl.constexpr = ring.PARTS
     ring.wait_empty(visit)
-    mbarrier.expect(ring.arrival(visit), descriptor.block_type.nbytes)
-    tma.async_copy_global_to_shared(
-        descriptor, [batch, head, row, 0], ring.arrival(visit), buffers.index(ring.buffer(visit))
-    )
-
-
-@gluon.jit
-def _load_queries(ring, visit, descriptor, buffers, batch, head, row, CONSUMERS: gl.constexpr):
-    """Copy a tile of Q: one block of ROWS rows for each consumer."""
-    ring.wait_empty(visit)
-    mbarrier.expect(ring.arrival(visit), CONSUMERS * descriptor.block_type.nbytes)
-    for consumer in gl.static_range(CONSUMERS):
+    mbarrier.expect(ring.arrival(visit), PARTS * descriptor.block_type.nbytes)
+    for part in gl.static_range(PARTS):
+        part_row = row + part * descriptor.block_type.shape[2]
         tma.async_copy_global_to_shared(
-            descriptor,
-            [batch, head, row + consumer * ROWS, 0],
-            ring.arrival(visit),
-            buffers.index(ring.buffer(visit) * CONSUMERS + consumer),
+            descriptor, [batch, head, part_row, 0], ring.arrival(visit), ring.block(visit, part)
         )
 
 
 @gluon.jit
-def _produce(inputs, shared, schedule, counter, CONSUMERS: gl.constexpr):
+def _produce(inputs, rings, schedule, counter):
     """Draw tiles and copy their Q, K and V, key blocks from the last to the first."""
     q_tensor, k_tensor, v_tensor = inputs
-    buffers, rings, next_tile = shared
-    q_buffers, k_buffers, v_buffers = buffers
-    q_ring, k_ring, v_ring, tile_ring = rings
+    queries, keys, values, next_tiles = rings
     SCALAR: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     tile = gl.program_id(0)
     tile_visit = 0
-    key_visit = 0
+    visit = 0
     while tile < schedule.tiles():
         drawn = gl.num_programs(0) + gl.atomic_add(counter, 1)
         row, batch, head = schedule.place(tile)
         kv_head = head // schedule.heads_per_kv_head
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
         for step in range(end - first):
-            key_block = end - 1 - step
-            key = key_block * schedule.BLOCK_KV
-            _load(k_ring, key_visit, k_tensor, k_buffers, batch, kv_head, key)
+            key = (end - 1 - step) * schedule.BLOCK_KV
+            _load(keys, visit, k_tensor, batch, kv_head, key)
             if step == 0:
-                _load_queries(q_ring, tile_visit, q_tensor, q_buffers, batch, head, row, CONSUMERS)
-            _load(v_ring, key_visit, v_tensor, v_buffers, batch, kv_head, key)
-            key_visit += 1
-        tile_ring.wait_empty(tile_visit)
-        next_tile.index(tile_ring.buffer(tile_visit)).store(gl.full([1], drawn, gl.int32, SCALAR))
-        mbarrier.arrive(tile_ring.arrival(tile_visit), count=1)
+                _load(queries, tile_visit, q_tensor, batch, head, row)
+            _load(values, visit, v_tensor, batch, kv_head, key)
+            visit += 1
+        next_tiles.wait_empty(tile_visit)
+        next_tiles.block(tile_visit).store(gl.full([1], drawn, gl.int32, SCALAR))
+        mbarrier.arrive(next_tiles.arrival(tile_visit), count=1)
         tile_visit += 1
         tile = drawn
 
 
 @gluon.jit
-def _skip(
-    blocks, visit, k_ring, v_ring, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr
-):
+def _next_tile(next_tiles, tile_visit):
+    """The tile that the producer drew to come after this one."""
+    next_tiles.wait_full(tile_visit)
+    drawn = next_tiles.block(tile_visit).load(gl.BlockedLayout([1], [32], [4], [0]))
+    tile = gl.max(drawn, axis=0)
+    next_tiles.release(tile_visit)
+    return tile
+
+
+@gluon.jit
+def _skip(blocks, visit, keys, values, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr):
     """Hand back key blocks that only other consumers see; taking turns all the same keeps them even."""
     for _ in range(blocks):
         _take_turn(CONSUMER, TURNS)
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
-        k_ring.wait_full(visit)
-        k_ring.release(visit)
-        v_ring.wait_full(visit)
-        v_ring.release(visit)
+        keys.wait_full(visit)
+        keys.release(visit)
+        values.wait_full(visit)
+        values.release(visit)
         visit += 1
     return visit
 
 
 @gluon.jit
-def _softmax_step(scores, running_max, running_sum, scale_log2):
-    """Online softmax of a tile: P, the new maximum and sum, and the factor that rescales what was there."""
-    new_max = gl.maximum(running_max, gl.max(scores, axis=1))
-    offset = gl.where(new_max == float("-inf"), 0.0, new_max) * scale_log2
+def _start_scores(Q, keys, visit):
+    """Issue Q K^T of this visit's key block."""
+    BLOCK_KV: gl.constexpr = keys.blocks.shape[3]
+    K = keys.block(visit).reshape([BLOCK_KV, keys.blocks.shape[4]])
+    nothing = gl.zeros([ROWS, BLOCK_KV], gl.float32, accumulator_layout(BLOCK_KV))
+    return warpgroup_mma(Q, K.permute((1, 0)), nothing, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def _start_output(P, values, visit, out):
+    """Issue out + P V of this visit's key block."""
+    V = values.block(visit).reshape([values.blocks.shape[3], values.blocks.shape[4]])
+    return warpgroup_mma(P, V, out, is_async=True)
+
+
+@gluon.jit
+def _softmax_step(S, running_max, running_sum, scale_log2, MASKED: gl.constexpr):
+    """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there."""
+    new_max = gl.maximum(running_max, gl.max(S, axis=1))
+    offset = new_max * scale_log2
+    if MASKED:  # a row may have seen no key yet
+        offset = gl.where(new_max == float("-inf"), 0.0, offset)
     alpha = gl.exp2(running_max * scale_log2 - offset)
-    P = gl.exp2(scores * scale_log2 - offset[:, None])
+    P = gl.exp2(S * scale_log2 - offset[:, None])
     return P, new_max, running_sum * alpha + gl.sum(P, axis=1), alpha
 
 
 @gluon.jit
+def _as_operand(P, DTYPE: gl.constexpr, OUT: gl.constexpr):
+    """P rounded, in the registers where wgmma takes its left operand: nothing moves between threads."""
+    OPERAND: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=2)
+    return gl.convert_layout(P.to(DTYPE), OPERAND, assert_trivial=True)
+
+
+@gluon.jit
+def _beside_output(column, OUT: gl.constexpr):
+    """One number a row as a column [ROWS, 1] that multiplies the output's rows."""
+    return gl.convert_layout(column, gl.SliceLayout(1, OUT), assert_trivial=True)[:, None]
+
+
+@gluon.jit
+def _visit_partial(
+    first, end, state, Q, keys, values, schedule, positions, scale_log2,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
+):  # fmt: skip
+    """Key blocks end - 1 down to first, masked; few, so one after the other."""
+    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[4])
+    out, running_max, running_sum, visit = state
+    for step in range(end - first):
+        keys.wait_full(visit)
+        _take_turn(CONSUMER, TURNS)
+        S = _start_scores(Q, keys, visit)
+        _pass_turn(CONSUMER, CONSUMERS, TURNS)
+        S = warpgroup_mma_wait(0, deps=[S])
+        keys.release(visit)
+        S = schedule.masked(S, positions, end - 1 - step, accumulator_layout(schedule.BLOCK_KV))
+        weights, running_max, running_sum, alpha = _softmax_step(
+            S, running_max, running_sum, scale_log2, True
+        )
+        P = _as_operand(weights, Q.dtype, OUT)
+        values.wait_full(visit)
+        out = _start_output(P, values, visit, out * _beside_output(alpha, OUT))
+        out, P = warpgroup_mma_wait(0, deps=[out, P])
+        values.release(visit)
+        visit += 1
+    return out, running_max, running_sum, visit
+
+
+@gluon.jit
+def _visit_whole(
+    start, partial, blocks, state, Q, keys, values, schedule, positions, scale_log2,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
+):  # fmt: skip
+    """Key block `start`, masked if partial, and the `blocks` before it, which are whole.
+
+    The scores of each are issued together with P V of the one before, its softmax runs under that product.
+    The last P V is left to issue: returns P with the state.
+    """
+    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
+    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[4])
+    out, running_max, running_sum, visit = state
+    keys.wait_full(visit)
+    S = warpgroup_mma_wait(0, deps=[_start_scores(Q, keys, visit)])
+    keys.release(visit)
+    if partial:
+        S = schedule.masked(S, positions, start, SCORES)
+    weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, scale_log2, True)
+    if schedule.CAUSAL:  # otherwise nothing came before
+        out = out * _beside_output(alpha, OUT)
+    P = _as_operand(weights, Q.dtype, OUT)
+    for _ in range(blocks):
+        keys.wait_full(visit + 1)
+        _take_turn(CONSUMER, TURNS)
+        S = _start_scores(Q, keys, visit + 1)
+        values.wait_full(visit)
+        out = _start_output(P, values, visit, out)
+        _pass_turn(CONSUMER, CONSUMERS, TURNS)
+        S = warpgroup_mma_wait(1, deps=[S])
+        keys.release(visit + 1)
+        weights, running_max, running_sum, alpha = _softmax_step(
+            S, running_max, running_sum, scale_log2, False
+        )
+        out, P = warpgroup_mma_wait(0, deps=[out, P])
+        values.release(visit)
+        out = out * _beside_output(alpha, OUT)
+        P = _as_operand(weights, Q.dtype, OUT)
+        visit += 1
+    return P, out, running_max, running_sum, visit
+
+
+@gluon.jit
 def _consume(
-    output, shared, schedule, scale_log2,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, OVERLAP: gl.constexpr,
+    output, rings, schedule, scale_log2,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
     out_tensor, lse = output
-    buffers, rings, next_tile = shared
-    q_buffers, k_buffers, v_buffers = buffers
-    q_ring, k_ring, v_ring, tile_ring = rings
-    DTYPE: gl.constexpr = q_buffers.dtype
-    HEAD_DIM: gl.constexpr = q_buffers.shape[4]
-    BLOCK_KV: gl.constexpr = schedule.BLOCK_KV
-    SCORES: gl.constexpr = accumulator_layout(BLOCK_KV)
+    queries, keys, values, next_tiles = rings
+    HEAD_DIM: gl.constexpr = values.blocks.shape[4]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
-    WEIGHTS: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=2)
-    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, SCORES)
-    OUT_ROW: gl.constexpr = gl.SliceLayout(1, OUT)
+    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV))
 
     if CONSUMER == CONSUMERS - 1:
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
     tile = gl.program_id(0)
+    tile_row, batch, head = schedule.place(tile)
     tile_visit = 0
     visit = 0
     while tile < schedule.tiles():
-        tile_row, batch, head = schedule.place(tile)
         row = tile_row + CONSUMER * ROWS
         rows = row + gl.arange(0, ROWS, layout=SCORES_ROW)
         positions = schedule.position(rows)
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
-        first, end = schedule.seen_blocks(row, ROWS)
-        whole_first, whole_end = schedule.whole_blocks(row, ROWS)
-        no_scores = gl.zeros([ROWS, BLOCK_KV], gl.float32, SCORES)
-
-        visit = _skip(tile_end - end, visit, k_ring, v_ring, CONSUMER, CONSUMERS, TURNS)
-        q_ring.wait_full(tile_visit)
-        Q_block = q_buffers.index(q_ring.buffer(tile_visit) * CONSUMERS + CONSUMER)
+        first, whole_first, start, end, partial = schedule.parts(row, ROWS)
+        visit = _skip(tile_end - end, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
+        queries.wait_full(tile_visit)
+        Q_block = queries.block(tile_visit, CONSUMER)
         Q = Q_block.reshape([ROWS, HEAD_DIM])
-
-        k_ring.wait_full(visit)
-        K = k_buffers.index(k_ring.buffer(visit)).reshape([BLOCK_KV, HEAD_DIM])
-        S = warpgroup_mma(Q, K.permute((1, 0)), no_scores, use_acc=False, is_async=True)
-        S = warpgroup_mma_wait(0, deps=[S])
-        k_ring.release(visit)
-        if (end > whole_end) | (end <= whole_first):
-            S = schedule.masked(S, positions, end - 1, SCORES)
-        running_max = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
-        running_sum = gl.full([ROWS], 0.0, gl.float32, SCORES_ROW)
-        P, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, scale_log2)
-        P = gl.convert_layout(P.to(DTYPE), WEIGHTS, assert_trivial=True)
         out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
-
-        if OVERLAP:
-            k_ring.wait_full(visit + 1, end - first > 1)
-        for step in range(end - first - 1):
-            key_block = end - 2 - step
-            if not OVERLAP:
-                k_ring.wait_full(visit + 1)
-            _take_turn(CONSUMER, TURNS)
-            K = k_buffers.index(k_ring.buffer(visit + 1)).reshape([BLOCK_KV, HEAD_DIM])
-            S = warpgroup_mma(Q, K.permute((1, 0)), no_scores, use_acc=False, is_async=True)
-            v_ring.wait_full(visit)
-            V = v_buffers.index(v_ring.buffer(visit)).reshape([BLOCK_KV, HEAD_DIM])
-            out = warpgroup_mma(P, V, out, is_async=True)
-            _pass_turn(CONSUMER, CONSUMERS, TURNS)
-            S = warpgroup_mma_wait(1, deps=[S])
-            k_ring.release(visit + 1)
-            if (key_block >= whole_end) | (key_block < whole_first):
-                S = schedule.masked(S, positions, key_block, SCORES)
-            weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, scale_log2)
-            if OVERLAP:
-                k_ring.wait_full(visit + 2, key_block > first)
-            out, P = warpgroup_mma_wait(0, deps=[out, P])
-            v_ring.release(visit)
-            out = out * gl.convert_layout(alpha, OUT_ROW, assert_trivial=True)[:, None]
-            P = gl.convert_layout(weights.to(DTYPE), WEIGHTS, assert_trivial=True)
-            visit += 1
-
-        v_ring.wait_full(visit)
-        V = v_buffers.index(v_ring.buffer(visit)).reshape([BLOCK_KV, HEAD_DIM])
-        out = warpgroup_mma(P, V, out, is_async=True)
+        running_max = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
+        running_sum = gl.zeros([ROWS], gl.float32, SCORES_ROW)
+        state = out, running_max, running_sum, visit
+        if schedule.CAUSAL:
+            state = _visit_partial(
+                start + 1, end, state, Q, keys, values, schedule, positions, scale_log2,
+                CONSUMER, CONSUMERS, TURNS,
+            )  # fmt: skip
+        P, out, running_max, running_sum, visit = _visit_whole(
+            start, partial, start - whole_first, state, Q, keys, values, schedule, positions, scale_log2,
+            CONSUMER, CONSUMERS, TURNS,
+        )  # fmt: skip
+        values.wait_full(visit)
+        out = _start_output(P, values, visit, out)
+        this_batch, this_head = batch, head
+        tile = _next_tile(next_tiles, tile_visit)
+        tile_row, batch, head = schedule.place(tile)
         out, P = warpgroup_mma_wait(0, deps=[out, P])
-        v_ring.release(visit)
-        visit = _skip(first - tile_first, visit + 1, k_ring, v_ring, CONSUMER, CONSUMERS, TURNS)
+        values.release(visit)
+        visit += 1
+        if schedule.WINDOWED:
+            state = out, running_max, running_sum, visit
+            out, running_max, running_sum, visit = _visit_partial(
+                first, whole_first, state, Q, keys, values, schedule, positions, scale_log2,
+                CONSUMER, CONSUMERS, TURNS,
+            )  # fmt: skip
+        visit = _skip(first - tile_first, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
 
-        inverse = gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum)
-        out = out * gl.convert_layout(inverse, OUT_ROW, assert_trivial=True)[:, None]
-        Q.store(out.to(DTYPE))
+        out = out * _beside_output(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
+        Q.store(out.to(Q.dtype))
         fence_async_shared()
-        tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], Q_block)
+        tma.async_copy_shared_to_global(out_tensor, [this_batch, this_head, row, 0], Q_block)
         row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
-        lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
+        lse_rows = lse + (this_batch * schedule.heads + this_head) * schedule.seq_q + rows
         gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
         tma.store_wait(0)
         barrier_of_warps()
-        q_ring.release(tile_visit)
-
-        tile_ring.wait_full(tile_visit)
-        drawn = next_tile.index(tile_ring.buffer(tile_visit)).load(gl.BlockedLayout([1], [32], [4], [0]))
-        tile = gl.max(drawn, axis=0)
-        tile_ring.release(tile_visit)
+        queries.release(tile_visit)
         tile_visit += 1
 
 
@@ -251,8 +312,7 @@ def attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
     CAUSAL: gl.constexpr, WINDOWED: gl.constexpr,
-    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr,
-    TURNS: gl.constexpr, OVERLAP: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
@@ -266,30 +326,28 @@ def attention_kernel(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
         CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED,
     )  # fmt: skip
-    q_buffers = gl.allocate_shared_memory(
+    q_blocks = gl.allocate_shared_memory(
         DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
     )
-    k_buffers = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
-    v_buffers = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
+    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
     next_tile = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
-    buffers = (q_buffers, k_buffers, v_buffers)
     rings = (
-        make_ring(Q_BUFFERS, CONSUMERS),
-        make_ring(KV_BUFFERS, CONSUMERS),
-        make_ring(KV_BUFFERS, CONSUMERS),
-        make_ring(2, CONSUMERS),
+        make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
+        make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
+        make_ring(v_blocks, KV_BUFFERS, CONSUMERS),
+        make_ring(next_tile, 2, CONSUMERS),
     )
     fence_async_shared()
 
     inputs = (q_tensor, k_tensor, v_tensor)
     output = (out_tensor, lse)
-    shared = (buffers, rings, next_tile)
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consume, (output, shared, schedule, scale_log2, 0, CONSUMERS, TURNS, OVERLAP)),
-                (_consume, (output, shared, schedule, scale_log2, 1, CONSUMERS, TURNS, OVERLAP)),
-                (_produce, (inputs, shared, schedule, counter, CONSUMERS)),
+                (_consume, (output, rings, schedule, scale_log2, 0, CONSUMERS, TURNS)),
+                (_consume, (output, rings, schedule, scale_log2, 1, CONSUMERS, TURNS)),
+                (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 1],
             [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
@@ -297,10 +355,10 @@ def attention_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consume, (output, shared, schedule, scale_log2, 0, CONSUMERS, TURNS, OVERLAP)),
-                (_consume, (output, shared, schedule, scale_log2, 1, CONSUMERS, TURNS, OVERLAP)),
-                (_consume, (output, shared, schedule, scale_log2, 2, CONSUMERS, TURNS, OVERLAP)),
-                (_produce, (inputs, shared, schedule, counter, CONSUMERS)),
+                (_consume, (output, rings, schedule, scale_log2, 0, CONSUMERS, TURNS)),
+                (_consume, (output, rings, schedule, scale_log2, 1, CONSUMERS, TURNS)),
+                (_consume, (output, rings, schedule, scale_log2, 2, CONSUMERS, TURNS)),
+                (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 4, 1],
             [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS],

@@ -11,27 +11,37 @@ class Ring:
     """Buffers that one side fills and the other drains; visit i uses buffer i modulo their number.
 
     Each buffer has two barriers: `full` (it holds visit i) and `empty` (whoever read visit i is done).
+    A buffer is one of `blocks`, or several that are filled together.
     """
 
+    blocks: gl.shared_memory_descriptor
     full: gl.shared_memory_descriptor
     empty: gl.shared_memory_descriptor
+    PARTS: gl.constexpr
 
     @gluon.constexpr_function
-    def __init__(self, full, empty):
+    def __init__(self, blocks, full, empty):
+        self.blocks = blocks
         self.full = full
         self.empty = empty
+        self.PARTS = gl.constexpr(blocks.shape[0] // full.shape[0])
 
     @gluon.jit
     def buffer(self, visit):
         return visit & (self.full.shape[0] - 1)
 
     @gluon.jit
+    def block(self, visit, part=0):
+        """Block `part` of this visit's buffer."""
+        return self.blocks.index(self.buffer(visit) * self.PARTS + part)
+
+    @gluon.jit
     def _parity(self, visit):
         return (visit // self.full.shape[0]) & 1
 
     @gluon.jit
-    def wait_full(self, visit, needed=True):
-        mbarrier.wait(self.full.index(self.buffer(visit)), self._parity(visit), pred=needed)
+    def wait_full(self, visit):
+        mbarrier.wait(self.full.index(self.buffer(visit)), self._parity(visit))
 
     @gluon.jit
     def wait_empty(self, visit):
@@ -48,14 +58,14 @@ class Ring:
 
 
 @gluon.jit
-def make_ring(BUFFERS: gl.constexpr, READERS: gl.constexpr):
-    """A ring of a power of two of buffers, each read by READERS warp groups."""
+def make_ring(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr):
+    """A ring of BUFFERS, a power of two, over `blocks`; each is read by READERS warp groups."""
     full = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     for buffer in gl.static_range(BUFFERS):
         mbarrier.init(full.index(buffer), count=1)
         mbarrier.init(empty.index(buffer), count=READERS)
-    return Ring(full, empty)
+    return Ring(blocks, full, empty)
 
 
 @aggregate
@@ -110,10 +120,11 @@ class Schedule:
 
     @gluon.jit
     def place(self, tile):
-        """(first query row, batch, head) of a tile.
+        """(first query row, batch, head) of a tile; of the last one for numbers past it.
 
         Causal tiles are unequal: the heaviest come first, within a set of heads whose K and V share the L2.
         """
+        tile = gl.minimum(tile, self.tiles() - 1)
         if self.CAUSAL:
             heads_set = tile // (self.heads_together * self.query_blocks)
             first_head = heads_set * self.heads_together
@@ -146,7 +157,7 @@ class Schedule:
 
     @gluon.jit
     def whole_blocks(self, row, ROWS: gl.constexpr):
-        """[first, end) of the key blocks that each of ROWS queries from `row` sees entirely."""
+        """[first, end) of the key blocks that all of ROWS queries from `row` see whole, if first < end."""
         begin = 0
         end = self.seq_kv
         if self.WINDOWED:
@@ -156,11 +167,28 @@ class Schedule:
         return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV
 
     @gluon.jit
+    def parts(self, row, ROWS: gl.constexpr):
+        """How ROWS queries from `row` see their key blocks, taken from the last to the first.
+
+        Returns first, whole_first, start, end, partial: the blocks between `start` and `end` are partial,
+        `start` is if `partial`, those from whole_first to it are whole, those from `first` on partial again.
+        """
+        first, end = self.seen_blocks(row, ROWS)
+        whole_first, whole_end = self.whole_blocks(row, ROWS)
+        start = gl.maximum(gl.minimum(whole_end, end - 1), first)
+        partial = (start >= whole_end) | (start < whole_first)
+        return first, gl.minimum(gl.maximum(whole_first, first), start), start, end, partial
+
+    @gluon.jit
     def masked(self, scores, positions, key_block, SCORES: gl.constexpr):
         """scores [rows, BLOCK_KV] with -inf where the row at `positions` does not see the key."""
-        columns = gl.arange(0, self.BLOCK_KV, layout=gl.SliceLayout(0, SCORES))
-        keys = (key_block * self.BLOCK_KV + columns)[None, :]
-        seen = keys <= positions[:, None] if self.CAUSAL else keys < self.seq_kv
-        if self.WINDOWED:
-            seen = seen & (keys > (positions - self.window)[:, None])
+        keys = key_block * self.BLOCK_KV + gl.arange(0, self.BLOCK_KV, layout=gl.SliceLayout(0, SCORES))
+        if self.CAUSAL:
+            seen = positions[:, None] - keys[None, :]
+            if self.WINDOWED:  # a distance from 0 on and below the window, in one comparison
+                seen = seen.to(gl.uint32, bitcast=True) < self.window.to(gl.uint32)
+            else:
+                seen = seen >= 0
+        else:
+            seen = (keys < self.seq_kv)[None, :]
         return gl.where(seen, scores, float("-inf"))
