@@ -28,8 +28,7 @@ def page(title: str) -> st.Page:
 st.set_page_config(page_title="Attention, tile by tile", layout="wide")
 theme.apply()
 scenario.adopt()
-titles = [title for title in PAGES if (ROOT / "app" / "views" / f"{title.lower()}.py").exists()]
-pages = [page(title) for title in titles]
+pages = [page(title) for title in PAGES]
 # Streamlit gives its default page no path of its own: a hidden one stands at "/" and leads to /tiles.
 home = st.Page(lambda: None, title="Home", url_path="home", default=True, visibility="hidden")
 opened = st.navigation([home, *pages], position="top")

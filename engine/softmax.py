@@ -13,7 +13,7 @@ import numpy as np
 from engine.inputs import round_to
 
 MOST_SCORES = 256
-LARGEST_SCORE = 1e6
+LARGEST_SCORE = 65_504.0  # the largest float16: no dtype turns a score into infinity by rounding it
 
 
 def falling(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

@@ -137,8 +137,8 @@ def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
     ]
     st.markdown("\n".join(table), width="stretch")
     st.caption(
-        f"Of any weight, against float64; computed here, every result rounded to {dtype}. Naive takes exp(s) as it is; "
-        "safe finds the maximum first."
+        f"Of any weight, against float64; computed here, every result rounded to {dtype}. "
+        "Naive takes exp(s) as it is; safe finds the maximum first."
     )
 
 
