@@ -233,12 +233,30 @@ def _visit_whole(
 
 
 @gluon.jit
+def _store(state, Q_block, output, place, row, schedule, scale_log2):
+    """Divide by the row sums, and store the output, by way of Q's shared memory, and the log-sum-exp."""
+    out, running_max, running_sum, _ = state
+    out_tensor, lse = output
+    batch, head = place
+    HEAD_DIM: gl.constexpr = Q_block.shape[3]
+    OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
+    out = out * _beside_output(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
+    Q_block.reshape([ROWS, HEAD_DIM]).store(out.to(Q_block.dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], Q_block)
+    rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
+    row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
+    lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
+    gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
+    tma.store_wait(0)
+
+
+@gluon.jit
 def _consume(
     output, rings, schedule, scale_log2,
     CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
-    out_tensor, lse = output
     queries, keys, values, next_tiles = rings
     HEAD_DIM: gl.constexpr = values.blocks.shape[4]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
@@ -252,8 +270,7 @@ def _consume(
     visit = 0
     while tile < schedule.tiles():
         row = tile_row + CONSUMER * ROWS
-        rows = row + gl.arange(0, ROWS, layout=SCORES_ROW)
-        positions = schedule.position(rows)
+        positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
         first, whole_first, start, end, partial = schedule.parts(row, ROWS)
         visit = _skip(tile_end - end, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
@@ -275,28 +292,22 @@ def _consume(
         )  # fmt: skip
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
-        this_batch, this_head = batch, head
+        place = batch, head
         tile = _next_tile(next_tiles, tile_visit)
         tile_row, batch, head = schedule.place(tile)
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         visit += 1
+        state = out, running_max, running_sum, visit
         if schedule.WINDOWED:
-            state = out, running_max, running_sum, visit
-            out, running_max, running_sum, visit = _visit_partial(
+            state = _visit_partial(
                 first, whole_first, state, Q, keys, values, schedule, positions, scale_log2,
                 CONSUMER, CONSUMERS, TURNS,
             )  # fmt: skip
+        out, running_max, running_sum, visit = state
         visit = _skip(first - tile_first, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
 
-        out = out * _beside_output(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
-        Q.store(out.to(Q.dtype))
-        fence_async_shared()
-        tma.async_copy_shared_to_global(out_tensor, [this_batch, this_head, row, 0], Q_block)
-        row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
-        lse_rows = lse + (this_batch * schedule.heads + this_head) * schedule.seq_q + rows
-        gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
-        tma.store_wait(0)
+        _store(state, Q_block, output, place, row, schedule, scale_log2)
         barrier_of_warps()
         queries.release(tile_visit)
         tile_visit += 1
