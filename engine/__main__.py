@@ -1,4 +1,4 @@
-"""The command line: python -m engine simulate | measure | bench."""
+"""The command line: python -m engine simulate | measure | bench | bench-kernels | record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.simulation import Simulation, simulate
 
-COMMANDS = ("simulate", "measure", "bench")
+COMMANDS = ("simulate", "measure", "bench", "bench-kernels", "record")
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,7 +25,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code, raises SystemExit(2) on a bad value."""
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog="python -m engine", description=__doc__, allow_abbrev=False)
-    parser.add_argument("command", choices=COMMANDS, help="model, time the real kernels, or time the model")
+    parser.add_argument(
+        "command",
+        choices=COMMANDS,
+        help="model, time the real kernels, time the model, compare on a GPU, or record one",
+    )
     command = parser.parse_args(arguments[:1]).command
     if command == "measure":
         from engine.measure import main as measure  # torch and triton come with it
@@ -35,6 +39,14 @@ def main(arguments: list[str] | None = None) -> int:
         from engine.bench import main as bench
 
         return bench(arguments[1:])
+    if command == "bench-kernels":
+        from engine.measuring.bench_kernels import main as bench_kernels
+
+        return bench_kernels(arguments[1:])
+    if command == "record":
+        from engine.recorder import main as record
+
+        return record(arguments[1:])
     return _simulate(arguments[1:])
 
 

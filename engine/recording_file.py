@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import types
 import zlib
 from collections.abc import Iterator, Mapping
@@ -115,8 +114,6 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and math.isfinite(value):
-        return float(f"{value:.6g}") if value else 0.0
     return value
 
 

@@ -46,18 +46,20 @@ WANTED = {  # counted where this chip has one of them, the first that it has
     "shared_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",),
     "sm_clock": ("sm__cycles_elapsed.avg.per_second", "gpc__cycles_elapsed.avg.per_second"),
 }
-UNITS = {
-    "": 1, "%": 1, "byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
+UNITS = {  # in lower case
+    "": 1, "%": 1, "byte": 1, "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "tbyte": 1e12,
     "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1,
     "nsecond": 1e-9, "usecond": 1e-6, "msecond": 1e-3, "second": 1,
-    "Hz": 1, "Khz": 1e3, "KHz": 1e3, "Mhz": 1e6, "MHz": 1e6, "Ghz": 1e9, "GHz": 1e9, "cycle/second": 1,
-    "cycle/nsecond": 1e9, "cycle/usecond": 1e6, "cycle/ns": 1e9, "cycle/us": 1e6, "cycle/s": 1,
+    "hz": 1, "khz": 1e3, "mhz": 1e6, "ghz": 1e9,
+    "cycle/second": 1, "cycle/s": 1, "cycle/usecond": 1e6, "cycle/us": 1e6,
+    "cycle/nsecond": 1e9, "cycle/ns": 1e9,
 }  # fmt: skip
 NO_PERMISSION = (
     "ncu may not read the counters (ERR_NVGPUCTRPERM): an administrator must allow it,"
     " see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 )
-AT_A_TIME = 20  # scenarios of one ncu process: what it counted is printed when it ends
+AT_A_TIME = 28  # scenarios of one ncu process: what it counted is printed when it ends
+QUERY_SECONDS = 60.0
 SPARE = 60.0  # seconds beyond its time after which ncu is given up
 
 
@@ -72,7 +74,12 @@ class Profiled:
 
 def metrics_here(ncu: str) -> dict[str, str]:
     """The metric of each field that this chip can count."""
-    listed = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=120)
+    try:
+        listed = subprocess.run(
+            [ncu, "--query-metrics"], capture_output=True, text=True, timeout=QUERY_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return NEEDED
     known = {line.split()[0] for line in listed.stdout.splitlines() if line.strip()}
     wanted = {
         field: next((name for name in names if name.partition(".")[0] in known), None)
@@ -147,9 +154,8 @@ def parsed(text: str) -> list[Profiled]:
     if not lines:
         return []
     header, units, *rows = csv.reader(lines)
-    columns = [
-        (i, name, UNITS[units[i]]) for i, name in enumerate(header) if units[i] in UNITS and "__" in name
-    ]
+    scales = [UNITS.get(unit.lower()) for unit in units]
+    columns = [(i, name, scales[i]) for i, name in enumerate(header) if scales[i] and "__" in name]
     name, grid = header.index("Kernel Name"), header.index("Grid Size")
     return [
         Profiled(

@@ -6,9 +6,11 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from engine.experiment import Problem
+from engine.jobs import JobError
 
 SMALL = 256  # tokens that are enough to have a kernel compiled
 MOST_PROCESSES = 14
@@ -66,13 +68,12 @@ def _compiled(kernel: Kernel) -> Kernel:
     problem = smaller(kernel.problem, kernel.algorithm)
     inputs = random_inputs(problem, "cuda" if cuda else "cpu")
     backward = kernel.direction == BACKWARD
-    attempt(lambda: _run(kernel, [tensor.requires_grad_(backward) for tensor in inputs], problem), cuda)
+    with suppress(JobError):
+        attempt(lambda: _run(kernel, [tensor.requires_grad_(backward) for tensor in inputs], problem), cuda)
     return kernel
 
 
 def _run(kernel: Kernel, inputs, problem: Problem) -> None:
-    from contextlib import nullcontext
-
     from kernels import attention
     from kernels.launch import trying
 

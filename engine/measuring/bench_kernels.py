@@ -1,0 +1,114 @@
+"""python -m engine bench-kernels: this project's kernels against what else there is on this GPU."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from engine.experiment import Mask, Problem
+from engine.jobs import JobError
+from engine.measuring.checking import ALLOWED
+from engine.measuring.clock import Repeats
+from engine.measuring.contest import BACKWARD, FORWARD, Contest, usual
+from engine.measuring.device import device
+from engine.measuring.peers import TUTORIAL, Contender, contenders
+from engine.recording import Device, Recording, Timing
+from engine.recording_file import save
+
+QUICK = ((128, 4096), (64, 4096))
+FULL = tuple((d, n) for d in (128, 64, 256) for n in (4096, 16384, 512, 1024, 2048))
+LEFT_OUT = ("standard", "flash1", "eager")  # of a quick run: slow, and no rivals
+QUICK_REPEATS = Repeats(10, 20, 0.05)
+FULL_REPEATS = Repeats(15, 30, 0.15)
+
+
+def shapes(quick: bool) -> list[Problem]:
+    """The training shapes, then grouped heads, a window and ragged lengths."""
+    plain = [usual(n, d, causal) for d, n in (QUICK if quick else FULL) for causal in (False, True)]
+    if quick:
+        return plain
+    one = usual(4096, 128, causal=True)
+    return [
+        *plain,
+        replace(one, kv_heads=one.heads // 4),
+        replace(usual(16384, 128, True), mask=Mask(True, 1024)),
+        replace(one, seq_q=4095, seq_kv=4095),
+    ]
+
+
+def line(rows: list[Timing], ours: set[str]) -> str:
+    """One problem: TFLOP/s in turns / alone of each, best first, and ours over the best peer."""
+    problem = rows[0].problem
+    mask = f"W {problem.mask.window}" if problem.mask.window else "causal" if problem.mask.causal else "full"
+    group = "" if problem.heads == problem.kv_heads else f" kv {problem.kv_heads}"
+    head = f"{rows[0].direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {mask + group:<12}"
+    timed = sorted((row for row in rows if row.times), key=lambda row: row.times.p50)
+    figures = [f"{row.provider} {row.tflops:.0f}/{_alone(row)}" for row in timed]
+    return f"{head} {_ratio(timed, ours):<22} {'  '.join(figures)}"
+
+
+def _alone(row: Timing) -> str:
+    return f"{row.tflops * row.times.p50 / row.alone.p50:.0f}" if row.alone else "-"
+
+
+def _ratio(timed: list[Timing], ours: set[str]) -> str:
+    """How many times as fast our best is as the best peer: in turns, and alone."""
+    own = [row for row in timed if row.provider in ours]
+    peers = [row for row in timed if row.provider not in ours]
+    if not own or not peers:
+        return "no peer" if own else "none of ours"
+    turns = peers[0].times.p50 / own[0].times.p50
+    alone = [min((row.alone.p50 for row in rows if row.alone), default=None) for rows in (peers, own)]
+    return f"x{turns:.3f}" + (f" (alone x{alone[0] / alone[1]:.3f})" if all(alone) else "")
+
+
+def run(contest: Contest, problems: list[Problem], where: Device) -> Recording:
+    """Times every problem, forward and backward; prints a line for each."""
+    ours = {one.name for one in contest.contenders if one.ours}
+    rows: list[Timing] = []
+    for direction in (FORWARD, BACKWARD):
+        for problem in problems:
+            if direction == BACKWARD and problem.heads != problem.kv_heads:
+                continue  # gradients of shared heads are not checked here
+            rows += (found := contest.timings(problem, direction))
+            print(line(found, ours), flush=True)
+    missing = {row.label: row.skipped for row in rows if row.skipped}
+    for label in missing.keys() - {row.label for row in rows if row.times}:
+        print(f"not timed: {label}: {missing[label]}")
+    return Recording(where, timings=tuple(rows))
+
+
+def competing(quick: bool, tutorial: str) -> list[Contender]:
+    """Those that take part; says which are not installed."""
+    found = []
+    for one in contenders(tutorial):
+        if not one.installed:
+            print(f"not here: {one.label} ({one.module} is not installed)")
+        elif not (quick and one.name in LEFT_OUT):
+            found.append(one)
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Time our kernels and the peers present, in one process, in random order and alone; check each first."""
+    parser = argparse.ArgumentParser(prog="python -m engine bench-kernels", description=main.__doc__)
+    parser.add_argument("--quick", action="store_true", help="N 4096 only, and only the fused kernels")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write a recording")
+    parser.add_argument("--tutorial", default=TUTORIAL, help="module with Triton's tutorial 06; %(default)s")
+    options = parser.parse_args(arguments)
+    try:
+        where = device()
+        repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
+        print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
+        print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")
+        contest = Contest(competing(options.quick, options.tutorial), True, repeats, repeats)
+        recording = run(contest, shapes(options.quick), where)
+    except JobError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"each result is held against float64 first, allowed is {ALLOWED}")
+    if options.json:
+        save(recording, options.json)
+    return 0
