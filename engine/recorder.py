@@ -19,7 +19,7 @@ LENGTHS = tuple(2**power for power in range(7, 17))
 HEAD_DIMS = (64, 128, 256)
 SAVE_EVERY = 5.0  # seconds
 DEFAULT_BUDGET = 1800.0
-COMPILING = 0.45  # of the time left, at most
+COMPILING = 0.5  # of the time left, at most
 
 
 class Recorder:

@@ -1,0 +1,182 @@
+"""Counters: ncu's rows are parsed and matched to scenarios, and what ncu lacks is a sentence."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import stat
+
+import pytest
+
+from engine.experiment import Experiment
+from engine.jobs import JobError
+from engine.measuring import counters
+from engine.measuring.counters import NEEDED, counted, parsed, rows_of
+from engine.measuring.scenarios import Scenario, grid
+from engine.recording import identity
+from engine.schedules import build
+from engine.traffic import traffic
+
+HEADER = {  # columns of `ncu --csv --page raw` and their units, as Nsight Compute 2025.3 prints them
+    "ID": "",
+    "Kernel Name": "",
+    "Block Size": "",
+    "Grid Size": "",
+    "device__attribute_chip": "",
+    "dram__bytes_read.sum": "byte",
+    "dram__bytes_write.sum": "byte",
+    "gpu__time_duration.sum": "ns",
+    "l1tex__m_l1tex2xbar_write_bytes.sum": "byte",
+    "l1tex__m_xbar2l1tex_read_bytes.sum": "byte",
+    "lts__t_sector_hit_rate.pct": "%",
+}
+# read off an H200: flash2, float16, 16 heads, N 4096, d 128, 128 x 64 tiles, without a mask and causal
+FULL = ("50,362,880", "7,657,984", "309,792", "17,039,360", "1,090,519,040", "95.5")
+CAUSAL = ("50,370,816", "9,650,944", "208,192", "17,039,360", "570,425,344", "n/a")
+FILL = ("4,096", "0", "1,856", "65,536", "0", "nan")
+NONE = ("0",) * 6
+NOISE = "==PROF== Connected to process 713 (/usr/bin/python3.12)\nsomething else\n"
+METRICS = NEEDED | {"l2_hit_percent": "lts__t_sector_hit_rate.pct"}
+FILL_NAME = "void at::vectorized_elementwise_kernel<8, at::FillFunctor<c10::Half>>(int, float)"
+
+
+def printed(*kernels: tuple[str, int, tuple[str, ...]]) -> str:
+    """What ncu prints for kernels given as name, programs, and values."""
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow(HEADER)
+    writer.writerow(HEADER.values())
+    for index, (name, programs, values) in enumerate(kernels):
+        writer.writerow([index, name, "(256, 1, 1)", f"({programs}, 1, 1)", "gh100", *values])
+    return NOISE + text.getvalue()
+
+
+SCENARIOS = [
+    Scenario("flash2", 4096, block_q=128, block_kv=64),
+    Scenario("sdpa_cudnn", 4096),
+    Scenario("flash2", 4096, block_q=128, block_kv=64, causal=True),
+]
+PRINTED = printed(
+    ("scenario_marker", 1, NONE),
+    (FILL_NAME, 16, FILL),
+    ("flash2_kernel", 512, FULL),
+    ("scenario_marker", 3, NONE),
+    ("flash2_kernel", 512, CAUSAL),
+)
+REASONS = [None, "this backend of PyTorch does not take such a problem on this machine", None]
+
+
+def test_kernels_are_matched_to_the_scenario_whose_marker_came_before():
+    full, cudnn, causal = rows_of(SCENARIOS, REASONS, parsed(PRINTED), METRICS)
+    assert [kernel.name for kernel in full.kernels] == ["flash2_kernel"]
+    assert [kernel.name for kernel in full.others] == ["at::vectorized_elementwise_kernel"]
+    assert full.kernels[0].grid == "512 x 1 x 1"
+    assert full.kernels[0].seconds == pytest.approx(309.792e-6)
+    assert full.kernels[0].l2_hit_percent == 95.5
+    assert cudnn.skipped == REASONS[1]
+    assert causal.total("dram_written") == 9_650_944
+    assert causal.kernels[0].l2_hit_percent is None
+
+
+def test_tile_requests_equal_the_hardware_counter():
+    full, _, causal = rows_of(SCENARIOS, REASONS, parsed(PRINTED), METRICS)
+    for row in (full, causal):
+        experiment = Experiment.of(
+            seq=4096, head_dim=128, block_q=row.block_q, block_kv=row.block_kv, causal=row.problem.mask.causal
+        )
+        asked = traffic(experiment, build(experiment)).requested
+        assert row.total("tile_read") == asked.total_read
+        assert row.total("tile_written") == asked.total_written
+
+
+def test_scenarios_that_the_time_did_not_reach_have_no_row():
+    rows = list(rows_of(SCENARIOS, [None], parsed(PRINTED), METRICS))
+    assert [identity(row) for row in rows] == [identity(SCENARIOS[0].row())]
+
+
+def test_units_are_brought_to_bytes_and_seconds():
+    scaled = PRINTED.replace('"byte"', '"Kbyte"').replace('"ns"', '"us"')
+    kernel = parsed(scaled)[2]
+    assert kernel.metrics["dram__bytes_read.sum"] == 50_362_880e3
+    assert kernel.metrics["gpu__time_duration.sum"] == pytest.approx(0.309792)
+
+
+def test_text_without_rows_has_no_kernels():
+    assert parsed(NOISE) == []
+
+
+def test_the_grid_is_wide_enough_and_has_no_scenario_twice():
+    rows = [scenario.row() for scenario in grid()]
+    assert len({identity(row) for row in rows}) == len(rows) >= 40
+    assert {row.provider for row in rows} == {
+        "standard", "flash1", "flash2", "flash3", "split_kv", "sdpa_flash", "sdpa_cudnn",
+    }  # fmt: skip
+    assert {512, 131072} <= {row.problem.seq_kv for row in rows}
+    assert {1, 64} <= {row.problem.heads for row in rows}
+    assert {row.problem.head_dim for row in rows} == {64, 128}
+    for row in rows:
+        assert Experiment(problem=row.problem)
+
+
+def fake_ncu(folder, body: str) -> str:
+    """An ncu that lists its metrics, and otherwise does what a piece of Python says."""
+    path = folder / "ncu"
+    path.write_text(
+        "#!/usr/bin/env python3\nimport json, sys\n"
+        "if '--query-metrics' in sys.argv:\n"
+        "    print('lts__t_sector_hit_rate   Ratio   hits over lookups')\n"
+        "    sys.exit()\n" + body
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_ncu_is_run_and_its_output_becomes_rows(tmp_path, monkeypatch):
+    said = f"open(sys.argv[-2], 'w').write({json.dumps(json.dumps(REASONS))})\n"
+    asked = "assert 'lts__t_sector_hit_rate.pct' in ','.join(sys.argv)\n"
+    path = fake_ncu(tmp_path, f"{asked}print({PRINTED!r})\n{said}")
+    monkeypatch.setattr(counters, "found_ncu", lambda: path)
+    rows = list(counted(SCENARIOS, seconds=30))
+    assert [row.provider for row in rows] == ["flash2", "sdpa_cudnn", "flash2"]
+    assert rows[0].total("tile_read") == 1_090_519_040
+
+
+@pytest.mark.parametrize(
+    ("complaint", "sentence"),
+    [
+        ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "ncu may not read the counters"),
+        ("==ERROR== No kernels were profiled", "ncu counted nothing: ERROR== No kernels were profiled"),
+        ("", "ncu counted nothing: it gave no reason"),
+    ],
+)
+def test_what_ncu_complains_about_is_one_sentence(tmp_path, monkeypatch, complaint, sentence):
+    path = fake_ncu(tmp_path, f"print({complaint!r})\n")
+    monkeypatch.setattr(counters, "found_ncu", lambda: path)
+    with pytest.raises(JobError) as caught:
+        list(counted(SCENARIOS, seconds=30))
+    assert str(caught.value).startswith(sentence)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_ncu_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(counters.shutil, "which", lambda name: None)
+    monkeypatch.setattr(counters.Path, "exists", lambda path: False)
+    with pytest.raises(JobError, match="ncu is not installed"):
+        counters.found_ncu()
+
+
+@pytest.mark.gpu
+def test_this_gpu_counts_the_tile_requests_of_the_schedule():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    try:
+        counters.found_ncu()
+    except JobError as error:
+        pytest.skip(str(error))
+    scenario = Scenario("flash2", 1024, head_dim=64, block_q=64, block_kv=64, causal=True)
+    (row,) = counted([scenario], seconds=60)
+    experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64, causal=True)
+    asked = traffic(experiment, build(experiment)).requested
+    assert row.total("tile_read") == pytest.approx(asked.total_read, rel=1e-3)

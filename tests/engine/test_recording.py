@@ -1,0 +1,276 @@
+"""Recordings: they round-trip, answer what pages ask, grow over several runs, and trust no file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.experiment import Mask, Problem
+from engine.measuring import clock, contest, sweep
+from engine.measuring.contest import Contest
+from engine.measuring.peers import Contender, contenders
+from engine.recorder import Recorder, main, record_timings
+from engine.recording import (
+    Counters,
+    Decoding,
+    Device,
+    KernelCounters,
+    Recording,
+    Times,
+    Timing,
+    Tried,
+    identity,
+)
+from engine.recording_file import (
+    LARGEST_FILE,
+    SHELF,
+    RecordingError,
+    dumps,
+    load,
+    loads,
+    recordings,
+    refused,
+    save,
+)
+
+DEVICE = Device(
+    "NVIDIA H200",
+    "580.1",
+    {"torch": "2.11.0"},
+    {"clocks.sm": 1980.0},
+    150 * 10**9,
+    "abc",
+    "2026-11-21T09:00:00",
+)
+PROBLEM = Problem(4, 16, 16, 4096, 4096, 128, "float16", Mask(causal=True))
+TIMES = Times(0.001, 0.0012, 0.002, 9)
+KERNEL = KernelCounters("flash2_kernel", "512 x 1 x 1", 3.1e-4, 5e7, 8e6, 1e9, 1.7e7, l2_hit_percent=97.5)
+
+
+def timing(seq: int, provider: str = "flash2", **values) -> Timing:
+    given = {"times": TIMES, "tflops": 400.0, **values}
+    return Timing(provider, provider, "forward", replace(PROBLEM, seq_q=seq, seq_kv=seq), **given)
+
+
+@pytest.fixture
+def recording():
+    return Recording(
+        DEVICE,
+        timings=(
+            timing(4096, alone=replace(TIMES, p50=0.0011)),
+            timing(1024),
+            timing(8192, times=None, tflops=None, skipped="out of memory: needs 137 GB"),
+        ),
+        sweep=(
+            Tried("flash2", PROBLEM, 64, 64, 4, 2, TIMES, 300.0),
+            Tried("flash2", PROBLEM, 64, 64, 8, 2, replace(TIMES, p50=0.00115), 350.0),
+            Tried("flash2", PROBLEM, 128, 64, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
+        ),
+        decoding=(Decoding("split_kv", "split", replace(PROBLEM, seq_q=1), 8, TIMES, 3e12),),
+        counters=(Counters("flash2", "forward", PROBLEM, 128, 64, kernels=(KERNEL, KERNEL)),),
+    )
+
+
+def test_a_recording_round_trips_packed_and_plain(recording, tmp_path):
+    for name in ("one.json", "one.json.gz"):
+        save(recording, tmp_path / name)
+        assert load(tmp_path / name) == recording
+    assert (tmp_path / "one.json.gz").stat().st_size < (tmp_path / "one.json").stat().st_size
+
+
+def test_a_row_is_a_line_of_the_file(recording):
+    assert sum('"problem"' in line for line in dumps(recording).splitlines()) == 3 + 3 + 1 + 1
+
+
+def test_a_series_is_sorted_by_length_and_says_why_there_is_no_time(recording):
+    series = recording.series("flash2", 128, causal=True)
+    assert series.lengths.tolist() == [1024, 4096, 8192]
+    np.testing.assert_array_equal(series.p50, [0.0012, 0.0012, np.nan])
+    np.testing.assert_array_equal(series.alone, [np.nan, 0.0011, np.nan])
+    assert series.reasons == (None, None, "out of memory: needs 137 GB")
+    assert len(recording.series("flash2", 64, causal=True).lengths) == 0
+
+
+def test_a_heat_map_has_the_best_of_each_block_size(recording):
+    best = recording.heat_map("flash2", 128, causal=True)
+    assert (best.block_q, best.block_kv) == ((64, 128), (64,))
+    assert best.warps.tolist() == [[8], [0]]
+    assert best.tflops[0, 0] == 350
+    assert best.reasons == ((None,), ("out of shared memory: 288 KB of 227 KB",))
+
+
+def test_counters_add_up_over_kernels(recording):
+    row = recording.counters[0]
+    assert row.total("dram_read") == 1e8
+    assert np.isnan(row.total("l2_bytes"))
+
+
+def test_its_origin_names_gpu_and_date(recording):
+    assert recording.origin == "recorded on NVIDIA H200, 2026-11-21"
+
+
+def spoiled(recording, change) -> bytes:
+    content = json.loads(dumps(recording))
+    change(content)
+    return json.dumps(content).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda c: c.update(version=2), "f is a recording of version 2; this program reads version 1"),
+        (lambda c: c.update(format="x"), "f is not a recording of attention"),
+        (lambda c: c.pop("device"), "f is damaged: the recording lacks device"),
+        (
+            lambda c: c.update(more=1),
+            "f is damaged: the recording has 'more', which this version does not know",
+        ),
+        (lambda c: c.update(timings={}), "f is damaged: timings of the recording must be a list"),
+        (lambda c: c["timings"][0]["times"].update(p20=0.5), "percentiles that are not positive and rising"),
+        (lambda c: c["timings"][0]["times"].update(repeats=True), "must be a whole number"),
+        (lambda c: c["timings"][0].update(tflops=-1), "must be from 0 to"),
+        (lambda c: c["timings"][0].pop("tflops"), "must have either times and their rate, or the reason"),
+        (lambda c: c["timings"][0]["problem"].update(heads=0), "is no problem: heads is 0; it must be"),
+        (lambda c: c["timings"][0]["problem"].update(dtype=["x"]), "must be one line of at most"),
+        (lambda c: c["device"].update(gpu="a\nb"), "must be one line of at most"),
+        (lambda c: c["device"].update(gpu="a" * 601), "must be one line of at most"),
+        (lambda c: c["counters"][0].update(kernels=[]), "must have either kernels or the reason"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_the_place(recording, change, sentence):
+    with pytest.raises(RecordingError) as caught:
+        loads(spoiled(recording, change), "f")
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "f is damaged: it is not JSON"),
+        (b"[" * 100_000, "f is damaged: it is not JSON"),
+        (b'{"a": NaN}', "f is damaged: it is not JSON"),
+        (b"\xff\xfe", "f is damaged: it is not JSON"),
+        (b"[]", "f is not a recording of attention"),
+        (b"\x1f\x8bgarbage", "f is damaged: it cannot be unpacked"),
+        (gzip.compress(b"{}" * 1000)[:30], "f is damaged: it ends too early"),
+        (gzip.compress(bytes(LARGEST_FILE + 1)), "f is larger than 16 MB"),
+        (bytes(LARGEST_FILE + 1), "f is larger than 16 MB"),
+    ],
+)
+def test_what_is_no_recording_is_refused_in_a_sentence(data, sentence):
+    with pytest.raises(RecordingError) as caught:
+        loads(data, "f")
+    assert str(caught.value) == sentence
+
+
+def test_a_shelf_shows_what_can_be_read_newest_first(recording, tmp_path):
+    newer = replace(recording, device=replace(DEVICE, date="2026-12-01T00:00:00"))
+    save(recording, tmp_path / "a.json")
+    save(newer, tmp_path / "b.json.gz")
+    (tmp_path / "c.json").write_text("{")
+    assert recordings(tmp_path) == (newer, recording)
+    assert refused(tmp_path) == ("c.json is damaged: it is not JSON",)
+
+
+def test_every_recording_of_the_project_can_be_read():
+    assert refused(SHELF) == ()
+
+
+FAST = clock.Repeats(2, 2, 0.0)
+TINY = Problem(1, 2, 2, 32, 32, 16, "float16", Mask(causal=True))
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Contests of PyTorch's own attention on problems that a CPU does at once."""
+    pytest.importorskip("torch")
+    monkeypatch.setattr(contest, "TOKENS", 64)
+    monkeypatch.setattr(contest, "HIDDEN", 32)
+    monkeypatch.setattr(Contest, "together", FAST)
+    rivals = [one for one in contenders() if one.name in ("eager", "sdpa_flash")]
+    monkeypatch.setattr("engine.measuring.peers.contenders", lambda: rivals)
+
+
+def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
+    path = tmp_path / "mine.json"
+    first = Recorder(path, DEVICE, budget=0.0, say=lambda line: None)
+    record_timings(first, cuda=False, lengths=(32,), head_dims=(16,))
+    assert not first.recording.timings
+    half = Recorder(path, DEVICE, 60.0, lambda line: None)
+    record_timings(half, cuda=False, lengths=(32,), head_dims=(16,))
+    half.save()
+    said = []
+    rest = Recorder(path, DEVICE, 60.0, said.append)
+    record_timings(rest, cuda=False, lengths=(32, 64), head_dims=(16,))
+    assert rest.recording.timings[: len(half.recording.timings)] == half.recording.timings
+    assert len(said) == 4  # two masks, two directions, of the second length alone
+    assert {row.provider for row in rest.recording.timings} == {"eager", "sdpa_flash"}
+    assert all(row.error <= row.allowed for row in rest.recording.timings)
+    assert {row.direction for row in rest.recording.timings} == {"forward", "backward"}
+
+
+def test_another_gpu_does_not_add_to_a_recording(tmp_path, recording):
+    save(recording, tmp_path / "h200.json")
+    with pytest.raises(RecordingError, match="was recorded with gpu NVIDIA H200, here it is T4"):
+        Recorder(tmp_path / "h200.json", replace(DEVICE, gpu="T4"), 1.0)
+
+
+def test_wrong_gradients_are_not_timed(quick):
+    import torch
+
+    right = next(one for one in contenders() if one.name == "eager").prepare
+    wrong = Contender("wrong", "wrong", lambda q, k, v, p: right(q, k, 1.05 * v, p), backward=True)
+    row = Contest([wrong], False, FAST, FAST).timings(TINY, "backward")[0]
+    assert row.skipped.startswith("not timed, because its result is wrong: it is off by")
+    assert torch.is_grad_enabled()
+
+
+def test_memory_and_time_that_are_not_there_are_foreseen(quick, monkeypatch):
+    eager = next(one for one in contenders() if one.name == "eager")
+    here = Contest([eager], False, FAST, FAST)
+    here.remember(eager, TINY, "forward", 5.0)
+    assert here.timings(TINY)[0].skipped.startswith("would take about 5.0 s a call")
+    monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**9)
+    row = here.timings(replace(TINY, heads=32, kv_heads=32, seq_q=32768, seq_kv=32768))[0]
+    assert row.skipped == "out of memory: needs 207 GB, 1 GB are free"
+
+
+def test_a_sweep_keeps_failures_as_results(monkeypatch):
+    pytest.importorskip("torch")
+
+    def call_of(config, q, k, v, problem):
+        def call():
+            if config.block_q > 16:
+                raise RuntimeError(
+                    "flash2 with 256 x 256 blocks at head_dim 128 needs 294912 bytes of shared memory a"
+                    " block, this GPU has 232448: choose smaller blocks"
+                )
+            from torch.nn.functional import scaled_dot_product_attention
+
+            return scaled_dot_product_attention(q, k, v, is_causal=True)
+
+        return call
+
+    monkeypatch.setattr(sweep, "call_of", call_of)
+    wanted = [sweep.Config("flash2", rows, 16, 4, 1) for rows in (16, 32)]
+    rows = {row.block_q: row for row in sweep.tried(TINY, wanted, cuda=False)}
+    assert rows[16].times is not None
+    assert rows[32].skipped == "out of shared memory: 288 KB of 227 KB"
+    assert {identity(row) for row in rows.values()} == {
+        identity(sweep.row_of(TINY, config)) for config in wanted
+    }
+
+
+def test_the_command_line_needs_a_gpu_and_known_sections(tmp_path, capsys, monkeypatch):
+    out = ["--out", str(tmp_path / "x.json")]
+    assert main([*out, "--only", "weather"]) == 2
+    assert capsys.readouterr().err.startswith("only is 'weather'; it must be some of timings,")
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main(out) == 2
+    assert "only a GPU is recorded" in capsys.readouterr().err
