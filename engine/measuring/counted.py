@@ -39,7 +39,7 @@ def watched(scenario: Scenario, index: int) -> None:
     """One scenario, profiled; raises JobError if its result is wrong."""
     import torch
 
-    from engine.measuring.marker import scenario_marker
+    from kernels.marker import scenario_marker
 
     problem = scenario.problem
     inputs = random_inputs(problem, "cuda")
