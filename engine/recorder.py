@@ -65,14 +65,19 @@ class Recorder:
         self.say(f"{time.monotonic() - self.started:6.0f} s  {what}")
 
     def _resume(self, before: Recording) -> None:
-        for what in ("gpu", "driver", "versions"):
+        for what in ("gpu", "driver", "versions", "commit"):
             then, now = getattr(before.device, what), getattr(self.device, what)
             if then != now:
                 raise RecordingError(
-                    f"{self.path.name} was recorded with {what} {then}, here it is {now}: name another file"
+                    f"{self.path.name} was recorded with {what} {_shown(then)}, here it is {_shown(now)}:"
+                    " name another file"
                 )
         for name in SECTIONS:
             self.rows[name] = {identity(row): row for row in getattr(before, name)}
+
+
+def _shown(value) -> str:
+    return value if isinstance(value, str) else ", ".join(f"{name} {said}" for name, said in value.items())
 
 
 def record_timings(recorder: Recorder, cuda: bool = True, lengths=LENGTHS, head_dims=HEAD_DIMS) -> None:

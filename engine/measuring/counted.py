@@ -54,10 +54,12 @@ def watched(scenario: Scenario, index: int) -> None:
             raise JobError(f"its result is wrong: off by {error:.2g}, allowed is {exact.allowed:.2g}")
     torch.cuda.synchronize()
     torch.cuda.profiler.start()
-    scenario_marker[(index + 1,)](place)
-    call()
-    torch.cuda.synchronize()
-    torch.cuda.profiler.stop()
+    try:
+        scenario_marker[(index + 1,)](place)
+        call()
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.profiler.stop()
 
 
 if __name__ == "__main__":
