@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -60,10 +61,6 @@ def attempt(action: Callable[[], Any], cuda: bool) -> tuple[Any, str | None]:
     import torch
 
     try:
-        from triton.errors import TritonError
-    except ImportError:
-        TritonError = RuntimeError
-    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # why a backend of PyTorch does not serve a problem
             return action(), None
@@ -71,7 +68,7 @@ def attempt(action: Callable[[], Any], cuda: bool) -> tuple[Any, str | None]:
         sentence = "out of memory"
     except JobError as error:
         sentence = str(error)
-    except (RuntimeError, ImportError, ValueError, TypeError, TritonError) as error:
+    except (RuntimeError, ImportError, ValueError, TypeError, _triton_error()) as error:
         sentence = plain_sentence(error)
         if "CUDA error" in sentence:
             raise JobError(f"the GPU failed: {sentence}") from None
@@ -207,6 +204,12 @@ def backward_call(one: Contender, inputs, d_out, problem: Problem) -> Callable[[
         leaves = [tensor.detach().requires_grad_() for tensor in inputs]
         out = one.prepare(*leaves, problem)()
     return lambda: torch.autograd.grad(out, leaves, d_out, retain_graph=True)
+
+
+def _triton_error() -> type[Exception]:
+    """What Triton raises, if it was imported: kernels must import it first, to choose its interpreter."""
+    triton = sys.modules.get("triton")
+    return triton.TritonError if triton else RuntimeError
 
 
 def _wrong(error: float, allowed: float) -> str | None:
