@@ -34,10 +34,11 @@ home = st.Page(lambda: None, title="Home", url_path="home", default=True, visibi
 opened = st.navigation([home, *pages], position="top")
 if opened == home:
     st.switch_page(pages[0], query_params=scenario.url_values(scenario.current()))
-sidebar.show()
-scenario.publish()
 if scenario.notices():
     # As text, not Markdown: the sentences quote what came with the link.
     with st.container(border=True, key="notices"):
         st.text("\n".join(scenario.notices()))
+# The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
 opened.run()
+sidebar.show()
+scenario.publish()
