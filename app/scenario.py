@@ -14,6 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 EXPERIMENT, NOTICES, EXTRAS = "experiment", "notices", "extra options"
+TOUCHED, ECHOES = "touched widgets", "echoes"
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 OFF = None  # an emptied number: the window off, the keys as many as the queries
 
@@ -50,17 +51,18 @@ def notices() -> tuple[str, ...]:
 
 
 def adopt() -> None:
-    """Take the scenario from the URL when the session starts, and when the reader goes back or forward.
+    """Take the scenario from the URL when the session starts or the reader goes back, else from widgets.
 
     A URL without values is where Streamlit leads when the page is switched: it says nothing of the scenario.
     """
     values = st.query_params.to_dict()
     went_back = getattr(get_script_run_ctx(), "is_history_navigation", False) and values
     if EXPERIMENT in st.session_state and not went_back:
-        return
+        return _take()
     experiment, errors = Experiment.lenient(values)
     st.session_state[EXPERIMENT] = experiment
     st.session_state[NOTICES] = tuple(notice(error) for error in errors)
+    st.session_state[TOUCHED], st.session_state[ECHOES] = [], {}
 
 
 def publish() -> None:
@@ -84,9 +86,12 @@ def control(name: str) -> dict[str, Any]:
     The widget is set only when it shows another value, so that a slider is never pulled back in mid-drag.
     """
     key, value = _key(name), shown(name)
-    if key not in st.session_state or st.session_state[key] != value:
+    if key not in st.session_state:
         st.session_state[key] = value
-    return {"key": key, "on_change": _take, "args": (name,)}
+    elif st.session_state[key] != value:
+        st.session_state[ECHOES].setdefault(name, set()).update((st.session_state[key], value))
+        st.session_state[key] = value
+    return {"key": key, "on_change": _touch, "args": (name,)}
 
 
 def shown(name: str) -> Any:
@@ -126,13 +131,33 @@ def _key(name: str) -> str:
     return f"scenario {name}"
 
 
-def _take(name: str) -> None:
-    value = st.session_state[_key(name)]
+def _touch(name: str) -> None:
+    st.session_state[TOUCHED].append(name)
+
+
+def _take() -> None:
+    """Change the scenario as the widgets say that have changed.
+
+    While one widget is moved quickly, the browser still reports what another held before it was set to
+    follow: that echo is no wish of the reader. Once a widget changes alone, the browser has caught up.
+    """
+    touched, echoes = st.session_state[TOUCHED], st.session_state[ECHOES]
+    st.session_state[TOUCHED] = []
+    if len(touched) == 1:
+        echoes.clear()
+    for name in touched:
+        value = st.session_state.get(_key(name))
+        if value not in echoes.get(name, ()):
+            st.session_state[EXPERIMENT] = _with(current(), name, value)
+            st.session_state[NOTICES] = ()
+
+
+def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
     if name == "preset":
-        st.session_state[EXPERIMENT] = preset(value) if value else current()
-    elif value is not OFF or name in ("window", "seq_kv"):
-        st.session_state[EXPERIMENT] = changed(current(), name.removesuffix(" typed"), value)
-    st.session_state[NOTICES] = ()
+        return preset(value) if value else experiment
+    if value is OFF and name not in ("window", "seq_kv"):
+        return experiment
+    return changed(experiment, name.removesuffix(" typed"), value)
 
 
 def _text(value: Any) -> str:

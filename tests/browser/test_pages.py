@@ -1,0 +1,179 @@
+"""Every page in a real Chromium: no complaint, no request to the outside, links and keys that work."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+PAGES = ("tiles", "softmax", "traffic", "speed", "agreement")
+ODD = (
+    "algorithm=flash1&seq=1000&heads=3&kv_heads=1&head_dim=48&window=77&causal=true&block_q=32&block_kv=16"
+    "&hardware=a100"
+)
+NAME_OF_FOCUS = """() => {
+    const focus = document.activeElement;
+    return (focus.getAttribute('aria-label') || focus.innerText || '').trim();
+}"""
+
+
+def opened(page, address):
+    """The page, its run ended and its content shown."""
+    page.goto(address)
+    page.locator("[data-testid=stMain] [data-testid=stElementContainer]").first.wait_for()
+    settled(page)
+    return page
+
+
+def settled(page):
+    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+    page.wait_for_timeout(400)
+
+
+def query(page) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def slider(page, name):
+    return page.locator("[data-testid=stSidebar]").get_by_role("slider", name=re.compile(f"^{name}"))
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_without_a_complaint_and_asks_no_other_machine(page, dashboard, name, scheme):
+    page.emulate_media(color_scheme=scheme)
+    opened(page, f"{dashboard}/{name}")
+    assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
+    assert page.watch.complaints == []
+    assert page.watch.hosts == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("width", [1280, 1440, 1920])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_off_sideways(page, dashboard, name, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    opened(page, f"{dashboard}/{name}")
+    wider = page.evaluate(
+        "[...document.querySelectorAll('[data-testid=stMain], [data-testid=stSidebarContent]')]"
+        ".filter((box) => box.scrollWidth > box.clientWidth + 1).length"
+    )
+    assert wider == 0
+
+
+@pytest.mark.parametrize(
+    "values", ["", "block_q=512&block_kv=1024&head_dim=256&hardware=a100"], ids=["fits", "not"]
+)
+def test_the_usual_controls_and_the_footprint_fit_900_pixels(page, dashboard, values):
+    opened(page, f"{dashboard}/softmax?{values}")
+    box = page.locator(".st-key-footprint").bounding_box()
+    assert box["y"] + box["height"] <= 900
+
+
+def test_the_bare_address_leads_to_the_tiles(page, dashboard):
+    opened(page, f"{dashboard}/?seq=2048")
+    assert urlsplit(page.url).path == "/tiles"
+    assert query(page)["seq"] == "2048"
+
+
+def test_a_link_restores_the_scenario_exactly(page, dashboard):
+    opened(page, f"{dashboard}/softmax?{ODD}")
+    assert query(page) == {name: values[0] for name, values in parse_qs(ODD).items()}
+    shown = [
+        slider(page, name).get_attribute("aria-valuetext") for name in ("Sequence", "Head", "Query", "Key")
+    ]
+    assert shown == ["1000", "48", "32", "16"]
+
+
+def test_switching_pages_and_going_back_keeps_the_scenario(page, dashboard):
+    opened(page, f"{dashboard}/softmax?{ODD}")
+    scenario = query(page)
+    page.get_by_role("link", name="Traffic").click()
+    page.wait_for_url("**/traffic?*")
+    settled(page)
+    assert query(page) == scenario
+    slider(page, "Query").press("ArrowRight")
+    page.wait_for_url("**block_q=64**")
+    settled(page)
+    page.go_back()
+    page.wait_for_url("**block_q=32**")
+    settled(page)
+    assert query(page) == scenario
+    assert slider(page, "Query").get_attribute("aria-valuetext") == "32"
+    page.go_back()  # Streamlit leaves an entry of its own at every change of page
+    settled(page)
+    page.go_back()
+    page.wait_for_url("**/softmax?*")
+    settled(page)
+    assert query(page) == scenario
+
+
+def test_a_slider_pressed_quickly_is_never_pulled_back(page, dashboard):
+    opened(page, f"{dashboard}/softmax?seq=64")
+    control = slider(page, "Sequence")
+    control.focus()
+    for end, key in (("32768", "ArrowRight"), ("64", "ArrowLeft"), ("32768", "ArrowRight")):
+        for _ in range(9):
+            page.keyboard.press(key)
+        page.wait_for_url(f"**seq={end}&**")
+        settled(page)
+        assert control.get_attribute("aria-valuetext") == end
+        assert page.get_by_label("Sequence length, typed").input_value() == end
+
+
+def test_a_slider_moved_right_after_a_preset_changes_only_its_value(page, dashboard):
+    opened(page, f"{dashboard}/softmax")
+    page.get_by_label("Scenario").click()
+    page.get_by_role("option", name="Long context").click()
+    page.wait_for_url("**seq=131072**")
+    settled(page)
+    slider(page, "Query").focus()
+    for key in ("ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowRight"):
+        page.keyboard.press(key)
+    page.wait_for_url("**block_q=32**")
+    settled(page)
+    assert query(page)["seq"] == "131072"
+    assert query(page)["block_q"] == "32"
+
+
+def test_a_typed_length_moves_the_slider(page, dashboard):
+    opened(page, f"{dashboard}/softmax")
+    field = page.get_by_label("Sequence length, typed")
+    field.fill("777")
+    field.press("Enter")
+    page.wait_for_url("**seq=777**")
+    settled(page)
+    assert slider(page, "Sequence").get_attribute("aria-valuetext") == "777"
+
+
+def test_what_a_broken_link_says_is_shown_as_text(page, dashboard):
+    opened(page, f"{dashboard}/softmax?seq=%3Cimg%20src%3Dx%3E&dtype=![x](http://example.org/x.png)&heads=3")
+    notice = page.locator(".st-key-notices")
+    assert "<img src=x>" in notice.inner_text()
+    assert "![x](http://example.org" in notice.inner_text()
+    assert notice.locator("img").count() == 0
+    assert query(page)["heads"] == "3"
+    assert page.watch.hosts == {"127.0.0.1"}
+
+
+def test_the_keyboard_alone_reaches_every_control_and_page(page, dashboard):
+    opened(page, f"{dashboard}/softmax")
+    reached = set()
+    for _ in range(45):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate(NAME_OF_FOCUS))
+    wanted = (
+        "Scenario",
+        "Algorithm",
+        "Sequence length",
+        "Key block",
+        "Heads",
+        "Mask",
+        "GPU",
+        "Traffic",
+        "Step",
+    )
+    missing = [name for name in wanted if not any(name in label for label in reached)]
+    assert missing == []
