@@ -119,7 +119,7 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
             domain=SUMS,
             type="log",
             range=sums,
-            nticks=4,
+            dtick=2 if sums[1] - sums[0] > 4 else 1,
             exponentformat="power",
             title_text="sum",
             **look,

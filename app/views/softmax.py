@@ -99,8 +99,8 @@ def _sentence(steps: OnlineSteps, step: int) -> str:
     )
 
 
-def _number(value: float) -> str:
-    return "−∞" if np.isneginf(value) else f"{value:.3g}".replace("-", "−")
+def _number(value: float, digits: int = 3) -> str:
+    return "−∞" if np.isneginf(value) else f"{value:.{digits}g}".replace("-", "−")
 
 
 def _numbers(steps: OnlineSteps, step: int) -> None:
@@ -118,8 +118,8 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
         now, before = (values[index] if index >= 0 else start[name] for index in (step - 1, step - 2))
         cell.metric(
             labels[name],
-            "none" if now is None else _number(now),
-            "was none" if before is None else f"was {_number(before)}",
+            "none" if now is None else _number(now, 4),
+            "was none" if before is None else f"was {_number(before, 4)}",
             delta_color="off",
             delta_arrow="off",
         )

@@ -25,7 +25,7 @@ def test_every_preset_can_be_stepped_through(open_app, name):
         app.main.slider[0].set_value(step).run()
         assert not app.exception
         if step:
-            assert app.metric[1].value == f"{steps.l[step - 1]:.3g}"
+            assert app.metric[1].value == f"{steps.l[step - 1]:.4g}"
 
 
 def test_the_headline_tells_a_rising_maximum_from_one_that_stays(open_app):

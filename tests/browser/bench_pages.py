@@ -1,6 +1,6 @@
 """How long the dashboard takes to its first page when cold, and from a key on a slider to the redrawn page.
 
-Run `python tests/browser/bench_pages.py` on an idle machine. A page counts as redrawn at its last change after
+Run `python tests/browser/bench_pages.py` on an idle machine. A page is redrawn at its last change after
 the key: the player says when it has drawn; elsewhere it is the last change of the page's elements.
 """
 
