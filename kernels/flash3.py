@@ -14,8 +14,6 @@ TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp tak
     128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
     256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "TURNS": False, **_TWO_CONSUMERS},
 }
-SHORT_TILING = {**TILING[64], **_TWO_CONSUMERS, "KV_BUFFERS": 4}  # tiles of 128 rows, which waste less
-SHORT = 1024  # queries
 DTYPES = (torch.float16, torch.bfloat16)
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
 COUNTERS = 1024  # filled at a time
@@ -87,7 +85,7 @@ def _launch(q, k, v, out, lse, causal, window, scale) -> None:
 
     batch, heads, seq_q, head_dim = q.shape
     kv_heads, seq_kv = k.shape[1:3]
-    tiling = dict(_tiling(head_dim, causal, seq_q))
+    tiling = dict(TILING[head_dim])
     block_kv = tiling.pop("BLOCK_KV")
     heads_per_kv_head = heads // kv_heads
     bytes_of_keys = 2 * seq_kv * head_dim * k.element_size()
@@ -115,10 +113,6 @@ def _launch(q, k, v, out, lse, causal, window, scale) -> None:
         num_warps=4,
         **tiling,
     )
-
-
-def _tiling(head_dim: int, causal: bool, seq_q: int) -> dict:
-    return SHORT_TILING if head_dim == 64 and causal and seq_q <= SHORT else TILING[head_dim]
 
 
 def _descriptor(tensor: torch.Tensor, rows: int):

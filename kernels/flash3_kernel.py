@@ -80,6 +80,10 @@ def _produce(inputs, rings, schedule, counter):
     visit = 0
     while tile < schedule.tiles():
         drawn = gl.num_programs(0) + gl.atomic_add(counter, 1)
+        # said before the copies: a consumer that sees few keys asks before it hands back the others'
+        next_tiles.wait_empty(tile_visit)
+        next_tiles.block(tile_visit).store(gl.full([1], drawn, gl.int32, SCALAR))
+        mbarrier.arrive(next_tiles.arrival(tile_visit), count=1)
         row, batch, head = schedule.place(tile)
         kv_head = head // schedule.heads_per_kv_head
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
@@ -90,9 +94,6 @@ def _produce(inputs, rings, schedule, counter):
                 _load(queries, tile_visit, q_tensor, batch, head, row)
             _load(values, visit, v_tensor, batch, kv_head, key)
             visit += 1
-        next_tiles.wait_empty(tile_visit)
-        next_tiles.block(tile_visit).store(gl.full([1], drawn, gl.int32, SCALAR))
-        mbarrier.arrive(next_tiles.arrival(tile_visit), count=1)
         tile_visit += 1
         tile = drawn
 

@@ -1,0 +1,315 @@
+"""Runs flash3's kernel without a GPU: its own source as plain Python, a thread for each partition of warps.
+
+Gluon has no interpreter. Here waits block, a deadlock is an error, products are done when they are waited
+for, and what no one has written is NaN, so that a wrong order of the partitions shows in the results.
+"""
+
+import threading
+from types import FunctionType, SimpleNamespace
+
+import torch
+
+from kernels import flash3_kernel, flash3_schedule
+
+ATTENTION_KERNEL = flash3_kernel.attention_kernel
+
+
+class DeadlockError(RuntimeError):
+    """Every partition waits."""
+
+
+class Value(torch.Tensor):
+    """A tensor whose conversions know Triton's `bitcast`, here of integers to uint32."""
+
+    def to(self, dtype, bitcast=False):
+        return self % 2**32 if bitcast else super().to(dtype)
+
+
+class Shared:
+    """Shared memory: a tensor with Gluon's names for looking at it."""
+
+    def __init__(self, memory):
+        self.memory = memory
+        self.shape = memory.shape
+        self.dtype = memory.dtype
+
+    def index(self, i):
+        return Shared(self.memory[i])
+
+    def reshape(self, shape):
+        return Shared(self.memory.view(shape))
+
+    def permute(self, order):
+        return Shared(self.memory.permute(order))
+
+    def store(self, value):
+        self.memory.copy_(value)
+
+    def load(self, _layout=None):
+        return self.memory.clone()
+
+
+class Descriptor:
+    """What TMA knows of a tensor [batch, heads, seq, head_dim]: past its rows it reads 0 and writes nothing."""
+
+    def __init__(self, tensor, rows):
+        self.tensor = tensor
+        self.dtype = tensor.dtype
+        self.layout = None
+        shape = [1, 1, rows, tensor.shape[-1]]
+        self.block_type = SimpleNamespace(shape=shape, nbytes=rows * tensor.shape[-1] * tensor.element_size())
+
+    def rows(self, batch, head, row, _column):
+        return self.tensor[batch, head, row : row + self.block_type.shape[2]]
+
+
+class Pointer:
+    """A place, or a tensor of places, in a flat tensor."""
+
+    def __init__(self, memory, offsets=0):
+        self.memory = memory
+        self.offsets = offsets
+
+    def __add__(self, offsets):
+        return Pointer(self.memory, self.offsets + offsets)
+
+
+class Block:
+    """One block of threads: its barriers, and its partitions as threads of which one runs at a time."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.running = 0
+        self.stuck = 0
+        self.errors = []
+        self.named = {}
+
+    def change(self):
+        self.stuck = 0
+        self.changed.notify_all()
+
+    def wait_until(self, ready):
+        while not ready():
+            self.stuck += 1
+            if self.errors or self.stuck == self.running:
+                raise DeadlockError("every partition waits for another")
+            self.changed.wait()
+
+    def specialize(self, partitions, _warps, _registers):
+        self.running = len(partitions)
+        threads = [threading.Thread(target=self._run, args=partition) for partition in partitions]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.errors:
+            raise self.errors[0]
+
+    def _run(self, function, arguments):
+        with self.changed:
+            try:
+                function(*arguments)
+            except BaseException as error:
+                self.errors.append(error)
+            self.running -= 1
+            self.change()
+
+    def named_barrier(self, action, name):
+        """PTX bar.sync and bar.arrive of 256 threads: two warp groups."""
+        barrier = self.named.setdefault(name, SimpleNamespace(arrived=0, phase=0))
+        phase = barrier.phase
+        barrier.arrived += 1
+        if barrier.arrived == 2:
+            barrier.arrived, barrier.phase = 0, phase + 1
+            self.change()
+        if action == "sync":
+            self.wait_until(lambda: barrier.phase != phase)
+
+
+class MemoryBarrier:
+    """An mbarrier: a phase ends when `count` have arrived and no announced byte is missing."""
+
+    def __init__(self, block):
+        self.block = block
+        self.phase = self.missing_bytes = self.count = self.pending = 0
+
+    def init(self, count):
+        self.count = self.pending = count
+
+    def arrive(self, count=1, missing_bytes=0):
+        self.pending -= count
+        self.missing_bytes += missing_bytes
+        assert self.pending >= 0, "more arrivals than this barrier expects in a phase"
+        if self.pending == 0 and self.missing_bytes == 0:
+            self.phase, self.pending = self.phase + 1, self.count
+            self.block.change()
+
+    def wait(self, parity):
+        """Until the phase of this parity has ended; of a new barrier the one before phase 0 has."""
+        self.block.wait_until(lambda: (self.phase & 1) != parity)
+
+
+class Barriers(list):
+    """An allocation of mbarriers."""
+
+    @property
+    def shape(self):
+        return [len(self), 1]
+
+    def index(self, i):
+        return self[i]
+
+
+class Products(threading.local):
+    """Asynchronous products of one warp group: each is done when it is waited for."""
+
+    def __init__(self):
+        self.pending = []
+
+    def start(self, left, right, accumulator, use_acc=True, is_async=False):
+        assert is_async
+        result = torch.full_like(accumulator, torch.nan)
+        self.pending.append((result, left, right, accumulator if use_acc else None))
+        return result
+
+    def wait(self, left_in_flight, deps):
+        while len(self.pending) > left_in_flight:
+            result, left, right, accumulator = self.pending.pop(0)
+            product = (left.load() if isinstance(left, Shared) else left) @ right.load()
+            result.copy_(product if accumulator is None else accumulator + product)
+        return deps[0] if len(deps) == 1 else deps
+
+
+def is_scalar(*values):
+    return not any(isinstance(value, torch.Tensor) and value.dim() for value in values)
+
+
+def language(block, program, programs):
+    """As much of `gl` as flash3 uses, on torch tensors and Python numbers."""
+
+    def nothing(*_args, **_kwargs):
+        return None
+
+    def allocate(dtype, shape, _layout):
+        if dtype is torch.int64:
+            return Barriers(MemoryBarrier(block) for _ in range(shape[0]))
+        return Shared(torch.full(shape, torch.nan if dtype.is_floating_point else -1, dtype=dtype))
+
+    def store(pointer, value, mask):
+        pointer.memory[pointer.offsets[mask]] = value[mask]
+
+    def atomic_add(counter, value):
+        before = int(counter)
+        counter += value
+        return before
+
+    def reduced_max(value, axis):
+        most = value.amax(axis)
+        return most if most.dim() else most.item()
+
+    def numbers(values):
+        return values.as_subclass(Value)
+
+    return SimpleNamespace(
+        NVMMADistributedLayout=nothing,
+        SliceLayout=nothing,
+        BlockedLayout=nothing,
+        DotOperandLayout=nothing,
+        SwizzledSharedLayout=nothing,
+        **{name: getattr(torch, name) for name in ("float32", "int32", "int64", "uint32")},
+        constexpr=lambda value: value,
+        allocate_shared_memory=allocate,
+        warp_specialize=block.specialize,
+        program_id=lambda axis: program,
+        num_programs=lambda axis: programs,
+        static_range=range,
+        atomic_add=atomic_add,
+        store=store,
+        zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
+        full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
+        arange=lambda start, end, layout: numbers(torch.arange(start, end)),
+        minimum=lambda a, b: min(a, b) if is_scalar(a, b) else torch.minimum(a, b),
+        maximum=lambda a, b: max(a, b) if is_scalar(a, b) else torch.maximum(a, b),
+        where=lambda c, a, b: (a if c else b) if is_scalar(c) else torch.where(c, a, b),
+        max=reduced_max,
+        sum=lambda value, axis: value.sum(axis),
+        exp2=torch.exp2,
+        log2=torch.log2,
+        convert_layout=lambda value, layout, assert_trivial: value,
+    )
+
+
+def plain(member, names):
+    """A Gluon function as the Python function it was written as, which sees `names`."""
+    function = getattr(member, "fn", None)
+    if not isinstance(function, FunctionType):
+        return member
+    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+
+
+def plain_class(aggregate, names):
+    """A Gluon aggregate as a Python class with the same methods."""
+    methods = {name: plain(value, names) for name, value in vars(aggregate).items() if hasattr(value, "fn")}
+    constructor = aggregate.hash_attrs[0]  # where Triton leaves it
+    return type(aggregate.__name__, (), {"__init__": plain(constructor, names), **methods})
+
+
+def kernel_of_block(program, programs):
+    """flash3's attention_kernel as a Python function, for block `program` of `programs`."""
+    block = Block()
+    gl = language(block, program, programs)
+
+    def copied_in(descriptor, coordinates, barrier, shared):
+        rows = descriptor.rows(*coordinates)
+        shared.memory.zero_()
+        shared.memory[0, 0, : len(rows)] = rows
+        barrier.arrive(0, -descriptor.block_type.nbytes)
+
+    def copied_out(descriptor, coordinates, shared):
+        rows = descriptor.rows(*coordinates)
+        rows.copy_(shared.memory[0, 0, : len(rows)])
+
+    products = Products()
+    replaced = {
+        "gl": gl,
+        "mbarrier": SimpleNamespace(
+            MBarrierLayout=lambda: None,
+            init=lambda barrier, count: barrier.init(count),
+            expect=lambda barrier, nbytes: barrier.arrive(1, nbytes),
+            arrive=lambda barrier, count: barrier.arrive(count),
+            wait=lambda barrier, parity: barrier.wait(parity),
+        ),
+        "tma": SimpleNamespace(
+            async_copy_global_to_shared=copied_in,
+            async_copy_shared_to_global=copied_out,
+            store_wait=lambda pending: None,
+        ),
+        "warpgroup_mma": products.start,
+        "warpgroup_mma_wait": products.wait,
+        "fence_async_shared": lambda: None,
+        "barrier_of_warps": lambda: None,
+        "_named_barrier": block.named_barrier,
+    }
+    names = {}
+    for module in (flash3_schedule, flash3_kernel):
+        names |= {name: plain(value, names) for name, value in vars(module).items()}
+        for name in ("ROWS", "FIRST_TURN_BARRIER", "LN_2"):
+            names[name] = getattr(names.get(name), "value", None)
+    for name in ("Ring", "Schedule"):
+        names[name] = plain_class(getattr(flash3_schedule, name), names)
+    names |= replaced
+    return plain(ATTENTION_KERNEL, names)
+
+
+class Kernel:
+    """Stands in for attention_kernel: `Kernel()[grid](...)` runs its blocks one after the other."""
+
+    def __getitem__(self, grid):
+        def launch(*tensors, window, num_warps, **arguments):
+            *descriptors, lse, counter = tensors
+            window = torch.tensor(window).as_subclass(Value)
+            for program in range(grid[0]):
+                kernel = kernel_of_block(program, grid[0])
+                kernel(*descriptors, Pointer(lse.view(-1)), counter, window=window, **arguments)
+
+        return launch

@@ -1,0 +1,60 @@
+"""flash3's producer and consumers, run as threads on the CPU: none waits for ever, the result is right."""
+
+import math
+
+import pytest
+import torch
+from gluon_threads import DeadlockError, Descriptor, Kernel
+
+from kernels import flash3, flash3_kernel, reference_attention
+
+MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 200)}
+SHAPES = [
+    (1, 1, 1, 1, 1),
+    (1, 2, 1, 1, 700),  # consumers without a row leave early what the others still read
+    (1, 4, 2, 200, 600),
+    (2, 1, 1, 450, 130),  # causal rows that see no key
+    (1, 3, 3, 577, 577),
+]
+
+
+@pytest.fixture
+def on_threads(monkeypatch):
+    """flash3 with its launch's GPU parts replaced: two blocks of threads share the tiles."""
+    monkeypatch.setattr(flash3_kernel, "attention_kernel", Kernel())
+    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
+    monkeypatch.setattr(flash3, "_multiprocessors", lambda device: 2)
+    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
+
+
+def check(shape, head_dim, causal, window):
+    torch.manual_seed(0)
+    batch, heads, kv_heads, seq_q, seq_kv = shape
+    q = torch.randn(batch, heads, seq_q, head_dim)
+    k, v = torch.randn(2, batch, kv_heads, seq_kv, head_dim)
+    out = torch.full_like(q, math.nan)
+    lse = torch.full(q.shape[:3], math.nan)
+    scale = head_dim**-0.5
+    flash3._launch(q, k, v, out, lse, causal, window, scale)
+    exact_out, exact_lse = reference_attention(q, k, v, causal=causal, window=window, scale=scale)
+    torch.testing.assert_close(out.double(), exact_out, atol=1e-5, rtol=0)
+    torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("head_dim", flash3.TILING)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_partitions_finish_with_the_right_result(on_threads, shape, mask, head_dim):
+    check(shape, head_dim, *MASKS[mask])
+
+
+def test_an_order_that_deadlocks_is_caught(on_threads, monkeypatch):
+    def skip_without_turns(blocks, visit, keys, values, *_):
+        for skipped in range(visit, visit + blocks):
+            keys.release(skipped)
+            values.release(skipped)
+        return visit + blocks
+
+    monkeypatch.setattr(flash3_kernel, "_skip", skip_without_turns)
+    with pytest.raises((DeadlockError, AssertionError)):
+        check((1, 1, 1, 1, 700), 64, False, None)
