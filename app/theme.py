@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app.figures.colours import Palette, palette
+from app.figures.tables import STYLE as TABLE_STYLE
 
 STYLE = """
 <style>
@@ -36,4 +37,4 @@ def colours() -> Palette:
 
 def apply() -> None:
     """Send the style rules; once a run, before anything is drawn."""
-    st.html(STYLE)
+    st.html(STYLE + TABLE_STYLE)

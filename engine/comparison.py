@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.experiment import Experiment
-from engine.hardware import Gpu
+from engine.experiment import ALGORITHMS, Experiment
+from engine.hardware import GPUS, Gpu
 from engine.measuring.bench import field_flops
 from engine.simulation import simulate
 from engine.survey import OverLength, at_length
 
-METRICS = ("p50", "tflops", "tokens_per_second", "speedup")
 BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
 ALIKE = {"eager": "standard", "standard": "standard", "flash1": "flash1"}  # all others move what flash2 moves
 
@@ -29,24 +28,25 @@ def measured_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 def modelled_rows(survey: OverLength) -> list[Row]:
-    """The modelled times of every algorithm, in the same figures; speed-up is over the standard algorithm."""
-    rows = []
-    for name, simulations in survey.simulations.items():
-        for keys, simulation, base in zip(
-            survey.lengths, simulations, survey.simulations["standard"], strict=True
-        ):
-            problem, seconds = simulation.experiment.problem, simulation.modelled.seconds
-            rows.append(
-                {
-                    "provider": name,
-                    "keys": keys,
-                    "p50": seconds,
-                    "tflops": field_flops(problem) / seconds / 1e12,
-                    "tokens_per_second": problem.batch * problem.seq_q / seconds,
-                    "speedup": base.modelled.seconds / seconds,
-                }
-            )
-    return rows
+    """The modelled times of every algorithm over the length, in the same figures as measured rows."""
+    return [
+        modelled_row(simulation.experiment, keys)
+        for simulations in survey.simulations.values()
+        for keys, simulation in zip(survey.lengths, simulations, strict=True)
+    ]
+
+
+def modelled_row(experiment: Experiment, keys: int) -> Row:
+    """The modelled time of one experiment; the speed-up is over the standard algorithm."""
+    problem, seconds = experiment.problem, simulate(experiment).modelled.seconds
+    return {
+        "provider": experiment.algorithm,
+        "keys": keys,
+        "p50": seconds,
+        "tflops": field_flops(problem) / seconds / 1e12,
+        "tokens_per_second": problem.batch * problem.seq_q / seconds,
+        "speedup": simulate(experiment.changed(algorithm="standard")).modelled.seconds / seconds,
+    }
 
 
 def intensity(experiment: Experiment, provider: str, keys: int) -> float:
@@ -65,14 +65,21 @@ def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     """The rows that have a model, with the modelled seconds of the same algorithm and length beside them."""
     modelled = []
     for row in rows:
-        if row["provider"] in ("standard", "flash1", "flash2"):
-            simulation = simulate(at_length(experiment.changed(algorithm=row["provider"]), row["keys"]))
-            modelled.append({**row, "modelled": simulation.modelled.seconds})
+        if row["provider"] in ALGORITHMS:
+            like = at_length(experiment.changed(algorithm=row["provider"]), row["keys"])
+            what = f"{row['label']}, N = {row['keys']:,}"
+            seconds = simulate(like).modelled.seconds
+            modelled.append({**row, "modelled": seconds, "origin": "measured here", "what": what})
     return modelled
+
+
+def gpu_named(name: str) -> Gpu | None:
+    """The preset of a GPU by the name that its driver gives it; None if there is none."""
+    words = re.split(r"\W+", name.lower())
+    joined = {"".join(words[start : start + 2]) for start in range(len(words))}
+    return next((gpu for gpu in GPUS.values() if gpu.key in joined.union(words)), None)
 
 
 def same_machine(gpu: Gpu, row: Mapping[str, Any]) -> bool:
     """Whether a row was measured on the GPU that the model is of."""
-    words = re.split(r"\W+", row["device"].lower())
-    joined = {"".join(words[start : start + 2]) for start in range(len(words))}
-    return bool(row["cuda"]) and gpu.key in joined.union(words)
+    return bool(row["cuda"]) and gpu_named(row["device"]) == gpu

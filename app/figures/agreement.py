@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-import plotly.graph_objects as go
+from typing import TYPE_CHECKING
 
-from app.figures.base import finish
+import numpy as np
+
+from app.figures.base import drawn
 from app.figures.colours import Palette
 from engine.agreement import Agreement
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 LEAST = -4.0  # log10 of the share of the tolerance at the dark end of the scale
 
@@ -20,45 +24,52 @@ def differences(agreement: Agreement, quantity: str, pair: tuple[str, str], colo
         share = np.log10(tiles / allowed)
     shown = np.where(np.isnan(tiles), np.nan, np.clip(share, LEAST, 0))
     unit = ", relative" if quantity == "l" else ""
-    figure = go.Figure(
-        go.Heatmap(
-            z=shown,
-            customdata=tiles,
-            zmin=LEAST,
-            zmax=0,
-            colorscale=[
-                [0, colours.panel],
-                [0.75, colours.tensor(quantity)],
-                [0.999, colours.ink],
-                [1, colours.bad],
-            ],
-            xgap=1.5,
-            ygap=1.5,
-            colorbar={
-                "title": {"text": "share of the tolerance", "side": "right", "font": {"size": 12}},
-                "tickvals": [-4, -3, -2, -1, 0],
-                "ticktext": ["≤ 0.01%", "0.1%", "1%", "10%", "100%"],
-                "thickness": 10,
-                "outlinewidth": 0,
-            },
-            hovertemplate="query block %{y}, key block %{x}: "
-            f"{quantity} differs by %{{customdata:.2e}}{unit}<extra></extra>",
-            hoverongaps=False,
-        )
-    )
-    rows, columns = np.nonzero(np.isnan(tiles))
-    if len(rows):
-        figure.add_scatter(
-            x=columns,
-            y=rows,
-            mode="markers",
-            marker={"symbol": "line-ne-open", "size": 9, "color": colours.grid, "line": {"width": 1.5}},
-            hovertemplate="query block %{y}, key block %{x}: skipped by the mask<extra></extra>",
-        )
-    finish(figure, colours, height=290, legend=False)
+    heat = {
+        "type": "heatmap",
+        "z": shown,
+        "customdata": tiles,
+        "zmin": LEAST,
+        "zmax": 0,
+        "colorscale": [
+            [0, colours.panel],
+            [0.75, colours.tensor(quantity)],
+            [0.999, colours.ink],
+            [1, colours.bad],
+        ],
+        "xgap": 1.5,
+        "ygap": 1.5,
+        "colorbar": {
+            "title": {"text": "share of the tolerance", "side": "right", "font": {"size": 12}},
+            "tickvals": [-4, -3, -2, -1, 0],
+            "ticktext": ["≤ 0.01%", "0.1%", "1%", "10%", "100%"],
+            "thickness": 10,
+            "outlinewidth": 0,
+        },
+        "hovertemplate": "query block %{y}, key block %{x}: "
+        f"{quantity} differs by %{{customdata:.2e}}{unit}<extra></extra>",
+        "hoverongaps": False,
+    }
     one = tiles.shape[1] == 1
-    figure.update_xaxes(
-        title_text="" if one else "key block", showgrid=False, zeroline=False, showticklabels=not one
+    plain = {"showgrid": False, "zeroline": False}
+    return drawn(
+        [heat, *_skipped(np.isnan(tiles), colours)],
+        colours,
+        height=290,
+        legend=False,
+        x={"title_text": "" if one else "key block", "showticklabels": not one, **plain},
+        y={"title_text": "query block", "autorange": "reversed", **plain},
     )
-    figure.update_yaxes(title_text="query block", autorange="reversed", showgrid=False, zeroline=False)
-    return figure
+
+
+def _skipped(where: np.ndarray, colours: Palette) -> list[dict]:
+    """Hatches over the tiles that the mask skips."""
+    rows, columns = np.nonzero(where)
+    hatches = {
+        "type": "scatter",
+        "x": columns,
+        "y": rows,
+        "mode": "markers",
+        "marker": {"symbol": "line-ne-open", "size": 9, "color": colours.grid, "line": {"width": 1.5}},
+        "hovertemplate": "query block %{y}, key block %{x}: skipped by the mask<extra></extra>",
+    }
+    return [hatches] if len(rows) else []

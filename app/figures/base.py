@@ -20,27 +20,12 @@ CONFIG = {
 }
 
 
-def finish(figure: go.Figure, colours: Palette, *, height: int, legend: bool = True) -> go.Figure:
-    """Give a figure the layout that all figures share, and return it.
-
-    Args:
-        figure: its traces and axis titles are kept.
-        colours: the palette of the theme.
-        height: pixels; fixed, so that nothing moves when values change.
-        legend: whether a horizontal legend stands above the plot.
-    """
-    figure.update_layout(_layout(colours, height, legend))
-    figure.update_xaxes(**_axis(colours))
-    figure.update_yaxes(**_axis(colours))
-    return figure
-
-
 def drawn(
     traces: list[dict],
     colours: Palette,
     *,
     height: int,
-    legend: bool = True,
+    legend: bool | dict = True,
     x: dict | None = None,
     y: dict | None = None,
     **layout,
@@ -49,7 +34,9 @@ def drawn(
 
     Args:
         traces: Plotly traces as dicts.
-        colours, height, legend: as `finish` takes them.
+        colours: the palette of the theme.
+        height: pixels; fixed, so that nothing moves when values change.
+        legend: whether a horizontal legend stands above the plot; a dict for what it has besides.
         x, y: what an axis has besides the shared look; the title as title_text.
         layout: what the layout has besides.
     """
@@ -59,9 +46,10 @@ def drawn(
         "xaxis": axis(colours, **(x or {})),
         "yaxis": axis(colours, **(y or {})),
     }
-    return go.Figure(
-        {"data": traces, "layout": _merged({**_layout(colours, height, legend), **axes}, layout)}
-    )
+    if isinstance(legend, dict):
+        layout["legend"] = legend
+    shared = {**_layout(colours, height, bool(legend)), **axes}
+    return go.Figure({"data": traces, "layout": _merged(shared, layout)})
 
 
 def axis(colours: Palette, **options) -> dict:

@@ -1,26 +1,34 @@
-"""Figures of the Speed page: measured and modelled over the sequence length, and one against the other."""
+"""Figures of the Speed page: measured, recorded and modelled over the sequence length, and one on another."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import plotly.graph_objects as go
-
-from app.figures.base import finish
+from app.figures.base import drawn
 from app.figures.colours import Palette
-from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, times_text
+from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, short, times_text
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 LABELS = {
     "standard": "Triton standard",
     "flash1": "Triton flash 1",
     "flash2": "Triton flash 2",
+    "flash3": "Gluon flash 3",
     "eager": "PyTorch unfused",
     "sdpa": "PyTorch fused",
     "sdpa_flash": "PyTorch flash",
     "sdpa_cudnn": "PyTorch cuDNN",
     "sdpa_efficient": "PyTorch mem.-efficient",
 }
-SYMBOLS = {"standard": "circle", "flash1": "square", "flash2": "diamond", "eager": "x"}
+NAMES = {"standard": "standard", "flash1": "flash 1", "flash2": "flash 2"}  # those that have a model
+SYMBOLS = {"standard": "circle", "flash1": "square", "flash2": "diamond", "flash3": "star", "eager": "x"}
+RATES = ("tflops", "tokens_per_second")
+NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
+MODELLED = "modelled"
 
 
 def tokens_text(rate: float) -> str:
@@ -36,85 +44,195 @@ UNITS = {
 }
 
 
+def label(row: dict) -> str:
+    """The short name of a row's provider, or what a recording calls it."""
+    return LABELS[row["provider"]] if row["provider"] in LABELS else row["label"]
+
+
 def marks(provider: str, colours: Palette) -> tuple[str, str]:
-    """Colour and marker of a provider: the algorithms' own; for PyTorch's, tones apart from the tensors'."""
-    pytorch = {
+    """Colour and marker of a provider: the algorithms' own; for others', tones apart from the tensors'."""
+    others = {
+        "flash3": colours.o,
         "eager": colours.ink,
         "sdpa": colours.violet,
         "sdpa_flash": colours.violet,
         "sdpa_cudnn": colours.lime,
         "sdpa_efficient": colours.rose,
+        "fa3": colours.s,
+        "fa4": colours.q,
+        "tutorial06": colours.statistics,
     }
-    return {**colours.algorithms, **pytorch}[provider], SYMBOLS.get(provider, "triangle-up")
+    colour = {**colours.algorithms, **others}.get(provider, colours.muted)
+    return colour, SYMBOLS.get(provider, "triangle-up")
 
 
 def over_length(
-    measured: Sequence[dict], modelled: Sequence[dict], metric: str, lengths: Sequence[int], colours: Palette
+    groups: Sequence[tuple[str, Sequence[dict]]],
+    metric: str,
+    lengths: Sequence[int],
+    colours: Palette,
+    *,
+    linear: bool = False,
+    mark: int | None = None,
 ) -> go.Figure:
-    """One metric over the length, logarithmic: measured as lines with marks, modelled as dashes."""
-    factor = 1e12 if metric == "tflops" else 1.0
-    unit, text = UNITS[metric]
-    figure = go.Figure()
-    for rows, origin in ((modelled, "modelled"), (measured, "measured here")):
+    """One metric over the length: modelled dotted, what was measured as lines with marks and bands.
+
+    Args:
+        groups: (origin, rows) in drawing order; origin "modelled" or what a page calls a measurement.
+        metric: a key of UNITS.
+        lengths: the range of the axis, ascending.
+        linear: whether the metric's axis is linear, from 0.
+        mark: the scenario's length.
+    """
+    traces, legend_of_model = [], all(origin == MODELLED for origin, rows in groups if rows)
+    for origin, rows in groups:
         for provider in dict.fromkeys(row["provider"] for row in rows):
             own = [row for row in rows if row["provider"] == provider and row[metric]]
             own = [row for row in own if lengths[0] <= row["keys"] <= lengths[-1]]
-            colour, symbol = marks(provider, colours)
-            values = [row[metric] * factor for row in own]
-            real, short = origin == "measured here", LABELS[provider].removeprefix("Triton ")
-            figure.add_scatter(
-                x=[row["keys"] for row in own],
-                y=values,
-                name=LABELS[provider] if real else f"{short}, modelled",
-                mode="lines+markers" if real else "lines",
-                showlegend=real or not measured,  # the dotted lines have the colours of the others
-                line={"color": colour, "width": 2.5 if real else 1.5, "dash": "solid" if real else "dot"},
-                marker={"symbol": symbol, "size": 8},
-                customdata=[text(value) for value in values],
-                hovertemplate=f"{LABELS[provider]}, N = %{{x:,}}, {origin}: %{{customdata}}<extra></extra>",
-            )
-    finish(figure, colours, height=330)
-    figure.update_layout(legend={"font": {"size": 12}, "entrywidth": 148})
-    figure.update_xaxes(**length_ticks(lengths))
-    everything = [value for trace in figure.data for value in trace.y]
-    figure.update_yaxes(**_ticks(metric, min(everything), max(everything), unit))
-    return figure
-
-
-def against(pairs: Sequence[dict], colours: Palette) -> go.Figure:
-    """Measured over modelled seconds (rows have p50 and modelled); on the line they are equal."""
-    figure = go.Figure()
-    seconds = [value for row in pairs for value in (row["p50"], row["modelled"])] or [1e-6, 1.0]
-    low, high = min(seconds) / 2, max(seconds) * 2
-    figure.add_scatter(
-        x=[low, high],
-        y=[low, high],
-        mode="lines",
-        line={"color": colours.muted, "width": 1, "dash": "dot"},
-        name="equal",
-        hoverinfo="skip",
+            if own:
+                traces += _band(own, metric, colours)
+                traces.append(_line(own, metric, origin, legend_of_model, colours))
+    everything = [value for trace in traces for value in trace["y"]] or [1.0]
+    return drawn(
+        traces,
+        colours,
+        height=275,
+        x=length_ticks(lengths),
+        y=_linear(metric, max(everything)) if linear else _ticks(metric, min(everything), max(everything)),
+        legend={"font": {"size": 12}, "entrywidth": 140},
+        shapes=[_mark(mark, colours)] if mark else [],
+        annotations=[_mark_name(mark, colours)] if mark else [],
     )
-    for provider in dict.fromkeys(row["provider"] for row in pairs):
-        own = [row for row in pairs if row["provider"] == provider]
-        colour, symbol = marks(provider, colours)
-        figure.add_scatter(
-            x=[row["modelled"] for row in own],
-            y=[row["p50"] for row in own],
-            name=LABELS[provider].removeprefix("Triton "),
-            mode="lines+markers",
-            line={"color": colour, "width": 1},
-            marker={"symbol": symbol, "size": 8},
-            customdata=[(row["keys"], *map(seconds_text, (row["p50"], row["modelled"]))) for row in own],
-            hovertemplate=f"{LABELS[provider]}, N = %{{customdata[0]:,}}: measured %{{customdata[1]}}, "
-            "modelled %{customdata[2]}<extra></extra>",
-        )
-    finish(figure, colours, height=330)
-    figure.update_xaxes(title_text="modelled", **_ticks("p50", low, high, "s"))
-    figure.update_yaxes(title_text="measured here", **_ticks("p50", low, high, "s"))
-    return figure
 
 
-def _ticks(metric: str, low: float, high: float, unit: str) -> dict:
+def _line(rows: Sequence[dict], metric: str, origin: str, legend: bool, colours: Palette) -> dict:
+    real, name = origin != MODELLED, label(rows[0])
+    colour, symbol = marks(rows[0]["provider"], colours)
+    values = [_value(row, metric) for row in rows]
+    return {
+        "type": "scatter",
+        "x": [row["keys"] for row in rows],
+        "y": values,
+        "name": name if real else f"{NAMES[rows[0]['provider']]}, modelled",
+        "mode": "lines+markers" if real else "lines",
+        "showlegend": real or legend,  # beside measured lines, the dotted ones have the others' colours
+        "line": {"color": colour, "width": 2 if real else 1.5, "dash": "solid" if real else "dot"},
+        "marker": {"symbol": symbol, "size": 7},
+        "customdata": [UNITS[metric][1](value) for value in values],
+        "hovertemplate": f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}<extra></extra>",
+    }
+
+
+def _band(rows: Sequence[dict], metric: str, colours: Palette) -> list[dict]:
+    """The 20th to the 80th percentile, where it is wide enough to be seen."""
+    if metric == "speedup" or max(row.get("p80", 1) / row.get("p20", 1) for row in rows) < NARROW:
+        return []
+    low, high = ([_value(row, metric, percentile) for row in rows] for percentile in ("p20", "p80"))
+    keys = [row["keys"] for row in rows]
+    band = {
+        "type": "scatter",
+        "x": [*keys, *reversed(keys)],
+        "y": [*low, *reversed(high)],
+        "mode": "lines",
+        "fill": "toself",
+        "fillcolor": faded(marks(rows[0]["provider"], colours)[0]),
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    return [band]
+
+
+def faded(colour: str) -> str:
+    """A colour as a ground that a line is legible on."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.25)"
+
+
+def _value(row: dict, metric: str, percentile: str = "p50") -> float:
+    """A row's metric in its base unit, at a percentile of the time."""
+    slower = row[percentile] / row["p50"]
+    value = row[metric] * (1e12 if metric == "tflops" else 1.0)
+    return value / slower if metric in RATES else value * slower
+
+
+def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
+    """Real over modelled seconds; on the line they are equal.
+
+    Args:
+        rows: dicts with provider, p50, modelled, origin, and what says which scenario it is.
+    """
+    seconds = [value for row in rows for value in (row["p50"], row["modelled"])]
+    low, high = min(seconds) / 2, max(seconds) * 2
+    equal = {
+        "type": "scatter",
+        "x": [low, high],
+        "y": [low, high],
+        "mode": "lines",
+        "line": {"color": colours.muted, "width": 1, "dash": "dot"},
+        "name": "equal",
+        "hoverinfo": "skip",
+    }
+    groups = dict.fromkeys((row["provider"], row["origin"]) for row in rows)
+    plain = len({origin for _, origin in groups}) == 1
+    points = [
+        _pairs([row for row in rows if (row["provider"], row["origin"]) == group], plain, colours)
+        for group in groups
+    ]
+    return drawn(
+        [equal, *points],
+        colours,
+        height=250,
+        x={"title_text": "modelled", **_ticks("p50", low, high)},
+        y={"title_text": "real", **_ticks("p50", low, high)},
+        legend={"font": {"size": 12}, "entrywidth": 70 if plain else 130},
+    )
+
+
+def _pairs(rows: Sequence[dict], plain: bool, colours: Palette) -> dict:
+    colour, symbol = marks(rows[0]["provider"], colours)
+    recorded = rows[0]["origin"] != "measured here"
+    return {
+        "type": "scatter",
+        "x": [row["modelled"] for row in rows],
+        "y": [row["p50"] for row in rows],
+        "name": NAMES[rows[0]["provider"]] + (", recorded" if recorded and not plain else ""),
+        "mode": "markers",
+        "marker": {"symbol": f"{symbol}-open" if recorded else symbol, "size": 8, "color": colour},
+        "customdata": [
+            (row["what"], *map(seconds_text, (row["p50"], row["modelled"])), row["origin"]) for row in rows
+        ],
+        "hovertemplate": "%{customdata[0]}: %{customdata[3]} %{customdata[1]}, "
+        "modelled %{customdata[2]}<extra></extra>",
+    }
+
+
+def _ticks(metric: str, low: float, high: float) -> dict:
     """A logarithmic axis labelled in the metric's own words."""
+    unit, text = UNITS[metric]
     ticks = log_ticks(low, high, unit)
-    return {**ticks, "ticktext": [UNITS[metric][1](value) for value in ticks["tickvals"]]}
+    return {**ticks, "ticktext": [text(value) for value in ticks["tickvals"]]}
+
+
+def _linear(metric: str, most: float) -> dict:
+    """An axis from 0 with round labels."""
+    step = 10 ** math.floor(math.log10(most / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if factor * step * 5 >= most)
+    values = [step * index for index in range(int(most / step) + 2)]
+    return {
+        "tickvals": values,
+        "ticktext": [UNITS[metric][1](value) if value else "0" for value in values],
+        "range": [0, 1.06 * most],
+    }
+
+
+def _mark(keys: int, colours: Palette) -> dict:
+    """A line at the scenario's length."""
+    line = {"color": colours.muted, "width": 1, "dash": "dot"}
+    return {"type": "line", "yref": "paper", "x0": keys, "x1": keys, "y0": 0, "y1": 1, "line": line}
+
+
+def _mark_name(keys: int, colours: Palette) -> dict:
+    place = {"x": math.log10(keys), "y": 0, "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+    font = {"color": colours.muted, "size": 12}
+    return {**place, "xshift": 3, "text": f"N = {short(keys)}", "showarrow": False, "font": font}

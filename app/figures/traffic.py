@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from app.figures.base import MONO, drawn
+from app.figures import tables
+from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, length_ticks, log_ticks, short
 from engine.footprint import memory_bytes
@@ -32,43 +33,33 @@ TENSOR_NAMES = {
 LABELS = {**TENSOR_NAMES, Tensor.STATISTICS: "m, l"}
 
 
-def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette) -> go.Figure:
-    """Bytes of every algorithm by tensor and direction; kind is requested, dram or compulsory."""
-    rows = [(name, direction) for name in simulations for direction in ("read", "written")]
-    places = [f"{NAMES[name]}  {direction}" for name, direction in rows]
-    moved = {row: getattr(getattr(simulations[row[0]].traffic, kind), row[1]) for row in rows}
-    traces = [
-        {
-            "type": "bar",
-            "x": values,
-            "y": places,
-            "orientation": "h",
-            "name": LABELS[tensor],
-            "marker": {
-                "color": colours.tensor(label),
-                "line": {"width": 1, "color": colours.ground},
-                "pattern": {"shape": "/" if tensor == Tensor.P else "", "solidity": 0.25, "size": 6},
-            },
-            "customdata": [bytes_text(value) for value in values],
-            "hovertemplate": f"{LABELS[tensor]} %{{y}}: %{{customdata}}<extra></extra>",
-        }
-        for tensor, label in TENSOR_NAMES.items()
-        if any(values := [moved[row][tensor] for row in rows])
+def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette) -> str:
+    """Bytes of every algorithm by tensor and direction, as HTML; kind is requested, dram or compulsory."""
+    return tables.bars([_bar(*row, colours) for row in moved(simulations, kind)], colours)
+
+
+def moved(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[str, str, dict[Tensor, int]]]:
+    """(algorithm, direction, bytes by tensor) of every bar, top to bottom."""
+    return [
+        (name, direction, {tensor: by[tensor] for tensor in TENSOR_NAMES if by[tensor]})
+        for name, simulation in simulations.items()
+        for direction in ("read", "written")
+        for by in [getattr(getattr(simulation.traffic, kind), direction)]
     ]
-    totals = [sum(moved[row].values()) for row in rows]
-    return drawn(
-        traces,
-        colours,
-        height=250,
-        x={"range": [0, 1.16 * max(totals)], "showgrid": True, **_linear_ticks(max(totals))},
-        y={"autorange": "reversed", "showgrid": False},
-        annotations=[
-            _label(total, place, bytes_text(total), colours.ink, font={"family": MONO, "size": 13}, xshift=6)
-            for place, total in zip(places, totals, strict=True)
-        ],
-        barmode="stack",
-        bargap=0.22,
-    )
+
+
+def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) -> tables.Bar:
+    parts = [
+        (
+            LABELS[tensor],
+            colours.tensor(TENSOR_NAMES[tensor]),
+            tensor == Tensor.P,
+            value,
+            f"{LABELS[tensor]}, {NAMES[name]}, {direction}: {bytes_text(value)}",
+        )
+        for tensor, value in by.items()
+    ]
+    return tables.Bar(f"{NAMES[name]} {direction}", parts, bytes_text(sum(by.values())))
 
 
 def over_length(survey: OverLength, kind: str, keys: int, colours: Palette) -> go.Figure:
@@ -120,61 +111,26 @@ def memory(survey: OverLength, keys: int, largest: Mapping[str, int], colours: P
 
 def over_blocks(
     survey: Mapping[tuple[int, int], Simulation], current: tuple[int, int], colours: Palette
-) -> go.Figure:
-    """Requested bytes at every block size; struck out where they do not fit, framed the scenario's."""
-    rows, columns = sorted({pair[0] for pair in survey}), sorted({pair[1] for pair in survey})
-    grid = [[survey[row, column] for column in columns] for row in rows]
-    heat = {
-        "type": "heatmap",
-        "z": [[math.log10(cell.traffic.requested.total) for cell in line] for line in grid],
-        "x": [str(column) for column in columns],
-        "y": [str(row) for row in rows],
-        "text": [[_cell_text(cell) for cell in line] for line in grid],
-        "texttemplate": "%{text}",
-        "textfont": {"family": MONO, "size": 12, "color": colours.ink},
-        "customdata": [[cell.footprint.sentence for cell in line] for line in grid],
-        "hovertemplate": "block_q %{y}, block_kv %{x}: %{text}<br>%{customdata}<extra></extra>",
-        "colorscale": [[0, colours.panel], [1, faded(colours.q)]],
-        "showscale": False,
-        "xgap": 2,
-        "ygap": 2,
-    }
-    shapes = [
-        _box("line", i, j, {"color": colours.bad, "width": 2})
-        for i, line in enumerate(grid)
-        for j, cell in enumerate(line)
-        if not cell.footprint.fits
+) -> str:
+    """Requested bytes at every block size, as HTML; struck out what does not fit, framed the scenario's."""
+    rows, columns = sorted({pair[0] for pair in survey}, reverse=True), sorted({pair[1] for pair in survey})
+    logs = {pair: math.log(cell.traffic.requested.total) for pair, cell in survey.items()}
+    low, span = min(logs.values()), max(logs.values()) - min(logs.values()) or 1.0
+    cells = [
+        [
+            tables.Cell(
+                bytes_text(survey[row, column].traffic.requested.total),
+                survey[row, column].footprint.sentence,
+                (logs[row, column] - low) / span,
+                struck=not survey[row, column].footprint.fits,
+                framed=(row, column) == current,
+            )
+            for column in columns
+        ]
+        for row in rows
     ]
-    if current in survey:
-        i, j = rows.index(current[0]), columns.index(current[1])
-        shapes.append(_box("rect", i, j, {"color": colours.ink, "width": 2.5}))
-    axis = {"showgrid": False, "type": "category"}
-    return drawn(
-        [heat],
-        colours,
-        height=245,
-        legend=False,
-        x={"title_text": "key block, rows", **axis},
-        y={"title_text": "query block, rows", **axis},
-        shapes=shapes,
-    )
-
-
-def _cell_text(cell: Simulation) -> str:
-    text = bytes_text(cell.traffic.requested.total)
-    return text if cell.footprint.fits else f"<s>{text}</s>"
-
-
-def _box(kind: str, row: int, column: int, line: dict) -> dict:
-    """A shape over one cell: its frame, or a line across it."""
-    corners = {"x0": column - 0.48, "x1": column + 0.48, "y0": row - 0.48, "y1": row + 0.48}
-    return {"type": kind, "line": line, **corners}
-
-
-def faded(colour: str) -> str:
-    """A colour as a ground that text is legible on."""
-    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.55)"
+    axes = "query block (down) × key block (across), rows"
+    return tables.grid([str(row) for row in rows], [str(column) for column in columns], cells, axes, colours)
 
 
 def _lines(survey: OverLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:
@@ -203,7 +159,7 @@ def _length_figure(
     return drawn(
         traces,
         colours,
-        height=245,
+        height=270,
         x=length_ticks(survey.lengths),
         y=log_ticks(min(values), max(values), "B"),
         shapes=[{**mark, "line": line}, *shapes],
@@ -214,15 +170,7 @@ def _length_figure(
     )
 
 
-def _label(x, y, text: str, colour: str, font: dict | None = None, **more) -> dict:
+def _label(x, y, text: str, colour: str, **more) -> dict:
     """A word beside a point, to its right."""
-    face = {"color": colour, "size": 12, **(font or {})}
+    face = {"color": colour, "size": 12}
     return {"x": x, "y": y, "text": text, "showarrow": False, "xanchor": "left", "font": face, **more}
-
-
-def _linear_ticks(most: float) -> dict:
-    """Five round labels from 0, in bytes."""
-    step = 10 ** math.floor(math.log10(most / 4))
-    step *= next(factor for factor in (1, 2, 5, 10) if factor * step * 5 >= most)
-    values = [step * index for index in range(int(most / step) + 1)]
-    return {"tickvals": values, "ticktext": [bytes_text(value) for value in values]}

@@ -1,6 +1,8 @@
-"""The Speed page: measured on this machine when asked, beside the modelled time of the chosen GPU."""
+"""The Speed page: measured on this machine when asked, beside recordings of a GPU and the model."""
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import streamlit as st
 
@@ -8,10 +10,14 @@ from app import scenario, theme, working
 from app.figures import roofline as roofs
 from app.figures import speed as figures
 from app.figures.base import CONFIG
+from app.figures.colours import Palette
+from app.figures.tables import scrolled, table
 from app.figures.units import scaled, seconds_text
+from app.views import recorded
 from engine.comparison import measured_rows, modelled_rows, pairs, same_machine, under_roof
 from engine.experiment import Experiment
 from engine.measure import SWEEP, sweep_payload
+from engine.recording_file import recordings
 from engine.roofline import roofline
 from engine.survey import over_length
 from engine.worker import Job
@@ -23,6 +29,8 @@ MEANINGS = {
     "tokens_per_second": "queries over the median time",
     "speedup": "measured: over PyTorch's unfused attention; modelled: over the standard algorithm",
 }
+HERE = "measured here"
+SHORTEST, LONGEST = 64, 65536  # of the axis, unless something longer is shown
 
 
 def show() -> None:
@@ -41,40 +49,69 @@ def show() -> None:
 def _draw(experiment: Experiment, job: Job | None) -> None:
     rows = list(job.result or job.rows) if job is not None else []
     measured, colours = measured_rows(rows), theme.colours()
-    survey = over_length(experiment)
-    lengths = _lengths(experiment, measured)
-    modelled = [row for row in modelled_rows(survey) if row["keys"] <= lengths[-1]]
-    st.markdown(_origins(experiment, measured))
-    line, roof, versus = st.columns([1.5, 1.1, 1], gap="medium")
-    with line:
-        metric = st.segmented_control(
-            "Metric",
-            list(METRICS),
-            format_func=METRICS.get,
-            default="p50",
-            required=True,
-            key="speed_metric",
-            label_visibility="collapsed",
-        )
-        _chart(figures.over_length(measured, modelled, metric, lengths, colours), "Speed over the length")
+    recording = next(iter(recordings()), None)
+    metric = st.segmented_control(
+        "Metric",
+        list(METRICS),
+        format_func=METRICS.get,
+        default="p50",
+        required=True,
+        key="speed_metric",
+        label_visibility="collapsed",
+    )
+    here, there = st.columns([1, 1.25], gap="medium") if recording else (st.container(), None)
+    with here:
+        st.markdown(f"**This scenario**. {_origins(experiment, measured)}")
+        figure = _modelled_only(experiment, metric, colours)
+        if measured:
+            figure = _over_length(experiment, measured, metric, colours)
+        _chart(figure, "Speed over the length")
         st.caption(MEANINGS[metric])
+    if recording:
+        with there:
+            recorded.curves(recording, experiment, metric, colours)
+    _second_row(experiment, measured, recording, colours)
+    if rows:
+        st.html(scrolled(_table(rows), 260))
+
+
+def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
+    """The roofline; measured against modelled; the recorded block sizes."""
+    compared = pairs(experiment, measured) + (recorded.compared(recording) if recording else [])
+    roof, versus, blocks = st.columns([1.1, 1, 1], gap="medium")
     with roof:
         st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}")
         points = under_roof(experiment, measured)
-        model = under_roof(experiment, modelled)
-        shape = roofline(experiment.gpu, experiment.problem.dtype)
-        _chart(roofs.roofline(shape, experiment.gpu.name, model, points, colours), "Roofline")
-    with versus:
-        st.markdown("**Measured against modelled**, seconds")
-        _chart(figures.against(pairs(experiment, measured), colours), "Measured against modelled")
-    if rows:
-        st.dataframe(_table(rows), hide_index=True, height=260)
+        _chart(_roofline(experiment, points, colours), "Roofline")
+    if compared:
+        with versus:
+            real = "Recorded" if not measured else "Real"
+            st.markdown(f"**{real} against modelled**, seconds")
+            _chart(figures.against(compared, colours), "Measured against modelled")
+    if recording:
+        with blocks:
+            recorded.blocks(recording, experiment, colours)
 
 
-def _lengths(experiment: Experiment, measured: list[dict]) -> list[int]:
-    """From the shortest to the longest that is shown."""
-    longest = max([2048, experiment.problem.seq_kv, *(row["keys"] for row in measured)])
-    return [2**power for power in range(6, (longest - 1).bit_length() + 1)]
+@lru_cache(maxsize=256)
+def _modelled_only(experiment: Experiment, metric: str, colours: Palette):
+    return _over_length(experiment, [], metric, colours)
+
+
+def _over_length(experiment: Experiment, measured: list[dict], metric: str, colours: Palette):
+    keys = experiment.problem.seq_kv
+    longest = max(LONGEST, keys, *(row["keys"] for row in measured), 0)
+    lengths = [2**power for power in range(SHORTEST.bit_length() - 1, (longest - 1).bit_length() + 1)]
+    groups = ((figures.MODELLED, modelled_rows(over_length(experiment))), (HERE, measured))
+    return figures.over_length(groups, metric, lengths, colours, mark=keys)
+
+
+def _roofline(experiment: Experiment, points: list[dict], colours: Palette):
+    gpu, keys = experiment.gpu, experiment.problem.seq_kv
+    shown = [row for row in modelled_rows(over_length(experiment)) if row["keys"] <= max(LONGEST, keys)]
+    model = under_roof(experiment, shown)
+    shape = roofline(gpu, experiment.problem.dtype)
+    return roofs.roofline(shape, gpu.name, model, points, keys, colours)
 
 
 def _origins(experiment: Experiment, measured: list[dict]) -> str:
@@ -92,27 +129,40 @@ def _origins(experiment: Experiment, measured: list[dict]) -> str:
     return f"{here} {model} **These are two machines: this one is {other}.**{interpreted}"
 
 
-def _table(rows: list[dict]) -> list[dict]:
+COLUMNS = (
+    "implementation",
+    "N",
+    "median",
+    "p20",
+    "p80",
+    "repeats",
+    "FLOP/s",
+    "tokens/s",
+    "error to float64",
+    "allowed",
+    "note",
+)
+
+
+def _table(rows: list[dict]) -> str:
     """Every row, its figures with units, or why it has none."""
-    return [_cells(row) for row in reversed(rows)]
+    return table(COLUMNS, [_cells(row) for row in reversed(rows)], words=(0, len(COLUMNS) - 1))
 
 
-def _cells(row: dict) -> dict:
-    cells = {"N": row["keys"], "implementation": figures.LABELS[row["provider"]]}
+def _cells(row: dict) -> list[str]:
+    start = [figures.label(row), f"{row['keys']:,}"]
     if row["skipped"]:
-        return {**cells, "note": f"skipped: {row['skipped']}"}
-    return {
-        **cells,
-        "median": seconds_text(row["p50"]),
-        "p20": seconds_text(row["p20"]),
-        "p80": seconds_text(row["p80"]),
-        "repeats": row["repeats"],
-        "FLOP/s": scaled(row["tflops"] * 1e12, "FLOP/s"),
-        "tokens/s": figures.tokens_text(row["tokens_per_second"]),
-        "error to float64": f"{row['error']:.1e}",
-        "allowed": f"{row['allowed']:.1e}",
-        "note": row["note"],
-    }
+        return [*start, *[""] * (len(COLUMNS) - 3), f"skipped: {row['skipped']}"]
+    return [
+        *start,
+        *(seconds_text(row[percentile]) for percentile in ("p50", "p20", "p80")),
+        str(row["repeats"]),
+        scaled(row["tflops"] * 1e12, "FLOP/s"),
+        figures.tokens_text(row["tokens_per_second"]),
+        f"{row['error']:.1e}",
+        f"{row['allowed']:.1e}",
+        row["note"],
+    ]
 
 
 def _chart(figure, alt: str) -> None:

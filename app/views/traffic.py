@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import streamlit as st
 
 from app import scenario, theme
 from app.figures import traffic as figures
 from app.figures.base import CONFIG
+from app.figures.colours import Palette
+from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
 from engine.experiment import Experiment
 from engine.footprint import largest_context, memory_bytes
@@ -22,15 +26,14 @@ MEANINGS = {
     "dram": "**DRAM**: compulsory, plus what the L2 model says is fetched again.",
     "compulsory": "**Compulsory**: each kernel's inputs once and its outputs once.",
 }
-ALGORITHMS = {"standard": "Standard", "flash1": "FlashAttention-1", "flash2": "FlashAttention-2"}
 
 
 def show() -> None:
     """Draw the page."""
-    experiment = scenario.current()
-    simulations, colours = by_algorithm(experiment), theme.colours()
+    experiment, colours = scenario.current(), theme.colours()
+    simulations = by_algorithm(experiment)
     st.header(_headline(simulations), anchor=False)
-    bars, numbers = st.columns([2.1, 1], gap="large")
+    bars, numbers = st.columns([2, 1.1], gap="large")
     with bars:
         kind = st.segmented_control(
             "Bytes",
@@ -42,19 +45,34 @@ def show() -> None:
             label_visibility="collapsed",
         )
         st.markdown(f"**Bytes by tensor and direction**, all heads, {_origin(kind)}, {experiment.gpu.name}")
-        _chart(figures.by_tensor(simulations, kind, colours), "Bytes by tensor, read and written")
+        st.html(figures.by_tensor(simulations, kind, colours))
+        st.caption("  \n".join(MEANINGS.values()))
     with numbers:
         _numbers(simulations, kind)
     length, blocks, memory = st.columns(3, gap="medium")
-    survey = over_length(experiment)
-    keys = experiment.problem.seq_kv
     with length:
         st.markdown(f"**Over the length**: {_origin(kind)}")
-        _chart(figures.over_length(survey, kind, keys, colours), "Bytes over the sequence length")
+        _chart(_over_length(experiment, kind, colours), "Bytes over the sequence length")
     with blocks:
         _blocks(experiment, colours)
     with memory:
-        _memory(experiment, survey, colours)
+        _memory(experiment, colours)
+
+
+@lru_cache(maxsize=256)
+def _over_length(experiment: Experiment, kind: str, colours: Palette):
+    return figures.over_length(over_length(experiment), kind, experiment.problem.seq_kv, colours)
+
+
+@lru_cache(maxsize=256)
+def _over_memory(experiment: Experiment, colours: Palette):
+    largest = _largest(experiment)
+    return figures.memory(over_length(experiment), experiment.problem.seq_kv, largest, colours)
+
+
+def _largest(experiment: Experiment) -> dict[str, int]:
+    """Most keys that fit the GPU's memory, by algorithm."""
+    return {name: largest_context(experiment.changed(algorithm=name)) for name in figures.NAMES}
 
 
 def _headline(simulations) -> str:
@@ -75,41 +93,30 @@ def _origin(kind: str) -> str:
 def _numbers(simulations, kind: str) -> None:
     standard, flash = (getattr(simulations[name].traffic, kind).total for name in ("standard", "flash2"))
     st.metric(f"Standard ÷ FlashAttention-2, {_origin(kind)}", times_text(standard / flash))
-    head = (
-        "| | "
-        + " | ".join(figures.NAMES[name].replace(" ", "\u00a0") for name in simulations)
-        + " |\n|:--|--:|--:|--:|\n"
-    )
-    lines = [
-        f"| {name} | "
-        + " | ".join(f"`{bytes_text(getattr(s.traffic, key).total)}`" for s in simulations.values())
-        for key, name in (
-            ("requested", "requested"),
-            ("dram", "DRAM"),
-            ("compulsory", "compulsory"),
-        )
+    kinds = {"requested": "requested", "dram": "DRAM, modelled", "compulsory": "compulsory"}
+    rows = [
+        [name, *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
+        for key, name in kinds.items()
     ]
-    intensity = " | ".join(f"`{s.traffic.intensity('dram'):,.1f}`" for s in simulations.values())
-    st.markdown(head + " |\n".join([*lines, f"| FLOP/DRAM byte | {intensity} |"]))
-    st.caption("  \n".join(MEANINGS.values()))
+    rows.append(
+        ["FLOP/DRAM byte", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
+    )
+    st.html(table(["", *(figures.NAMES[name] for name in simulations)], rows))
 
 
-def _blocks(experiment: Experiment, colours) -> None:
+def _blocks(experiment: Experiment, colours: Palette) -> None:
     st.markdown(f"**Over block sizes**: requested, {figures.NAMES[experiment.algorithm]}, counted")
     tiling = experiment.tiling
-    figure = figures.over_blocks(over_blocks(experiment), (tiling.block_q, tiling.block_kv), colours)
-    _chart(figure, "Requested bytes at every pair of block sizes")
+    st.html(figures.over_blocks(over_blocks(experiment), (tiling.block_q, tiling.block_kv), colours))
     st.caption(f"Struck out: does not fit the SRAM of {experiment.gpu.with_article}. Framed: the scenario.")
 
 
-def _memory(experiment: Experiment, survey, colours) -> None:
-    variants = {name: experiment.changed(algorithm=name) for name in ALGORITHMS}
-    largest = {name: largest_context(variant) for name, variant in variants.items()}
+def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
-    figure = figures.memory(survey, experiment.problem.seq_kv, largest, colours)
-    _chart(figure, "Memory over the sequence length against the GPU's")
-    ends = ", ".join(f"{figures.NAMES[name]} beyond {largest[name]:,}" for name in ALGORITHMS)
-    now = ", ".join(bytes_text(memory_bytes(variant)) for variant in variants.values())
+    _chart(_over_memory(experiment, colours), "Memory over the sequence length against the GPU's")
+    names = figures.NAMES.items()
+    ends = ", ".join(f"{label} beyond {_largest(experiment)[name]:,}" for name, label in names)
+    now = ", ".join(bytes_text(memory_bytes(experiment.changed(algorithm=name))) for name, _ in names)
     st.caption(f"Runs out: {ends} keys. Here: {now}.")
 
 

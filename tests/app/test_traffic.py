@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from app.figures import traffic as figures
 from app.figures.colours import palette
+from app.figures.tables import table
 from app.figures.units import bytes_text, seconds_text, short
 from engine.experiment import Experiment
 from engine.schedule import Tensor
 from engine.simulation import simulate
 from engine.survey import by_algorithm, over_blocks, over_length
-from tests.app.worker_page import again, opened
+from tests.app.worker_page import again, html, opened
 
 COLOURS = palette(True)
 
@@ -22,9 +25,9 @@ def test_the_headline_and_the_table_are_the_models_numbers():
     standard, flash = (simulations[name].traffic.dram.total for name in ("standard", "flash2"))
     assert bytes_text(standard) in page.header[0].value
     assert page.metric[0].value == f"{standard / flash:.3g}×"
-    table = next(block.value for block in page.markdown if "compulsory" in block.value)
+    page_text = html(page)
     for simulation in simulations.values():
-        assert f"`{bytes_text(simulation.traffic.requested.total)}`" in table
+        assert f"<td>{bytes_text(simulation.traffic.requested.total)}</td>" in page_text
     assert "Standard beyond" in page.caption[-1].value
 
 
@@ -53,19 +56,21 @@ def test_no_scenario_breaks_the_page(values):
     opened("traffic", **values)
 
 
-def test_bars_add_up_to_the_totals():
+@pytest.mark.parametrize("kind", ["requested", "dram", "compulsory"])
+def test_bars_add_up_to_the_totals(kind):
     simulations = by_algorithm(Experiment.of(seq=1000, causal=True))
-    figure = figures.by_tensor(simulations, "requested", COLOURS)
-    for row, name in enumerate(simulations):
-        read, written = (sum(trace.x[2 * row + direction] for trace in figure.data) for direction in (0, 1))
-        moved = simulations[name].traffic.requested
-        assert (read, written) == (moved.total_read, moved.total_written)
+    bars = {(name, direction): sum(by.values()) for name, direction, by in figures.moved(simulations, kind)}
+    for name, simulation in simulations.items():
+        total = getattr(simulation.traffic, kind)
+        assert (bars[name, "read"], bars[name, "written"]) == (total.total_read, total.total_written)
 
 
-def test_a_tensor_has_its_colour():
-    figure = figures.by_tensor(by_algorithm(Experiment.of()), "dram", COLOURS)
-    assert {trace.name: trace.marker.color for trace in figure.data}["S"] == COLOURS.tensor("S")
-    assert Tensor.S.name == "S"
+def test_a_tensor_has_its_colour_and_says_its_bytes():
+    simulations = by_algorithm(Experiment.of())
+    picture = figures.by_tensor(simulations, "dram", COLOURS)
+    written = bytes_text(simulations["standard"].traffic.dram.written[Tensor.S])
+    part = re.search(f"<i title='S, Standard, written: {written}' style='background:(#[0-9a-f]+)", picture)
+    assert part[1] == COLOURS.tensor("S")
 
 
 def test_lines_over_the_length_go_through_the_scenario():
@@ -75,11 +80,19 @@ def test_lines_over_the_length_go_through_the_scenario():
     assert line.y[line.x.index(4096)] == simulate(experiment).traffic.dram.total
 
 
-def test_blocks_that_do_not_fit_are_struck_out():
+def test_blocks_that_do_not_fit_are_struck_out_and_the_scenarios_are_framed():
     survey = over_blocks(Experiment.of(head_dim=128, hardware="t4"))
-    figure = figures.over_blocks(survey, (64, 64), COLOURS)
-    struck = sum("<s>" in text for line in figure.data[0].text for text in line)
+    picture = figures.over_blocks(survey, (64, 64), COLOURS)
+    struck = picture.count("linear-gradient")
     assert struck == sum(not cell.footprint.fits for cell in survey.values()) > 0
+    assert picture.count("inset") == 1
+    assert figures.over_blocks(survey, (48, 48), COLOURS).count("inset") == 0
+
+
+def test_a_table_shows_what_it_is_given_as_text():
+    cells = table(["", "<b>"], [["a & b", "1 < 2"]])
+    assert "<th scope='col'>&lt;b&gt;</th>" in cells
+    assert "a &amp; b</td><td>1 &lt; 2</td>" in cells
 
 
 @pytest.mark.parametrize(

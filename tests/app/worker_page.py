@@ -28,6 +28,11 @@ def again(page: AppTest) -> AppTest:
     return page
 
 
+def html(page: AppTest) -> str:
+    """All of the page's own HTML."""
+    return " ".join(block.proto.body for block in page.get("html"))
+
+
 def press(page: AppTest, label: str) -> AppTest:
     """The button with this label pressed."""
     next(button for button in page.button if button.label == label).click()

@@ -12,7 +12,7 @@ from engine.survey import over_length
 
 
 def row(provider, keys, seconds, skipped=None):
-    return {"provider": provider, "keys": keys, "p50": seconds, "skipped": skipped}
+    return {"provider": provider, "label": provider, "keys": keys, "p50": seconds, "skipped": skipped}
 
 
 def test_speed_up_is_over_unfused_pytorch_at_the_same_length():

@@ -1,0 +1,111 @@
+"""Figures of a recording: its block sizes, and its hardware counters against the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.figures import tables
+from app.figures.base import drawn
+from app.figures.colours import Palette
+from app.figures.speed import NAMES, marks
+from app.figures.units import bytes_text, log_ticks, seconds_text
+from engine.recorded import Counted
+from engine.recording import HeatMap
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+def heat_grid(heat: HeatMap, current: tuple[int, int], colours: Palette) -> str:
+    """Times by block size as HTML, the fastest strongest; failures struck out with their sentence."""
+    shares = _shares(heat.seconds)
+    cells = [
+        [
+            tables.Cell(
+                _short(heat, i, j),
+                _title(heat, i, j),
+                shares[i, j],
+                struck=heat.reasons[i][j] is not None,
+                framed=(rows, columns) == current,
+            )
+            for j, columns in enumerate(heat.block_kv)
+        ]
+        for i, rows in reversed(list(enumerate(heat.block_q)))
+    ]
+    names = [str(rows) for rows in reversed(heat.block_q)]
+    axes = "query block (down) × key block (across), rows"
+    return tables.grid(names, [str(columns) for columns in heat.block_kv], cells, axes, colours)
+
+
+def _shares(seconds: np.ndarray) -> np.ndarray:
+    """1 for the fastest, 0 for ten times slower and for what did not run."""
+    fastest = np.nanmin(seconds, initial=np.inf)
+    return np.nan_to_num(np.clip(1 - np.log10(seconds / fastest), 0, 1))
+
+
+def _short(heat: HeatMap, i: int, j: int) -> str:
+    if heat.reasons[i][j] is not None:
+        return "memory" if "out of" in heat.reasons[i][j] else "failed"
+    return "" if np.isnan(heat.seconds[i, j]) else seconds_text(heat.seconds[i, j])
+
+
+def _title(heat: HeatMap, i: int, j: int) -> str:
+    if heat.reasons[i][j] is not None:
+        return heat.reasons[i][j]
+    if np.isnan(heat.seconds[i, j]):
+        return "not recorded"
+    launched = f"{heat.warps[i, j]} warps, {heat.stages[i, j]} stages"
+    return f"{heat.tflops[i, j]:,.1f} TFLOP/s with {launched}"
+
+
+def counters(rows: Sequence[Counted], real: str, modelled: str, origin: str, colours: Palette) -> go.Figure:
+    """Counted over modelled bytes, both axes logarithmic; on the diagonal they are equal.
+
+    Args:
+        real, modelled: attributes of a row, bytes.
+    """
+    values = [getattr(row, name) for row in rows for name in (real, modelled)]
+    low, high = min(values) / 2, max(values) * 2
+    equal = {
+        "type": "scatter",
+        "x": [low, high],
+        "y": [low, high],
+        "mode": "lines",
+        "line": {"color": colours.muted, "width": 1, "dash": "dot"},
+        "name": "equal",
+        "hoverinfo": "skip",
+    }
+    names = dict.fromkeys(row.experiment.algorithm for row in rows)
+    points = [
+        _points([row for row in rows if row.experiment.algorithm == name], real, modelled, origin, colours)
+        for name in names
+    ]
+    return drawn(
+        [equal, *points],
+        colours,
+        height=300,
+        x={"title_text": "modelled", **log_ticks(low, high, "B")},
+        y={"title_text": "counted by the GPU", **log_ticks(low, high, "B")},
+        legend={"font": {"size": 12}},
+    )
+
+
+def _points(rows: Sequence[Counted], real: str, modelled: str, origin: str, colours: Palette) -> dict:
+    name = rows[0].experiment.algorithm
+    colour, symbol = marks(name, colours)
+    return {
+        "type": "scatter",
+        "x": [getattr(row, modelled) for row in rows],
+        "y": [getattr(row, real) for row in rows],
+        "mode": "markers",
+        "name": NAMES[name],
+        "marker": {"symbol": f"{symbol}-open", "size": 9, "color": colour, "line": {"width": 2}},
+        "customdata": [
+            (row.what, bytes_text(getattr(row, real)), bytes_text(getattr(row, modelled))) for row in rows
+        ],
+        "hovertemplate": "%{customdata[0]}<br>"
+        f"%{{customdata[1]}} {origin}, %{{customdata[2]}} modelled<extra></extra>",
+    }

@@ -1,0 +1,164 @@
+"""Recordings beside the model: recorded curves as rows, and each recorded scenario simulated again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from engine.comparison import BASELINE, Row, gpu_named, modelled_row
+from engine.experiment import ALGORITHMS, Experiment, ExperimentError, Problem
+from engine.recording import Counters, Recording, Timing
+from engine.simulation import simulate
+
+FORWARD = "forward"
+
+
+def nearest(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
+    """(head dimension, causal) of the recorded timings closest to a scenario; None if there are none."""
+    problem = experiment.problem
+    shapes = {(row.problem.head_dim, row.problem.mask.causal) for row in recording.timings}
+    causal = not problem.mask.looks_ahead
+    return min(
+        shapes,
+        key=lambda shape: (shape[1] != causal, abs(shape[0] - problem.head_dim), shape[0]),
+        default=None,
+    )
+
+
+def timings_of(
+    recording: Recording, head_dim: int, causal: bool, direction: str = FORWARD
+) -> tuple[Timing, ...]:
+    """Its timings of one shape, by provider as recorded, then by length."""
+    rows = [
+        row
+        for row in recording.timings
+        if (row.problem.head_dim, row.problem.mask.causal, row.direction) == (head_dim, causal, direction)
+    ]
+    order = list(dict.fromkeys(row.provider for row in rows))
+    return tuple(sorted(rows, key=lambda row: (order.index(row.provider), row.problem.seq_kv)))
+
+
+def recorded_rows(timings: Sequence[Timing]) -> list[Row]:
+    """Timings in the figures of a measured row; the speed-up is over unfused PyTorch at that length."""
+    timed = [row for row in timings if row.times is not None]
+    base = {row.problem.seq_kv: row.times.p50 for row in timed if row.provider == BASELINE}
+    return [
+        {
+            "provider": row.provider,
+            "label": row.label,
+            "keys": row.problem.seq_kv,
+            "p20": row.times.p20,
+            "p50": row.times.p50,
+            "p80": row.times.p80,
+            "tflops": row.tflops,
+            "tokens_per_second": row.problem.batch * row.problem.seq_q / row.times.p50,
+            "speedup": base[row.problem.seq_kv] / row.times.p50 if row.problem.seq_kv in base else None,
+        }
+        for row in timed
+    ]
+
+
+def overtakes(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int | None:
+    """The length from which on a provider is the faster of two; None if it never is, or one is missing."""
+    times = [
+        {row["keys"]: row["p50"] for row in rows if row["provider"] == name} for name in (provider, other)
+    ]
+    first = None
+    for keys in sorted(times[0].keys() & times[1].keys()):
+        faster = times[0][keys] < times[1][keys]
+        first = (first or keys) if faster else None
+    return first
+
+
+def ran_out(timings: Sequence[Timing]) -> list[tuple[str, int]]:
+    """(label, shortest length) of what ran out of memory."""
+    found: dict[str, int] = {}
+    for row in timings:
+        if row.skipped is not None and "out of memory" in row.skipped:
+            found[row.label] = min(found.get(row.label, row.problem.seq_kv), row.problem.seq_kv)
+    return list(found.items())
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the GPU's counters say of one scenario, beside the model of the same; bytes and seconds."""
+
+    experiment: Experiment
+    read: float
+    modelled_read: int
+    dram_read: float
+    modelled_dram_read: int
+    seconds: float
+    modelled_seconds: float
+
+    @property
+    def what(self) -> str:
+        """The scenario in a few words."""
+        return described(self.experiment)
+
+
+def described(experiment: Experiment) -> str:
+    """A scenario in a few words."""
+    problem, tiling = experiment.problem, experiment.tiling
+    mask = f", window {problem.mask.window:,}" if problem.mask.window else ", causal" * problem.mask.causal
+    heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
+    batch = f"batch {problem.batch}, " if problem.batch > 1 else ""
+    return (
+        f"{experiment.algorithm}, N {problem.seq_kv:,}, {batch}heads {heads}, d {problem.head_dim}{mask}, "
+        f"blocks {tiling.block_q}×{tiling.block_kv}"
+    )
+
+
+def counted(recording: Recording) -> list[Counted]:
+    """Its counted scenarios that the model knows, each simulated now; none if it does not know the GPU."""
+    gpu = gpu_named(recording.device.gpu)
+    if gpu is None:
+        return []
+    return [one for row in recording.counters if _has_model(row) and (one := _counted(row, gpu.key))]
+
+
+def _has_model(row: Counters) -> bool:
+    known = row.provider in ALGORITHMS and row.direction == FORWARD
+    return known and row.block_q is not None and row.block_kv is not None and bool(row.kernels)
+
+
+@lru_cache(maxsize=512)
+def _counted(row: Counters, hardware: str) -> Counted | None:
+    try:
+        experiment = experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
+    except ExperimentError:  # blocks in a stranger's file
+        return None
+    simulation = simulate(experiment)
+    return Counted(
+        experiment,
+        row.total("tile_read"),
+        simulation.traffic.requested.total_read,
+        row.total("dram_read"),
+        simulation.traffic.dram.total_read,
+        row.total("seconds"),
+        simulation.modelled.seconds,
+    )
+
+
+def experiment_of(problem: Problem, algorithm: str, block_q: int, block_kv: int, hardware: str) -> Experiment:
+    """What was recorded as a scenario of the model."""
+    tiling = {"block_q": block_q, "block_kv": block_kv}
+    return Experiment(problem=problem).changed(algorithm=algorithm, hardware=hardware, **tiling)
+
+
+def furthest(pairs: Iterable[tuple[float, float]]) -> float:
+    """The largest relative deviation of (modelled, counted)."""
+    return max(abs(modelled / real - 1) for modelled, real in pairs)
+
+
+def modelled_like(timings: Sequence[Timing], experiment: Experiment, hardware: str) -> list[Row]:
+    """The model of a scenario's blocks on recorded problems, in the figures of a measured row."""
+    problems = {row.problem.seq_kv: row.problem for row in timings}
+    rows = []
+    for name in ALGORITHMS:
+        for keys, problem in sorted(problems.items()):
+            tiling = experiment.tiling
+            like = experiment_of(problem, name, tiling.block_q, tiling.block_kv, hardware)
+            rows.append(modelled_row(like, keys))
+    return rows
