@@ -50,7 +50,7 @@ class Shared:
 
 
 class Descriptor:
-    """What TMA knows of a tensor [batch, heads, seq, head_dim]: past its rows it reads 0 and writes nothing."""
+    """What TMA knows of a tensor [batch, heads, seq, head_dim]: past its rows it reads 0, writes nothing."""
 
     def __init__(self, tensor, rows):
         self.tensor = tensor
