@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import cached, scenario
+from app import scenario
+from engine import simulate
 from engine.experiment import ALGORITHMS, DTYPE_BYTES, LARGEST_SEQUENCE
 from engine.hardware import GPUS
 
@@ -110,7 +111,7 @@ def _more() -> None:
 
 def _footprint() -> None:
     """Two short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
-    footprint = cached.simulation(scenario.current()).footprint
+    footprint = simulate(scenario.current()).footprint
     colour = "green" if footprint.fits else "red"
     verdict, rest = footprint.sentence.split(", ", 1)
     with st.container(border=True, key="footprint"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from app import scenario
-from tests.app.conftest import MAIN
 
+MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 PAGES = ("tiles", "softmax", "traffic", "speed", "agreement")
 EXTREMES = {
     "longest": {"seq": "1048576", "heads": "64", "head_dim": "256"},
