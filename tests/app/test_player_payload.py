@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from app.player import payload
+from app.views import tiles
+from engine.agreement import PAIRS, QUANTITIES, Agreement
 from engine.execute import row_statistics
 from engine.experiment import ALGORITHMS, Experiment
 from engine.inputs import make_inputs
@@ -103,3 +105,43 @@ def test_the_largest_drawing_stays_below_half_a_megabyte():
 
 def test_the_same_scenario_is_packed_once():
     assert payload.build(Experiment.of(seq=640)) is payload.build(Experiment.of(seq=640))
+
+
+def misfits(**scenario) -> dict[str, str]:
+    return unpack(payload.build(Experiment.of(**scenario)))[0]["misfits"]
+
+
+def test_what_does_not_fit_the_chip_or_the_memory_is_named_with_both_sizes():
+    blocks = misfits(block_q=256, block_kv=256, head_dim=256, hardware="a100")
+    assert blocks["standard"] == "Does not fit: needs 512 KB, an A100 gives a block 163 KB."
+    assert set(blocks) == set(ALGORITHMS)
+    # S and P of 32 heads, 2 B an element: 2 * 32 * 2**34 * 2 B are 2,199 GB
+    memory = misfits(seq=2**17, heads=32, dtype="bfloat16")
+    assert memory == {"standard": "Does not fit: needs 2,201 GB of memory, an H200 has 141 GB."}
+    assert misfits() == {}
+
+
+def agreement(largest: float, allowed: float = 1e-6) -> Agreement:
+    """A comparison in which every quantity differs by the same in every tile."""
+    tiles_of = {(quantity, pair): np.full((2, 2), largest) for quantity in QUANTITIES for pair in PAIRS}
+    return Agreement(
+        experiment=Experiment.of(),
+        device="a device",
+        interpreted=True,
+        date="2026-01-01",
+        tiles=tiles_of,
+        tolerance=dict.fromkeys(QUANTITIES, allowed),
+    )
+
+
+def test_the_verdict_rounds_the_largest_difference_up():
+    words, agrees = tiles.verdict(agreement(2.1e-7))
+    assert words == "m, α, lse of kernel and scheduler differ by at most 3·10⁻⁷, measured here"
+    assert agrees
+    assert [tiles.power(bound) for bound in (0.0, 9.5e-8, 1e-6)] == ["0", "1·10⁻⁷", "1·10⁻⁶"]
+
+
+def test_a_difference_beyond_rounding_is_not_called_agreement():
+    words, agrees = tiles.verdict(agreement(1e-3))
+    assert "more than rounding" in words
+    assert not agrees
