@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 MODULES = (
     *("format", "look", "model", "rows", "story"),
     *("grid", "gridpanel", "panels", "race", "layout", "stage"),
-    *("table", "controls", "narrator", "player"),
+    *("table", "controls", "tip", "narrator", "player"),
 )
 
 

@@ -17,7 +17,7 @@ const KEYS = [
   ["c", "copy a link to this moment"],
   ["f", "full screen"],
   ["?", "this help"],
-  ["Esc", "close; follow the tile at work again"],
+  ["Esc", "close, leave full screen; follow the tile at work again"],
 ];
 const GUIDE = [
   ["tile", "one block of S = Q Kᵀ: a query tile meets a key tile"],
@@ -29,6 +29,8 @@ const GUIDE = [
   ["pale bars", "the whole run; the other algorithms stand at the same share of their own modelled time"],
   ["1×", "one tile a second; in the race, the slowest takes 24 s"],
 ];
+
+const inFullScreen = () => document.fullscreenElement !== null;
 
 class Controls {
   constructor(root, player) {
@@ -54,7 +56,9 @@ class Controls {
     root.addEventListener("click", (event) => {
       const button = event.target.closest("[data-do]");
       if (button) this.actions[button.dataset.do]();
+      if (button && event.detail) root.focus({ preventScroll: true }); // so that Space plays, not the button clicked last
     });
+    root.addEventListener("fullscreenchange", () => this.press("full", inFullScreen()));
     this.slider.addEventListener("input", () => player.seek(Number(this.slider.value)));
     this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
     this.canvas.addEventListener("pointerdown", (event) => player.chooseAt(event.offsetX, event.offsetY));
@@ -94,6 +98,7 @@ class Controls {
   escape() {
     if (!this.help.hidden) this.showHelp(false);
     else if (!this.steps.classList.contains("behind")) this.showTable(false);
+    else if (inFullScreen()) document.exitFullscreen();
     else this.player.follow();
   }
 
@@ -113,7 +118,7 @@ class Controls {
   }
 
   fullScreen() {
-    if (document.fullscreenElement) document.exitFullscreen();
+    if (inFullScreen()) document.exitFullscreen();
     else this.root.requestFullscreen?.();
   }
 
@@ -165,8 +170,8 @@ class Controls {
     const ctx = canvas.getContext("2d");
     ctx.scale(dpr, dpr);
     ctx.fillStyle = color;
-    const inset = 8; // half of the thumb
-    for (const { part, tall } of parts) ctx.fillRect(inset + part * (w - 2 * inset), tall ? 0 : 4, 1, tall ? h : h - 4);
+    const inset = h; // half of the thumb
+    for (const { part, tall } of parts) ctx.fillRect(inset + part * (w - 2 * inset), tall ? 0 : h / 2, 1, tall ? h : h / 2);
   }
 
   showTable(on) {

@@ -50,6 +50,12 @@ function duration(seconds) {
   return `${seconds === 0 ? "0.00" : significant(seconds / unit)} ${name}`;
 }
 
+/** A share of a whole, 0 to 1. */
+function percent(part) {
+  if (part === 0) return "0%";
+  return part < 0.001 ? "<0.1%" : `${significant(100 * part, 2)}%`;
+}
+
 function times(ratio) {
   return ratio >= 100 ? grouped(ratio) : ratio.toFixed(1);
 }

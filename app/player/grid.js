@@ -35,6 +35,15 @@ class GridLayout {
     return [x[j], y[i], x[j + 1] - x[j] - gap, y[i + 1] - y[i] - gap];
   }
 
+  /** The tile [i, j] at a point, or null. */
+  tileAt(px, py) {
+    const i = this.queryAt(py);
+    if (i < 0 || px < this.x0 || px >= this.x0 + this.w) return null;
+    let j = 0;
+    while (px >= this.x[j + 1]) j++;
+    return [i, j];
+  }
+
   /** The query block at a height, or -1. */
   queryAt(py) {
     if (py < this.y0 || py >= this.y0 + this.h) return -1;

@@ -1,4 +1,4 @@
-// Where the panels of the single player and of the race lie, and the first moment shown.
+// Where the panels of the single player, of the race and of a narrow screen lie, and the first moment shown.
 
 /** A step about a third through at which the followed row rescales, so that the first picture has something to say. */
 function tellingStep(model, run, slot) {
@@ -23,6 +23,19 @@ function singleLayout(w, h, u) {
     { panel: new CodePanel(), box: { x: sideX, y: trafficH + 8 * u, w: sideW, h: top - trafficH - 14 * u } },
     { panel: new RowPanel(), box: { x: 0, y: h - below, w, h: below } },
   ];
+}
+
+const NARROW = 640; // px: below it only what a phone has room for
+
+function narrowLayout(race) {
+  if (race) return (w, h) => [{ panel: new ClockPanel(), box: { x: 0, y: 0, w, h } }];
+  return (w, h, u) => {
+    const below = 240 * u, top = Math.min(w + 60 * u, h - below - 10 * u);
+    return [
+      { panel: new GridPanel(), box: { x: 0, y: 0, w, h: top } },
+      { panel: new TrafficPanel(), box: { x: 0, y: top + 10 * u, w, h: below } },
+    ];
+  };
 }
 
 function raceLayout(w, h, u) {

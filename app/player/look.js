@@ -91,6 +91,7 @@ const patterns = new Map();
 /** A repeating pattern of thin diagonal lines, sharp at the device's resolution. */
 function hatching(ctx, color, pitch, scale) {
   const name = `${color} ${pitch} ${scale}`;
+  if (patterns.size > 30) patterns.clear(); // every size of the window has its own
   if (!patterns.has(name)) patterns.set(name, diagonals(ctx, color, pitch, scale));
   return patterns.get(name);
 }

@@ -94,6 +94,17 @@ class Run {
     return low;
   }
 
+  /** What the steps on one tile ask of HBM; what is loaded or stored once for a whole block is not among it. */
+  bytesOfTile(i, j) {
+    let read = 0, written = 0;
+    for (let s = 0; s < this.steps; s++) {
+      if (this.query[s] !== i || this.key[s] !== j) continue;
+      read += this.readBytes[s + 1] - this.readBytes[s];
+      written += this.writtenBytes[s + 1] - this.writtenBytes[s];
+    }
+    return { read, written };
+  }
+
   /** Whether the visit that a step belongs to has reached an operation by that step. */
   reached(step, operation) {
     for (let s = this.visitStart[this.visit[step]]; s <= step; s++) if (this.operation[s] === operation) return true;
@@ -122,7 +133,9 @@ class Model {
     }
     this.run = this.runs[this.algorithm];
     this.run.findVisits();
-    this.longest = Math.max(...ALGORITHMS.map((name) => this.runs[name].time));
+    const fit = ALGORITHMS.filter((name) => !this.misfits[name]);
+    this.finishing = fit.sort((a, b) => this.runs[a].time - this.runs[b].time); // those that can run, the fastest first
+    this.longest = Math.max(...(fit.length ? fit : ALGORITHMS).map((name) => this.runs[name].time));
     this.mostTraffic = Math.max(...ALGORITHMS.map((name) => this.runs[name].total));
     this.rows = arrays.rows;
     this.rowStart = [0];

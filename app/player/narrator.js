@@ -8,9 +8,11 @@ class Narrator {
   words(step) {
     const { model, run, race, seconds } = this.player;
     if (race) {
-      const fastest = Math.min(...ALGORITHMS.map((name) => model.runs[name].time));
-      return { sentence: this.steady(() => raceSentence(model, seconds), 300), where: `${duration(seconds)} of modelled time`,
-        length: `first after ${duration(fastest)}, last after ${duration(model.longest)}` };
+      const [winner] = model.finishing;
+      const sentence = this.steady(() => raceSentence(model, seconds), 300);
+      if (!winner) return { sentence, where: "nothing races", length: "" };
+      return { sentence, where: `${duration(seconds)} of modelled time`,
+        length: `first after ${duration(model.runs[winner].time)}, last after ${duration(model.longest)}` };
     }
     const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
     const noun = run.name === "standard" ? "visit" : "tile";

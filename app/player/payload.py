@@ -15,7 +15,8 @@ import numpy as np
 from engine.bounds import blocks
 from engine.execute import RowStatistics, row_statistics
 from engine.experiment import ALGORITHMS, Experiment, Problem
-from engine.footprint import kernel_parts
+from engine.footprint import footprint, kernel_parts, memory_bytes
+from engine.hardware import GB
 from engine.inputs import make_inputs
 from engine.scaled import drawable
 from engine.schedule import Schedule
@@ -28,12 +29,13 @@ VALUE_BUDGET = 2**15  # numbers sent for each statistic
 
 
 @lru_cache(maxsize=64)
-def build(experiment: Experiment, agreement: str = "") -> bytes:
+def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> bytes:
     """The payload of one scenario.
 
     Args:
         experiment: what the sidebar shows; larger problems are drawn by their scaled-down sibling.
         agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
+        agrees: whether that sentence is good news.
     """
     drawn = drawable(experiment)
     runs, columns = _runs(drawn.changed(algorithm="flash2"))
@@ -44,9 +46,11 @@ def build(experiment: Experiment, agreement: str = "") -> bytes:
     header = {
         "algorithm": experiment.algorithm,
         "agreement": agreement,
+        "agrees": agrees,
         "asked": _sizes(experiment),
         "drawn": _sizes(drawn),
         "chip": {"name": experiment.gpu.name, "capacity": experiment.gpu.shared_bytes_block},
+        "misfits": _misfits(experiment),
         "runs": runs,
     }
     return pack(header, {**columns, **_statistics(drawn.changed(**alone))})
@@ -80,6 +84,22 @@ def _sizes(experiment: Experiment) -> dict:
         "block_q": tiling.block_q,
         "block_kv": tiling.block_kv,
     }
+
+
+def _misfits(experiment: Experiment) -> dict[str, str]:
+    """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
+    gpu, sentences = experiment.gpu, {}
+    for name in ALGORITHMS:
+        each = experiment.changed(algorithm=name)
+        memory, on_chip = memory_bytes(each), footprint(each)
+        if memory > gpu.memory_bytes:
+            need, has = memory / GB, gpu.memory_bytes / GB
+            sentences[name] = (
+                f"Does not fit: needs {need:,.0f} GB of memory, {gpu.with_article} has {has:,.0f} GB."
+            )
+        elif not on_chip.fits:
+            sentences[name] = on_chip.sentence
+    return sentences
 
 
 @lru_cache(maxsize=16)

@@ -2,6 +2,7 @@
 
 const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
 const RACE_MARKS = 10000; // positions of the scrubber in a race
+const CALM = matchMedia("(prefers-reduced-motion: reduce)"), CALM_PAUSE = 200; // ms between the pictures of a calm player
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 const remembered = {}; // what a player passes on to the next one when the reader leaves the page and returns
 
@@ -13,6 +14,7 @@ class Player {
     this.frames = [];
     this.controls = new Controls(this.root, this);
     this.narrator = new Narrator(this);
+    this.tip = new TileTip(this.root, this);
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(this.stage.canvas);
     this.onResize = () => this.fit();
@@ -139,7 +141,7 @@ class Player {
   setRace(on) {
     const seconds = this.race ? this.seconds : this.run.timeAt(this.position - 1), ended = this.at >= this.last;
     this.race = on;
-    if (on) this.at = (seconds / this.model.longest) * RACE_MARKS;
+    if (on) this.at = Math.min(1, seconds / this.model.longest) * RACE_MARKS;
     else this.at = seconds >= this.run.time || ended ? this.last : this.run.stepAt(seconds) + 1;
     this.fit(true);
   }
@@ -203,6 +205,7 @@ class Player {
   fit(anyway = false) {
     if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
     this.stage.layOut(this.model, this.theme, this.race);
+    this.tip.hide();
     this.draw();
     this.paintTicks();
   }
@@ -210,7 +213,7 @@ class Player {
   paintTicks() {
     const { run, model } = this;
     const parts = this.race
-      ? ALGORITHMS.map((name) => ({ part: model.runs[name].time / model.longest, tall: true }))
+      ? model.finishing.map((name) => ({ part: model.runs[name].time / model.longest, tall: true }))
       : run.outerStart.map((s) => ({ part: (s + 1) / this.last, tall: s > 0 && run.phase[s] !== run.phase[s - 1] }));
     this.controls.paintTicks(parts, this.theme.muted);
   }
@@ -235,6 +238,10 @@ class Player {
   frame(now) {
     this.pending = 0;
     if (!this.playing || !this.root.isConnected) return;
+    if (CALM.matches && this.before !== null && now - this.before < CALM_PAUSE) {
+      this.pending = requestAnimationFrame((next) => this.frame(next));
+      return;
+    }
     const elapsed = this.before === null ? 0 : Math.min(0.25, (now - this.before) / 1000);
     this.before = now;
     const pace = this.race ? RACE_MARKS / RACE_SECONDS : this.run.steps / this.run.visits;

@@ -9,21 +9,31 @@ function doing(run, step) {
   return run.phases.length > 1 ? `kernel ${run.phase[step] + 1} of ${run.phases.length}, ${name}: ${where}` : where;
 }
 
-const finishing = (model) => [...ALGORITHMS].sort((a, b) => model.runs[a].time - model.runs[b].time);
+/** "standard and FlashAttention-1 do not fit." of those that cannot run on the GPU, or nothing. */
+function outOfRace(model) {
+  const names = ALGORITHMS.filter((name) => model.misfits[name]).map((name) => TITLES[name]);
+  if (!names.length) return "";
+  return ` ${capital(names.join(" and "))} ${names.length > 1 ? "do" : "does"} not fit.`;
+}
 
 function raceSentence(model, seconds) {
-  const order = finishing(model), [winner] = order, { runs } = model;
-  const slowest = runs[order[2]];
-  if (seconds <= 0) return "Three algorithms, one head, the same tiles, one clock of modelled time. Which is done first?";
-  if (seconds >= slowest.time) {
-    const gain = slowest.time / runs[winner].time;
-    return `${capital(TITLES[winner])} finished first, after ${duration(runs[winner].time)}: ${times(gain)} times as fast as ` +
-      `${TITLES[order[2]]}, which took ${duration(slowest.time)}. Both are modelled.`;
+  const { runs, finishing: order } = model, out = outOfRace(model), took = (name) => duration(runs[name].time);
+  if (!order.length) return `None of the three fits the ${model.chip.name}, so nothing races. What each needs stands in its lane.`;
+  const [winner] = order, slowest = order.at(-1);
+  if (seconds <= 0) {
+    return order.length === 1 ? `${capital(TITLES[winner])} runs alone on a clock of modelled time.${out}`
+      : `${capital(plural(order.length, "algorithm"))}, one head, the same tiles, one clock of modelled time. Which is done first?${out}`;
+  }
+  if (seconds >= runs[slowest].time) {
+    if (order.length === 1) return `${capital(TITLES[winner])} took ${took(winner)}, modelled.${out}`;
+    const gain = runs[slowest].time / runs[winner].time;
+    return `${capital(TITLES[winner])} finished first, after ${took(winner)}: ${times(gain)} times as fast as ` +
+      `${TITLES[slowest]}, which took ${took(slowest)}. Both are modelled.${out}`;
   }
   const ended = order.filter((name) => runs[name].time <= seconds), going = order.filter((name) => runs[name].time > seconds);
   const share = (name) => `${TITLES[name]} is ${Math.floor((seconds / runs[name].time) * 100)}% through`;
-  if (!ended.length) return `After ${duration(seconds)} of modelled time ${going.map(share).join(", ")}.`;
-  return `${capital(ended.map((name) => `${TITLES[name]} was done after ${duration(runs[name].time)}`).join(", "))}; ${going.map(share).join(", ")}.`;
+  if (!ended.length) return `After ${duration(seconds)} of modelled time ${going.map(share).join(", ")}.${out}`;
+  return `${capital(ended.map((name) => `${TITLES[name]} was done after ${took(name)}`).join(", "))}; ${going.map(share).join(", ")}.${out}`;
 }
 
 /** One lane of the race: its grid, its clock, its bytes. */
@@ -44,19 +54,33 @@ class RacePanel {
   }
 
   paint(pen, box, { model, seconds }) {
-    const { u, theme } = pen, run = model.runs[this.name], step = run.stepAt(seconds), done = step >= run.steps;
-    const place = finishing(model).indexOf(this.name), right = box.x + box.w, won = done && place === 0;
-    const color = won ? theme.good : theme.ink, y = box.y + 18 * u, grid = this.grid;
+    const { u, theme } = pen, run = model.runs[this.name], misfit = model.misfits[this.name];
+    const step = misfit ? -1 : run.stepAt(seconds), done = step >= run.steps;
+    const place = model.finishing.indexOf(this.name), right = box.x + box.w, won = done && place === 0;
+    const color = misfit ? theme.muted : won ? theme.good : theme.ink, y = box.y + 18 * u, grid = this.grid;
     pen.text(capital(TITLES[this.name]), box.x, y, { size: 17, weight: 700, color });
-    pen.text(duration(Math.min(seconds, run.time)), right, y, { size: 21, weight: 700, mono: true, align: "right", color });
-    const state = done ? `${["first", "second", "third"][place]}, done` : doing(run, step);
+    const elapsed = misfit ? "–" : duration(Math.min(seconds, run.time));
+    pen.text(elapsed, right, y, { size: 21, weight: 700, mono: true, align: "right", color });
+    const state = misfit ? "cannot start" : done ? `${["first", "second", "third"][place]}, done` : doing(run, step);
     pen.text(state, box.x, y + 18 * u, { size: 12.5, color: won ? theme.good : theme.muted, weight: done ? 600 : 400, room: box.w - 104 * u });
     pen.text("modelled time", right, y + 18 * u, { size: 12.5, color: theme.muted, align: "right" });
     for (const [name, column] of [["Q", grid.q], ["O", grid.o]]) {
       pen.text(name, column.x + column.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme[name], align: "center" });
     }
     this.painter.paint(pen, step);
+    if (misfit) this.sign(pen, misfit);
     trafficBar(pen, { x: box.x, y: grid.y0 + grid.h + 12 * u, w: box.w }, run, step, model.mostTraffic, true, "HBM, one head, counted");
+  }
+
+  /** Over a grid on which nothing will happen: why. */
+  sign(pen, misfit) {
+    const { u, theme } = pen, { x0, y0, w, h } = this.grid;
+    const [verdict, ...reasons] = misfit.replace(/\.$/, "").split(/: |, /);
+    const tall = (40 + 20 * reasons.length) * u, y = y0 + (h - tall) / 2, wide = Math.min(w, 250 * u), x = x0 + w / 2;
+    pen.box(x - wide / 2, y, wide, tall, theme.panel, 6);
+    pen.frame(x - wide / 2, y, wide, tall, theme.bad, u, 6);
+    pen.text(verdict, x, y + 25 * u, { size: 16, weight: 700, color: theme.bad, align: "center" });
+    reasons.forEach((reason, n) => pen.text(reason, x, y + (46 + 20 * n) * u, { size: 13, align: "center", room: wide - 16 * u }));
   }
 }
 
@@ -66,20 +90,28 @@ class ClockPanel {
     return seconds;
   }
 
+  /** What the clock counts, and on what. */
+  about({ chip, asked, scaled, drawn }) {
+    const heads = asked.heads === 1 ? "1 head" : `all ${grouped(asked.heads)} heads (batch × heads) at once`;
+    const note = scaled ? `${drawnNote({ drawn, asked })} · ` : "";
+    return `${note}one forward pass, ${heads}, on one ${chip.name}; shown are the steps of one`;
+  }
+
   paint(pen, box, { model, seconds }) {
     const { u, theme } = pen, name = 150 * u, number = 90 * u;
     const track = { x: box.x + name, w: box.w - name - number }, scale = track.w / model.longest;
-    const fastest = model.runs[finishing(model)[0]].time, pitch = Math.min(44 * u, (box.h - 44 * u) / 3);
+    const pitch = Math.min(44 * u, (box.h - 44 * u) / 3);
     pen.rule(box.x, box.y, box.w);
     pen.text("Modelled time on one scale", box.x, box.y + 24 * u, { size: 15, weight: 600 });
-    const scaled = model.scaled ? `${drawnNote(model)} · ` : "";
-    pen.text(`${scaled}time of the whole launch, ${plural(model.asked.heads, "head")} at once, on one ${model.chip.name}`,
-      box.x + box.w, box.y + 24 * u, { size: 12.5, color: model.scaled ? theme.K : theme.muted, align: "right" });
+    pen.text(this.about(model), box.x + box.w, box.y + 24 * u,
+      { size: 12.5, color: model.scaled ? theme.K : theme.muted, align: "right", room: box.w - 230 * u });
     ALGORITHMS.forEach((algorithm, n) => {
-      const run = model.runs[algorithm], y = box.y + 44 * u + n * pitch, h = 14 * u, done = seconds >= run.time;
-      const color = done && run.time === fastest ? theme.good : theme.statistics, elapsed = Math.min(seconds, run.time);
+      const run = model.runs[algorithm], y = box.y + 44 * u + n * pitch, h = 14 * u, misfit = model.misfits[algorithm];
+      const done = !misfit && seconds >= run.time, elapsed = Math.min(seconds, run.time);
+      const color = done && algorithm === model.finishing[0] ? theme.good : theme.statistics;
       pen.text(capital(TITLES[algorithm]), box.x, y + h - 2 * u, { size: 13.5, weight: done ? 700 : 400 });
       pen.box(track.x, y, track.w, h, theme.panel, 3);
+      if (misfit) return pen.text(misfit, track.x + 8 * u, y + h - 2.5 * u, { size: 12, color: theme.bad, room: track.w });
       pen.box(track.x, y, Math.max(2, run.time * scale), h, theme.cell, 3);
       pen.box(track.x, y, elapsed * scale, h, color, 3);
       for (const end of run.phaseEnds.slice(0, -1)) {

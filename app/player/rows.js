@@ -66,8 +66,12 @@ class RowPanel {
     const block = model.blockOf(row);
     const where = following ? "follows the tile at work" : run.name === "flash1" && !view.pinned
       ? "waits in HBM between its visits" : "kept in view, Esc follows again";
-    pen.text(`query tile ${block} · ${where} · ↑ ↓ choose`, box.x + width + 12 * u, y, { size: 12.5, color: theme.muted });
-    if (model.agreement) pen.text(model.agreement, box.x + box.w, y, { size: 12.5, color: theme.good, align: "right" });
+    const place = `query tile ${block} · ${where} · ↑ ↓ choose`;
+    const taken = width + 36 * u + pen.text(place, box.x + width + 12 * u, y, { size: 12.5, color: theme.muted });
+    if (model.agreement) {
+      const color = model.agrees ? theme.good : theme.bad;
+      pen.text(model.agreement, box.x + box.w, y, { size: 12.5, color, align: "right", room: box.w - taken });
+    }
     const gap = 26 * u, w = (box.w - 3 * gap) / 4;
     STATISTICS.forEach((statistic, n) => {
       this.statistic(pen, { x: box.x + n * (w + gap), y: y + 8 * u, w, h: box.y + box.h - y - 8 * u }, view, state, statistic);

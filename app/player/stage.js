@@ -12,19 +12,22 @@ class Stage {
   measure() {
     const above = Math.round(this.root.getBoundingClientRect().top + (scroller(this.root)?.scrollTop || 0));
     this.root.style.setProperty("--above", `${above}px`);
+    const { clientWidth, clientHeight } = this.root, narrow = clientWidth < NARROW;
+    const u = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), 0.72, 2.2);
+    this.root.style.setProperty("--u", clamp(u, 0.85, 2));
     const { width, height } = this.canvas.getBoundingClientRect(), dpr = window.devicePixelRatio || 1;
     if (!width || !height || (width === this.width && height === this.height && dpr === this.dpr)) return false;
-    Object.assign(this, { width, height, dpr, u: clamp(Math.min(width / 1110, height / 640), 0.72, 2.2) });
+    Object.assign(this, { width, height, dpr, u });
     this.canvas.width = Math.round(width * dpr);
     this.canvas.height = Math.round(height * dpr);
-    this.root.style.setProperty("--u", clamp(this.u, 0.85, 2));
     return true;
   }
 
   /** New panels for a model, a mode or a theme; everything is painted at the next paint. */
   layOut(model, theme, race) {
     const { u, dpr, width, height, ctx } = this;
-    this.panels = (race ? raceLayout : singleLayout)(width, height, u).map(({ panel, box }) => {
+    const layout = width < NARROW ? narrowLayout(race) : race ? raceLayout : singleLayout;
+    this.panels = layout(width, height, u).map(({ panel, box }) => {
       panel.layout?.({ model, theme, u, dpr }, box);
       return Object.assign(panel, { box, last: null });
     });
