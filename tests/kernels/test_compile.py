@@ -18,6 +18,9 @@ CASES = [
     "flash2:float32:64:0:0:none:forward",
     "flash2:float16:64:0:0:causal:backward",
     "flash2:bfloat16:64:32:128:window:backward",
+    "flash3:float16:64:0:0:causal:forward",
+    "flash3:bfloat16:128:0:0:window:forward",
+    "flash3:float16:256:0:0:none:forward",
     "split_kv:float16:128:0:0:causal:forward",
 ]
 WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel", "combine_kernel")
@@ -38,7 +41,7 @@ def compiled(tmp_path_factory):
 
 def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
-    forward |= {"split_kernel", "combine_kernel"}
+    forward |= {"attention_kernel", "split_kernel", "combine_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward
 
