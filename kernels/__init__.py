@@ -5,7 +5,7 @@ interpreter is for correctness, not speed, and not safe to use from several thre
 """
 
 from kernels._triton import TritonMissingError
-from kernels.attention import Probed, attention, probe_attention
+from kernels.attention import Probed, attention, explain, probe_attention
 from kernels.launch import OutOfSharedMemoryError, interpreted
 from kernels.reference import reference_attention
 from kernels.split_kv import merge
@@ -15,6 +15,7 @@ __all__ = [
     "Probed",
     "TritonMissingError",
     "attention",
+    "explain",
     "interpreted",
     "merge",
     "probe_attention",

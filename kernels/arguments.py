@@ -84,22 +84,15 @@ def checked(
     q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, block_kv, splits, interpreted
 ) -> Call:
     """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served."""
-    tensors = {"q": q, "k": k, "v": v}
-    for name, tensor in tensors.items():
-        _check_tensor(name, tensor)
-    _check_alike(tensors, interpreted)
+    check_tensors(q, k, v, interpreted)
+    check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms)
     batch, heads, seq_q, head_dim = q.shape
     kv_heads, seq_kv = k.shape[1:3]
-    if heads % kv_heads:
-        raise ValueError(f"q has {heads} heads, which must be a multiple of the {kv_heads} heads of k and v")
-    if algorithm not in algorithms:
-        raise ValueError(f"algorithm is {algorithm!r}, it must be one of {', '.join(algorithms)}")
     if algorithm == "standard" and seq_kv > MAX_ROW:
         raise ValueError(f"k has {seq_kv} keys, standard holds a row of S whole and takes at most {MAX_ROW}")
     default_q, default_kv = default_blocks(head_dim, q.dtype)
-    if algorithm == "split_kv":  # whose rows are the queries of all heads that share a key head
-        default_q = min(64, default_q, _tile_size(heads // kv_heads * seq_q))
-    window = _checked_window(window)
+    if algorithm == "split_kv":
+        default_q = split_block(heads // kv_heads * seq_q, default_q)
     return Call(
         batch=batch,
         heads=heads,
@@ -109,12 +102,39 @@ def checked(
         head_dim=head_dim,
         causal=bool(causal) or window is not None,
         window=None if window is None or window >= seq_kv else window,
-        scale=_checked_scale(scale, head_dim),
+        scale=head_dim**-0.5 if scale is None else float(scale),
         algorithm=algorithm,
-        block_q=_checked_block("block_q", block_q, default_q),
-        block_kv=_checked_block("block_kv", block_kv, default_kv),
-        splits=_checked_splits(splits, algorithm),
+        block_q=default_q if block_q is None else block_q,
+        block_kv=default_kv if block_kv is None else block_kv,
+        splits=splits,
     )
+
+
+def split_block(rows: int, block_q: int) -> int:
+    """Rows of a tile of split_kv, for `rows` queries that share a key head, where flash2 takes block_q."""
+    return min(64, block_q, _tile_size(rows))
+
+
+def check_tensors(q, k, v, interpreted: bool) -> None:
+    """ValueError or TypeError with one sentence for tensors that no algorithm can serve."""
+    tensors = {"q": q, "k": k, "v": v}
+    for name, tensor in tensors.items():
+        _check_tensor(name, tensor)
+    _check_alike(tensors, interpreted)
+    heads, kv_heads = q.shape[1], k.shape[1]
+    if heads % kv_heads:
+        raise ValueError(f"q has {heads} heads, which must be a multiple of the {kv_heads} heads of k and v")
+
+
+def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms: tuple[str, ...]) -> None:
+    """ValueError with one sentence for an option that no tensors would make right."""
+    if algorithm not in algorithms:
+        raise ValueError(f"algorithm is {algorithm!r}, it must be one of {', '.join(algorithms)}")
+    _check_window(window)
+    _check_scale(scale)
+    _check_block("block_q", block_q)
+    _check_block("block_kv", block_kv)
+    _check_splits(splits, algorithm)
 
 
 def _check_tensor(name: str, tensor) -> None:
@@ -156,39 +176,35 @@ def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
         raise ValueError(f"q is on {q.device}, it must be on a CUDA device, or on the CPU to be interpreted")
 
 
-def _checked_scale(scale, head_dim: int) -> float:
+def _check_scale(scale) -> None:
     if scale is None:
-        return head_dim**-0.5
+        return
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not isfinite(scale) or scale <= 0:
         raise ValueError(f"scale is {scale!r}, it must be a finite number above 0")
-    return float(scale)
 
 
-def _checked_window(window) -> int | None:
+def _check_window(window) -> None:
     if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
         raise ValueError(f"window is {window!r}, it must be None or a whole number of keys, at least 1")
-    return window
 
 
-def _checked_block(name: str, block, default: int) -> int:
+def _check_block(name: str, block) -> None:
     if block is None:
-        return default
+        return
     whole = isinstance(block, int) and not isinstance(block, bool)
     if not whole or not MIN_BLOCK <= block <= MAX_BLOCK or block & (block - 1):
         raise ValueError(f"{name} is {block!r}, it must be a power of two from {MIN_BLOCK} to {MAX_BLOCK}")
-    return block
 
 
-def _checked_splits(splits, algorithm: str) -> int | None:
+def _check_splits(splits, algorithm: str) -> None:
     if splits is None:
-        return None
+        return
     if algorithm != "split_kv":
         raise ValueError(
             f"splits is {splits!r}, it must be None with algorithm {algorithm!r}: only split_kv splits"
         )
     if isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= MAX_SPLITS:
         raise ValueError(f"splits is {splits!r}, it must be None or a whole number from 1 to {MAX_SPLITS}")
-    return splits
 
 
 def _tile_size(size: int) -> int:

@@ -4,17 +4,12 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.arguments import Call, checked
-from kernels.backward import backward, tilings
-from kernels.flash1 import flash1
-from kernels.flash2 import flash2
-from kernels.launch import interpreted, multiprocessors
-from kernels.split_kv import split_kv, worthwhile
-from kernels.standard import standard
+from kernels.arguments import check_options
+from kernels.dispatch import ALGORITHMS, DIFFERENTIABLE, FORWARD, chosen, forward
+from kernels.operator import attention_operator
 
-FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "split_kv": split_kv}
-AUTO = "flash2"
-DIFFERENTIABLE = ("flash2", "split_kv")
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
+UNPROBED = ("flash3", "split_kv")
 
 
 @dataclass(frozen=True)
@@ -59,23 +54,44 @@ def attention(
     sees what window with causal sees. A query that sees no key gives 0 and lse -inf. scale is
     1 / sqrt(head_dim) unless given.
 
-    algorithm is auto, standard (at most 65,536 keys), flash1, flash2 or split_kv; auto is flash2, or split_kv
-    where flash2 would leave half of the GPU idle. block_q and block_kv are powers of two from 16 to 1024, the
-    rows of split_kv being the queries of all heads that share a key head. splits is for split_kv alone.
+    algorithm is auto, standard (at most 65,536 keys), flash1, flash2, flash3 (on a Hopper GPU) or split_kv.
+    auto is split_kv where flash2 would leave half of the GPU idle, else flash3 where it serves the tensors,
+    else flash2; flash2 wherever blocks are given; see `explain`. block_q and block_kv are powers of two from
+    16 to 1024, the rows of split_kv being the queries of all heads that share a key head; flash3 takes none.
+    splits is for split_kv alone.
 
-    Differentiable, lse too, with auto, flash2 and split_kv; blocks that are given hold for both passes.
+    Differentiable, lse too, with auto, flash2, flash3 and split_kv; blocks that are given hold for both
+    passes. torch.compile and fake tensors see one operator, torch.ops.attention_tiles.attention.
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemoryError
     where the blocks do not fit the GPU.
     """
-    options = {"causal": causal, "window": window, "scale": scale, "block_q": block_q, "block_kv": block_kv}
-    call = _call_for_this_gpu(q, k, v, algorithm, {**options, "splits": splits})
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
-        _check_differentiable(call.algorithm, {"q": q, "k": k, "v": v})
-        out, lse = _Differentiable.apply(q, k, v, call, block_q, block_kv)
+    options = (causal, window, scale, algorithm, block_q, block_kv, splits)
+    if _seen_by_torch(q, k, v):
+        check_options(*options[1:], ALGORITHMS)
+        _check_differentiable(algorithm, {"q": q, "k": k, "v": v})
+        out, lse = attention_operator(q, k, v, bool(causal), *options[1:])
     else:
-        out, lse = FORWARD[call.algorithm](q, k, v, call)
+        out, lse = forward(q, k, v, *options)
     return (out, lse) if return_lse else out
+
+
+def explain(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    algorithm: str = "auto",
+    block_q: int | None = None,
+    block_kv: int | None = None,
+    splits: int | None = None,
+) -> str:
+    """Which algorithm `attention` runs for these arguments and why, in one sentence; runs nothing."""
+    call, reason = chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits)
+    return f"{call.algorithm} runs: {reason}"
 
 
 def probe_attention(
@@ -91,12 +107,12 @@ def probe_attention(
     block_kv: int | None = None,
 ) -> Probed:
     """`attention` with the probe on: also m, l and alpha after every tile, see `Probed`."""
-    if algorithm == "split_kv":
+    if algorithm in UNPROBED:
         raise ValueError(
-            "algorithm is 'split_kv', which has no probe: it must be auto, standard, flash1 or flash2"
+            f"algorithm is {algorithm!r}, which has no probe: it must be auto, standard, flash1 or flash2"
         )
-    options = {"causal": causal, "window": window, "scale": scale, "block_q": block_q, "block_kv": block_kv}
-    call = _call(q, k, v, algorithm, {**options, "splits": None})
+    algorithm = "flash2" if algorithm == "auto" else algorithm
+    call, _ = chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, None)
     key_blocks = 1 if call.algorithm == "standard" else call.key_blocks
     shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
     probe = tuple(torch.full(shape, torch.nan, device=q.device) for _ in range(3))
@@ -104,56 +120,21 @@ def probe_attention(
     return Probed(out, lse, *probe)
 
 
-def _call(q, k, v, algorithm, options) -> Call:
-    return checked(
-        q,
-        k,
-        v,
-        algorithm=AUTO if algorithm == "auto" else algorithm,
-        algorithms=("auto", *FORWARD),
-        interpreted=interpreted(),
-        **options,
-    )
-
-
-def _call_for_this_gpu(q, k, v, algorithm, options) -> Call:
-    """The call, where auto may split the keys because flash2 would leave the GPU idle."""
-    call = _call(q, k, v, algorithm, options)
-    own_blocks = options["block_q"] is None and options["block_kv"] is None
-    if algorithm == "auto" and own_blocks and q.is_cuda and worthwhile(call, multiprocessors(q.device)):
-        return _call(q, k, v, "split_kv", options)
-    return call
-
-
-class _Differentiable(torch.autograd.Function):
-    """An algorithm's forward pass with FlashAttention-2's backward pass."""
-
-    @staticmethod
-    def forward(q, k, v, call: Call, block_q: int | None, block_kv: int | None):
-        return FORWARD[call.algorithm](q, k, v, call)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        q, k, v, call, block_q, block_kv = inputs
-        ctx.save_for_backward(q, k, v, *output)
-        ctx.tilings = tilings(call, q.dtype, block_q, block_kv)
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, d_out, d_lse):
-        q, k, v, out, lse = ctx.saved_tensors
-        if d_out is None:
-            d_out = torch.zeros_like(out)
-        elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
-            d_out = d_out.contiguous()
-        return *backward(q, k, v, out, lse, d_out, d_lse, *ctx.tilings), None, None, None
+def _seen_by_torch(*tensors) -> bool:
+    """Whether PyTorch has to know of the call: to differentiate it, to trace it, or as a tensor is fake."""
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+        return False
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return True
+    return torch.compiler.is_compiling() or any(type(tensor) not in PLAIN for tensor in tensors)
 
 
 def _check_differentiable(algorithm: str, tensors: dict[str, torch.Tensor]) -> None:
-    if algorithm not in DIFFERENTIABLE:
-        name = next(name for name, tensor in tensors.items() if tensor.requires_grad)
-        raise ValueError(
-            f"algorithm is {algorithm!r} and {name} requires grad, it must be one of"
-            f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
-        )
+    if algorithm == "auto" or algorithm in DIFFERENTIABLE or not torch.is_grad_enabled():
+        return
+    for name, tensor in tensors.items():
+        if tensor.requires_grad:
+            raise ValueError(
+                f"algorithm is {algorithm!r} and {name} requires grad, it must be one of"
+                f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
+            )

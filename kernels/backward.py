@@ -217,7 +217,7 @@ def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int |
     if dtype == torch.float32:
         wide, narrow = default_blocks(call.head_dim, dtype)
     else:
-        wide, narrow = (128, 64) if call.head_dim <= 128 else (64, 32)
+        wide, narrow = (128, 64) if call.padded_head_dim == 128 else (64, 64)
     return (
         replace(call, block_q=block_q or narrow, block_kv=block_kv or wide),
         replace(call, block_q=block_q or wide, block_kv=block_kv or narrow),

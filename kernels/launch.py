@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import cache
 
 import torch
 import triton
@@ -47,9 +48,7 @@ def stages(call: Call, tensor: torch.Tensor, streamed_rows: int, resident_rows: 
 
 def multiprocessors(device: torch.device) -> int:
     """SMs of a GPU; an H200's where there is none to ask."""
-    if device.type != "cuda":
-        return DEFAULT_MULTIPROCESSORS
-    return torch.cuda.get_device_properties(device).multi_processor_count
+    return DEFAULT_MULTIPROCESSORS if device.type != "cuda" else _properties(device).multi_processor_count
 
 
 @contextmanager
@@ -72,14 +71,24 @@ def launch(
     options = {"num_warps": num_warps, "num_stages": num_stages, **(_TRIED.get() or {})}
     device = next(tensor for tensor in tensors if isinstance(tensor, torch.Tensor)).device
     try:
-        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        with torch.cuda.device(device) if _elsewhere(device) else nullcontext():
             kernel[(programs,)](*tensors, **arguments, **options)
     except OutOfResources as error:
         what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
         raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
 
 
+def _elsewhere(device: torch.device) -> bool:
+    """Whether a kernel on this device needs it made the current one, which takes microseconds."""
+    return device.type == "cuda" and device.index != torch.cuda.current_device()
+
+
 def _shared_memory(device: torch.device) -> int:
-    if device.type != "cuda":
-        return DEFAULT_SHARED_MEMORY
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    return (
+        DEFAULT_SHARED_MEMORY if device.type != "cuda" else _properties(device).shared_memory_per_block_optin
+    )
+
+
+@cache  # asking takes microseconds at every launch
+def _properties(device: torch.device):
+    return torch.cuda.get_device_properties(device)

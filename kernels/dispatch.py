@@ -1,0 +1,92 @@
+"""Which algorithm serves a call and why, and the forward and backward pass it runs."""
+
+from dataclasses import replace
+
+import torch
+
+from kernels.arguments import Call, checked, split_block
+from kernels.backward import backward, tilings
+from kernels.flash1 import flash1
+from kernels.flash2 import flash2
+from kernels.flash3 import flash3, unsupported
+from kernels.launch import interpreted, multiprocessors
+from kernels.split_kv import split_kv, worthwhile
+from kernels.standard import standard
+
+
+def _flash3(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
+    return flash3(q, k, v, causal=call.causal, window=call.window, scale=call.scale)
+
+
+FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _flash3, "split_kv": split_kv}
+ALGORITHMS = ("auto", *FORWARD)
+DIFFERENTIABLE = ("flash2", "flash3", "split_kv")
+
+
+def chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits=None) -> tuple[Call, str]:
+    """The checked call with the algorithm that runs, and the reason that it does."""
+    call = checked(
+        q,
+        k,
+        v,
+        causal=causal,
+        window=window,
+        scale=scale,
+        algorithm="flash2" if algorithm == "auto" else algorithm,
+        algorithms=ALGORITHMS,
+        block_q=block_q,
+        block_kv=block_kv,
+        splits=splits,
+        interpreted=interpreted(),
+    )
+    if algorithm == "flash3":
+        _check_flash3(q, k, v, block_q, block_kv)
+    if algorithm != "auto":
+        return call, "it was asked for"
+    if block_q is not None or block_kv is not None:
+        return call, "with blocks given, auto is flash2"
+    if q.is_cuda and worthwhile(call, multiprocessors(q.device)):
+        reason = (
+            f"flash2 would start {call.batch * call.heads * call.query_blocks} programs"
+            f" on {multiprocessors(q.device)} SMs"
+        )
+        block_q = split_block(call.heads // call.kv_heads * call.seq_q, call.block_q)
+        return replace(call, algorithm="split_kv", block_q=block_q), reason
+    if reason := _without_flash3(q, k, v):
+        return call, reason
+    return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
+
+
+def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q]; options as `chosen` takes them."""
+    call, _ = chosen(q, k, v, *options)
+    return FORWARD[call.algorithm](q, k, v, call)
+
+
+def gradients(
+    q, k, v, out, lse, d_out, d_lse, causal, window, scale, block_q, block_kv
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None."""
+    if d_out is None:
+        d_out = torch.zeros_like(out)
+    elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
+        d_out = d_out.contiguous()
+    call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
+    return backward(q, k, v, out, lse, d_out, d_lse, *tilings(call, q.dtype, block_q, block_kv))
+
+
+def _without_flash3(q, k, v) -> str | None:
+    """One sentence on why flash3 does not serve these tensors, or None where it does."""
+    if interpreted():
+        return "flash3 is written in Gluon, which Triton's interpreter does not run"
+    return unsupported(q, k, v)
+
+
+def _check_flash3(q, k, v, block_q, block_kv) -> None:
+    for name, block in (("block_q", block_q), ("block_kv", block_kv)):
+        if block is not None:
+            raise ValueError(
+                f"{name} is {block!r}, it must be None with algorithm 'flash3': its blocks are its own"
+            )
+    if reason := _without_flash3(q, k, v):
+        raise ValueError(f"algorithm is 'flash3', which does not serve this call: {reason}")

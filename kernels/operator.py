@@ -1,0 +1,69 @@
+"""Attention as an operator that PyTorch knows: for autograd, `torch.compile` and fake tensors."""
+
+import torch
+
+from kernels.arguments import check_tensors
+from kernels.dispatch import forward, gradients
+from kernels.launch import interpreted
+
+
+@torch.library.custom_op("attention_tiles::attention", mutates_args=())
+def attention_operator(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    window: int | None,
+    scale: float | None,
+    algorithm: str,
+    block_q: int | None,
+    block_kv: int | None,
+    splits: int | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """out and lse; the arguments are those of `kernels.attention`."""
+    return forward(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits)
+
+
+@attention_operator.register_fake
+def _(q, k, v, *options):
+    check_tensors(q, k, v, interpreted())
+    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+@torch.library.custom_op("attention_tiles::attention_backward", mutates_args=())
+def backward_operator(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    d_out: torch.Tensor | None,
+    d_lse: torch.Tensor | None,
+    causal: bool,
+    window: int | None,
+    scale: float | None,
+    block_q: int | None,
+    block_kv: int | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """dQ, dK and dV from out and lse and their gradients."""
+    return gradients(q, k, v, out, lse, d_out, d_lse, causal, window, scale, block_q, block_kv)
+
+
+@backward_operator.register_fake
+def _(q, k, v, *others):
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+def _setup_context(ctx, inputs, output):
+    q, k, v, causal, window, scale, _algorithm, block_q, block_kv, _splits = inputs
+    ctx.save_for_backward(q, k, v, *output)
+    ctx.options = causal, window, scale, block_q, block_kv
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx, d_out, d_lse):
+    d_qkv = backward_operator(*ctx.saved_tensors, d_out, d_lse, *ctx.options)
+    return *d_qkv, None, None, None, None, None, None, None
+
+
+attention_operator.register_autograd(_backward, setup_context=_setup_context)

@@ -1,0 +1,100 @@
+"""Which algorithm auto takes, and what `explain` says of it; flash3 where it can be asked for."""
+
+import pytest
+import torch
+
+from kernels import attention, dispatch, explain, probe_attention
+from kernels.arguments import Call
+
+ON_CPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: nothing to interpret")
+Q = torch.zeros(1, 32, 200, 64, dtype=torch.float16)
+
+
+class OnGpu(torch.Tensor):
+    """A CPU tensor that says it is on a GPU, for what asks no more."""
+
+    is_cuda = True
+
+
+def on_gpu(monkeypatch, *, reason=None):
+    """Choose as on a GPU that flash3 serves, or does not for this reason."""
+    monkeypatch.setattr(dispatch, "interpreted", lambda: True)
+    monkeypatch.setattr(dispatch, "_without_flash3", lambda *tensors: reason)
+
+
+def chosen(q=Q, k=Q, **changed):
+    options = {"causal": True, "window": None, "scale": None, "algorithm": "auto"}
+    options |= {"block_q": None, "block_kv": None, **changed}
+    q, k = (tensor.as_subclass(OnGpu) for tensor in (q, k))
+    call, reason = dispatch.chosen(q, k, k, **options)
+    return call.algorithm, reason
+
+
+@ON_CPU
+def test_without_a_gpu_auto_is_flash2():
+    reason = "flash3 is written in Gluon, which Triton's interpreter does not run"
+    assert explain(Q, Q, Q) == f"flash2 runs: {reason}"
+    assert explain(Q, Q, Q, algorithm="flash1") == "flash1 runs: it was asked for"
+
+
+def test_auto_is_flash3_where_it_serves(monkeypatch):
+    on_gpu(monkeypatch)
+    assert chosen() == ("flash3", "auto prefers it on a Hopper GPU")
+
+
+def test_auto_is_flash2_where_flash3_does_not_serve(monkeypatch):
+    on_gpu(monkeypatch, reason="flash3 takes a head_dim of 64, 128 or 256, got 80")
+    assert chosen() == ("flash2", "flash3 takes a head_dim of 64, 128 or 256, got 80")
+
+
+def test_auto_with_blocks_is_flash2(monkeypatch):
+    on_gpu(monkeypatch)
+    assert chosen(block_kv=64) == ("flash2", "with blocks given, auto is flash2")
+
+
+def test_auto_splits_the_keys_of_few_queries(monkeypatch):
+    on_gpu(monkeypatch)
+    keys = torch.zeros(1, dtype=torch.float16).expand(1, 8, 65536, 64)
+    assert chosen(Q[:, :, :1], keys) == ("split_kv", "flash2 would start 32 programs on 132 SMs")
+
+
+def test_auto_and_split_kv_take_the_same_blocks(monkeypatch):
+    on_gpu(monkeypatch)
+    keys = torch.zeros(1, dtype=torch.float16).expand(1, 8, 65536, 64).as_subclass(OnGpu)
+    q = Q[:, :, :5].as_subclass(OnGpu)
+    options = {"causal": False, "window": None, "scale": None, "block_q": None, "block_kv": None}
+    auto, asked = (dispatch.chosen(q, keys, keys, algorithm=a, **options)[0] for a in ("auto", "split_kv"))
+    assert isinstance(auto, Call)
+    assert auto == asked
+
+
+@pytest.mark.parametrize("block", ["block_q", "block_kv"])
+@pytest.mark.parametrize("function", [attention, explain])
+def test_flash3_takes_no_blocks(function, block, device):
+    q = Q.to(device)
+    with pytest.raises(ValueError, match=f"^{block} is 64, it must be None with algorithm 'flash3'"):
+        function(q, q, q, algorithm="flash3", **{block: 64})
+
+
+@ON_CPU
+def test_flash3_says_why_it_does_not_serve():
+    with pytest.raises(
+        ValueError, match=r"^algorithm is 'flash3', which does not serve this call: flash3 is"
+    ):
+        attention(Q, Q, Q, algorithm="flash3")
+
+
+def test_flash3_has_no_probe(device):
+    q = Q.to(device)
+    with pytest.raises(ValueError, match=r"^algorithm is 'flash3', which has no probe: it must be auto,"):
+        probe_attention(q, q, q, algorithm="flash3")
+
+
+def test_gradients_through_flash3(monkeypatch):
+    """Its out and lse, here flash2's, go through the backward pass of flash2."""
+    on_gpu(monkeypatch)
+    monkeypatch.setitem(dispatch.FORWARD, "flash3", dispatch.FORWARD["flash2"])
+    q, k, v = (torch.randn(1, 2, 20, 64).requires_grad_() for _ in range(3))
+    expected = torch.autograd.grad(attention(q, k, v, algorithm="flash2").sum(), (q, k, v))
+    ours = torch.autograd.grad(attention(q, k, v, algorithm="flash3").sum(), (q, k, v))
+    assert all(torch.equal(*pair) for pair in zip(ours, expected, strict=True))

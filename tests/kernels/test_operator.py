@@ -1,0 +1,56 @@
+"""PyTorch knows attention as one operator: fake tensors, torch.compile and autograd see through the call."""
+
+import pytest
+import torch
+from attention_cases import Shape, largest_difference, random_qkv
+from torch._subclasses import FakeTensorMode
+
+from kernels import attention
+
+SMALL = Shape("small", 4, 2, 20, 30, 16, 16, 16)
+BLOCKS = {"block_q": 16, "block_kv": 16}
+
+
+@pytest.fixture
+def tensors(device):
+    return [tensor.requires_grad_() for tensor in random_qkv(SMALL, torch.float32, device)]
+
+
+def test_fake_tensors_give_shapes_and_dtypes():
+    with FakeTensorMode():
+        q = torch.empty(2, 4, 3000, 64, dtype=torch.bfloat16).transpose(2, 3).contiguous().transpose(2, 3)
+        k = torch.empty(2, 2, 100000, 64, dtype=torch.bfloat16)
+        out, lse = attention(q, k, k, return_lse=True)
+    assert (out.shape, out.dtype, out.stride()) == (q.shape, q.dtype, q.stride())
+    assert (lse.shape, lse.dtype) == (q.shape[:3], torch.float32)
+
+
+def test_fake_tensors_are_checked():
+    with (
+        FakeTensorMode(),
+        pytest.raises(ValueError, match="q has 3 heads, which must be a multiple of the 2"),
+    ):
+        attention(torch.empty(1, 3, 8, 16), torch.empty(1, 2, 8, 16), torch.empty(1, 2, 8, 16))
+
+
+@pytest.mark.parametrize(("backend", "dynamic"), [("eager", False), ("aot_eager", True)])
+def test_compiled_in_one_graph(backend, dynamic, tensors):
+    def block(q, k, v):
+        out, lse = attention(2.0 * q, k, v, causal=True, **BLOCKS, return_lse=True)
+        return out.sin().sum() + lse[..., 5:].sum()
+
+    compiled = torch.compile(block, fullgraph=True, backend=backend, dynamic=dynamic)
+    expected = torch.autograd.grad(block(*tensors), tensors)
+    for ours, eager in zip(torch.autograd.grad(compiled(*tensors), tensors), expected, strict=True):
+        assert largest_difference(ours, eager.double()) < 1e-5
+    torch.compiler.reset()
+
+
+def test_the_operator_is_registered_as_pytorch_asks(tensors):
+    operator = torch.ops.attention_tiles.attention.default
+    torch.library.opcheck(operator, (*tensors, True, None, None, "auto", 16, 16, None))
+
+
+def test_a_bad_option_is_named_with_gradients_too(tensors):
+    with pytest.raises(ValueError, match=r"^window is 2\.5, it must be None or a whole number of keys"):
+        attention(*tensors, window=2.5)
