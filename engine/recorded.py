@@ -12,6 +12,7 @@ from engine.recording import Counters, Recording, Timing
 from engine.simulation import simulate
 
 FORWARD = "forward"
+MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
 
 
 def nearest(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
@@ -152,13 +153,11 @@ def furthest(pairs: Iterable[tuple[float, float]]) -> float:
     return max(abs(modelled / real - 1) for modelled, real in pairs)
 
 
-def modelled_like(timings: Sequence[Timing], experiment: Experiment, hardware: str) -> list[Row]:
-    """The model of a scenario's blocks on recorded problems, in the figures of a measured row."""
+def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:
+    """The model on recorded problems with blocks of MODEL_BLOCKS, in the figures of a measured row."""
     problems = {row.problem.seq_kv: row.problem for row in timings}
-    rows = []
-    for name in ALGORITHMS:
-        for keys, problem in sorted(problems.items()):
-            tiling = experiment.tiling
-            like = experiment_of(problem, name, tiling.block_q, tiling.block_kv, hardware)
-            rows.append(modelled_row(like, keys))
-    return rows
+    return [
+        modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware), keys)
+        for name in ALGORITHMS
+        for keys, problem in sorted(problems.items())
+    ]

@@ -17,7 +17,7 @@ STYLE = f"""
   .numbers th {{ font-weight: 600; text-align: right; vertical-align: bottom; }}
   .numbers td {{ text-align: right; font-family: {MONO}; font-variant-numeric: tabular-nums; }}
   .numbers th:first-child, .numbers td:first-child {{ text-align: left; padding-left: 0; }}
-  .numbers td.words {{ text-align: left; font-family: inherit; }}
+  .numbers .words {{ text-align: left; font-family: inherit; }}
   .numbers td:not(.words), .numbers th:not(:first-child) {{ white-space: nowrap; }}
   .scrolled {{ overflow: auto; }}
   .scrolled th {{ position: sticky; top: 0; }}
@@ -37,21 +37,24 @@ STYLE = f"""
   .bars .bar b {{ font-weight: 400; padding-left: 8px; }}
 </style>
 """
+TEXT = " class='words'"
 LABEL_WIDTH = 76  # pixels that a bar leaves for its total
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[int] = (0,)) -> str:
     """A table of numbers: monospaced, right-aligned; the columns in `words` are text."""
-    cells = "".join(f"<th scope='col'>{escape(name)}</th>" for name in head)
+    heads = "".join(
+        f"<th scope='col'{TEXT * (column in words)}>{escape(name)}</th>" for column, name in enumerate(head)
+    )
     lines = [
         "<tr>" + "".join(_cell(text, column in words) for column, text in enumerate(row)) + "</tr>"
         for row in rows
     ]
-    return f"<table class='numbers'><thead><tr>{cells}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return f"<table class='numbers'><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _cell(text: str, words: bool) -> str:
-    return f"<td class='words'>{escape(text)}</td>" if words else f"<td>{escape(text)}</td>"
+    return f"<td{TEXT * words}>{escape(text)}</td>"
 
 
 def scrolled(content: str, height: int) -> str:

@@ -7,8 +7,11 @@ import streamlit as st
 from app import scenario, theme, working
 from app.figures import agreement as figures
 from app.figures.base import CONFIG
+from app.figures.tables import table
+from app.views import recorded
 from engine.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
 from engine.experiment import Experiment
+from engine.recording_file import recordings
 from engine.worker import Job
 
 NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
@@ -18,6 +21,15 @@ QUANTITIES = {
     "m": "m, running maximum",
     "l": "l, running sum",
     "alpha": "α, rescale factor",
+}
+
+
+PLACES = {
+    "O": "every row of every query block",
+    "lse": "every row of every query block",
+    "m": "every row after every tile",
+    "l": "every row after every tile",
+    "alpha": "every row at every tile",
 }
 
 
@@ -31,7 +43,9 @@ def show() -> None:
         anchor=False,
     )
     st.caption(_what_runs(experiment, sibling))
-    working.panel(AGREE, sibling.flat(), "Compare on this machine", _draw)
+    working.panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
+    for recording in recordings()[:1]:
+        recorded.chip(recording, theme.colours())
 
 
 def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
@@ -47,8 +61,9 @@ def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
     )
 
 
-def _draw(job: Job | None) -> None:
+def _draw(sibling: Experiment, job: Job | None) -> None:
     if job is None or job.result is None:
+        _announce(sibling)
         return
     agreement: Agreement = job.result
     good = all(agreement.holds(quantity) for quantity in agreement.quantities)
@@ -67,24 +82,34 @@ def _draw(job: Job | None) -> None:
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
         with column:
             title = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}"
-            st.markdown(f"**{title}**, at most `{agreement.largest(quantity, pair):.1e}`")
+            st.markdown(f"**{title}**, at most {agreement.largest(quantity, pair):.1e}")
             figure = figures.differences(agreement, quantity, pair, theme.colours())
             st.plotly_chart(figure, theme=None, config=CONFIG, key=title, alt=f"{quantity}: {title}")
-    st.markdown(_table(agreement))
+    st.html(_table(agreement))
     st.caption(_origins(agreement))
+
+
+def _announce(sibling: Experiment) -> None:
+    """What will be compared, before it is."""
+    names = [name for name in QUANTITIES if name != "alpha" or sibling.algorithm != "standard"]
+    rows = [[QUANTITIES[name], PLACES[name], f"{ORIGIN[name]}"] for name in names]
+    st.html(table(["what is compared", "where", "how far apart two may be"], rows, words=(0, 1, 2)))
+    st.caption(
+        "The kernel is the real Triton one (interpreted where there is no GPU), the scheduler is this "
+        "program's own execution through its counting memory, float64 is dense softmax. u = 2⁻²³."
+    )
 
 
 def _table(agreement: Agreement) -> str:
     """Every quantity with its largest differences, its tolerance and the verdict."""
-    head = "| largest difference | " + " | ".join(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS)
-    lines = [head + " | allowed | verdict |", "|:--|" + "--:|" * (len(PAIRS) + 1) + ":--|"]
+    head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
+    rows = []
     for quantity in agreement.quantities:
         unit = ", relative" if quantity == "l" else ""
-        numbers = " | ".join(f"`{agreement.largest(quantity, pair):.1e}`" for pair in PAIRS)
-        verdict = "agrees" if agreement.holds(quantity) else "**differs**"
-        allowed = f"`{agreement.tolerance[quantity]:.1e}`"
-        lines.append(f"| {QUANTITIES[quantity]}{unit} | {numbers} | {allowed} | {verdict} |")
-    return "\n".join(lines)
+        numbers = [f"{agreement.largest(quantity, pair):.1e}" for pair in PAIRS]
+        verdict = "agrees" if agreement.holds(quantity) else "differs"
+        rows.append([QUANTITIES[quantity] + unit, *numbers, f"{agreement.tolerance[quantity]:.1e}", verdict])
+    return table(head, rows)
 
 
 def _origins(agreement: Agreement) -> str:

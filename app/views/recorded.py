@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import streamlit as st
 
 from app.figures import speed as figures
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
-from app.figures.recorded import heat_grid
+from app.figures.recorded import counters, heat_grid
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_text, seconds_text, short
 from engine.comparison import gpu_named
 from engine.experiment import Experiment
 from engine.recorded import (
     FORWARD,
+    MODEL_BLOCKS,
+    Counted,
     counted,
+    furthest,
     modelled_like,
     nearest,
     overtakes,
@@ -21,9 +28,22 @@ from engine.recorded import (
     recorded_rows,
     timings_of,
 )
-from engine.recording import HeatMap, Recording
+from engine.recording import HeatMap, Recording, Timing
 
-DIRECTIONS = {FORWARD: "forward", "backward": "backward"}
+TIMINGS = (
+    "implementation",
+    "N",
+    "p20",
+    "median",
+    "p80",
+    "median, alone",
+    "rate",
+    "error to float64",
+    "allowed",
+    "note",
+)
+COUNTERS = ("scenario", "requested, modelled", "counted", "ratio", "DRAM read, modelled", "counted", "ratio")
+SERVED = 0.01  # a share of the bytes that is worth a sentence
 
 
 def curves(recording: Recording, experiment: Experiment, metric: str, colours: Palette) -> None:
@@ -31,38 +51,65 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     shape = nearest(recording, experiment)
     if shape is None:
         return
-    directions = list(dict.fromkeys(row.direction for row in recording.timings))
     words, chooser = st.columns([3, 1.2])
-    direction = FORWARD
-    if len(directions) > 1:
-        with chooser:
-            direction = st.segmented_control(
-                "Direction",
-                directions,
-                default=directions[0],
-                required=True,
-                key="recorded_direction",
-                label_visibility="collapsed",
-            )
+    with chooser:
+        direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
     timings = timings_of(recording, *shape, direction)
     rows = recorded_rows(timings)
-    words.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {_shape(shape, direction)}")
+    words.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {_shape(timings, direction)}")
     gpu = gpu_named(recording.device.gpu)
-    model = modelled_like(timings, experiment, gpu.key) if gpu and direction == FORWARD else []
+    model = modelled_like(timings, gpu.key) if gpu and direction == FORWARD else []
     lengths = sorted({row.problem.seq_kv for row in timings})
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.over_length(groups, metric, lengths, colours, linear=metric == "tflops")
     st.plotly_chart(figure, theme=None, config=CONFIG, key="recorded curves", alt="Recorded speed over N")
     st.caption(" ".join([*_findings(timings, rows), _versions(recording)]))
+    with st.expander("Recorded numbers"):
+        cells = [_timing_cells(row) for row in timings]
+        st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1)), 330))
 
 
-def _shape(shape: tuple[int, bool], direction: str) -> str:
-    head_dim, causal = shape
-    mask = "causal" if causal else "no mask"
-    return f"{direction}, d = {head_dim}, {mask}, float16; 16k tokens in all, hidden 2048"
+def _is_of(row: Timing, shape: tuple[int, bool]) -> bool:
+    return (row.problem.head_dim, row.problem.mask.causal) == shape
 
 
-def _findings(timings, rows: list[dict]) -> list[str]:
+def _direction(recorded: Sequence[str]) -> str:
+    """Forward or backward, to be chosen where both were recorded."""
+    directions = list(dict.fromkeys(recorded))
+    if len(directions) == 1:
+        return directions[0]
+    return st.segmented_control(
+        "Direction",
+        directions,
+        default=directions[0],
+        required=True,
+        key="recorded_direction",
+        label_visibility="collapsed",
+    )
+
+
+def _timing_cells(row: Timing) -> list[str]:
+    start = [row.label, f"{row.problem.seq_kv:,}"]
+    if row.times is None:
+        return [*start, *[""] * (len(TIMINGS) - 3), row.skipped]
+    alone = seconds_text(row.alone.p50) if row.alone else ""
+    percentiles = (seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80))
+    errors = ("" if value is None else f"{value:.1e}" for value in (row.error, row.allowed))
+    return [*start, *percentiles, alone, f"{row.tflops:,.1f} TFLOP/s", *errors, ""]
+
+
+def _shape(timings: Sequence[Timing], direction: str) -> str:
+    """What was timed: everything but the length, and how much work there is at each."""
+    problem = timings[0].problem
+    tokens = min(row.problem.batch * row.problem.seq_q for row in timings)
+    mask = "causal" if problem.mask.causal else "no mask"
+    return (
+        f"{direction}, d = {problem.head_dim}, {mask}, {problem.dtype}; {short(tokens)} tokens in all, "
+        f"hidden size {problem.heads * problem.head_dim:,}"
+    )
+
+
+def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
     """What to see in the curves: who overtakes whom, and what ran out of memory."""
     sentences = []
     for name in ("flash2", "flash3"):
@@ -76,7 +123,10 @@ def _findings(timings, rows: list[dict]) -> list[str]:
 def _versions(recording: Recording) -> str:
     device = recording.device
     versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
-    return f"Driver {device.driver}, {versions}. Dotted: modelled for this shape with the scenario's blocks."
+    return (
+        f"Driver {device.driver}, {versions}. Dotted: modelled for this shape, "
+        f"blocks of {MODEL_BLOCKS[0]} × {MODEL_BLOCKS[1]}."
+    )
 
 
 def compared(recording: Recording) -> list[dict]:
@@ -120,3 +170,52 @@ def _fastest(heat: HeatMap) -> str:
     i, j = np.unravel_index(np.nanargmin(heat.seconds), heat.seconds.shape)
     size = f"{heat.block_q[i]} × {heat.block_kv[j]}"
     return f"Best warps and stages of each; the fastest is {size} at {heat.tflops[i, j]:,.0f} TFLOP/s."
+
+
+def chip(recording: Recording, colours: Palette) -> None:
+    """The model against the GPU's own counters, one recorded scenario a point and a line."""
+    rows = counted(recording)
+    if not rows:
+        return
+    st.subheader("The model and the chip's own counters", anchor=False)
+    st.markdown(_deviations(rows, recording))
+    requested, dram = st.columns(2, gap="medium")
+    with requested:
+        st.markdown("**Bytes the tiles request** (read, past the SM)")
+        _counters(rows, "read", "modelled_read", recording, colours)
+    with dram:
+        st.markdown("**Bytes read from DRAM**")
+        _counters(rows, "dram_read", "modelled_dram_read", recording, colours)
+    st.html(scrolled(table(COUNTERS, [_counted_cells(row) for row in rows]), 330))
+
+
+def _counters(rows: list[Counted], real: str, modelled: str, recording: Recording, colours: Palette) -> None:
+    figure = counters(rows, real, modelled, recording.origin, colours)
+    alt = f"{real.replace('_', ' ')}: counted over modelled"
+    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
+
+
+def _counted_cells(row: Counted) -> list[str]:
+    cells = [row.what]
+    for modelled, real in ((row.modelled_read, row.read), (row.modelled_dram_read, row.dram_read)):
+        cells += [bytes_text(modelled), bytes_text(real), f"{modelled / real:.3f}"]
+    return cells
+
+
+def _deviations(rows: list[Counted], recording: Recording) -> str:
+    """How far the model is off at most, in a few sentences."""
+    others = [row for row in rows if row.experiment.algorithm != "flash1"] or rows
+    requested = furthest((row.modelled_read, row.read) for row in others)
+    dram = furthest((row.modelled_dram_read, row.dram_read) for row in others)
+    words = (
+        f"{len(rows)} scenarios {recording.origin}, each simulated again now. Standard and FlashAttention-2: "
+        f"requested bytes differ by {requested:.1%} at most, DRAM reads by {dram:.1%}."
+    )
+    flash1 = [row for row in rows if row.experiment.algorithm == "flash1"]
+    served = max((row.modelled_read / row.read - 1 for row in flash1), default=0.0)
+    if served > SERVED:
+        words += (
+            f" FlashAttention-1 asks for up to {served:.0%} more than the GPU counts past the SM: "
+            "the L1 cache serves what a tile wrote a moment ago."
+        )
+    return words

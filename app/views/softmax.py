@@ -8,6 +8,7 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import softmax as figures
 from app.figures.base import CONFIG
+from app.figures.tables import table
 from engine.softmax import (
     PRESETS,
     OnlineSteps,
@@ -128,14 +129,8 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
 
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
     found = errors(scores, block, dtype)
-    table = [
-        f"| {dtype} | largest error |",
-        "| :-- | --: |",
-        f"| naive softmax | {_error(found.naive)} |",
-        f"| safe softmax | {_error(found.safe)} |",
-        f"| online softmax | {_error(found.online)} |",
-    ]
-    st.markdown("\n".join(table), width="stretch")
+    rows = [[f"{name} softmax", _error(getattr(found, name))] for name in ("naive", "safe", "online")]
+    st.html(table([dtype, "largest error"], rows))
     st.caption(
         f"Of any weight, against float64; computed here, every result rounded to {dtype}. "
         "Naive takes exp(s) as it is; safe finds the maximum first."
@@ -143,4 +138,4 @@ def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
 
 
 def _error(value: float) -> str:
-    return f"`{value:.1e}`" if np.isfinite(value) else "**inf / inf**"
+    return f"{value:.1e}" if np.isfinite(value) else "inf / inf"
