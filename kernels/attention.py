@@ -6,7 +6,7 @@ import torch
 
 from kernels.arguments import check_options
 from kernels.dispatch import ALGORITHMS, DIFFERENTIABLE, FORWARD, chosen, forward
-from kernels.operator import attention_operator
+from kernels.operator import Differentiable, attention_operator
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 UNPROBED = ("flash3", "split_kv")
@@ -66,11 +66,13 @@ def attention(
     Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemoryError
     where the blocks do not fit the GPU.
     """
-    options = (causal, window, scale, algorithm, block_q, block_kv, splits)
-    if _seen_by_torch(q, k, v):
+    options = (bool(causal), window, scale, algorithm, block_q, block_kv, splits)
+    differentiated = _differentiated(algorithm, q=q, k=k, v=v)
+    if _traced(q, k, v):
         check_options(*options[1:], ALGORITHMS)
-        _check_differentiable(algorithm, {"q": q, "k": k, "v": v})
-        out, lse = attention_operator(q, k, v, bool(causal), *options[1:])
+        out, lse = attention_operator(q, k, v, *options)
+    elif differentiated:
+        out, lse = Differentiable.apply(q, k, v, *options)
     else:
         out, lse = forward(q, k, v, *options)
     return (out, lse) if return_lse else out
@@ -120,21 +122,21 @@ def probe_attention(
     return Probed(out, lse, *probe)
 
 
-def _seen_by_torch(*tensors) -> bool:
-    """Whether PyTorch has to know of the call: to differentiate it, to trace it, or as a tensor is fake."""
-    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+def _traced(*tensors) -> bool:
+    """Whether PyTorch has to see the call as one operator: it traces, or a tensor is fake."""
+    return torch.compiler.is_compiling() or any(
+        type(tensor) not in PLAIN and isinstance(tensor, torch.Tensor) for tensor in tensors
+    )
+
+
+def _differentiated(algorithm: str, **tensors) -> bool:
+    """Whether a gradient is asked for; ValueError where the algorithm has none."""
+    if not torch.is_grad_enabled():
         return False
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return True
-    return torch.compiler.is_compiling() or any(type(tensor) not in PLAIN for tensor in tensors)
-
-
-def _check_differentiable(algorithm: str, tensors: dict[str, torch.Tensor]) -> None:
-    if algorithm == "auto" or algorithm in DIFFERENTIABLE or not torch.is_grad_enabled():
-        return
-    for name, tensor in tensors.items():
-        if tensor.requires_grad:
-            raise ValueError(
-                f"algorithm is {algorithm!r} and {name} requires grad, it must be one of"
-                f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
-            )
+    leaves = [name for name, tensor in tensors.items() if getattr(tensor, "requires_grad", False)]
+    if leaves and algorithm != "auto" and algorithm not in DIFFERENTIABLE:
+        raise ValueError(
+            f"algorithm is {algorithm!r} and {leaves[0]} requires grad, it must be one of"
+            f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
+        )
+    return bool(leaves)

@@ -67,3 +67,11 @@ def _backward(ctx, d_out, d_lse):
 
 
 attention_operator.register_autograd(_backward, setup_context=_setup_context)
+
+
+class Differentiable(torch.autograd.Function):
+    """The same for autograd alone, with half of the operator's time on the host."""
+
+    forward = staticmethod(forward)
+    setup_context = staticmethod(_setup_context)
+    backward = staticmethod(_backward)
