@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from kernels import attention, dispatch, explain, probe_attention
+from kernels import attention, dispatch, explain, probe_attention, reference_attention
 from kernels.arguments import Call
 
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 ON_CPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: nothing to interpret")
 Q = torch.zeros(1, 32, 200, 64, dtype=torch.float16)
 
@@ -90,11 +91,24 @@ def test_flash3_has_no_probe(device):
         probe_attention(q, q, q, algorithm="flash3")
 
 
-def test_gradients_through_flash3(monkeypatch):
+def test_gradients_through_flash3(monkeypatch, device):
     """Its out and lse, here flash2's, go through the backward pass of flash2."""
     on_gpu(monkeypatch)
     monkeypatch.setitem(dispatch.FORWARD, "flash3", dispatch.FORWARD["flash2"])
-    q, k, v = (torch.randn(1, 2, 20, 64).requires_grad_() for _ in range(3))
+    q, k, v = (torch.randn(1, 2, 20, 64, device=device).requires_grad_() for _ in range(3))
     expected = torch.autograd.grad(attention(q, k, v, algorithm="flash2").sum(), (q, k, v))
     ours = torch.autograd.grad(attention(q, k, v, algorithm="flash3").sum(), (q, k, v))
     assert all(torch.equal(*pair) for pair in zip(ours, expected, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_auto_trains_on_hopper(head_dim):
+    q = torch.randn(4, 16, 500, head_dim, device="cuda", dtype=torch.bfloat16).requires_grad_()
+    k, v = (torch.randn(4, 4, 500, head_dim, device="cuda").bfloat16().requires_grad_() for _ in range(2))
+    assert explain(q, k, v, causal=True) == "flash3 runs: auto prefers it on a Hopper GPU"
+    exact = torch.autograd.grad(reference_attention(q, k, v, causal=True)[0].square().sum(), (q, k, v))
+    ours = torch.autograd.grad(attention(q, k, v, causal=True).float().square().sum(), (q, k, v))
+    for our, right in zip(ours, exact, strict=True):
+        assert (our.double() - right).norm() < 0.01 * right.double().norm()

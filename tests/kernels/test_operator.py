@@ -16,21 +16,22 @@ def tensors(device):
     return [tensor.requires_grad_() for tensor in random_qkv(SMALL, torch.float32, device)]
 
 
-def test_fake_tensors_give_shapes_and_dtypes():
+def fake(device, heads, rows):
+    return torch.empty(2, heads, rows, 64, dtype=torch.bfloat16, device=device)
+
+
+def test_fake_tensors_give_shapes_and_dtypes(device):
     with FakeTensorMode():
-        q = torch.empty(2, 4, 3000, 64, dtype=torch.bfloat16).transpose(2, 3).contiguous().transpose(2, 3)
-        k = torch.empty(2, 2, 100000, 64, dtype=torch.bfloat16)
+        q, k = fake(device, 4, 3000).mT.contiguous().mT, fake(device, 2, 100000)
         out, lse = attention(q, k, k, return_lse=True)
     assert (out.shape, out.dtype, out.stride()) == (q.shape, q.dtype, q.stride())
     assert (lse.shape, lse.dtype) == (q.shape[:3], torch.float32)
 
 
-def test_fake_tensors_are_checked():
-    with (
-        FakeTensorMode(),
-        pytest.raises(ValueError, match="q has 3 heads, which must be a multiple of the 2"),
-    ):
-        attention(torch.empty(1, 3, 8, 16), torch.empty(1, 2, 8, 16), torch.empty(1, 2, 8, 16))
+def test_fake_tensors_are_checked(device):
+    sentence = "^q has 3 heads, which must be a multiple of the 2 heads of k and v$"
+    with FakeTensorMode(), pytest.raises(ValueError, match=sentence):
+        attention(fake(device, 3, 8), fake(device, 2, 8), fake(device, 2, 8))
 
 
 @pytest.mark.parametrize(("backend", "dynamic"), [("eager", False), ("aot_eager", True)])
