@@ -239,8 +239,9 @@ def test_two_readers_do_not_move_each_other(page, dashboard, browser):
     other = browser.new_context().new_page()
     opened(other, dashboard, "algorithm=standard&seq=512")
     other.keyboard.press("End")
+    drawn = state(other)["redrawn"]
     other.get_by_role("slider", name="Key block").press("ArrowRight")
-    other.wait_for_function("(last) => window.__player.state().last !== last", arg=state(other)["last"])
+    other.wait_for_function("(drawn) => window.__player.state().redrawn > drawn", arg=drawn)
     assert state(page) == before
     other.context.close()
 
