@@ -43,15 +43,15 @@ def panel(kind: str, payload: dict[str, Any], label: str, draw: Callable[[Job | 
 
 def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -> None:
     """One row: start or cancel, and one line on the state."""
-    button, state = st.columns([1, 4], vertical_alignment="center")
+    button, state = st.columns([1.5, 4], vertical_alignment="center")
     if job is not None and job.under_way:
-        if button.button("Cancel", key=f"{kind} cancel", width="stretch"):
+        if button.button("Cancel", key=f"{kind} cancel"):
             job.cancel()
             st.rerun()
         state.progress(min(job.progress, 1.0), _state(job))
         return
     again = job is not None and job.state == "done"
-    if button.button(f"{label} again" if again else label, key=kind, type="primary", width="stretch"):
+    if button.button(f"{label} again" if again else label, key=kind, type="primary"):
         _submit(kind, payload, again, state)
     if job is not None and job.error:
         state.error(_sentence(job.error))

@@ -28,7 +28,7 @@ NAMES = {"standard": "standard", "flash1": "flash 1", "flash2": "flash 2"}  # th
 SYMBOLS = {"standard": "circle", "flash1": "square", "flash2": "diamond", "flash3": "star", "eager": "x"}
 RATES = ("tflops", "tokens_per_second")
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
-MODELLED = "modelled"
+MODELLED, HERE = "modelled", "measured here"
 
 
 def tokens_text(rate: float) -> str:
@@ -99,7 +99,7 @@ def over_length(
         height=275,
         x=length_ticks(lengths),
         y=_linear(metric, max(everything)) if linear else _ticks(metric, min(everything), max(everything)),
-        legend={"font": {"size": 12}, "entrywidth": 140},
+        legend={"font": {"size": 12}, "entrywidth": 60 if legend_of_model else 140},
         shapes=[_mark(mark, colours)] if mark else [],
         annotations=[_mark_name(mark, colours)] if mark else [],
     )
@@ -113,7 +113,7 @@ def _line(rows: Sequence[dict], metric: str, origin: str, legend: bool, colours:
         "type": "scatter",
         "x": [row["keys"] for row in rows],
         "y": values,
-        "name": name if real else f"{NAMES[rows[0]['provider']]}, modelled",
+        "name": name if real else NAMES[rows[0]["provider"]],
         "mode": "lines+markers" if real else "lines",
         "showlegend": real or legend,  # beside measured lines, the dotted ones have the others' colours
         "line": {"color": colour, "width": 2 if real else 1.5, "dash": "solid" if real else "dot"},
@@ -175,6 +175,7 @@ def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
     }
     groups = dict.fromkeys((row["provider"], row["origin"]) for row in rows)
     plain = len({origin for _, origin in groups}) == 1
+    real = "recorded" if HERE not in {origin for _, origin in groups} else "measured or recorded"
     points = [
         _pairs([row for row in rows if (row["provider"], row["origin"]) == group], plain, colours)
         for group in groups
@@ -184,14 +185,14 @@ def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
         colours,
         height=250,
         x={"title_text": "modelled", **_ticks("p50", low, high)},
-        y={"title_text": "real", **_ticks("p50", low, high)},
+        y={"title_text": real, **_ticks("p50", low, high)},
         legend={"font": {"size": 12}, "entrywidth": 70 if plain else 130},
     )
 
 
 def _pairs(rows: Sequence[dict], plain: bool, colours: Palette) -> dict:
     colour, symbol = marks(rows[0]["provider"], colours)
-    recorded = rows[0]["origin"] != "measured here"
+    recorded = rows[0]["origin"] != HERE
     return {
         "type": "scatter",
         "x": [row["modelled"] for row in rows],

@@ -28,6 +28,7 @@ STYLE = f"""
   .grid th {{ color: color-mix(in srgb, currentColor 65%, transparent); font-weight: 400; }}
   .grid th:first-child {{ width: 42px; }}
   .grid .axis {{ font-family: inherit; height: 18px; }}
+  @media (max-width: 1400px) {{ .grid td {{ font-size: 11px; }} .grid th:first-child {{ width: 30px; }} }}
   .bars {{ display: grid; grid-template-columns: auto 1fr; gap: 5px 10px; align-items: center; }}
   .bars .key {{ grid-column: 2; display: flex; gap: 16px; font-size: 13px; min-height: 20px; }}
   .bars .key i {{ display: inline-block; width: 11px; height: 11px; margin-right: 6px; }}

@@ -129,7 +129,7 @@ def over_blocks(
         ]
         for row in rows
     ]
-    axes = "query block (down) × key block (across), rows"
+    axes = "query block ↓, key block →, rows"
     return tables.grid([str(row) for row in rows], [str(column) for column in columns], cells, axes, colours)
 
 

@@ -29,6 +29,11 @@ def seconds_text(value: float) -> str:
     raise ValueError(f"seconds is {value}; it must be a number")
 
 
+def moment(date: str) -> str:
+    """An ISO 8601 date in UTC, to the minute."""
+    return f"{date[:10]} {date[11:16]} UTC"
+
+
 def times_text(ratio: float) -> str:
     """A ratio as "67×"."""
     return f"{digits(ratio)}×"

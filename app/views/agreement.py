@@ -8,6 +8,7 @@ from app import scenario, theme, working
 from app.figures import agreement as figures
 from app.figures.base import CONFIG
 from app.figures.tables import table
+from app.figures.units import moment
 from app.views import recorded
 from engine.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
 from engine.experiment import Experiment
@@ -69,7 +70,7 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
     good = all(agreement.holds(quantity) for quantity in agreement.quantities)
     where = f"{agreement.device}, the kernel {'interpreted' if agreement.interpreted else 'compiled'}"
     verdict = "All three agree." if good else "They differ by more than allowed."
-    (st.success if good else st.error)(f"{verdict} Measured here: {where}, {agreement.date}.")
+    (st.success if good else st.error)(f"{verdict} Measured here: {where}, {moment(agreement.date)}.")
     quantity = st.segmented_control(
         "Quantity",
         agreement.quantities,
@@ -82,7 +83,7 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
         with column:
             title = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}"
-            st.markdown(f"**{title}**, at most {agreement.largest(quantity, pair):.1e}")
+            st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
             figure = figures.differences(agreement, quantity, pair, theme.colours())
             st.plotly_chart(figure, theme=None, config=CONFIG, key=title, alt=f"{quantity}: {title}")
     st.html(_table(agreement))

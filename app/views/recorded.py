@@ -51,12 +51,10 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     shape = nearest(recording, experiment)
     if shape is None:
         return
-    words, chooser = st.columns([3, 1.2])
-    with chooser:
-        direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
+    direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
     timings = timings_of(recording, *shape, direction)
     rows = recorded_rows(timings)
-    words.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {_shape(timings, direction)}")
+    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {_shape(timings, direction)}")
     gpu = gpu_named(recording.device.gpu)
     model = modelled_like(timings, gpu.key) if gpu and direction == FORWARD else []
     lengths = sorted({row.problem.seq_kv for row in timings})
@@ -74,10 +72,8 @@ def _is_of(row: Timing, shape: tuple[int, bool]) -> bool:
 
 
 def _direction(recorded: Sequence[str]) -> str:
-    """Forward or backward, to be chosen where both were recorded."""
+    """Forward or backward, as far as they were recorded."""
     directions = list(dict.fromkeys(recorded))
-    if len(directions) == 1:
-        return directions[0]
     return st.segmented_control(
         "Direction",
         directions,

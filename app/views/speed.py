@@ -12,7 +12,7 @@ from app.figures import speed as figures
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import scaled, seconds_text
+from app.figures.units import moment, scaled, seconds_text
 from app.views import recorded
 from engine.comparison import measured_rows, modelled_rows, pairs, same_machine, under_roof
 from engine.experiment import Experiment
@@ -29,7 +29,6 @@ MEANINGS = {
     "tokens_per_second": "queries over the median time",
     "speedup": "measured: over PyTorch's unfused attention; modelled: over the standard algorithm",
 }
-HERE = "measured here"
 SHORTEST, LONGEST = 64, 65536  # of the axis, unless something longer is shown
 
 
@@ -50,17 +49,9 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
     rows = list(job.result or job.rows) if job is not None else []
     measured, colours = measured_rows(rows), theme.colours()
     recording = next(iter(recordings()), None)
-    metric = st.segmented_control(
-        "Metric",
-        list(METRICS),
-        format_func=METRICS.get,
-        default="p50",
-        required=True,
-        key="speed_metric",
-        label_visibility="collapsed",
-    )
     here, there = st.columns([1, 1.25], gap="medium") if recording else (st.container(), None)
     with here:
+        metric = _metric()
         st.markdown(f"**This scenario**. {_origins(experiment, measured)}")
         figure = _modelled_only(experiment, metric, colours)
         if measured:
@@ -73,6 +64,18 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
     _second_row(experiment, measured, recording, colours)
     if rows:
         st.html(scrolled(_table(rows), 260))
+
+
+def _metric() -> str:
+    return st.segmented_control(
+        "Metric",
+        list(METRICS),
+        format_func=METRICS.get,
+        default="p50",
+        required=True,
+        key="speed_metric",
+        label_visibility="collapsed",
+    )
 
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
@@ -102,7 +105,7 @@ def _over_length(experiment: Experiment, measured: list[dict], metric: str, colo
     keys = experiment.problem.seq_kv
     longest = max(LONGEST, keys, *(row["keys"] for row in measured), 0)
     lengths = [2**power for power in range(SHORTEST.bit_length() - 1, (longest - 1).bit_length() + 1)]
-    groups = ((figures.MODELLED, modelled_rows(over_length(experiment))), (HERE, measured))
+    groups = ((figures.MODELLED, modelled_rows(over_length(experiment))), (figures.HERE, measured))
     return figures.over_length(groups, metric, lengths, colours, mark=keys)
 
 
@@ -121,7 +124,7 @@ def _origins(experiment: Experiment, measured: list[dict]) -> str:
         return f"{model} Nothing has been measured here for this scenario yet."
     row = measured[0]
     versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-    here = f"Lines with marks: *measured here* on {row['device']} ({versions}; {row['date'][:16]} UTC)."
+    here = f"Lines with marks: *measured here* on {row['device']} ({versions}; {moment(row['date'])})."
     if same_machine(experiment.gpu, row):
         return f"{here} {model}"
     other = "a CPU" if not row["cuda"] else "another GPU"

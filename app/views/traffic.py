@@ -92,7 +92,7 @@ def _origin(kind: str) -> str:
 
 def _numbers(simulations, kind: str) -> None:
     standard, flash = (getattr(simulations[name].traffic, kind).total for name in ("standard", "flash2"))
-    st.metric(f"Standard ÷ FlashAttention-2, {_origin(kind)}", times_text(standard / flash))
+    st.metric(f"Standard ÷ Flash 2, {_origin(kind)}", times_text(standard / flash))
     kinds = {"requested": "requested", "dram": "DRAM, modelled", "compulsory": "compulsory"}
     rows = [
         [name, *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]

@@ -90,6 +90,13 @@ def test_the_module_runs_without_torch_and_triton():
     assert json.loads(done.stdout)["fits"] is True
 
 
+def test_a_reader_who_stops_reading_is_no_error():
+    command = [sys.executable, "-m", "engine", *FULL.split()]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.close()
+        assert (running.stderr.read(), running.wait()) == (b"", 0)
+
+
 def test_a_million_tiles_stay_below_half_a_second_and_300_megabytes():
     seconds, peak = bench.unrolled("flash2")
     assert peak < 300e6
