@@ -12,6 +12,11 @@ MAX_SPLITS = 1024
 MAX_ROW = 65536  # keys of a row that `standard` holds whole: in float32 they fill an SM's registers
 
 
+def ceil_div(size: int, block: int) -> int:
+    """Blocks that hold a size; triton.cdiv is slow on the host."""
+    return -(-size // block)
+
+
 @dataclass(frozen=True)
 class Call:
     """A checked call: the sizes, the mask and the tiling.
@@ -35,11 +40,11 @@ class Call:
 
     @property
     def query_blocks(self) -> int:
-        return -(-self.seq_q // self.block_q)
+        return ceil_div(self.seq_q, self.block_q)
 
     @property
     def key_blocks(self) -> int:
-        return -(-self.seq_kv // self.block_kv)
+        return ceil_div(self.seq_kv, self.block_kv)
 
     @property
     def even(self) -> bool:

@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import Call, default_blocks
+from kernels.arguments import Call, ceil_div, default_blocks
 from kernels.launch import launch, stages, warps
 from kernels.tile import (
     LOG2_E,
@@ -246,7 +246,7 @@ def backward(q, k, v, out, lse, d_out, d_lse, key_call: Call, query_call: Call) 
 
 def _row_terms(out, d_out, lse, call: Call, padding: int) -> tuple[torch.Tensor, torch.Tensor]:
     """delta and lse in units of log2, their rows padded to a multiple of `padding`."""
-    padded_seq_q = triton.cdiv(call.seq_q, padding) * padding
+    padded_seq_q = ceil_div(call.seq_q, padding) * padding
     delta = torch.empty((call.batch, call.heads, padded_seq_q), dtype=torch.float32, device=out.device)
     lse_log2 = torch.empty_like(delta)
     sizes = ("heads", "seq_q", "HEAD_DIM", "BLOCK_D", "BLOCK_Q")

@@ -69,7 +69,7 @@ def launch(
     tensors come first in the kernel's signature, the rest is named.
     """
     options = {"num_warps": num_warps, "num_stages": num_stages, **(_TRIED.get() or {})}
-    device = next(tensor for tensor in tensors if isinstance(tensor, torch.Tensor)).device
+    device = tensors[0].device
     try:
         with torch.cuda.device(device) if _elsewhere(device) else nullcontext():
             kernel[(programs,)](*tensors, **arguments, **options)

@@ -6,13 +6,11 @@ query r // group of head r % group. Each program leaves O normalised over its ow
 says how much that counts.
 """
 
-from dataclasses import replace
-
 import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import Call
+from kernels.arguments import Call, ceil_div
 from kernels.flash2 import attend
 from kernels.launch import interpreted, launch, multiprocessors, stages
 from kernels.tile import LOG2_E, head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
@@ -136,7 +134,7 @@ def combine_kernel(
 
 def row_blocks(call: Call) -> int:
     """Blocks of rows of a key head: the queries of all heads that share it."""
-    return triton.cdiv(call.heads // call.kv_heads * call.seq_q, call.block_q)
+    return ceil_div(call.heads // call.kv_heads * call.seq_q, call.block_q)
 
 
 def visible_keys(call: Call) -> int:
@@ -149,9 +147,7 @@ def visible_keys(call: Call) -> int:
 def split_count(call: Call, processors: int) -> int:
     """Splits that give every SM its programs, each at least a visible key block."""
     programs = call.batch * call.kv_heads * row_blocks(call)
-    return max(
-        1, min(PROGRAMS_PER_SM * processors // programs, triton.cdiv(visible_keys(call), call.block_kv))
-    )
+    return max(1, min(PROGRAMS_PER_SM * processors // programs, ceil_div(visible_keys(call), call.block_kv)))
 
 
 def worthwhile(call: Call, processors: int) -> bool:
@@ -162,14 +158,14 @@ def worthwhile(call: Call, processors: int) -> bool:
 
 def split_kv(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     """O like q, and lse float32 [batch, heads, seq_q]; call.splits None splits for this GPU."""
-    call = replace(call, splits=call.splits or split_count(call, multiprocessors(q.device)))
+    splits = call.splits or split_count(call, multiprocessors(q.device))
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    if call.splits == 1:
+    if splits == 1:
         _split(q, k, v, out[None], lse[None], call)
     else:
-        partial = torch.empty((call.splits, *q.shape), dtype=torch.float32, device=q.device)
-        partial_lse = torch.empty((call.splits, *lse.shape), dtype=torch.float32, device=q.device)
+        partial = torch.empty((splits, *q.shape), dtype=torch.float32, device=q.device)
+        partial_lse = torch.empty((splits, *lse.shape), dtype=torch.float32, device=q.device)
         _split(q, k, v, partial, partial_lse, call)
         _combine(partial, partial_lse, out, lse, call)
     return out, lse
@@ -189,7 +185,7 @@ def _split(q, k, v, partial, partial_lse, call: Call) -> None:
         partial_strides=partial.stride()[1:],
         split_stride=partial.stride(0),
         lse_split_stride=partial_lse.stride(0),
-        splits=call.splits,
+        splits=partial.shape[0],
         scale_log2=call.scale * LOG2_E.value,
         **call.sizes,
         **call.mask,
@@ -200,20 +196,20 @@ def _combine(partial, partial_lse, out, lse, call: Call) -> None:
     rows = 64 if interpreted() else 1  # on a GPU the more programs the sooner, the interpreter minds each
     launch(
         combine_kernel,
-        triton.cdiv(lse.numel(), rows),
+        ceil_div(lse.numel(), rows),
         call,
         (partial, partial_lse, out, lse),
         num_warps=4,
         num_stages=1,
         out_strides=out.stride(),
-        splits=call.splits,
+        splits=partial.shape[0],
         heads=call.heads,
         seq_q=call.seq_q,
         row_count=lse.numel(),
         HEAD_DIM=call.head_dim,
         BLOCK_D=call.padded_head_dim,
         ROWS=rows,
-        BLOCK_SPLITS=triton.next_power_of_2(call.splits),
+        BLOCK_SPLITS=1 << (partial.shape[0] - 1).bit_length(),
         CHUNK=CHUNK,
     )
 

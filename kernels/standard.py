@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import Call
+from kernels.arguments import Call, ceil_div
 from kernels.launch import interpreted, launch, stages, warps
 from kernels.tile import (
     LN_2,
@@ -149,7 +149,7 @@ def _softmax(scores, weights, lse, call: Call, probe) -> None:
     row_count = call.batch * call.heads * call.seq_q
     launch(
         softmax_kernel,
-        triton.cdiv(row_count, rows),
+        ceil_div(row_count, rows),
         call,
         (scores, weights, lse, probe),
         num_warps=min(32, max(4, block_row // 1024)),
