@@ -104,10 +104,11 @@ def described(experiment: Experiment) -> str:
     problem, tiling = experiment.problem, experiment.tiling
     mask = f", window {problem.mask.window:,}" if problem.mask.window else ", causal" * problem.mask.causal
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
+    dtype = f", {problem.dtype}" * (problem.dtype != "float16")
     batch = f"batch {problem.batch}, " if problem.batch > 1 else ""
     return (
         f"{experiment.algorithm}, N {problem.seq_kv:,}, {batch}heads {heads}, d {problem.head_dim}{mask}, "
-        f"blocks {tiling.block_q}×{tiling.block_kv}"
+        f"blocks {tiling.block_q}×{tiling.block_kv}{dtype}"
     )
 
 

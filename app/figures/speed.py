@@ -173,33 +173,38 @@ def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
         "name": "equal",
         "hoverinfo": "skip",
     }
-    groups = dict.fromkeys((row["provider"], row["origin"]) for row in rows)
-    plain = len({origin for _, origin in groups}) == 1
-    real = "recorded" if HERE not in {origin for _, origin in groups} else "measured or recorded"
+    origins = list(dict.fromkeys(row["origin"] for row in rows))
     points = [
-        _pairs([row for row in rows if (row["provider"], row["origin"]) == group], plain, colours)
-        for group in groups
+        _pairs(own, origin == origins[0], colours)
+        for origin in origins
+        for name in NAMES
+        if (own := [row for row in rows if (row["provider"], row["origin"]) == (name, origin)])
     ]
     return drawn(
         [equal, *points],
         colours,
         height=250,
         x={"title_text": "modelled", **_ticks("p50", low, high)},
-        y={"title_text": real, **_ticks("p50", low, high)},
-        legend={"font": {"size": 12}, "entrywidth": 70 if plain else 130},
+        y={"title_text": " or ".join(origin.split(" ")[0] for origin in origins), **_ticks("p50", low, high)},
+        legend={"font": {"size": 12}, "entrywidth": 70},
     )
 
 
-def _pairs(rows: Sequence[dict], plain: bool, colours: Palette) -> dict:
+def _pairs(rows: Sequence[dict], legend: bool, colours: Palette) -> dict:
+    """Filled marks for what was measured here, open ones for a recording."""
     colour, symbol = marks(rows[0]["provider"], colours)
-    recorded = rows[0]["origin"] != HERE
     return {
         "type": "scatter",
         "x": [row["modelled"] for row in rows],
         "y": [row["p50"] for row in rows],
-        "name": NAMES[rows[0]["provider"]] + (", recorded" if recorded and not plain else ""),
+        "name": NAMES[rows[0]["provider"]],
+        "showlegend": legend,
         "mode": "markers",
-        "marker": {"symbol": f"{symbol}-open" if recorded else symbol, "size": 8, "color": colour},
+        "marker": {
+            "symbol": symbol if rows[0]["origin"] == HERE else f"{symbol}-open",
+            "size": 8,
+            "color": colour,
+        },
         "customdata": [
             (row["what"], *map(seconds_text, (row["p50"], row["modelled"])), row["origin"]) for row in rows
         ],

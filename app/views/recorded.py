@@ -210,8 +210,9 @@ def _deviations(rows: list[Counted], recording: Recording) -> str:
     flash1 = [row for row in rows if row.experiment.algorithm == "flash1"]
     served = max((row.modelled_read / row.read - 1 for row in flash1), default=0.0)
     if served > SERVED:
+        dram = furthest((row.modelled_dram_read, row.dram_read) for row in flash1)
         words += (
-            f" FlashAttention-1 asks for up to {served:.0%} more than the GPU counts past the SM: "
-            "the L1 cache serves what a tile wrote a moment ago."
+            f" FlashAttention-1's tiles ask for up to {served:.0%} more than the GPU counts past the SM: "
+            f"the L1 cache serves some of it. Its DRAM reads differ by {dram:.0%} at most."
         )
     return words

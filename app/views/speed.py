@@ -57,7 +57,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
         if measured:
             figure = _over_length(experiment, measured, metric, colours)
         _chart(figure, "Speed over the length")
-        st.caption(MEANINGS[metric])
+        st.caption(_caption(metric, measured))
     if recording:
         with there:
             recorded.curves(recording, experiment, metric, colours)
@@ -88,8 +88,8 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
         _chart(_roofline(experiment, points, colours), "Roofline")
     if compared:
         with versus:
-            real = "Recorded" if not measured else "Real"
-            st.markdown(f"**{real} against modelled**, seconds")
+            marks = "**Time against modelled**: measured filled, recorded open"
+            st.markdown(marks if measured else "**Recorded time against modelled**")
             _chart(figures.against(compared, colours), "Measured against modelled")
     if recording:
         with blocks:
@@ -123,13 +123,20 @@ def _origins(experiment: Experiment, measured: list[dict]) -> str:
     if not measured:
         return f"{model} Nothing has been measured here for this scenario yet."
     row = measured[0]
-    versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-    here = f"Lines with marks: *measured here* on {row['device']} ({versions}; {moment(row['date'])})."
+    here = f"Marks: *measured here* on {row['device']}."
     if same_machine(experiment.gpu, row):
         return f"{here} {model}"
     other = "a CPU" if not row["cuda"] else "another GPU"
-    interpreted = " Triton's rows are interpreted: for correctness, not speed." if not row["cuda"] else ""
+    interpreted = " Triton is interpreted here: for correctness, not speed." if not row["cuda"] else ""
     return f"{here} {model} **These are two machines: this one is {other}.**{interpreted}"
+
+
+def _caption(metric: str, measured: list[dict]) -> str:
+    """What the metric means, and with what the measured rows were measured."""
+    if not measured:
+        return MEANINGS[metric]
+    versions = ", ".join(f"{name} {version}" for name, version in measured[0]["versions"].items())
+    return f"{MEANINGS[metric]}; {versions}; {moment(measured[0]['date'])}"
 
 
 COLUMNS = (
