@@ -72,13 +72,13 @@ def overtakes(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int 
     return first
 
 
-def ran_out(timings: Sequence[Timing]) -> list[tuple[str, int]]:
-    """(label, shortest length) of what ran out of memory."""
-    found: dict[str, int] = {}
-    for row in timings:
+def ran_out(timings: Sequence[Timing]) -> list[Timing]:
+    """The shortest row of each provider that ran out of memory."""
+    found: dict[str, Timing] = {}
+    for row in sorted(timings, key=lambda row: row.problem.seq_kv):
         if row.skipped is not None and "out of memory" in row.skipped:
-            found[row.label] = min(found.get(row.label, row.problem.seq_kv), row.problem.seq_kv)
-    return list(found.items())
+            found.setdefault(row.provider, row)
+    return list(found.values())
 
 
 @dataclass(frozen=True)

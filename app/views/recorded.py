@@ -112,7 +112,9 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
         label = figures.LABELS[name]
         if keys := overtakes(rows, name):
             sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
-    sentences += [f"{label} runs out of memory at N = {keys:,}." for label, keys in ran_out(timings)]
+    for row in ran_out(timings):
+        label = figures.label({"provider": row.provider, "label": row.label})
+        sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
     return sentences
 
 

@@ -86,7 +86,7 @@ def test_the_speed_page_names_gpu_date_shape_and_versions(shelf):
 def test_who_overtakes_and_who_runs_out_is_said(shelf):
     said = words(opened("speed"))
     assert "Triton flash 2 is faster than unfused PyTorch from N = 256." in said
-    assert "eager runs out of memory at N = 512." in said
+    assert "PyTorch unfused runs out of memory at N = 512." in said
 
 
 def test_a_failed_block_size_says_why(shelf):
