@@ -49,13 +49,13 @@ def digits(value: float) -> str:
 def log_ticks(low: float, high: float, unit: str) -> dict:
     """A logarithmic Plotly axis from low to high, labelled with prefixed units, at most seven labels."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if last - first <= 2 else (1,)
     powers = range(first, last + 1, max(1, -(-(last - first) // 6)))
+    values = [factor * 10.0**power for power in powers for factor in factors]
     return {
         "type": "log",
-        "tickvals": [10.0**power for power in powers],
-        "ticktext": [
-            scaled(10.0**power, unit) if power >= 0 else f"{10.0**power:g} {unit}" for power in powers
-        ],
+        "tickvals": values,
+        "ticktext": [scaled(value, unit) if value >= 1 else f"{value:g} {unit}" for value in values],
         "range": [math.log10(low) - 0.1, math.log10(high) + 0.1],
     }
 

@@ -9,7 +9,7 @@ import pytest
 from app.figures import traffic as figures
 from app.figures.colours import palette
 from app.figures.tables import table
-from app.figures.units import bytes_text, seconds_text, short
+from app.figures.units import bytes_text, log_ticks, seconds_text, short
 from engine.experiment import Experiment
 from engine.schedule import Tensor
 from engine.simulation import simulate
@@ -110,3 +110,8 @@ def test_a_table_shows_what_it_is_given_as_text():
 )
 def test_numbers_are_said_with_units(text, expected):
     assert text == expected
+
+
+def test_a_short_logarithmic_axis_has_labels_between_the_decades():
+    assert log_ticks(0.3, 8, "×")["ticktext"][:6] == ["0.1 ×", "0.2 ×", "0.5 ×", "1 ×", "2 ×", "5 ×"]
+    assert log_ticks(1e3, 1e9, "B")["ticktext"] == [f"{n} {p}B" for p in "kMG" for n in (1, 10, 100)][:7]
