@@ -37,6 +37,7 @@ class Call:
     block_q: int
     block_kv: int
     splits: int | None  # of the keys; None where the kernel chooses, or does not split
+    tma: bool = False  # whether flash2 copies K and V by TMA
 
     @property
     def query_blocks(self) -> int:

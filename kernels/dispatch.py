@@ -8,7 +8,7 @@ from kernels.arguments import Call, checked, split_block
 from kernels.backward import backward, tilings
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2
-from kernels.flash3 import flash3, unsupported
+from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
 from kernels.launch import interpreted, multiprocessors
 from kernels.split_kv import split_kv, worthwhile
 from kernels.standard import standard
@@ -41,9 +41,10 @@ def chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits=
     )
     if algorithm == "flash3":
         _check_flash3(q, k, v, block_q, block_kv)
+    own_blocks = block_q is None and block_kv is None
     if algorithm != "auto":
-        return call, "it was asked for"
-    if block_q is not None or block_kv is not None:
+        return replace(call, tma=own_blocks and _by_tma(call, q, k, v)), "it was asked for"
+    if not own_blocks:
         return call, "with blocks given, auto is flash2"
     if q.is_cuda and worthwhile(call, multiprocessors(q.device)):
         reason = (
@@ -53,7 +54,7 @@ def chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits=
         block_q = split_block(call.heads // call.kv_heads * call.seq_q, call.block_q)
         return replace(call, algorithm="split_kv", block_q=block_q), reason
     if reason := _without_flash3(q, k, v):
-        return call, reason
+        return replace(call, tma=_by_tma(call, q, k, v)), reason
     return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
 
 
@@ -80,6 +81,18 @@ def _without_flash3(q, k, v) -> str | None:
     if interpreted():
         return "flash3 is written in Gluon, which Triton's interpreter does not run"
     return unsupported(q, k, v)
+
+
+def _by_tma(call: Call, q, k, v) -> bool:
+    """Whether flash2 can copy K and V by TMA: from Hopper on, where the layout is one that TMA takes."""
+    if call.algorithm != "flash2" or not q.is_cuda or interpreted():
+        return False
+    strides = [stride * k.element_size() for tensor in (k, v) for stride in tensor.stride()[:-1]]
+    return (
+        torch.cuda.get_device_capability(q.device)[0] >= 9
+        and unserved_layout(q, k, v) is None
+        and all(stride > 0 and stride % TMA_ALIGNMENT == 0 for stride in strides)
+    )
 
 
 def _check_flash3(q, k, v, block_q, block_kv) -> None:

@@ -3,6 +3,7 @@
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.arguments import Call
 from kernels.launch import launch, stages, warps
@@ -23,17 +24,33 @@ from kernels.tile import (
 
 
 @inlined
+def load_keys(
+    head, place, key_block, columns, seq_kv,
+    HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr, RAGGED: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """A block of a head of K or V, zero past its end; head and place are its pointer and strides.
+
+    With TMA they are a descriptor of blocks [1, 1, BLOCK_KV, HEAD_DIM] and (batch, head).
+    """
+    if TMA:
+        return head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, HEAD_DIM)
+    else:
+        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+        return load_tile(head, place, keys, columns, seq_kv, HEAD_DIM, RAGGED)
+
+
+@inlined
 def attend(
-    q, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator, start, stop,
+    q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator, start, stop,
     queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
-    MASKED: tl.constexpr, PROBE: tl.constexpr,
+    MASKED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr = False,
 ):  # fmt: skip
     """Take key blocks start to stop - 1 into a query block's softmax; MASKED where some key is hidden."""
     for key_block in range(start, stop):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
-        k = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
-        v = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
+        k = load_keys(k_head, k_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, MASKED, TMA)
+        v = load_keys(v_head, v_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, MASKED, TMA)
         products = matmul(q, tl.trans(k))
         if MASKED:
             seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
@@ -55,7 +72,7 @@ def flash2_kernel(
     q, k, v, out, lse, probe, q_strides, k_strides, v_strides, out_strides,
     heads, kv_heads, seq_q, seq_kv, window, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr, PROBE: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head; lse [batch, heads, seq_q] is contiguous."""
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
@@ -70,8 +87,12 @@ def flash2_kernel(
 
     queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     columns = tl.arange(0, BLOCK_D)
-    k_head = head_start(k, k_strides, batch, kv_head)
-    v_head = head_start(v, v_strides, batch, kv_head)
+    if TMA:
+        k_head, v_head, k_place, v_place = k, v, (batch, kv_head), (batch, kv_head)
+    else:
+        k_head = head_start(k, k_strides, batch, kv_head)
+        v_head = head_start(v, v_strides, batch, kv_head)
+        k_place, v_place = k_strides, v_strides
     probe_tile = (batch_head.to(tl.int64) * query_blocks + query_block) * key_blocks
     q_tile = load_tile(
         head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, HEAD_DIM, True
@@ -87,20 +108,20 @@ def flash2_kernel(
     )
     if WINDOWED:  # the window's far edge
         running_max, running_sum, accumulator = attend(
-            q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+            q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, full_start, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE, TMA,
         )  # fmt: skip
     running_max, running_sum, accumulator = attend(
-        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+        q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
         full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, PROBE,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, PROBE, TMA,
     )  # fmt: skip
     if CAUSAL or not EVEN:  # the diagonal and the ragged end
         running_max, running_sum, accumulator = attend(
-            q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+            q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE, TMA,
         )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
@@ -113,11 +134,12 @@ def flash2(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]
     """O like q, and lse float32 [batch, heads, seq_q]; probe: (m, l, alpha) to fill, see `kernels.Probed`."""
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
     launch(
         flash2_kernel,
         call.query_blocks * call.batch * call.heads,
         call,
-        (q, k, v, out, lse, probe),
+        (q, keys, values, out, lse, probe),
         num_warps=warps(call.block_q),
         num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
         q_strides=q.stride(),
@@ -127,7 +149,14 @@ def flash2(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]
         scale_log2=call.scale * LOG2_E.value,
         EVEN=call.even,
         PROBE=probe is not None,
+        TMA=call.tma,
         **call.sizes,
         **call.mask,
     )
     return out, lse
+
+
+def _described(tensor: torch.Tensor, call: Call) -> TensorDescriptor:
+    """A TMA descriptor of blocks of one head, which never reach into the next."""
+    block = [1, 1, call.block_kv, call.head_dim]
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)

@@ -174,7 +174,7 @@ def split_kv(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 def _split(q, k, v, partial, partial_lse, call: Call) -> None:
     launch(
         split_kernel,
-        call.batch * call.kv_heads * row_blocks(call) * call.splits,
+        call.batch * call.kv_heads * row_blocks(call) * partial.shape[0],
         call,
         (q, k, v, partial, partial_lse),
         num_warps=4,

@@ -1,10 +1,13 @@
 """Which algorithm auto takes, and what `explain` says of it; flash3 where it can be asked for."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from kernels import attention, dispatch, explain, probe_attention, reference_attention
 from kernels.arguments import Call
+from kernels.flash2 import flash2
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 ON_CPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: nothing to interpret")
@@ -99,6 +102,30 @@ def test_gradients_through_flash3(monkeypatch, device):
     expected = torch.autograd.grad(attention(q, k, v, algorithm="flash2").sum(), (q, k, v))
     ours = torch.autograd.grad(attention(q, k, v, algorithm="flash3").sum(), (q, k, v))
     assert all(torch.equal(*pair) for pair in zip(ours, expected, strict=True))
+
+
+@pytest.mark.parametrize("mask", [(False, None), (True, None), (True, 20)], ids=["none", "causal", "window"])
+def test_copies_by_tma_change_no_result(mask, device):
+    q = torch.randn(2, 4, 37, 64, device=device).half()
+    k, v = torch.randn(2, 2, 2, 75, 64, device=device).half()
+    call, _ = dispatch.chosen(q, k, v, *mask, None, "flash2", 16, 32)
+    by_tma = flash2(q, k, v, replace(call, tma=True))
+    torch.testing.assert_close(by_tma, flash2(q, k, v, call), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+def test_flash2_copies_by_tma_on_hopper():
+    """Unless blocks are given, or the layout is not TMA's."""
+    q, k, v = (torch.randn(1, 3, 300, 128, device="cuda").half() for _ in range(3))
+    odd = torch.zeros(1, 3, 300, 132, device="cuda").half()[..., :128].copy_(k)
+    options = (True, None, None, "flash2")
+    assert dispatch.chosen(q, k, v, *options, None, None)[0].tma
+    assert not dispatch.chosen(q, k, v, *options, None, 64)[0].tma
+    assert not dispatch.chosen(q, odd, v, *options, None, None)[0].tma
+    by_tma = attention(q, k, v, causal=True, algorithm="flash2")
+    by_pointer = attention(q, odd, v, causal=True, algorithm="flash2")
+    torch.testing.assert_close(by_tma, by_pointer, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.gpu
