@@ -21,7 +21,6 @@ from engine.traffic import traffic as traffic_of
 
 MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
-SOFTMAX_SHARE = 0.26  # the softmax over rows of S of eager PyTorch: 1.26 of 4.8 TB/s
 CACHE_SHARE = 0.4  # of 64 bytes a clock and SM from L2: about 6 TB/s on an H200
 CACHE_BYTES_PER_CLOCK = 64
 VECTOR_OPERATIONS = 5  # a score: scale and subtract m, maximum, sum, convert to P's dtype, rescale O's share
@@ -102,14 +101,13 @@ def _kernel_times(
         + one_head.exponentials / rates.exponentials
         + VECTOR_OPERATIONS * scores / rates.vector
     )
-    share = SOFTMAX_SHARE if phase.name == "softmax" else MEMORY_SHARE
     moved = {(step.operation, step.tensor) for step in phase.before + phase.each + phase.after}
     dram = sum(traffic.dram.read[tensor] for operation, tensor in moved if operation == Operation.LOAD)
     dram += sum(traffic.dram.written[tensor] for operation, tensor in moved if operation == Operation.STORE)
     return {
         "arithmetic": arithmetic * traffic.heads * busiest,
         "L2": one_head.requested.total * traffic.heads / (rates.cache * active),
-        "DRAM": dram / (share * gpu.memory_bytes_per_second),
+        "DRAM": dram / (MEMORY_SHARE * gpu.memory_bytes_per_second),
         "latency": LAUNCH + LATENCY * _round_trips(experiment, phase) * -(-programs // (gpu.sms * resident)),
     }
 

@@ -116,7 +116,7 @@ def compulsory_bytes(schedule: Schedule) -> Bytes:
     for phase in schedule.phases:
         steps = phase.before + phase.each + phase.after
         outputs = {step.tensor for step in steps if step.operation == Operation.STORE}
-        inputs = {step.tensor for step in steps if step.operation == Operation.LOAD} - outputs
+        inputs = {step.tensor for step in steps if step.operation == Operation.LOAD}
         for tensors, into in ((inputs, read), (outputs, written)):
             for tensor in tensors:
                 into[tensor] += touched_bytes(schedule, phase, tensor) * copies(schedule.problem, tensor)
