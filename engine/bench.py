@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +20,29 @@ from engine.simulation import simulate
 
 LENGTHS = tuple(2**power for power in range(6, 15))
 UNROLL = """
-import resource, sys, time
+import sys, time
 from engine import schedules
+from engine.bench import peak_bytes
 from engine.experiment import Experiment
 from engine.traffic import summed
 experiment = Experiment.of(algorithm=sys.argv[1], heads=1, seq=65_536, block_q=64, block_kv=64)
 start = time.perf_counter()
 total = summed(schedules.build(experiment)).total
 seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-print(seconds, peak)
+print(seconds, peak_bytes())
 """
+
+
+def peak_bytes() -> float:
+    """Most memory that this process has held, bytes; NaN where the platform does not say."""
+    if sys.platform == "linux":  # getrusage there counts what the parent held when it started this process
+        status = Path("/proc/self/status").read_text()
+        return float(status.split("VmHWM:")[1].split()[0]) * 1024
+    if find_spec("resource") is None:
+        return math.nan
+    import resource
+
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def median(run: Callable[[], object], times: int = 9) -> float:
@@ -42,7 +56,7 @@ def median(run: Callable[[], object], times: int = 9) -> float:
     return statistics.median(seconds)
 
 
-def unrolled(algorithm: str, times: int = 3) -> tuple[float, int]:
+def unrolled(algorithm: str, times: int = 3) -> tuple[float, float]:
     """Seconds and peak bytes of a fresh process that unrolls 1,048,576 tiles and sums their traffic."""
     results = []
     for _ in range(times):
@@ -50,7 +64,7 @@ def unrolled(algorithm: str, times: int = 3) -> tuple[float, int]:
         root = Path(__file__).resolve().parent.parent
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
         seconds, peak = done.stdout.split()
-        results.append((float(seconds), int(peak)))
+        results.append((float(seconds), float(peak)))
     return statistics.median(seconds for seconds, _ in results), max(peak for _, peak in results)
 
 
