@@ -34,6 +34,8 @@ def test_fake_tensors_are_checked(device):
         attention(fake(device, 3, 8), fake(device, 2, 8), fake(device, 2, 8))
 
 
+# torch 2.11 on Python 3.12 warns of itself when its compiler is first imported
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize(("backend", "dynamic"), [("eager", False), ("aot_eager", True)])
 def test_compiled_in_one_graph(backend, dynamic, tensors):
     def block(q, k, v):
