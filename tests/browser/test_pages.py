@@ -28,9 +28,20 @@ def opened(page, address):
     return page
 
 
+# whether everything stands where it stood at the look before
+STILL = """() => {
+  const ends = [...document.querySelectorAll("[data-testid=stElementContainer]")]
+    .map((element) => Math.round(element.getBoundingClientRect().bottom)).join();
+  const still = ends === window.endsBefore;
+  window.endsBefore = ends;
+  return still;
+}"""
+
+
 def settled(page):
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
-    page.wait_for_timeout(400)
+    page.evaluate("delete window.endsBefore")
+    page.wait_for_function(STILL, polling=400)
 
 
 def query(page) -> dict[str, str]:
@@ -68,8 +79,10 @@ def test_nothing_is_cut_off_sideways(page, dashboard, name, width):
 )
 def test_the_usual_controls_and_the_footprint_fit_900_pixels(page, dashboard, values):
     opened(page, f"{dashboard}/softmax?{values}")
-    box = page.locator(".st-key-footprint").bounding_box()
-    assert box["y"] + box["height"] <= 900
+    # the sidebar comes after the page: wait for it to take its place, and fail if it never fits
+    page.wait_for_function(
+        "document.querySelector('.st-key-footprint')?.getBoundingClientRect().bottom <= 900", timeout=10_000
+    )
 
 
 def test_the_bare_address_leads_to_the_tiles(page, dashboard):
