@@ -57,6 +57,19 @@ def axis(colours: Palette, **options) -> dict:
     return _merged(_axis(colours), _titled(options))
 
 
+def equal_line(low: float, high: float, colours: Palette) -> dict:
+    """The trace of the diagonal on which both axes say the same."""
+    return {
+        "type": "scatter",
+        "x": [low, high],
+        "y": [low, high],
+        "mode": "lines",
+        "line": {"color": colours.muted, "width": 1, "dash": "dot"},
+        "name": "equal",
+        "hoverinfo": "skip",
+    }
+
+
 def _axis(colours: Palette) -> dict:
     return {
         "gridcolor": colours.grid,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.figures import tables
-from app.figures.base import drawn
+from app.figures.base import drawn, equal_line
 from app.figures.colours import Palette
 from app.figures.speed import NAMES, marks
 from app.figures.units import bytes_text, log_ticks, seconds_text
@@ -69,15 +69,7 @@ def counters(rows: Sequence[Counted], real: str, modelled: str, origin: str, col
     """
     values = [getattr(row, name) for row in rows for name in (real, modelled)]
     low, high = min(values) / 2, max(values) * 2
-    equal = {
-        "type": "scatter",
-        "x": [low, high],
-        "y": [low, high],
-        "mode": "lines",
-        "line": {"color": colours.muted, "width": 1, "dash": "dot"},
-        "name": "equal",
-        "hoverinfo": "skip",
-    }
+    equal = equal_line(low, high, colours)
     names = dict.fromkeys(row.experiment.algorithm for row in rows)
     points = [
         _points([row for row in rows if row.experiment.algorithm == name], real, modelled, origin, colours)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.figures.base import drawn
+from app.figures.base import drawn, equal_line
 from app.figures.colours import Palette
 from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, short, times_text
 
@@ -164,15 +164,7 @@ def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
     """
     seconds = [value for row in rows for value in (row["p50"], row["modelled"])]
     low, high = min(seconds) / 2, max(seconds) * 2
-    equal = {
-        "type": "scatter",
-        "x": [low, high],
-        "y": [low, high],
-        "mode": "lines",
-        "line": {"color": colours.muted, "width": 1, "dash": "dot"},
-        "name": "equal",
-        "hoverinfo": "skip",
-    }
+    equal = equal_line(low, high, colours)
     origins = list(dict.fromkeys(row["origin"] for row in rows))
     points = [
         _pairs(own, origin == origins[0], colours)
