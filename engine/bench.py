@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.execute import row_statistics
-from engine.experiment import ALGORITHMS, Experiment
+from engine.experiment import COMPARED, Experiment
 from engine.inputs import make_inputs
 from engine.simulation import simulate
 
@@ -80,12 +80,12 @@ def main(arguments: list[str]) -> int:
     if arguments:
         print(f"python -m engine bench: {arguments[0]!r} is given; it takes no arguments", file=sys.stderr)
         return 2
-    for algorithm in ALGORITHMS:
+    for algorithm in COMPARED:
         seconds, peak = unrolled(algorithm)
         print(
             f"traffic of 1,048,576 tiles, {algorithm:<9} {seconds * 1e3:7.1f} ms, {peak / 1e6:.0f} MB at most"
         )
-    for algorithm in ALGORITHMS:
+    for algorithm in COMPARED:
         seconds = median(lambda algorithm=algorithm: model_sweep(algorithm))
         print(f"model at {len(LENGTHS)} lengths to 16,384, {algorithm:<15} {seconds * 1e3:7.1f} ms")
     experiment = Experiment.of(heads=1, seq=4096, head_dim=64)

@@ -8,7 +8,8 @@ from typing import Any
 
 from engine.hardware import GPUS, Gpu
 
-ALGORITHMS = ("standard", "flash1", "flash2")
+COMPARED = ("standard", "flash1", "flash2")  # one problem and tiling for all: shown side by side
+ALGORITHMS = COMPARED
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16

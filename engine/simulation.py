@@ -9,8 +9,8 @@ from typing import Any
 from engine import schedules
 from engine.experiment import Experiment
 from engine.footprint import Footprint, footprint, largest_context, memory_bytes
+from engine.modelled import Modelled, modelled
 from engine.schedule import Schedule
-from engine.timeline import Modelled, modelled
 from engine.traffic import Traffic, traffic
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.experiment import ALGORITHMS, LARGEST_SEQUENCE, Experiment
+from engine.experiment import COMPARED, LARGEST_SEQUENCE, Experiment
 from engine.simulation import Simulation, simulate
 
 SMALLEST_LENGTH = 64
@@ -30,7 +30,7 @@ def at_length(experiment: Experiment, keys: int) -> Experiment:
 
 def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
     """The experiment under every algorithm."""
-    return {name: simulate(experiment.changed(algorithm=name)) for name in ALGORITHMS}
+    return {name: simulate(experiment.changed(algorithm=name)) for name in COMPARED}
 
 
 @lru_cache(maxsize=64)
@@ -42,7 +42,7 @@ def over_length(experiment: Experiment) -> OverLength:
         lengths,
         {
             name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in lengths)
-            for name in ALGORITHMS
+            for name in COMPARED
         },
     )
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from engine.bounds import blocks
 from engine.execute import RowStatistics, row_statistics
-from engine.experiment import ALGORITHMS, Experiment, Problem
+from engine.experiment import COMPARED, Experiment, Problem
 from engine.footprint import footprint, kernel_parts, memory_bytes
 from engine.hardware import GB
 from engine.inputs import make_inputs
+from engine.modelled import step_seconds
 from engine.scaled import drawable
 from engine.schedule import Schedule
 from engine.schedules import build as build_schedule
-from engine.timeline import step_seconds
 
 NO_BLOCK = 255
 SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
@@ -89,7 +89,7 @@ def _sizes(experiment: Experiment) -> dict:
 def _misfits(experiment: Experiment) -> dict[str, str]:
     """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
     gpu, sentences = experiment.gpu, {}
-    for name in ALGORITHMS:
+    for name in COMPARED:
         each = experiment.changed(algorithm=name)
         memory, on_chip = memory_bytes(each), footprint(each)
         if memory > gpu.memory_bytes:
@@ -106,7 +106,7 @@ def _misfits(experiment: Experiment) -> dict[str, str]:
 def _runs(experiment: Experiment) -> tuple[dict, dict[str, np.ndarray]]:
     """The steps of every algorithm on one problem and tiling, and the bounds of its mask."""
     runs, arrays = {}, {}
-    for name in ALGORITHMS:
+    for name in COMPARED:
         each = experiment.changed(algorithm=name)
         schedule = build_schedule(each)
         runs[name], columns = _run(each, schedule)

@@ -11,10 +11,10 @@ from app.player import payload
 from app.views import tiles
 from engine.agreement import PAIRS, QUANTITIES, Agreement
 from engine.execute import row_statistics
-from engine.experiment import ALGORITHMS, Experiment
+from engine.experiment import COMPARED, Experiment
 from engine.inputs import make_inputs
+from engine.modelled import step_seconds
 from engine.schedules import build
-from engine.timeline import step_seconds
 
 SCENARIOS = {
     "default": {},
@@ -55,7 +55,7 @@ def test_every_array_starts_on_an_eight_byte_boundary():
     assert {(start + offset) % 8 for _, _, offset, _ in header["arrays"]} == {0}
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", COMPARED)
 def test_the_steps_are_those_of_the_schedule(scenario, algorithm):
     header, arrays = unpack(payload.build(scenario))
     experiment = scenario.changed(algorithm=algorithm)
@@ -114,7 +114,7 @@ def misfits(**scenario) -> dict[str, str]:
 def test_what_does_not_fit_the_chip_or_the_memory_is_named_with_both_sizes():
     blocks = misfits(block_q=256, block_kv=256, head_dim=256, hardware="a100")
     assert blocks["standard"] == "Does not fit: needs 512 KB, an A100 gives a block 163 KB."
-    assert set(blocks) == set(ALGORITHMS)
+    assert set(blocks) == set(COMPARED)
     # S and P of 32 heads, 2 B an element: 2 * 32 * 2**34 * 2 B are 2,199 GB
     memory = misfits(seq=2**17, heads=32, dtype="bfloat16")
     assert memory == {"standard": "Does not fit: needs 2,201 GB of memory, an H200 has 141 GB."}

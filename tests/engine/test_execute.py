@@ -6,7 +6,7 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.execute import SramOverflow, execute, row_statistics
-from engine.experiment import ALGORITHMS
+from engine.experiment import COMPARED
 from engine.inputs import make_inputs, round_to
 from tests.engine.strategies import exact_attention, experiments
 
@@ -107,7 +107,7 @@ def test_tiles_that_do_not_fit_are_refused_with_need_and_capacity():
     assert not simulate(experiment).footprint.fits
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", COMPARED)
 def test_inputs_of_a_wrong_shape_are_named(algorithm):
     experiment = Experiment.of(algorithm=algorithm, seq=32, seq_kv=48, head_dim=16)
     q, k, v = one_head(experiment)

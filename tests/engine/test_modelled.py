@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
+from engine.modelled import step_seconds
 from engine.schedule import Operation
-from engine.timeline import step_seconds
 from tests.engine.strategies import experiments
 
 # TFLOP/s measured on an H200, float16, 16k tokens, hidden size 2048: Triton's tutorial 06 (a plain flash2)
