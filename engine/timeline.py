@@ -1,0 +1,209 @@
+"""Blocks of threads on SMs over time: the same type whether a model placed them or a GPU ran them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from engine.experiment import Experiment
+
+MODELLED = "modelled"
+NATURAL, HEAVY_FIRST = "natural", "heavy first"
+ORDERS = (HEAVY_FIRST, NATURAL)
+COLUMNS = {  # of a timeline, with the dtype that holds them
+    "kernel": np.uint8,
+    "sm": np.int16,
+    "start": np.float64,
+    "end": np.float64,
+    "head": np.int32,
+    "query_block": np.int32,
+    "key_block": np.int32,
+}
+
+
+class TimelineError(ValueError):
+    """Why columns are no timeline, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One operation inside a block: what, on which key block (-1: none), from when to when.
+
+    start and end are seconds from the block's start.
+    """
+
+    operation: str
+    key_block: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What one part of a block does: its copying warp, or one of its warp groups; marks in order of start."""
+
+    name: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Inside one block of an experiment.
+
+    Attributes:
+        origin: "modelled", or "recorded on" a GPU and a date.
+        head, query_block: which block it is.
+        lanes: side by side, the copying one first.
+    """
+
+    experiment: Experiment
+    origin: str
+    head: int
+    query_block: int
+    lanes: tuple[Lane, ...]
+
+    @property
+    def seconds(self) -> float:
+        """From the block's start to its last mark's end."""
+        return max(mark.end for lane in self.lanes for mark in lane.marks)
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Which block of work ran on which SM and when. Arrays are [blocks], in the order they were launched.
+
+    A block of work is what one block of threads computes; where these stay and draw tiles (flash3), one tile.
+
+    Attributes:
+        experiment: the problem, algorithm, tiling and GPU.
+        origin: "modelled", or "recorded on" a GPU and a date.
+        order: in which a head's query blocks are launched, one of ORDERS.
+        kernels: names of the kernels, one after another.
+        sms: SMs of the GPU.
+        resident: blocks that ran on one SM at once, at most.
+        kernel: uint8, index into `kernels`.
+        sm: int16, which SM ran it, 0 to sms - 1.
+        start, end: float64, seconds from the first start.
+        head: int32, batch * heads + head.
+        query_block: int32; -1 where a block takes all of a head's (flash1).
+        key_block: int32, the key block, or split, that the block is confined to; -1 where it is not.
+    """
+
+    experiment: Experiment
+    origin: str
+    order: str
+    kernels: tuple[str, ...]
+    sms: int
+    resident: int
+    kernel: np.ndarray
+    sm: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    head: np.ndarray
+    query_block: np.ndarray
+    key_block: np.ndarray
+
+    def __post_init__(self):
+        for name, dtype in COLUMNS.items():
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype))
+        if fault := self._fault():
+            raise TimelineError(fault)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Timeline):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)
+        )
+
+    __hash__ = None
+
+    @property
+    def seconds(self) -> float:
+        """From the first start to the last end."""
+        return float(self.end.max())
+
+    @cached_property
+    def wave(self) -> np.ndarray:
+        """[blocks] int32: how often the place on its SM had been filled before, from 0 in each kernel."""
+        order = np.lexsort((self.start, self.sm, self.kernel))
+        group = self.kernel[order].astype(np.int64) * self.sms + self.sm[order]
+        first = np.r_[True, group[1:] != group[:-1]]
+        at = np.arange(len(order))
+        rank = at - np.maximum.accumulate(np.where(first, at, 0))
+        wave = np.empty(len(order), np.int32)
+        wave[order] = rank // self.resident
+        return wave
+
+    @cached_property
+    def busy(self) -> np.ndarray:
+        """[sms] float64: seconds in which an SM ran at least one block."""
+        order = np.lexsort((self.start, self.sm))
+        sm, start, end = self.sm[order], self.start[order], self.end[order]
+        shift = sm * (2 * self.seconds)  # so that one running maximum serves all SMs
+        reached = np.maximum.accumulate(end + shift)
+        before = np.r_[0.0, reached[:-1]] - shift
+        return np.bincount(sm, np.maximum(0, end - np.maximum(start, before)), self.sms)
+
+    @property
+    def busy_share(self) -> float:
+        """Part of all SMs' time, 0 to 1, in which they ran a block."""
+        return float(self.busy.sum() / (self.sms * self.seconds))
+
+    @property
+    def imbalance(self) -> float:
+        """How much longer than the average SM the busiest one works: 0 where all work alike."""
+        return float(self.busy.max() / self.busy.mean() - 1)
+
+    @cached_property
+    def last_end(self) -> np.ndarray:
+        """[sms] float64: when an SM's last block ended; 0 where it ran none."""
+        last = np.zeros(self.sms)
+        np.maximum.at(last, self.sm, self.end)
+        return last
+
+    @property
+    def tail(self) -> float:
+        """Seconds from when the first SM has nothing left to do until the end."""
+        return self.seconds - float(self.last_end.min())
+
+    @cached_property
+    def running(self) -> tuple[np.ndarray, np.ndarray]:
+        """(times, blocks): how many blocks run from each time on; times rise, the last count is 0."""
+        times = np.concatenate((self.end, self.start))
+        change = np.repeat((-1, 1), len(self))
+        order = np.argsort(times, kind="stable")
+        times, running = times[order], np.cumsum(change[order])
+        last = np.r_[times[1:] != times[:-1], True]
+        return times[last], running[last]
+
+    def _fault(self) -> str | None:
+        """What is wrong with the columns, in a sentence."""
+        lengths = {len(getattr(self, name)) for name in COLUMNS}
+        if len(lengths) > 1 or 0 in lengths:
+            return "a timeline's columns must be equally long, and have a block"
+        if self.order not in ORDERS:
+            return f"a timeline's order must be one of {', '.join(ORDERS)}"
+        if not (np.isfinite(self.start).all() and np.isfinite(self.end).all()):
+            return "a timeline's times must be finite"
+        if self.start.min() != 0 or (self.end < self.start).any() or self.end.max() <= 0:
+            return "a timeline's first block must start at 0, and none end before it starts"
+        if self.sm.min() < 0 or self.sm.max() >= self.sms:
+            return f"a timeline's SMs must be from 0 to {self.sms - 1}"
+        if self.kernel.max() >= len(self.kernels):
+            return f"a timeline's kernels must be from 0 to {len(self.kernels) - 1}"
+        if self.most_at_once() > self.resident:
+            return f"a timeline must have at most {self.resident} blocks on an SM at once"
+        return None
+
+    def most_at_once(self) -> int:
+        """The most blocks that ran on one SM at once; one that ends as another starts does not count."""
+        times = np.concatenate((self.end, self.start))
+        change = np.repeat((-1, 1), len(self))
+        order = np.lexsort((change, times, np.tile(self.sm, 2)))
+        return int(np.cumsum(change[order]).max())
