@@ -102,13 +102,17 @@ class Decoding:
 
 @dataclass(frozen=True)
 class KernelCounters:
-    """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not counted.
+    """One kernel under the profiler, caches emptied before the call; None where not counted.
+
+    Percentages, 0 to 100, what passes the L2 and shared memory, and the clock were counted in runs of their
+    own, the caches emptied before each kernel.
 
     Attributes:
         tile_read, tile_written: bytes between L2 and the SMs: what the tiles ask for.
         l2_bytes: all that passes the L2's lookup.
         shared_wavefronts: passes of shared memory by loads and stores, up to 128 bytes each.
         sm_clock: achieved, Hz.
+        waves: programs over how many the SMs hold at once.
     """
 
     name: str
@@ -126,11 +130,15 @@ class KernelCounters:
     sm_percent: float | None = None
     shared_wavefronts: float | None = None
     sm_clock: float | None = None
+    waves: float | None = None
 
 
 @dataclass(frozen=True)
 class Counters:
-    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish."""
+    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish.
+
+    left_in_cache: bytes that lay dirty in L2 when the call ended, written to DRAM only afterwards.
+    """
 
     provider: str
     direction: str
@@ -141,6 +149,7 @@ class Counters:
     kernels: tuple[KernelCounters, ...] = ()
     others: tuple[KernelCounters, ...] = ()
     skipped: str | None = None
+    left_in_cache: float | None = None
 
     def total(self, name: str) -> float:
         """Sum of a countable field over the attention's kernels; NaN if one has none."""
