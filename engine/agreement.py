@@ -19,7 +19,7 @@ from engine.experiment import Experiment, Problem
 from engine.inputs import make_inputs
 from engine.jobs import JobError, Update
 from engine.measuring.clock import machine
-from engine.measuring.providers import PROVIDERS, interpreter_seconds
+from engine.measuring.providers import PROVIDERS, interpreter_seconds, refuse_documents
 from engine.memory import SramOverflow
 from engine.scaled import drawable
 
@@ -106,6 +106,7 @@ def small_sibling(experiment: Experiment) -> Experiment:
 def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     """The job behind the Agreement page; its payload is a small sibling's flat values."""
     experiment = Experiment.of(**payload)
+    refuse_documents(experiment)
     inputs = tuple(array[0] for array in make_inputs(experiment.problem))
     yield Update(0.0, "Importing PyTorch and Triton, running the kernel")
     kernel, device, interpreted = _kernel(experiment, inputs)

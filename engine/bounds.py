@@ -23,12 +23,24 @@ def block_rows(length: int, block: int) -> np.ndarray:
 
 def visible_keys(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First and one past the last key that query rows see, [rows] each; equal where a row sees none."""
-    position = np.asarray(rows, np.int64) + problem.offset
-    window = problem.mask.window
-    low = np.zeros_like(position) if window is None else np.clip(position - window + 1, 0, problem.seq_kv)
+    position = problem.positions(np.asarray(rows, np.int64))
+    low, high = document_of(problem, position)
+    if problem.mask.window is not None:
+        low = np.clip(position - problem.mask.window + 1, low, high)
     if problem.mask.looks_ahead:
-        return low, np.full_like(position, problem.seq_kv)
-    return low, np.maximum(np.clip(position + 1, 0, problem.seq_kv), low)
+        return low, high
+    return low, np.maximum(np.minimum(position + 1, high), low)
+
+
+def document_of(problem: Problem, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and one past the last key of the document at each key position.
+
+    Document i of D starts at key i N // D; a query that stands before the first key belongs to the first one.
+    """
+    keys = problem.seq_kv
+    count = min(problem.mask.documents, keys)
+    document = ((np.clip(position, 0, keys - 1) + 1) * count - 1) // keys
+    return document * keys // count, (document + 1) * keys // count
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from engine.hardware import GPUS, Gpu
 
 COMPARED = ("standard", "flash1", "flash2")  # one problem and tiling for all: shown side by side
@@ -31,10 +33,12 @@ class Mask:
     Attributes:
         causal: only keys at or before the query's position.
         window: only that many keys, the query's own included; it looks back only, so it implies causal.
+        documents: the keys are so many documents of equal length, end to end; a query sees its own one's.
     """
 
     causal: bool = False
     window: int | None = None
+    documents: int = 1
 
     @property
     def looks_ahead(self) -> bool:
@@ -72,6 +76,10 @@ class Problem:
     def offset(self) -> int:
         """Key position of query 0: the last query is aligned with the last key."""
         return self.seq_kv - self.seq_q
+
+    def positions(self, rows: np.ndarray) -> np.ndarray:
+        """Key positions at which query rows stand; below 0 where there are more queries than keys."""
+        return rows + self.offset
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ class Experiment:
                     name: flat[name] for name in ("batch", "heads", "kv_heads", "seq_kv", "head_dim", "dtype")
                 },
                 seq_q=flat["seq"],
-                mask=Mask(flat["causal"], flat["window"]),
+                mask=Mask(**{name: flat[name] for name in ("causal", "window", "documents")}),
             ),
             algorithm=flat["algorithm"],
             tiling=Tiling(**{name: flat[name] for name in ("block_q", "block_kv", "splits", "stages")}),
@@ -244,6 +252,7 @@ PARAMETERS = (
         "true or false",
     ),
     _number("window", 1, LARGEST_SEQUENCE, None, lambda e: e.problem.mask.window, optional=True),
+    _number("documents", 1, LARGEST_SEQUENCE, 1, lambda e: e.problem.mask.documents),
     _block("block_q", lambda e: e.tiling.block_q),
     _block("block_kv", lambda e: e.tiling.block_kv),
     _number("splits", 1, 1024, 1, lambda e: e.tiling.splits),

@@ -15,7 +15,7 @@ from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.jobs import JobError, Update
 from engine.measuring.bench import Bench, Row
 from engine.measuring.checking import ALLOWED
-from engine.measuring.providers import PROVIDERS
+from engine.measuring.providers import PROVIDERS, refuse_documents
 from engine.survey import at_length
 
 SWEEP = "engine.measure:sweep"
@@ -47,6 +47,7 @@ def ladder(keys: int) -> list[int]:
 def sweep(payload: dict[str, Any]) -> Generator[Update, None, list[Row]]:
     """The job behind the Speed page: every provider over the sequence length, a row each as it comes."""
     experiment = Experiment.of(**payload)
+    refuse_documents(experiment)
     yield Update(0.0, "Importing PyTorch and Triton")
     bench = Bench.here(PROVIDERS)
     lengths = sizes(experiment, bench.machine.cuda)
@@ -59,6 +60,7 @@ def main(arguments: list[str]) -> int:
     flat = {p.name: getattr(options, p.name) for p in PARAMETERS}
     try:
         experiment = Experiment.of(**flat)
+        refuse_documents(experiment)
         algorithm = flat["algorithm"]
         names = [n for n, p in PROVIDERS.items() if algorithm is None or not p.triton or n == algorithm]
         bench = Bench.here(names)

@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.bounds import key_bounds
 from engine.experiment import Experiment, Problem
+from engine.jobs import JobError
 
 # milliseconds that Triton's interpreter takes for one tile, and for each 1000 scores of it (float16, one core
 # of an x86 server, measured): enough to say beforehand what would take too long
@@ -129,6 +130,13 @@ PROVIDERS = {
         Provider("sdpa_efficient", "PyTorch, memory-efficient", _fused("EFFICIENT_ATTENTION"), cuda=True),
     )
 }
+
+
+def refuse_documents(experiment: Experiment) -> None:
+    """JobError where there is more than one document: no kernel here takes that mask, nor another instead."""
+    documents = experiment.problem.mask.documents
+    if documents > 1:
+        raise JobError(f"documents is {documents}; it must be 1 to run the kernels, which take no such mask")
 
 
 def interpreter_seconds(experiment: Experiment, algorithm: str) -> float:

@@ -28,6 +28,7 @@ def experiments(draw, algorithms=COMPARED, same_length=False, masked=True, most_
         dtype=draw(st.sampled_from(["float16", "bfloat16", "float32"])),
         causal=masked and draw(st.booleans()),
         window=draw(st.none() | st.integers(1, 220)) if masked else None,
+        documents=draw(st.sampled_from([1, 1, 2, 3, 7, 500])) if masked else 1,
         block_q=draw(BLOCKS),
         block_kv=draw(BLOCKS),
         hardware="h200",
@@ -43,7 +44,11 @@ def dense_mask(problem: Problem) -> np.ndarray:
         seen &= keys <= position
     if problem.mask.window is not None:
         seen &= keys > position - problem.mask.window
-    return seen
+    count = min(problem.mask.documents, problem.seq_kv)
+    document = np.zeros(problem.seq_kv, int)
+    for start in range(1, count):
+        document[start * problem.seq_kv // count :] += 1
+    return seen & (document[keys] == document[np.clip(position, 0, None)])
 
 
 def exact_attention(problem: Problem, q, k, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.bounds import blocks, key_bounds, query_bounds
+from engine.bounds import blocks, key_bounds, query_bounds, visible_keys
 from tests.engine.strategies import dense_mask, experiments
 
 
@@ -46,3 +46,24 @@ def test_bounds_name_exactly_the_tiles_that_the_mask_shows(experiment):
     first, stop = query_bounds(bounds, seen.shape[1])
     queries = np.arange(seen.shape[0])[:, None]
     np.testing.assert_array_equal((queries >= first) & (queries < stop), seen > 0)
+
+
+@given(experiments(algorithms=("flash2",)))
+def test_every_row_sees_one_stretch_of_keys_the_mask_shows(experiment):
+    problem = experiment.problem
+    low, high = visible_keys(problem, np.arange(problem.seq_q))
+    keys = np.arange(problem.seq_kv)
+    np.testing.assert_array_equal((keys >= low[:, None]) & (keys < high[:, None]), dense_mask(problem))
+
+
+def test_ten_keys_in_three_documents_by_hand():
+    problem = Experiment.of(seq=10, documents=3).problem
+    low, high = visible_keys(problem, np.arange(10))
+    assert low.tolist() == [0, 0, 0, 3, 3, 3, 6, 6, 6, 6]
+    assert high.tolist() == [3, 3, 3, 6, 6, 6, 10, 10, 10, 10]
+
+
+def test_more_documents_than_keys_leave_each_key_alone():
+    problem = Experiment.of(seq=5, documents=500).problem
+    low, high = visible_keys(problem, np.arange(5))
+    assert (low.tolist(), high.tolist()) == ([0, 1, 2, 3, 4], [1, 2, 3, 4, 5])

@@ -7,9 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from engine.agreement import agree
 from engine.bounds import visible_keys
 from engine.experiment import Experiment
-from engine.measure import SWEEP, at_length, ladder, main, sizes, sweep_payload
+from engine.jobs import JobError
+from engine.measure import SWEEP, at_length, ladder, main, sizes, sweep, sweep_payload
 from engine.measuring import clock
 from engine.measuring.bench import Bench, field_flops
 from engine.measuring.providers import PROVIDERS, interpreter_seconds
@@ -36,7 +38,10 @@ def test_flops_follow_the_convention_of_the_field():
     assert field_flops(square.changed(causal=True).problem) == field_flops(square.problem) // 2
 
 
-@pytest.mark.parametrize("values", [{"window": 5}, {"seq": 40, "seq_kv": 64, "causal": True}, {"seq_kv": 96}])
+@pytest.mark.parametrize(
+    "values",
+    [{"window": 5}, {"seq": 40, "seq_kv": 64, "causal": True}, {"seq_kv": 96}, {"documents": 3}],
+)
 def test_flops_of_other_masks_count_visible_pairs(values):
     problem = Experiment.of(**{"seq": 64, "heads": 1, **values}).problem
     low, high = visible_keys(problem, np.arange(problem.seq_q))
@@ -139,6 +144,17 @@ def test_the_command_line_prints_json_rows(bench, capsys):
 def test_a_bad_value_on_the_command_line_is_one_line_and_exit_code_2(capsys):
     assert main(["--block-q", "48"]) == 2
     assert capsys.readouterr().err == "block_q is 48; it must be a power of two from 16 to 1024\n"
+
+
+def test_document_masks_are_refused_in_one_sentence_before_anything_runs(capsys):
+    sentence = "documents is 4; it must be 1 to run the kernels, which take no such mask"
+    payload = Experiment.of(**TINY, documents=4).flat()
+    for job in (sweep, agree):
+        with pytest.raises(JobError) as caught:
+            next(job(payload))
+        assert str(caught.value) == sentence
+    assert main(["--documents", "4"]) == 2
+    assert capsys.readouterr().err == sentence + "\n"
 
 
 def test_a_sweep_runs_through_the_worker():

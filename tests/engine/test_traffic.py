@@ -23,7 +23,7 @@ def test_flash1_asks_for_what_the_paper_says(experiment):
 
 @given(experiments(algorithms=("flash2",)))
 def test_flash2_asks_for_what_the_paper_says_causal_or_not(experiment):
-    experiment = experiment.changed(window=None)
+    experiment = experiment.changed(window=None, documents=1)
     assert simulate(experiment).traffic.per_head.requested.total == flash2_bytes(experiment)
 
 
