@@ -10,9 +10,9 @@ import streamlit as st
 HERE = Path(__file__).parent
 # one module to the browser, so each file uses what stands before it
 MODULES = (
-    *("format", "look", "model", "rows", "story"),
+    *("format", "look", "unpack", "model", "rows", "story"),
     *("grid", "gridpanel", "panels", "race", "layout", "stage"),
-    *("table", "controls", "tip", "narrator", "player"),
+    *("table", "controls", "tip", "narrator", "gif", "film", "player"),
 )
 
 

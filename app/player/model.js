@@ -5,19 +5,6 @@ const TENSORS = ["", "Q", "K", "V", "S", "P", "O", "statistics", "lse"];
 const ALGORITHMS = ["standard", "flash1", "flash2"];
 const TITLES = { standard: "standard", flash1: "FlashAttention-1", flash2: "FlashAttention-2" };
 const NONE = 255;
-const TYPES = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, float32: Float32Array };
-
-/** Header and arrays of a payload; `bytes` must start its buffer, as typed arrays need aligned offsets. */
-function unpack(bytes) {
-  const { buffer } = bytes;
-  const size = new DataView(buffer).getUint32(0, true);
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
-  const arrays = {};
-  for (const [name, type, offset, length] of header.arrays) {
-    arrays[name] = new TYPES[type](buffer, 4 + size + offset, length);
-  }
-  return { header, arrays };
-}
 
 /** One algorithm's steps: what each does, running totals, and which tile visit it belongs to. */
 class Run {

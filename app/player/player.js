@@ -14,6 +14,7 @@ class Player {
     this.frames = [];
     this.controls = new Controls(this.root, this);
     this.narrator = new Narrator(this);
+    this.root.takeHome = takeHome(this);
     this.tip = new TileTip(this.root, this);
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(this.stage.canvas);
@@ -255,11 +256,16 @@ class Player {
     if (this.frames.length > 600) this.frames.shift();
   }
 
+  /** What the picture of this moment depends on. */
+  get view() {
+    const { model, run, race, row, stepNow: step } = this, pinned = this.pinned !== null;
+    return { model, run, step, seconds: race ? this.seconds : 0, row, pinned, following: !pinned && run.name !== "flash1" };
+  }
+
   paint() {
-    const { model, run, stage, controls, narrator, position, last, playing, race, loop, speed, row } = this, step = this.stepNow;
-    const pinned = this.pinned !== null, following = !pinned && run.name !== "flash1";
-    stage.paint({ model, run, step, seconds: race ? this.seconds : 0, row, pinned, following });
-    controls.show({ ...narrator.words(step), position, last, playing, race, loop, speed });
+    const { stage, controls, narrator, view, position, last, playing, race, loop, speed } = this;
+    stage.paint(view);
+    controls.show({ ...narrator.words(view.step), position, last, playing, race, loop, speed });
   }
 }
 
@@ -275,7 +281,7 @@ function linkedMoment() {
  * state() tells position, last, playing, race, row, sentence, and when the latest payload stood on the canvas;
  * frames lists [time, milliseconds of work] of played frames.
  */
-export default function ({ data, parentElement }) {
+export default function show({ data, parentElement }) {
   if (!data) return undefined;
   let player = players.get(parentElement);
   if (!player) players.set(parentElement, (player = new Player(parentElement)));

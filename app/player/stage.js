@@ -1,10 +1,10 @@
 // The canvas: its size, its panels, and the repainting of those whose content has changed.
 
 class Stage {
-  constructor(root) {
+  constructor(root, canvas = root.querySelector(".stage canvas"), options = {}) {
     this.root = root;
-    this.canvas = root.querySelector(".stage canvas");
-    this.ctx = this.canvas.getContext("2d");
+    this.canvas = canvas;
+    this.ctx = canvas.getContext("2d", options);
     this.panels = [];
   }
 
@@ -17,10 +17,15 @@ class Stage {
     this.root.style.setProperty("--u", clamp(u, 0.85, 2));
     const { width, height } = this.canvas.getBoundingClientRect(), dpr = window.devicePixelRatio || 1;
     if (!width || !height || (width === this.width && height === this.height && dpr === this.dpr)) return false;
+    this.resize(width, height, dpr, u);
+    return true;
+  }
+
+  /** A size in CSS pixels, device pixels in each, and the unit that type is drawn in. */
+  resize(width, height, dpr, u) {
     Object.assign(this, { width, height, dpr, u });
     this.canvas.width = Math.round(width * dpr);
     this.canvas.height = Math.round(height * dpr);
-    return true;
   }
 
   /** New panels for a model, a mode or a theme; everything is painted at the next paint. */

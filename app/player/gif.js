@@ -1,0 +1,154 @@
+// A small GIF89a encoder: one palette for all pictures, of each picture only what differs from the last, LZW.
+// The format: www.w3.org/Graphics/GIF/spec-gif89a.txt
+
+const COLOURS = 255; // the 256th entry of the palette means: as in the picture before
+const UNCHANGED = 255;
+const MOST_CODES = 4096;
+const SLOTS = 16384; // of the hash table that LZW looks its strings up in
+
+/** The most frequent colours of some pictures, as [r, g, b], the most frequent first; pictures are Uint32Arrays of RGBA. */
+function commonColours(pictures) {
+  const counts = new Map();
+  for (const picture of pictures) {
+    for (let from = 0, to = 0; from < picture.length; from = to) {
+      while (picture[to] === picture[from]) to++;
+      counts.set(picture[from], (counts.get(picture[from]) || 0) + to - from);
+    }
+  }
+  const often = [...counts].sort((a, b) => b[1] - a[1]);
+  const near = new Set(), chosen = [];
+  for (const [pixel] of often) { // of colours that hardly differ, the first speaks for all
+    const rough = pixel & 0xf8f8f8;
+    if (near.has(rough)) continue;
+    near.add(rough);
+    chosen.push([pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255]);
+    if (chosen.length === COLOURS) break;
+  }
+  return chosen;
+}
+
+class GifEncoder {
+  /** A picture of `width` by `height` pixels in the colours of `palette`, played over and over. */
+  constructor(width, height, palette) {
+    Object.assign(this, { width, height, palette, parts: [], size: 0 });
+    this.known = new Map(); // colour of a pixel to its place in the palette
+    this.keys = new Int32Array(SLOTS);
+    this.codes = new Uint16Array(SLOTS);
+    const table = new Uint8Array(768);
+    palette.forEach((colour, n) => table.set(colour, 3 * n));
+    this.write([...new TextEncoder().encode("GIF89a"), ...short(width), ...short(height), 0xf7, 0, 0]);
+    this.write(table);
+    this.write([0x21, 0xff, 11, ...new TextEncoder().encode("NETSCAPE2.0"), 3, 1, 0, 0, 0]);
+  }
+
+  /** Adds a picture, a Uint32Array of RGBA, shown for some hundredths of a second. */
+  add(picture, hundredths) {
+    const box = this.last ? this.changed(picture) : { x: 0, y: 0, w: this.width, h: this.height };
+    this.write([0x21, 0xf9, 4, this.last ? 5 : 4, ...short(hundredths), UNCHANGED, 0]); // 4: leave it standing
+    this.write([0x2c, ...short(box.x), ...short(box.y), ...short(box.w), ...short(box.h), 0, 8]);
+    this.compress(this.indexed(picture, box));
+    this.last = picture;
+  }
+
+  /** The smallest box around the pixels that differ from the picture before; one pixel where none do. */
+  changed(picture) {
+    const { last, width, height } = this;
+    let left = width, right = -1, top = -1, bottom = 0;
+    for (let y = 0; y < height; y++) {
+      const start = y * width, end = start + width;
+      let from = start, to = end - 1;
+      while (from < end && picture[from] === last[from]) from++;
+      if (from === end) continue;
+      while (picture[to] === last[to]) to--;
+      if (top < 0) top = y;
+      bottom = y;
+      left = Math.min(left, from - start);
+      right = Math.max(right, to - start);
+    }
+    return right < 0 ? { x: 0, y: 0, w: 1, h: 1 } : { x: left, y: top, w: right - left + 1, h: bottom - top + 1 };
+  }
+
+  indexed(picture, { x, y, w, h }) {
+    const { last, width } = this, indices = new Uint8Array(w * h);
+    let n = 0, pixel = -1, index = 0;
+    for (let row = y; row < y + h; row++) {
+      for (let at = row * width + x, end = at + w; at < end; at++, n++) {
+        if (picture[at] !== pixel) index = this.nearest((pixel = picture[at]));
+        indices[n] = last && pixel === last[at] ? UNCHANGED : index;
+      }
+    }
+    return indices;
+  }
+
+  nearest(pixel) {
+    const found = this.known.get(pixel);
+    if (found !== undefined) return found;
+    const r = pixel & 255, g = (pixel >> 8) & 255, b = (pixel >> 16) & 255;
+    let best = 0, least = Infinity;
+    this.palette.forEach((colour, n) => {
+      const distance = 2 * (r - colour[0]) ** 2 + 4 * (g - colour[1]) ** 2 + 3 * (b - colour[2]) ** 2;
+      if (distance < least) [best, least] = [n, distance];
+    });
+    this.known.set(pixel, best);
+    return best;
+  }
+
+  /** LZW with codes of 9 to 12 bits, in blocks of at most 255 bytes. */
+  compress(indices) {
+    const { keys, codes } = this, CLEAR = 256, END = 257, out = new Uint8Array(2 * indices.length + 16);
+    let held = 0, bits = 0, filled = 0, width = 9, next = END + 1;
+    const emit = (code) => {
+      held |= code << bits;
+      for (bits += width; bits >= 8; bits -= 8, held >>>= 8) out[filled++] = held & 255;
+    };
+    const clear = () => {
+      keys.fill(-1);
+      [width, next] = [9, END + 1];
+    };
+    clear();
+    emit(CLEAR);
+    let prefix = indices[0];
+    for (let n = 1; n < indices.length; n++) {
+      const key = (prefix << 8) | indices[n];
+      let slot = (key * 2654435761) >>> 18;
+      while (keys[slot] !== key && keys[slot] !== -1) slot = (slot + 1) & (SLOTS - 1);
+      if (keys[slot] === key) {
+        prefix = codes[slot];
+        continue;
+      }
+      emit(prefix);
+      prefix = indices[n];
+      if (next < MOST_CODES) {
+        [keys[slot], codes[slot]] = [key, next];
+        if (next === 1 << width) width++;
+        next++;
+      } else {
+        emit(CLEAR);
+        clear();
+      }
+    }
+    emit(prefix);
+    if (next === 1 << width && next < MOST_CODES) width++;
+    emit(END);
+    if (bits) out[filled++] = held & 255;
+    for (let from = 0; from < filled; from += 255) {
+      const part = out.subarray(from, Math.min(filled, from + 255));
+      this.write([part.length]);
+      this.write(part);
+    }
+    this.write([0]);
+  }
+
+  write(bytes) {
+    this.parts.push(Uint8Array.from(bytes));
+    this.size += bytes.length;
+  }
+
+  /** The whole file. */
+  finish() {
+    this.write([0x3b]);
+    return new Blob(this.parts, { type: "image/gif" });
+  }
+}
+
+const short = (number) => [number & 255, number >> 8];
