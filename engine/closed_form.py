@@ -7,6 +7,12 @@ and 1 and Theorem 2; arXiv 2307.08691, Algorithm 1):
 - FlashAttention-1: 2 N d + 3 Tc N d + 4 Tc N. K and V once; Q and O read, O written, m and l read and
   written Tc times.
 - FlashAttention-2: 2 N d + 2 Tr N d + N. Q read, O and lse written once; K and V read Tr times.
+- standard backward: 7 N^2 + 8 N d. P read twice, dP and dS written, dP read once, dS read twice; dO, V, K, Q
+  read (dO twice), dV, dQ, dK written.
+- FlashAttention-2 backward, one kernel: 4 N d + 2 Tc N d + 2 Tc N d in float32. K, V read and dK, dV written
+  once; Q, dO read Tc times, dQ read and written Tc times as float32 (left out: the rows' lse and delta).
+- two kernels, as here: row terms 2 N d + 3 N; dK and dV 4 N d + 2 Tc N d + 2 Tc N; dQ 3 N d + 2 Tr N d + 2 N.
+  dQ is no longer rewritten; instead K and V are read again, and lse and delta with Q and dO.
 
 Tr = ceil(N / Br), Tc = ceil(N / Bc). Here queries and keys may differ in number. m, l and lse are float32.
 """
@@ -53,6 +59,40 @@ def standard_flops(experiment: Experiment) -> int:
     """4 N^2 d, one head: Q K^T and P V, a multiplication and an addition each."""
     problem = experiment.problem
     return 4 * problem.seq_q * problem.seq_kv * problem.head_dim
+
+
+def standard_backward_bytes(experiment: Experiment) -> int:
+    """Bytes that the unfused backward pass must move, one head, whatever the mask."""
+    problem = experiment.problem
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    return problem.itemsize * (7 * n * m + 4 * n * d + 4 * m * d)
+
+
+def one_kernel_backward_bytes(experiment: Experiment) -> int:
+    """Bytes that FlashAttention-2's own backward kernel asks for, one head, no mask; without lse and delta."""
+    problem = experiment.problem
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    passes = ceil(m / experiment.tiling.block_kv)
+    return problem.itemsize * (4 * m * d + 2 * passes * n * d) + STATISTIC * 2 * passes * n * d
+
+
+def two_kernel_backward_bytes(experiment: Experiment) -> int:
+    """Bytes that the backward pass of two kernels asks for, one head that shares no keys, no mask."""
+    problem, tiling = experiment.problem, experiment.tiling
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    by_keys, by_queries = ceil(m / tiling.block_kv), ceil(n / tiling.block_q)
+    elements = 2 * n * d + 4 * m * d + 2 * by_keys * n * d + 3 * n * d + 2 * by_queries * m * d
+    return problem.itemsize * elements + STATISTIC * (3 * n + 2 * by_keys * n + 2 * n)
+
+
+def backward_flops(experiment: Experiment) -> tuple[int, int, int]:
+    """FLOPs of dV, dP, dQ, dK from a stored P; with S computed again; with S and dP computed twice; one head.
+
+    8, 10 and 14 N^2 d: four, five and seven matrix products, where the forward pass has two.
+    """
+    problem = experiment.problem
+    product = 2 * problem.seq_q * problem.seq_kv * problem.head_dim
+    return 4 * product, 5 * product, 7 * product
 
 
 def io_order(experiment: Experiment) -> tuple[float, float]:

@@ -11,19 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine import schedules
-from engine.bounds import visible_keys
 from engine.bytes import Bytes
+from engine.chip import NOTHING, Chip
 from engine.experiment import Experiment
-from engine.footprint import kernel_parts
 from engine.inputs import round_to
-from engine.memory import Memory, SramOverflow
+from engine.memory import SramOverflow
 from engine.rows import RowStatistics, row_statistics
-from engine.schedule import Operation, Phase, Schedule, Tensor, load
+from engine.schedule import Operation, Schedule, Tensor, load
 from engine.softmax import falling, log_sum_exp
 
 __all__ = ["RowStatistics", "SramOverflow", "Trace", "execute", "row_statistics"]
-
-NOTHING = np.float32(-np.inf)
 
 
 @dataclass(frozen=True)
@@ -66,14 +63,12 @@ def execute(experiment: Experiment, q: np.ndarray, k: np.ndarray, v: np.ndarray)
     return executor.trace()
 
 
-class Executor:
-    """The chip that the steps run on: its tiles by tensor, and the memory behind it."""
+class Executor(Chip):
+    """The chip that the steps of a forward pass run on, and what it writes down."""
 
     def __init__(self, experiment: Experiment, schedule: Schedule, q, k, v):
-        problem, gpu = experiment.problem, experiment.gpu
-        self.problem, self.schedule = problem, schedule
+        problem = experiment.problem
         self.unfused = experiment.algorithm == "standard"
-        self.parts = kernel_parts(experiment)
         arrays = {Tensor.Q: q, Tensor.K: k, Tensor.V: v, Tensor.O: np.zeros_like(q)}
         # columns m and l; float32 in memory whatever the dtype of the tensors
         arrays[Tensor.STATISTICS] = np.tile(np.array([NOTHING, 0], np.float32), (problem.seq_q, 1))
@@ -81,10 +76,7 @@ class Executor:
         if self.unfused:
             arrays[Tensor.S] = np.zeros((problem.seq_q, problem.seq_kv), np.float32)
             arrays[Tensor.P] = np.zeros((problem.seq_q, problem.seq_kv), np.float32)
-        dtypes = dict.fromkeys(arrays, problem.dtype)
-        dtypes[Tensor.STATISTICS] = dtypes[Tensor.LSE] = "float32"
-        self.memory = Memory(arrays, dtypes, gpu.shared_bytes_block, gpu.with_article)
-        self.tiles: dict[Tensor, np.ndarray] = {}
+        super().__init__(experiment, schedule, arrays)
         self.alpha = self.old_m = None
         shape = (
             len(schedule.query_rows),
@@ -92,7 +84,6 @@ class Executor:
             schedule.tiling.block_q,
         )
         self.visits = {name: np.full(shape, np.nan, np.float32) for name in ("m", "l", "alpha")}
-        self.phase = -1
 
     def take(self, phase: int, operation: int, tensor: int, query: int, key: int) -> None:
         """One step of the schedule."""
@@ -113,39 +104,6 @@ class Executor:
             self._accumulate(query, key)
         else:
             self._softmax(query)
-
-    def _begin(self, phase: int) -> None:
-        """Start a kernel: the chip is empty."""
-        self.phase = phase
-        self.kernel: Phase = self.schedule.phases[phase]
-        self.sizes = {part.tensor: part.bytes for part in self.parts[self.kernel.name]}
-        self.memory.drop()
-        self.tiles.clear()
-
-    def _rows(self, query: int) -> slice:
-        block = self.schedule.tiling.block_q
-        return slice(query * block, min((query + 1) * block, self.problem.seq_q))
-
-    def _keys(self, key: int) -> slice:
-        """The keys of a block; all of them where there is none."""
-        block = self.schedule.tiling.block_kv
-        return (
-            slice(0, self.problem.seq_kv)
-            if key < 0
-            else slice(key * block, min((key + 1) * block, self.problem.seq_kv))
-        )
-
-    def _place(self, tensor: Tensor, query: int, key: int) -> tuple[slice, ...]:
-        if tensor in (Tensor.K, Tensor.V):
-            return (self._keys(key),)
-        if tensor in (Tensor.S, Tensor.P):
-            return self._rows(query), self._keys(key)
-        return (self._rows(query),)
-
-    def _keep(self, tensor: Tensor, tile: np.ndarray) -> None:
-        """Hold a tile on the chip, in its kernel's share of the SRAM."""
-        self.memory.hold(tensor, self.sizes[tensor])
-        self.tiles[tensor] = tile
 
     def _load(self, tensor: Tensor, query: int, key: int) -> None:
         tile = self.memory.load(tensor, self._place(tensor, query, key))
@@ -169,12 +127,7 @@ class Executor:
         return log_sum_exp(*self.tiles[Tensor.STATISTICS].T)
 
     def _scores(self, query: int, key: int) -> None:
-        rows, keys = self._rows(query), self._keys(key)
-        low, high = visible_keys(self.problem, np.arange(rows.start, rows.stop))
-        at = np.arange(keys.start, keys.stop)
-        seen = (at >= low[:, None]) & (at < high[:, None])
-        products = (self.tiles[Tensor.Q] @ self.tiles[Tensor.K].T) * self.problem.scale
-        self._keep(Tensor.S, np.where(seen, products, NOTHING))
+        self._keep(Tensor.S, self._masked_scores(query, key, self.problem.scale))
 
     def _maximum(self) -> None:
         self.old_m = self.tiles[Tensor.STATISTICS][:, 0]

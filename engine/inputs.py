@@ -27,6 +27,13 @@ def make_inputs(problem: Problem, seed: int = 0, heads: int = 1) -> tuple[np.nda
     return tuple(round_to(array, problem.dtype) for array in (q, k, v))
 
 
+def make_output_gradient(problem: Problem, seed: int = 0, heads: int = 1) -> np.ndarray:
+    """dO [heads, seq_q, d]: float32, rounded to the problem's dtype, of unit spread."""
+    generator = np.random.Generator(np.random.PCG64((seed, 1)))  # not the numbers of make_inputs
+    shape = (heads, problem.seq_q, problem.head_dim)
+    return round_to(generator.standard_normal(shape, dtype=np.float32), problem.dtype)
+
+
 def round_to(array: np.ndarray, dtype: str) -> np.ndarray:
     """The nearest values that a dtype has, ties to even, as float32; overflow gives infinity."""
     array = np.asarray(array, np.float32)

@@ -15,7 +15,11 @@ STATISTIC_BYTES = 4  # m, l and lse are float32 in memory whatever the dtype of 
 
 
 class Tensor(IntEnum):
-    """What a load or a store moves. STATISTICS are m and l together."""
+    """What a load or a store moves.
+
+    STATISTICS are m and l together; D_O is the gradient of O, and so on; DELTA is rowsum(dO o O); LSE_LOG2 is
+    lse in units of log2, as the backward kernels read it. D_P and D_S are never in memory, only on the chip.
+    """
 
     NONE = 0
     Q = 1
@@ -26,6 +30,14 @@ class Tensor(IntEnum):
     O = 6  # noqa: E741 - the field's name
     STATISTICS = 7
     LSE = 8
+    D_O = 9
+    D_Q = 10
+    D_K = 11
+    D_V = 12
+    DELTA = 13
+    D_P = 14
+    D_S = 15
+    LSE_LOG2 = 16
 
 
 class Operation(IntEnum):
@@ -38,9 +50,26 @@ class Operation(IntEnum):
     ACCUMULATE = 4  # l = alpha l + rowsum P, O = alpha O + P V
     STORE = 5
     SOFTMAX = 6  # unfused: P = softmax of whole rows of S
+    ROW_TERMS = 7  # backward, here and below: delta = rowsum(dO o O), and lse in units of log2
+    WEIGHTS = 8  # P = exp(S - lse)
+    VALUE_GRADIENT = 9  # dV += P^T dO
+    WEIGHT_GRADIENT = 10  # dP = dO V^T
+    SCORE_GRADIENT = 11  # dS = P o (dP - delta)
+    KEY_GRADIENT = 12  # dK += dS^T Q
+    QUERY_GRADIENT = 13  # dQ += dS K
 
 
-MATRIX_PRODUCTS = (Operation.SCORES, Operation.ACCUMULATE)
+MATRIX_PRODUCTS = (
+    Operation.SCORES,
+    Operation.ACCUMULATE,
+    Operation.VALUE_GRADIENT,
+    Operation.WEIGHT_GRADIENT,
+    Operation.KEY_GRADIENT,
+    Operation.QUERY_GRADIENT,
+)
+EXPONENTIALS = (Operation.RESCALE, Operation.SOFTMAX, Operation.WEIGHTS)  # one a score
+BY_KEY = (Tensor.K, Tensor.V, Tensor.D_K, Tensor.D_V)  # a row a key; there are as many as key heads
+BY_QUERY = (Tensor.Q, Tensor.O, Tensor.D_O, Tensor.D_Q)  # a row a query
 
 
 @dataclass(frozen=True)
@@ -77,9 +106,9 @@ class Amount:
 def block_bytes(problem: Problem, tensor: Tensor) -> Amount:
     """Bytes that one load or store of a block moves."""
     row = problem.head_dim * problem.itemsize
-    if tensor in (Tensor.K, Tensor.V):
+    if tensor in BY_KEY:
         return Amount(row, by_key=True)
-    if tensor in (Tensor.Q, Tensor.O):
+    if tensor in BY_QUERY:
         return Amount(row, by_query=True)
     if tensor in (Tensor.S, Tensor.P):
         return Amount(problem.itemsize, by_query=True, by_key=True)
@@ -87,8 +116,8 @@ def block_bytes(problem: Problem, tensor: Tensor) -> Amount:
 
 
 def copies(problem: Problem, tensor: Tensor) -> int:
-    """How many times a head's tensor lies in memory: K and V once a key head, the others once a head."""
-    return problem.batch * (problem.kv_heads if tensor in (Tensor.K, Tensor.V) else problem.heads)
+    """How many times a head's tensor lies in memory: those of keys once a key head, the others once a head."""
+    return problem.batch * (problem.kv_heads if tensor in BY_KEY else problem.heads)
 
 
 def matrix_flops(problem: Problem) -> Amount:
@@ -105,6 +134,9 @@ class Phase:
         outer: "query" or "key": which blocks the outer loop walks.
         first, stop: [outer blocks] int64, the inner blocks visited are first to stop - 1.
         before, each, after: steps once an outer block before its visits, once a visit, once after them.
+        reverse: whether the inner blocks come from the last to the first.
+        shared: one program makes the visits of all query heads that share a key head, so that `before` and
+            `after` happen once a key head.
     """
 
     name: str
@@ -114,6 +146,8 @@ class Phase:
     before: tuple[Step, ...] = ()
     each: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
+    reverse: bool = False
+    shared: bool = False
 
     @cached_property
     def visits(self) -> np.ndarray:
@@ -257,7 +291,7 @@ def _fill(schedule: Schedule, phase: Phase, columns: Columns, outer: np.ndarray,
         _write(schedule, step, grid, slice(at, at + 1), phase, outer)
     for at, step in enumerate(phase.after, start=middle):
         _write(schedule, step, grid, slice(at, at + 1), phase, outer)
-    inner = phase.first[outer][:, None] + np.arange(visits)
+    inner = phase.first[outer][:, None] + np.arange(visits)[:: -1 if phase.reverse else 1]
     for at, step in enumerate(phase.each, start=before):
         _write(schedule, step, grid, slice(at, middle, len(phase.each)), phase, outer, inner)
 

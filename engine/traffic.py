@@ -6,14 +6,25 @@ once, however large its caches; DRAM is modelled in between, see `engine.l2`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from engine import l2
 from engine.bytes import TENSORS, Bytes
 from engine.experiment import Experiment
-from engine.schedule import Amount, Operation, Phase, Schedule, Tensor, block_bytes, copies, matrix_flops
+from engine.schedule import (
+    EXPONENTIALS,
+    MATRIX_PRODUCTS,
+    Amount,
+    Operation,
+    Phase,
+    Schedule,
+    Tensor,
+    block_bytes,
+    copies,
+    matrix_flops,
+)
 
 CHUNK_STEPS = 2**18
 
@@ -24,8 +35,8 @@ class Counts:
 
     Attributes:
         requested: tile requests, bytes.
-        flops: of the matrix products; 4 head_dim a visited score.
-        exponentials: of visited scores, and one a row and visit for alpha.
+        flops: of the matrix products; 4 head_dim a visited score, 14 head_dim backward.
+        exponentials: of visited scores, and one a row and visit for alpha; backward two a visited score.
         tiles_visited, tiles_skipped: add up to the whole grid.
         tiles_full, tiles_partial, tiles_masked: visited ones that the mask leaves whole, cuts, and blanks out
             (only unfused attention computes those); they add up to tiles_visited.
@@ -73,35 +84,52 @@ def traffic(experiment: Experiment, schedule: Schedule) -> Traffic:
     problem = experiment.problem
     heads = problem.batch * problem.heads
     per_head = counts(schedule)
-    requested = per_head.requested.times(heads)
+    requested = requested_bytes(schedule)
     compulsory = compulsory_bytes(schedule)
     dram = l2.dram_bytes(experiment, schedule, compulsory, requested)
     return Traffic(per_head, heads, requested, compulsory, dram)
 
 
+def requested_bytes(schedule: Schedule) -> Bytes:
+    """Tile requests over batch and heads; what a program does once for heads that share keys counts once."""
+    problem = schedule.problem
+    requested = _requested(schedule).times(problem.batch * problem.heads)
+    around = tuple(replace(phase, each=()) for phase in schedule.phases if phase.shared)
+    spared = _requested(replace(schedule, phases=around)).times(
+        problem.batch * (problem.heads - problem.kv_heads)
+    )
+    return Bytes.of(
+        {tensor: amount - spared.read[tensor] for tensor, amount in requested.read.items()},
+        {tensor: amount - spared.written[tensor] for tensor, amount in requested.written.items()},
+    )
+
+
+def _requested(schedule: Schedule) -> Bytes:
+    """One head's tile requests."""
+    return Bytes.of(
+        *(
+            {
+                tensor: schedule.total(block_bytes(schedule.problem, tensor), operation, tensor)
+                for tensor in TENSORS
+            }
+            for operation in (Operation.LOAD, Operation.STORE)
+        )
+    )
+
+
 def counts(schedule: Schedule) -> Counts:
     """One head's requests, operations and tiles, from the loop nests."""
     problem, bounds = schedule.problem, schedule.bounds
-    moved = {
-        operation: {
-            tensor: schedule.total(block_bytes(problem, tensor), operation, tensor) for tensor in TENSORS
-        }
-        for operation in (Operation.LOAD, Operation.STORE)
-    }
     score, row = Amount(1, by_query=True, by_key=True), Amount(1, by_query=True)
     grid = len(schedule.query_rows) * len(schedule.key_rows)
-    visited = int(schedule.phases[0].visits.sum())
+    visited = max(int(phase.visits.sum()) for phase in schedule.phases)
     seen = int((bounds.stop - bounds.first).sum())
     full = int((bounds.full_stop - bounds.full_first).sum())
     return Counts(
-        requested=Bytes.of(moved[Operation.LOAD], moved[Operation.STORE]),
-        flops=sum(
-            schedule.total(matrix_flops(problem), operation)
-            for operation in (Operation.SCORES, Operation.ACCUMULATE)
-        ),
-        exponentials=schedule.total(score, Operation.RESCALE)
-        + schedule.total(row, Operation.RESCALE)
-        + schedule.total(score, Operation.SOFTMAX),
+        requested=_requested(schedule),
+        flops=sum(schedule.total(matrix_flops(problem), operation) for operation in MATRIX_PRODUCTS),
+        exponentials=schedule.total(row, Operation.RESCALE)
+        + sum(schedule.total(score, operation) for operation in EXPONENTIALS),
         tiles_visited=visited,
         tiles_skipped=grid - visited,
         tiles_full=full,

@@ -1,0 +1,246 @@
+"""The backward pass: its schedule against a walk of the mask, its bytes against formulas, its numbers against
+float64, and its tile requests against a GPU's own counters.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from engine import Experiment, simulate
+from engine.closed_form import (
+    backward_flops,
+    one_kernel_backward_bytes,
+    standard_backward_bytes,
+    two_kernel_backward_bytes,
+)
+from engine.execute import execute
+from engine.execute_backward import GradientTrace, execute_backward
+from engine.experiment import Problem, Tiling
+from engine.inputs import make_inputs, make_output_gradient, round_to
+from engine.memory import SramOverflow
+from engine.modelled import step_seconds
+from engine.recording_file import recordings
+from engine.schedule import Operation, Tensor
+from engine.traffic import counts, requested_bytes, summed
+from tests.engine.strategies import dense_mask, exact_attention, experiments
+
+BACKWARD = experiments(algorithms=("backward",))
+EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def exact_gradients(problem: Problem, q, k, v, d_out) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """dQ [seq_q, d], dK and dV [seq_kv, d] of one head in float64, from the derivatives of softmax(Q K^T) V."""
+    q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
+    _, lse, scores = exact_attention(problem, q, k, v)
+    weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
+    d_weights = d_out @ v.T
+    d_scores = weights * (d_weights - (weights * d_weights).sum(1, keepdims=True)) / np.sqrt(problem.head_dim)
+    return d_scores @ k, d_scores.T @ q, weights.T @ d_out
+
+
+def one_key_head(experiment: Experiment) -> Experiment:
+    """The same with one key head and its group of query heads, on a chip that holds any of the tiles."""
+    problem = experiment.problem
+    return experiment.changed(batch=1, heads=problem.heads // problem.kv_heads, kv_heads=1)
+
+
+def run(experiment: Experiment, seed: int = 1) -> tuple[GradientTrace, tuple]:
+    """The executed backward pass of one key head, and q, k, v, d_out that it was run on."""
+    problem = experiment.problem
+    q, k, v = make_inputs(problem, seed, heads=problem.heads)
+    d_out = make_output_gradient(problem, seed, heads=problem.heads)
+    forward = experiment.changed(algorithm="flash2")
+    traces = [execute(forward, head, k[0], v[0]) for head in q]
+    out, lse = np.stack([trace.out for trace in traces]), np.stack([trace.lse for trace in traces])
+    return execute_backward(experiment, q, k[0], v[0], out, lse, d_out), (q, k[0], v[0], d_out)
+
+
+def fits(experiment: Experiment) -> bool:
+    return simulate(experiment).footprint.fits
+
+
+def test_finite_differences_agree_with_the_formulas_that_the_others_are_held_to():
+    problem = Problem(heads=1, kv_heads=1, seq_q=7, seq_kv=9, head_dim=4)
+    generator = np.random.default_rng(3)
+    inputs = [generator.standard_normal(shape) for shape in ((7, 4), (9, 4), (9, 4))]
+    d_out = generator.standard_normal((7, 4))
+    for at, gradient in enumerate(exact_gradients(problem, *inputs, d_out)):
+        for place in ((0, 0), (3, 2), (6, 1)):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [array.copy() for array in inputs]
+                moved[at][place] += step
+                ends.append((exact_attention(problem, *moved)[0] * d_out).sum())
+            assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(gradient[place], rel=1e-6, abs=1e-8)
+
+
+@given(BACKWARD)
+def test_the_gradients_are_those_of_float64(experiment):
+    experiment = one_key_head(experiment)
+    if not fits(experiment):
+        return
+    problem = experiment.problem
+    trace, (q, k, v, d_out) = run(experiment)
+    exact = [exact_gradients(problem, head, k, v, own) for head, own in zip(q, d_out, strict=True)]
+    d_q = np.stack([gradients[0] for gradients in exact])
+    d_k, d_v = (sum(gradients[at] for gradients in exact) for at in (1, 2))
+    # every product takes values rounded to the dtype; errors add up over the sums at random
+    largest = max(np.abs(array).max() for array in (q, k, d_out)) * max(1.0, np.abs(v).max())
+    for given_, true in ((trace.d_q, d_q), (trace.d_k, d_k), (trace.d_v, d_v)):
+        allowed = EPSILON[problem.dtype] * (
+            2 * np.abs(true).max() + largest * (4 + np.sqrt(problem.head_dim))
+        )
+        assert np.abs(given_ - true).max() <= 4 * allowed * np.sqrt(len(q))
+
+
+@given(BACKWARD)
+def test_the_memory_counts_what_the_traffic_says_with_heads_that_share_keys(experiment):
+    experiment = one_key_head(experiment)
+    simulation = simulate(experiment)
+    if not simulation.footprint.fits:
+        return
+    trace, _ = run(experiment)
+    assert trace.counted == simulation.traffic.requested
+    assert trace.peak_sram_bytes <= simulation.footprint.sram_bytes
+    if simulation.traffic.tiles_visited:
+        assert trace.peak_sram_bytes == simulation.footprint.sram_bytes
+
+
+@given(BACKWARD)
+def test_both_kernels_visit_the_tiles_in_which_the_mask_leaves_something(experiment):
+    problem, tiling = experiment.problem, experiment.tiling
+    mask = dense_mask(problem)
+    seen = {
+        (i, j)
+        for i in range(-(-problem.seq_q // tiling.block_q))
+        for j in range(-(-problem.seq_kv // tiling.block_kv))
+        if mask[
+            i * tiling.block_q : (i + 1) * tiling.block_q, j * tiling.block_kv : (j + 1) * tiling.block_kv
+        ].any()
+    }
+    schedule = simulate(experiment).schedule
+    columns = schedule.columns
+    scores = columns.operation == Operation.SCORES
+    for phase, order in ((1, lambda tile: tile[::-1]), (2, lambda tile: tile)):
+        own = scores & (columns.phase == phase)
+        visited = list(zip(columns.query_block[own].tolist(), columns.key_block[own].tolist(), strict=True))
+        assert visited == sorted(seen, key=order)  # key blocks outside, then query blocks outside
+    assert simulate(experiment).traffic.per_head.tiles_visited == len(seen)
+
+
+@given(BACKWARD)
+def test_totals_are_the_sums_over_all_steps(experiment):
+    schedule = simulate(experiment).schedule
+    assert counts(schedule).requested == summed(schedule)
+    assert counts(schedule).flops == int(schedule.columns.flops.sum(dtype=np.int64))
+    seconds = step_seconds(experiment, schedule)
+    assert (seconds > 0).all()
+    assert seconds.sum() == pytest.approx(simulate(experiment).modelled.seconds)
+
+
+@given(experiments(algorithms=("backward",), masked=False))
+def test_the_tiles_ask_for_what_the_formula_of_two_kernels_says(experiment):
+    own_keys = experiment.changed(kv_heads=experiment.problem.heads)
+    assert simulate(own_keys).traffic.per_head.requested.total == two_kernel_backward_bytes(experiment)
+    assert simulate(own_keys).traffic.requested.total == (
+        two_kernel_backward_bytes(experiment) * experiment.problem.batch * experiment.problem.heads
+    )
+    assert simulate(experiment).traffic.per_head.flops == backward_flops(experiment)[2]
+
+
+@given(BACKWARD)
+def test_compulsory_is_least_and_requested_most(experiment):
+    traffic = simulate(experiment).traffic
+    for tensor in traffic.requested.read:
+        assert traffic.compulsory.read[tensor] <= traffic.dram.read[tensor] <= traffic.requested.read[tensor]
+        assert traffic.compulsory.written[tensor] == traffic.requested.written[tensor]
+
+
+def test_the_passes_of_the_4096_token_example_by_hand():
+    experiment = Experiment.of(
+        algorithm="backward", heads=1, seq=4096, head_dim=128, block_q=128, block_kv=64
+    )
+    n, d = 4096, 128
+    elements = 5 * n * d + 4 * n * d + 2 * 64 * n * d + 2 * 32 * n * d
+    assert simulate(experiment).traffic.requested.total == 2 * elements + 4 * (5 * n + 2 * 64 * n)
+    assert standard_backward_bytes(experiment) == 2 * (7 * n * n + 8 * n * d)
+    assert one_kernel_backward_bytes(experiment) == 2 * (4 * n * d + 2 * 64 * n * d) + 4 * 2 * 64 * n * d
+    product = 2 * n * n * d
+    assert backward_flops(experiment) == (4 * product, 5 * product, 7 * product)
+
+
+def test_one_kernel_that_rewrites_its_query_gradient_asks_for_more_than_two():
+    experiment = Experiment.of(algorithm="backward", heads=1, seq=4096, head_dim=128)
+    assert one_kernel_backward_bytes(experiment) > 1.4 * two_kernel_backward_bytes(experiment)
+
+
+def test_heads_that_share_keys_bring_them_once_and_take_one_sum_of_their_gradients_away():
+    shared = simulate(Experiment.of(algorithm="backward", heads=8, kv_heads=2, seq=256)).traffic
+    own = simulate(Experiment.of(algorithm="backward", heads=8, seq=256)).traffic
+    assert own.requested.written[Tensor.D_K] == 4 * shared.requested.written[Tensor.D_K]
+    assert own.requested.written[Tensor.D_Q] == shared.requested.written[Tensor.D_Q]
+    # K of 256 keys: once a key head for dK and dV, and four times a query head for dQ
+    rows = 256 * 64 * 2
+    assert shared.requested.read[Tensor.K] == 2 * rows + 8 * 4 * rows
+
+
+def test_what_does_not_fit_is_refused_and_wrong_shapes_are_named():
+    experiment = Experiment.of(
+        algorithm="backward", heads=1, seq=128, head_dim=128, block_q=128, block_kv=128
+    )
+    with pytest.raises(SramOverflow, match=r"needs \d+ KB, an H200 gives a block 227 KB"):
+        run(experiment)
+    small = Experiment.of(algorithm="backward", heads=2, kv_heads=1, seq=32, head_dim=16)
+    rows, keys = np.zeros((2, 32, 16), np.float32), np.zeros((32, 16), np.float32)
+    with pytest.raises(ValueError, match=r"^lse has shape \(2, 31\); it must be \(2, 32\)$"):
+        execute_backward(small, rows, keys, keys, rows, np.zeros((2, 31), np.float32), rows)
+
+
+def test_the_output_gradient_is_rounded_and_repeats():
+    problem = Problem(seq_q=64, head_dim=16)
+    d_out = make_output_gradient(problem, 5, heads=2)
+    np.testing.assert_array_equal(d_out, make_output_gradient(problem, 5, heads=2))
+    np.testing.assert_array_equal(d_out, round_to(d_out, "float16"))
+    assert not np.array_equal(d_out[0], make_inputs(problem, 5)[0][0])
+
+
+def recorded() -> list:
+    """Every recorded backward call of this project's kernels, with the blocks that each kernel chose."""
+    rows = [row for recording in recordings() for row in recording.counters]
+    return [row for row in rows if (row.provider, row.direction) == ("flash2", "backward") and row.kernels]
+
+
+def phases_of(row) -> list:
+    """(simulation, phase index, counters) of the three kernels, each with the blocks that it chooses."""
+    wide = 128 if row.problem.head_dim == 128 else 64
+    by_keys, by_queries = (
+        simulate(Experiment(problem=row.problem, algorithm="backward", tiling=tiling))
+        for tiling in (Tiling(64, wide), Tiling(wide, 64))
+    )
+    return list(zip((by_queries, by_keys, by_queries), range(3), row.kernels, strict=True))
+
+
+def test_there_are_recorded_backward_calls():
+    assert len(recorded()) >= 5
+
+
+@pytest.mark.parametrize("row", recorded(), ids=lambda row: f"{row.problem.seq_q}-{row.problem.head_dim}")
+def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(row):
+    for simulation, index, counters in phases_of(row):
+        schedule = simulation.schedule
+        asked = requested_bytes(replace(schedule, phases=(schedule.phases[index],)))
+        # of dK and dV's kernel the chip also counts registers that spill, and not what its L1 cache serves
+        near = {"rel": 0.06} if counters.name == "key_gradient_kernel" else {"rel": 1e-9}
+        assert asked.total_read == pytest.approx(counters.tile_read, **near)
+        if counters.name != "key_gradient_kernel" or row.problem.head_dim == 64:
+            assert asked.total_written == counters.tile_written
+
+
+@pytest.mark.parametrize("row", recorded(), ids=lambda row: f"{row.problem.seq_q}-{row.problem.head_dim}")
+def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(row):
+    phases = phases_of(row)
+    seconds = sum(list(one.modelled.parts.values())[index] for one, index, _ in phases)
+    assert seconds == pytest.approx(row.total("seconds"), rel=0.3)
+    assert phases[0][0].traffic.dram.total_read == pytest.approx(row.total("dram_read"), rel=0.15)
