@@ -1,4 +1,4 @@
-"""The chip that a schedule's steps run on: its tiles by tensor, the SRAM they take, and the memory behind it."""
+"""The chip that a schedule's steps run on: its tiles by tensor, its SRAM, and the memory behind it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def standard_backward_bytes(experiment: Experiment) -> int:
 
 
 def one_kernel_backward_bytes(experiment: Experiment) -> int:
-    """Bytes that FlashAttention-2's own backward kernel asks for, one head, no mask; without lse and delta."""
+    """Bytes that FlashAttention-2's own backward kernel asks for, one head, no mask, no lse and delta."""
     problem = experiment.problem
     n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
     passes = ceil(m / experiment.tiling.block_kv)

@@ -31,7 +31,7 @@ EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def exact_gradients(problem: Problem, q, k, v, d_out) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """dQ [seq_q, d], dK and dV [seq_kv, d] of one head in float64, from the derivatives of softmax(Q K^T) V."""
+    """dQ [seq_q, d], dK and dV [seq_kv, d] of one head in float64: the derivatives of softmax(Q K^T) V."""
     q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
     _, lse, scores = exact_attention(problem, q, k, v)
     weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
