@@ -1,0 +1,87 @@
+"""A scenario under every mask, and its tile grid as pixels, against the mask element by element."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Experiment, simulate
+from engine.bounds import key_bounds
+from engine.experiment import Mask
+from engine.masks import density, masks_of, plain, under_masks, visible_pairs
+from tests.engine.strategies import dense_mask, experiments
+from tests.engine.test_bounds import tile_counts
+
+
+@given(experiments(algorithms=("flash2",)), st.integers(1, 9))
+def test_a_pixel_is_the_share_of_its_tiles_that_are_visited_and_full(experiment, most):
+    seen, size = tile_counts(experiment)
+    found = density(key_bounds(experiment.problem, experiment.tiling), seen.shape[1], most)
+    pixels = [min(count, most) for count in seen.shape]
+    assert found.visited.shape == tuple(pixels)
+    assert found.exact == (max(seen.shape) <= most)
+    rows, columns = (
+        [p * count // n for p in range(n + 1)] for n, count in zip(pixels, seen.shape, strict=True)
+    )
+    for i, j in np.ndindex(*pixels):
+        part = slice(rows[i], rows[i + 1]), slice(columns[j], columns[j + 1])
+        assert found.visited[i, j] == pytest.approx((seen[part] > 0).mean())
+        assert found.full[i, j] == pytest.approx((seen[part] == size[part]).mean())
+
+
+@given(experiments())
+def test_every_mask_says_what_its_elements_say(experiment):
+    for one in under_masks(experiment):
+        problem = one.simulation.experiment.problem
+        mask = dense_mask(problem)
+        assert visible_pairs(problem) == mask.sum()
+        assert one.seen == mask.mean()
+        seen, size = tile_counts(one.simulation.experiment)
+        computed = size[seen > 0].sum()
+        assert one.useful == (mask.sum() / computed if computed else 1.0)
+        assert one.density.visited.mean() == pytest.approx((seen > 0).mean(), abs=0.2)
+
+
+@given(experiments())
+def test_the_scenarios_own_mask_is_among_them_once(experiment):
+    own = [one for one in under_masks(experiment) if one.own]
+    assert len(own) == 1
+    traffic, alike = own[0].simulation.traffic, simulate(experiment.changed(algorithm="flash2")).traffic
+    assert traffic.requested == alike.requested
+    assert traffic.per_head == alike.per_head
+
+
+def test_a_window_is_the_same_with_causal_and_without():
+    assert plain(Mask(window=5)) == plain(Mask(causal=True, window=5)) == Mask(causal=True, window=5)
+
+
+def test_what_the_scenario_lacks_is_an_eighth_of_its_keys():
+    assert masks_of(Experiment.of(seq=4096)) == (
+        Mask(),
+        Mask(True),
+        Mask(True, 512),
+        Mask(documents=8),
+        Mask(True, documents=8),
+    )
+    assert masks_of(Experiment.of(seq=4096, window=100, documents=3))[-1] == Mask(True, 100, 3)
+
+
+def test_four_documents_visit_a_quarter_of_the_tiles_by_hand():
+    (documents,) = [
+        one for one in under_masks(Experiment.of(seq=1024, documents=4)) if one.own and not one.mask.causal
+    ]
+    counts = documents.simulation.traffic.per_head
+    assert (counts.tiles_visited, counts.tiles_full, counts.tiles_skipped) == (64, 64, 192)
+    assert (documents.seen, documents.useful) == (0.25, 1.0)
+
+
+def test_a_million_tokens_are_drawn_in_milliseconds():
+    experiment = Experiment.of(seq=2**20, block_q=128, block_kv=64, causal=True)
+    bounds = key_bounds(experiment.problem, experiment.tiling)
+    start = time.perf_counter()
+    found = density(bounds, 2**14)
+    assert time.perf_counter() - start < 0.05
+    assert found.visited.shape == (96, 96)
+    assert found.visited.mean() == pytest.approx(0.5, abs=0.01)
