@@ -6,18 +6,22 @@ import streamlit as st
 
 from app import scenario
 from engine import simulate
-from engine.experiment import ALGORITHMS, DTYPE_BYTES, LARGEST_SEQUENCE
+from engine.experiment import DTYPE_BYTES, LARGEST_SEQUENCE, OFFERED
 from engine.hardware import GPUS
 
 ALGORITHM_NAMES = {
     "standard": "Standard (unfused)",
     "flash1": "FlashAttention-1",
     "flash2": "FlashAttention-2",
+    "flash3": "FlashAttention-3",
+    "backward": "Backward pass",
+    "split_kv": "Split keys (decoding)",
 }
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
 WINDOW_HELP = "A query sees only that many keys back, its own included. Empty: off."
+OWN_BLOCKS_HELP = "FlashAttention-3 has blocks of its own, by head dimension."
 KEYS_HELP = (
     "Number of keys and values; the last query is aligned with the last key. Empty: as many as queries."
 )
@@ -34,12 +38,12 @@ def show() -> None:
             **scenario.control("preset"),
         )
         st.selectbox(
-            "Algorithm", ALGORITHMS, format_func=ALGORITHM_NAMES.get, **scenario.control("algorithm")
+            "Algorithm", _algorithms(), format_func=ALGORITHM_NAMES.get, **scenario.control("algorithm")
         )
         _sequence()
         _slider("Head dimension", "head_dim", HEAD_DIMS)
-        _slider("Query block", "block_q", BLOCKS)
-        _slider("Key block", "block_kv", BLOCKS)
+        _block("Query block", "block_q")
+        _block("Key block", "block_kv")
         _heads()
         _mask()
         _machine()
@@ -49,6 +53,21 @@ def show() -> None:
 
 def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
     st.select_slider(label, scenario.options(name, usual), **scenario.control(name))
+
+
+def _algorithms() -> tuple[str, ...]:
+    """What is offered, and what came with a link."""
+    return tuple(dict.fromkeys((*OFFERED, scenario.current().algorithm)))
+
+
+def _block(label: str, name: str) -> None:
+    """A slider; where the algorithm has blocks of its own, they are shown and cannot be moved."""
+    experiment = scenario.current()
+    if experiment.algorithm != "flash3":
+        return _slider(label, name, BLOCKS)
+    own = getattr(experiment.blocks, name)
+    key = f"own {name} {own}"
+    st.select_slider(label, sorted({*BLOCKS, own}), own, key=key, disabled=True, help=OWN_BLOCKS_HELP)
 
 
 def _sequence() -> None:

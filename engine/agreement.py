@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.bounds import blocks, key_bounds, visible_keys
 from engine.execute import execute
-from engine.experiment import Experiment, Problem
+from engine.experiment import COMPARED, Experiment, Problem
 from engine.inputs import make_inputs
 from engine.jobs import JobError, Update
 from engine.measuring.clock import machine
@@ -93,8 +93,13 @@ class Agreement:
 
 
 def small_sibling(experiment: Experiment) -> Experiment:
-    """What is run for an experiment: one head, shortened until even the interpreter takes seconds."""
-    head = experiment.changed(batch=1, heads=1, kv_heads=1, splits=1, stages=2)
+    """What is run for an experiment: one head, shortened until even the interpreter takes seconds.
+
+    Algorithms without a probe of every tile are stood for by flash2.
+    """
+    algorithm = experiment.algorithm if experiment.algorithm in COMPARED else "flash2"
+    alone = {"batch": 1, "heads": 1, "kv_heads": 1, "splits": 1, "stages": 2}
+    head = experiment.changed(algorithm=algorithm, **alone)
     for most in MOST_TILES:
         sibling = drawable(head, most)
         scores = sibling.problem.seq_q * sibling.problem.seq_kv

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.experiment import ALGORITHMS, Experiment
+from engine.experiment import OFFERED, Experiment
 from engine.hardware import GPUS, Gpu
 from engine.measuring.bench import field_flops
 from engine.simulation import simulate
 from engine.survey import OverLength, at_length
 
 BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
-ALIKE = {"eager": "standard", "standard": "standard", "flash1": "flash1"}  # all others move what flash2 moves
+# what moves what; all others move what flash2 moves
+ALIKE = {"eager": "standard", "standard": "standard", "flash1": "flash1", "flash3": "flash3"}
 
 Row = dict[str, Any]
 
@@ -65,7 +66,7 @@ def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     """The rows that have a model, with the modelled seconds of the same algorithm and length beside them."""
     modelled = []
     for row in rows:
-        if row["provider"] in ALGORITHMS:
+        if row["provider"] in OFFERED:
             like = at_length(experiment.changed(algorithm=row["provider"]), row["keys"])
             what = f"{row['label']}, N = {row['keys']:,}"
             seconds = simulate(like).modelled.seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ import numpy as np
 from engine.hardware import GPUS, Gpu
 
 COMPARED = ("standard", "flash1", "flash2")  # one problem and tiling for all: shown side by side
-ALGORITHMS = COMPARED
+OFFERED = (*COMPARED, "flash3")  # to choose from: flash3 has a tiling of its own
+ALGORITHMS = (*OFFERED, "backward")
+FLASH3_BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
@@ -100,6 +102,7 @@ class Experiment:
     algorithm: str = "flash2"
     tiling: Tiling = Tiling()
     hardware: str = "h200"
+    shared_blocks: Tiling | None = None  # another algorithm's, to run on the same grid; no flat value
 
     def __post_init__(self):
         for parameter in PARAMETERS:
@@ -107,6 +110,20 @@ class Experiment:
         if self.problem.heads % self.problem.kv_heads:
             must = f"a divisor of heads, which is {self.problem.heads}"
             raise ExperimentError("kv_heads", self.problem.kv_heads, must)
+
+    @property
+    def blocks(self) -> Tiling:
+        """The tiling that runs: as asked, but FlashAttention-3 has its own by head dimension.
+
+        Its kernel serves the head dimensions of FLASH3_BLOCKS; one in between is cut as the next larger is.
+        """
+        if self.shared_blocks is not None:
+            return self.shared_blocks
+        if self.algorithm != "flash3":
+            return self.tiling
+        served = min(size for size in FLASH3_BLOCKS if size >= self.problem.head_dim)
+        block_q, block_kv = FLASH3_BLOCKS[served]
+        return replace(self.tiling, block_q=block_q, block_kv=block_kv)
 
     @property
     def gpu(self) -> Gpu:

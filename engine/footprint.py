@@ -3,7 +3,8 @@
 `sram_bytes` counts every tile that a thread block holds at once, each a single time: Q, K and V in the
 tensors' dtype, S and O as float32 accumulators, m and l. That is the M of the FlashAttention papers (arXiv
 2205.14135, Theorem 2). A real kernel keeps S, O, m and l in registers (`register_bytes`) and may hold K and V
-several times over to hide latency.
+several times over to hide latency. Of FlashAttention-3, one kernel with blocks of its own, what counts is the
+shared memory that it sets aside, every buffer of Q, K and V; its S, O, m and l are in registers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,18 @@ RESIDENT = {
     "standard": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
     "flash1": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.STATISTICS),
     "flash2": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
+    "flash3": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
+    "backward": (
+        *(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, Tensor.D_O, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
+        *(Tensor.DELTA, Tensor.LSE_LOG2),
+    ),
 }
+ON_CHIP = (
+    *(Tensor.S, Tensor.O, Tensor.STATISTICS),
+    *(Tensor.D_P, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
+)  # what a real kernel keeps in registers
+KV_BUFFERS = 2  # of flash3, for K and for V: one fills while the other is used
+LARGEST_BUFFERED = 128  # head dimension up to which flash3 has a second Q buffer, for the next tile's
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,8 @@ def footprint(experiment: Experiment) -> Footprint:
     sram = sum(part.bytes for part in parts)
     fits = sram <= gpu.shared_bytes_block
     resident = min(gpu.shared_bytes_sm // sram, gpu.blocks_sm) if fits else 0
+    if experiment.algorithm == "flash3":  # launched once an SM, to stay there
+        resident = min(resident, 1)
     need, capacity = -(-sram // KIB), gpu.shared_bytes_block // KIB
     if fits:
         each = "block" if resident == 1 else "blocks"
@@ -80,9 +94,7 @@ def footprint(experiment: Experiment) -> Footprint:
         sram_bytes=sram,
         capacity_bytes=gpu.shared_bytes_block,
         fits=fits,
-        register_bytes=sum(
-            part.bytes for part in parts if part.tensor in (Tensor.S, Tensor.O, Tensor.STATISTICS)
-        ),
+        register_bytes=sum(part.bytes for part in parts if part.tensor in ON_CHIP),
         blocks_per_sm=resident,
         sentence=sentence,
     )
@@ -90,11 +102,16 @@ def footprint(experiment: Experiment) -> Footprint:
 
 def kernel_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
     """The tiles that every kernel of the algorithm holds at once, by the kernel's name."""
-    problem, rows, keys = experiment.problem, experiment.tiling.block_q, experiment.tiling.block_kv
+    if experiment.algorithm == "backward":
+        return _backward_parts(experiment)
+    problem, rows, keys = experiment.problem, experiment.blocks.block_q, experiment.blocks.block_kv
     q, k, v, p = (
         Part(tensor.name, tensor, block_bytes(problem, tensor).of(rows, keys))
         for tensor in (Tensor.Q, Tensor.K, Tensor.V, Tensor.P)
     )
+    if experiment.algorithm == "flash3":
+        buffers = 2 if problem.head_dim <= LARGEST_BUFFERED else 1
+        return {"attention": (_times(q, buffers), _times(k, KV_BUFFERS), _times(v, KV_BUFFERS))}
     s = Part("S", Tensor.S, rows * keys * ACCUMULATOR_BYTES)
     o = Part("O", Tensor.O, rows * problem.head_dim * ACCUMULATOR_BYTES)
     if experiment.algorithm != "standard":
@@ -102,6 +119,40 @@ def kernel_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
         return {"attention": (q, k, v, s, o, statistics)}
     row = Part("a row of S", Tensor.S, problem.seq_kv * ACCUMULATOR_BYTES)
     return {"scores": (q, k, s), "softmax": (row,), "output": (p, v, o)}
+
+
+def _backward_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
+    """The tiles of the backward kernels: P takes the place of S, and dS that of dP."""
+    problem, rows, keys = experiment.problem, experiment.tiling.block_q, experiment.tiling.block_kv
+
+    def loaded(label: str, tensor: Tensor) -> Part:
+        return Part(label, tensor, block_bytes(problem, tensor).of(rows, keys))
+
+    def summed(label: str, tensor: Tensor, values: int) -> Part:
+        return Part(label, tensor, values * ACCUMULATOR_BYTES)
+
+    d_o, lse, delta = (
+        loaded("dO", Tensor.D_O),
+        loaded("lse", Tensor.LSE_LOG2),
+        loaded("delta", Tensor.DELTA),
+    )
+    inputs = (loaded("Q", Tensor.Q), loaded("K", Tensor.K), loaded("V", Tensor.V), d_o, lse, delta)
+    tiles = (summed("S", Tensor.S, rows * keys), summed("dP", Tensor.D_P, rows * keys))
+    d_k, d_v = (
+        summed(label, tensor, keys * problem.head_dim)
+        for label, tensor in (("dK", Tensor.D_K), ("dV", Tensor.D_V))
+    )
+    d_q = summed("dQ", Tensor.D_Q, rows * problem.head_dim)
+    return {
+        "row terms": (loaded("O", Tensor.O), d_o, loaded("lse", Tensor.LSE), delta),
+        "dK and dV": (*inputs, *tiles, d_k, d_v),
+        "dQ": (*inputs, *tiles, d_q),
+    }
+
+
+def _times(part: Part, buffers: int) -> Part:
+    """So many buffers of a tile as one part."""
+    return part if buffers == 1 else Part(f"{buffers} × {part.label}", part.tensor, buffers * part.bytes)
 
 
 def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:

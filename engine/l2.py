@@ -9,11 +9,13 @@ shapes that the tests hold. What lies dirty in L2 when a kernel ends is counted 
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 
+from engine.bounds import KeyBounds
 from engine.bytes import Bytes
-from engine.experiment import Experiment
+from engine.experiment import Experiment, Mask
 from engine.footprint import footprint
 from engine.schedule import Schedule, Tensor, block_bytes
 
@@ -24,7 +26,7 @@ MOST_TOUCHES = 8_000  # of chunks that are walked; the waves after them are take
 
 def dram_bytes(experiment: Experiment, schedule: Schedule, compulsory: Bytes, requested: Bytes) -> Bytes:
     """Modelled DRAM bytes over batch and heads: compulsory, and what must be fetched or written again."""
-    model = {"standard": _standard, "flash1": _flash1, "flash2": _flash2}[experiment.algorithm]
+    model = _MODELS[experiment.algorithm]
     slots = experiment.gpu.sms * max(1, footprint(experiment).blocks_per_sm)
     read, written = dict(compulsory.read), dict(compulsory.written)
     model(experiment, schedule, slots, read, written)
@@ -49,7 +51,7 @@ def _standard(experiment: Experiment, schedule: Schedule, slots: int, read: dict
     resident = min(1.0, max(0.0, capacity / scores - 1))
     for tensor in (Tensor.S, Tensor.P):
         read[tensor] = round(scores * (1 - resident))
-    strip = block_bytes(problem, Tensor.S).of(experiment.tiling.block_q, problem.seq_kv)
+    strip = block_bytes(problem, Tensor.S).of(experiment.blocks.block_q, problem.seq_kv)
     if _whole(experiment, Tensor.K) + strip > capacity:
         read[Tensor.K] *= query_blocks * problem.heads // problem.kv_heads
     at_once = min(slots, query_blocks * problem.batch * problem.heads)
@@ -67,7 +69,7 @@ def _flash1(experiment: Experiment, schedule: Schedule, slots: int, read: dict, 
     passing = (Tensor.Q, Tensor.O, Tensor.STATISTICS)
     row = sum(block_bytes(problem, tensor).of(1, 1) for tensor in passing)
     keys = sum(
-        block_bytes(problem, tensor).of(1, experiment.tiling.block_kv) for tensor in (Tensor.K, Tensor.V)
+        block_bytes(problem, tensor).of(1, experiment.blocks.block_kv) for tensor in (Tensor.K, Tensor.V)
     )
     for together, times in ((min(slots, heads), heads // slots), (heads % slots, 1)):
         share = experiment.gpu.l2_effective_bytes / max(1, together) - keys
@@ -86,6 +88,35 @@ def _flash2(experiment: Experiment, schedule: Schedule, slots: int, read: dict, 
         read[tensor] += again // 2
 
 
+def _backward(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
+    """dQ walks K and V as flash2 does; dK and dV walk Q and dO likewise, from the key blocks.
+
+    Heads that share keys are walked as programs of their own, though one program takes them in turn.
+    """
+    problem, tiling, keys = experiment.problem, experiment.tiling, schedule.phases[1]
+    _flash2(experiment, schedule, slots, read, written)
+    turned = replace(
+        experiment,
+        problem=replace(
+            problem, seq_q=problem.seq_kv, seq_kv=problem.seq_q, kv_heads=problem.heads, mask=Mask()
+        ),
+        tiling=replace(tiling, block_q=tiling.block_kv, block_kv=tiling.block_q),
+    )
+    bounds = KeyBounds(keys.first, keys.stop, keys.first, keys.stop)
+    again = _fetched_again(turned, Schedule(turned.problem, turned.tiling, (keys,), bounds), slots)
+    for tensor in (Tensor.Q, Tensor.D_O):
+        read[tensor] += again // 2
+
+
+_MODELS = {
+    "standard": _standard,
+    "flash1": _flash1,
+    "flash2": _flash2,
+    "flash3": _flash2,
+    "backward": _backward,
+}
+
+
 def _fetched_again(experiment: Experiment, schedule: Schedule, slots: int) -> int:
     """Bytes of K and V that DRAM delivers beyond the first time."""
     problem, capacity = experiment.problem, experiment.gpu.l2_effective_bytes
@@ -94,7 +125,7 @@ def _fetched_again(experiment: Experiment, schedule: Schedule, slots: int) -> in
     waves = -(-programs // slots)
     row = 2 * problem.head_dim * problem.itemsize
     head_bytes = problem.seq_kv * row
-    streamed = slots * block_bytes(problem, Tensor.Q).of(experiment.tiling.block_q, 1)
+    streamed = slots * block_bytes(problem, Tensor.Q).of(experiment.blocks.block_q, 1)
     heads_a_wave = min(slots // query_blocks + 2, problem.batch * problem.heads)
     if waves == 1 or 2 * (heads_a_wave * head_bytes + 2 * streamed) <= capacity:
         return 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.comparison import BASELINE, Row, gpu_named, modelled_row
-from engine.experiment import ALGORITHMS, Experiment, ExperimentError, Problem
+from engine.experiment import OFFERED, Experiment, ExperimentError, Problem
 from engine.recording import Counters, Recording, Timing
 from engine.simulation import simulate
 
@@ -101,7 +101,7 @@ class Counted:
 
 def described(experiment: Experiment) -> str:
     """A scenario in a few words."""
-    problem, tiling = experiment.problem, experiment.tiling
+    problem, tiling = experiment.problem, experiment.blocks
     mask = f", window {problem.mask.window:,}" if problem.mask.window else ", causal" * problem.mask.causal
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")
@@ -121,8 +121,8 @@ def counted(recording: Recording) -> list[Counted]:
 
 
 def _has_model(row: Counters) -> bool:
-    known = row.provider in ALGORITHMS and row.direction == FORWARD
-    return known and row.block_q is not None and row.block_kv is not None and bool(row.kernels)
+    known = row.provider in OFFERED and row.direction == FORWARD and bool(row.kernels)
+    return known and (row.provider == "flash3" or None not in (row.block_q, row.block_kv))
 
 
 @lru_cache(maxsize=512)
@@ -143,8 +143,8 @@ def _counted(row: Counters, hardware: str) -> Counted | None:
     )
 
 
-def experiment_of(problem: Problem, algorithm: str, block_q: int, block_kv: int, hardware: str) -> Experiment:
-    """What was recorded as a scenario of the model."""
+def experiment_of(problem: Problem, algorithm: str, block_q, block_kv, hardware: str) -> Experiment:
+    """What was recorded as a scenario of the model; blocks, rows, are None where the algorithm has its own."""
     tiling = {"block_q": block_q, "block_kv": block_kv}
     return Experiment(problem=problem).changed(algorithm=algorithm, hardware=hardware, **tiling)
 
@@ -159,6 +159,6 @@ def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:
     problems = {row.problem.seq_kv: row.problem for row in timings}
     return [
         modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware), keys)
-        for name in ALGORITHMS
+        for name in OFFERED
         for keys, problem in sorted(problems.items())
     ]

@@ -39,10 +39,11 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     """
     rows = np.asarray(rows, np.int64)
     unfused = experiment.algorithm == "standard"
+    along = -1 if experiment.algorithm == "flash3" else 1  # its key blocks come from the last to the first
     scores = _scores(experiment, q, k, rows)
     if unfused:
         scores = round_to(scores, experiment.problem.dtype)
-    tiles = scores.reshape(len(rows), -1, experiment.tiling.block_kv)
+    tiles = scores.reshape(len(rows), -1, experiment.blocks.block_kv)[:, ::along]
     m = np.maximum.accumulate(tiles.max(2), axis=1)
     masses = falling(tiles, m[:, :, None]).sum(2)
     before = np.concatenate([np.full((len(rows), 1), -np.inf, np.float32), m[:, :-1]], 1)
@@ -53,6 +54,7 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     lse = log_sum_exp(final, total)[:, 0]
     if unfused:
         return RowStatistics(rows, final, total, np.full_like(final, np.nan), weight, lse)
+    m, sums, alpha, weight = (column[:, ::along] for column in (m, sums, alpha, weight))
     visited = _visited(experiment, rows, m.shape[1])
     m, sums, alpha = (np.where(visited, column, np.float32(np.nan)) for column in (m, sums, alpha))
     return RowStatistics(rows, m, sums, alpha, weight, lse)
@@ -60,7 +62,7 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
 
 def _scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """[rows, keys of whole blocks] float32 scaled scores, -inf where masked or past the last key."""
-    problem, width = experiment.problem, experiment.tiling.block_kv
+    problem, width = experiment.problem, experiment.blocks.block_kv
     scores = np.full((len(rows), blocks(problem.seq_kv, width) * width), -np.inf, np.float32)
     low, high = visible_keys(problem, rows)
     first, stop = int(low.min()), int(high.max())
@@ -75,7 +77,7 @@ def _scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np.ndarr
 
 def _visited(experiment: Experiment, rows: np.ndarray, count: int) -> np.ndarray:
     """[rows, key blocks] bool: whether a row's query block visits the key block."""
-    bounds, block = key_bounds(experiment.problem, experiment.tiling), rows // experiment.tiling.block_q
+    bounds, block = key_bounds(experiment.problem, experiment.blocks), rows // experiment.blocks.block_q
     keys = np.arange(count)
     return (keys >= bounds.first[block][:, None]) & (keys < bounds.stop[block][:, None])
 

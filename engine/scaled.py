@@ -11,7 +11,7 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
     Blocks, heads and head_dim stay; queries, keys and window shrink by one factor: the picture keeps its
     shape.
     """
-    problem, tiling = experiment.problem, experiment.tiling
+    problem, tiling = experiment.problem, experiment.blocks
     across = max(problem.seq_q / tiling.block_q, problem.seq_kv / tiling.block_kv)
     if across <= most:
         return experiment

@@ -24,7 +24,8 @@ LABELS = {
     "sdpa_cudnn": "PyTorch cuDNN",
     "sdpa_efficient": "PyTorch mem.-efficient",
 }
-NAMES = {"standard": "standard", "flash1": "flash 1", "flash2": "flash 2"}  # those that have a model
+# those that have a model
+NAMES = {"standard": "standard", "flash1": "flash 1", "flash2": "flash 2", "flash3": "flash 3"}
 SYMBOLS = {"standard": "circle", "flash1": "square", "flash2": "diamond", "flash3": "star", "eager": "x"}
 RATES = ("tflops", "tokens_per_second")
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn

@@ -194,7 +194,8 @@ class GridPainter {
     if (byQuery) {
       blit(x0, y0, x0 + w, y[outer]);
       const reach = ended ? x0 + w : inner === NONE ? x0 : x[inner];
-      blit(x0, y[outer], reach, y[outer + 1]);
+      if (run.reverse && inner !== NONE) blit(x[inner + 1], y[outer], x0 + w, y[outer + 1]);
+      else blit(x0, y[outer], reach, y[outer + 1]);
     } else if (byQuery === false) {
       blit(x0, y0, x[outer], y0 + h);
       blit(x[outer], y0, x[outer + 1], inner === NONE ? y0 : y[inner]);
@@ -248,7 +249,8 @@ class GridPainter {
       const from = run.name === "standard" ? 0 : first, to = run.name === "standard" ? model.keyBlocks : stop;
       if (complete) pen.box(o.x, y[n], o.w, h, theme.O, 2.5);
       else if (working && n === outer && j !== NONE) {
-        pen.box(o.x, y[n], (o.w * (j - from + 1)) / Math.max(1, to - from), h, pending, 2.5);
+        const added = run.reverse ? to - j : j - from + 1;
+        pen.box(o.x, y[n], (o.w * added) / Math.max(1, to - from), h, pending, 2.5);
       }
     }
   }

@@ -38,8 +38,8 @@ function narrowLayout(race) {
   };
 }
 
-function raceLayout(w, h, u) {
+function raceLayout(w, h, u, model) {
   const gap = 44 * u, each = (w - 2 * gap) / 3, lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u), clock = h - lanes;
-  const boxes = ALGORITHMS.map((name, n) => ({ panel: new RacePanel(name), box: { x: n * (each + gap), y: 0, w: each, h: lanes } }));
+  const boxes = model.algorithms.map((name, n) => ({ panel: new RacePanel(name), box: { x: n * (each + gap), y: 0, w: each, h: lanes } }));
   return [...boxes, { panel: new ClockPanel(), box: { x: 0, y: lanes, w, h: clock } }];
 }

@@ -2,14 +2,15 @@
 
 const LOAD = 0, SCORES = 1, MAXIMUM = 2, RESCALE = 3, ACCUMULATE = 4, STORE = 5, SOFTMAX = 6;
 const TENSORS = ["", "Q", "K", "V", "S", "P", "O", "statistics", "lse"];
-const ALGORITHMS = ["standard", "flash1", "flash2"];
-const TITLES = { standard: "standard", flash1: "FlashAttention-1", flash2: "FlashAttention-2" };
+const TITLES = { standard: "standard", flash1: "FlashAttention-1", flash2: "FlashAttention-2", flash3: "FlashAttention-3" };
 const NONE = 255;
 
 /** One algorithm's steps: what each does, running totals, and which tile visit it belongs to. */
 class Run {
   constructor(name, about, kind, query, key) {
     Object.assign(this, { name, query, key, phases: about.phases, steps: kind.length });
+    this.reverse = about.phases[0].reverse; // key tiles from the last to the first
+    this.keepsOutput = name === "flash2" || name === "flash3";
     const lookUp = (at) => {
       const table = Uint8Array.from(about.kinds, (row) => row[at]), column = new Uint8Array(kind.length);
       for (let s = 0; s < kind.length; s++) column[s] = table[kind[s]];
@@ -114,16 +115,17 @@ class Model {
     this.keyBlocks = Math.ceil(drawn.seq_kv / drawn.block_kv);
     this.scaled = drawn.seq_q !== asked.seq_q || drawn.seq_kv !== asked.seq_kv;
     this.runs = {};
-    for (const name of ALGORITHMS) {
+    this.algorithms = Object.keys(header.runs);
+    for (const name of this.algorithms) {
       const column = (part) => arrays[`${name}.${part}`];
       this.runs[name] = new Run(name, header.runs[name], column("kind"), column("query"), column("key"));
     }
     this.run = this.runs[this.algorithm];
     this.run.findVisits();
-    const fit = ALGORITHMS.filter((name) => !this.misfits[name]);
+    const fit = this.algorithms.filter((name) => !this.misfits[name]);
     this.finishing = fit.sort((a, b) => this.runs[a].time - this.runs[b].time); // those that can run, the fastest first
-    this.longest = Math.max(...(fit.length ? fit : ALGORITHMS).map((name) => this.runs[name].time));
-    this.mostTraffic = Math.max(...ALGORITHMS.map((name) => this.runs[name].total));
+    this.longest = Math.max(...(fit.length ? fit : this.algorithms).map((name) => this.runs[name].time));
+    this.mostTraffic = Math.max(...this.algorithms.map((name) => this.runs[name].total));
     this.rows = arrays.rows;
     this.rowStart = [0];
     for (let n = 1; n < this.rows.length; n++) if (this.blockOf(n) !== this.blockOf(n - 1)) this.rowStart.push(n);
@@ -177,12 +179,13 @@ class Model {
 
   /** m, l, alpha and lse of a sampled row once key tile j is added; before its first tile m is -infinity. */
   after(index, j) {
-    const first = this.arrays.first[this.blockOf(index)];
-    if (j < first) return { m: -Infinity, l: 0, alpha: NaN, lse: -Infinity };
+    const block = this.blockOf(index), back = this.run.reverse ? 1 : -1;
+    const first = this.run.reverse ? this.arrays.stop[block] - 1 : this.arrays.first[block];
+    if ((j - first) * back > 0) return { m: -Infinity, l: 0, alpha: NaN, lse: -Infinity };
     const columns = this.arrays.m.length / this.rows.length; // one where a row is reduced whole
     const at = index * columns + (columns > 1 ? j : 0);
     const [m, l] = [this.arrays.m[at], this.arrays.l[at]];
-    const before = columns > 1 && j > first ? this.arrays.m[at - 1] : -Infinity;
+    const before = columns > 1 && j !== first ? this.arrays.m[at + back] : -Infinity;
     return { m, l, alpha: before === -Infinity ? 0 : Math.exp(before - m), lse: l > 0 ? m + Math.log(l) : -Infinity };
   }
 }

@@ -5,13 +5,13 @@ function onChip(run, step) {
   const tiles = {};
   if (step < 0 || step >= run.steps) return tiles;
   const start = run.outerStart[run.outerOf[step]], visit = run.visit[step];
-  const accumulates = run.name === "flash2" || (run.name === "standard" && run.phase[step] === 2);
+  const accumulates = run.keepsOutput || (run.name === "standard" && run.phase[step] === 2);
   let s = start;
   for (; s <= step && run.visit[s] < 0 && run.operation[s] === LOAD; s++) {
     tiles[TENSORS[run.tensor[s]]] = s === step ? "arriving" : "stays in place";
   }
-  if (accumulates && (visit < 0 || run.name === "flash2" || run.visit[start] !== visit)) tiles.O = "sum so far";
-  if (run.name === "flash2") tiles.statistics = "every row";
+  if (accumulates && (visit < 0 || run.keepsOutput || run.visit[start] !== visit)) tiles.O = "sum so far";
+  if (run.keepsOutput) tiles.statistics = "every row";
   for (s = visit < 0 ? s : run.visitStart[visit]; s <= step; s++) {
     if (visit < 0 && run.visit[s] >= 0) continue;
     advance(tiles, run.operation[s], TENSORS[run.tensor[s]], s === step);
@@ -62,6 +62,7 @@ class ChipPanel {
   moral(pen, box, y, { drawn, chip }, run, fits) {
     const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.itemsize), style = { size: 12.5, color: fits ? pen.theme.muted : pen.theme.bad, room: box.w };
     const lines = !fits ? ["Does not fit: smaller blocks or", `head dimension, or not the ${chip.name}.`] : run.name === "standard" ? [`S and P live in HBM, ${size} each,`, "and pass through here tile by tile."]
+      : run.name === "flash3" ? ["S, O, m and l are in registers:", `HBM never sees S and P, ${size} each.`]
       : ["S and P never leave the chip:", `HBM never sees their ${size} each.`];
     if (y + 44 * pen.u > box.y + box.h) return;
     lines.forEach((line, n) => pen.text(line, box.x, y + (20 + 18 * n) * pen.u, style));
@@ -83,8 +84,7 @@ class ChipPanel {
   name(part, run, step) {
     if (step < 0 || step >= run.steps) return part.label;
     const i = run.query[step], j = run.key[step];
-    if (part.tensor === "statistics") return part.label;
-    if (part.tensor === "S" && part.label !== "S") return part.label;
+    if (part.label !== part.tensor) return part.label;
     const at = { Q: i, O: i, K: j, V: j }[part.tensor];
     if (at !== undefined) return part.label + (at === NONE ? "" : subscript(at));
     return part.label + (i === NONE || j === NONE ? "" : `${subscript(i)},${subscript(j)}`);
@@ -116,7 +116,7 @@ class TrafficPanel {
     pen.text("counted", right, box.y + 16 * u, { size: 12.5, color: theme.good, align: "right" });
     const part = run.time ? run.timeAt(step) / run.time : 0;
     const pitch = (box.h - 52 * u) / 3;
-    ALGORITHMS.forEach((name, n) => {
+    model.algorithms.forEach((name, n) => {
       const other = model.runs[name];
       const at = name === run.name ? step : step < 0 ? -1 : step >= run.steps ? other.steps : other.stepAt(part * other.time);
       const area = { x: box.x, y: box.y + 28 * u + n * pitch, w: box.w };

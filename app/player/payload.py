@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from engine.bounds import blocks
 from engine.execute import RowStatistics, row_statistics
-from engine.experiment import COMPARED, Experiment, Problem
+from engine.experiment import COMPARED, OFFERED, Experiment, Problem
 from engine.footprint import footprint, kernel_parts, memory_bytes
 from engine.hardware import GB
 from engine.inputs import make_inputs
@@ -37,12 +38,14 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
         agrees: whether that sentence is good news.
     """
+    if experiment.algorithm not in OFFERED:
+        experiment = experiment.changed(algorithm="flash2")
     drawn = drawable(experiment)
-    runs, columns = _runs(drawn.changed(algorithm="flash2"))
-    whole = (
-        experiment.algorithm == "standard"
-    )  # its S is rounded and its rows are reduced whole: other m and l
-    alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": "standard" if whole else "flash2"}
+    latest = experiment.algorithm == "flash3"
+    runs, columns = _runs(drawn if latest else drawn.changed(algorithm="flash2"))
+    # unfused attention rounds S and reduces rows whole, flash3 goes backwards: other m and l
+    rows = experiment.algorithm if latest or experiment.algorithm == "standard" else "flash2"
+    alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": rows}
     header = {
         "algorithm": experiment.algorithm,
         "agreement": agreement,
@@ -72,7 +75,7 @@ def pack(header: Mapping, arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def _sizes(experiment: Experiment) -> dict:
     """What the picture says of a problem and its tiling."""
-    problem, tiling = experiment.problem, experiment.tiling
+    problem, tiling = experiment.problem, experiment.blocks
     return {
         "heads": problem.batch * problem.heads,
         "seq_q": problem.seq_q,
@@ -89,8 +92,7 @@ def _sizes(experiment: Experiment) -> dict:
 def _misfits(experiment: Experiment) -> dict[str, str]:
     """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
     gpu, sentences = experiment.gpu, {}
-    for name in COMPARED:
-        each = experiment.changed(algorithm=name)
+    for name, each in _alike(experiment).items():
         memory, on_chip = memory_bytes(each), footprint(each)
         if memory > gpu.memory_bytes:
             need, has = memory / GB, gpu.memory_bytes / GB
@@ -102,12 +104,18 @@ def _misfits(experiment: Experiment) -> dict[str, str]:
     return sentences
 
 
+def _alike(experiment: Experiment) -> dict[str, Experiment]:
+    """The algorithms that are drawn on one grid of tiles: with flash3 that of its own blocks."""
+    names = ("standard", "flash2", "flash3") if experiment.algorithm == "flash3" else COMPARED
+    alike = {name: experiment.changed(algorithm=name) for name in names}
+    return {name: replace(each, shared_blocks=experiment.blocks) for name, each in alike.items()}
+
+
 @lru_cache(maxsize=16)
 def _runs(experiment: Experiment) -> tuple[dict, dict[str, np.ndarray]]:
     """The steps of every algorithm on one problem and tiling, and the bounds of its mask."""
     runs, arrays = {}, {}
-    for name in COMPARED:
-        each = experiment.changed(algorithm=name)
+    for name, each in _alike(experiment).items():
         schedule = build_schedule(each)
         runs[name], columns = _run(each, schedule)
         arrays |= {f"{name}.{column}": values for column, values in columns.items()}
@@ -137,6 +145,7 @@ def _run(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np
             {
                 "name": phase.name,
                 "outer": phase.outer,
+                "reverse": phase.reverse,
                 "parts": [[part.label, int(part.tensor), part.bytes] for part in held[phase.name]],
             }
             for phase in schedule.phases
@@ -152,7 +161,7 @@ def _run(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np
 @lru_cache(maxsize=16)
 def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
     """m and l of some rows of every query block, as many as the budgets allow; and every tile's share."""
-    problem, tiling = experiment.problem, experiment.tiling
+    problem, tiling = experiment.problem, experiment.blocks
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     most = min(SCORE_BUDGET // problem.seq_kv, VALUE_BUDGET // key_blocks)
     each = max(1, min(tiling.block_q, most // query_blocks))

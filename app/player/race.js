@@ -11,7 +11,7 @@ function doing(run, step) {
 
 /** "standard and FlashAttention-1 do not fit." of those that cannot run on the GPU, or nothing. */
 function outOfRace(model) {
-  const names = ALGORITHMS.filter((name) => model.misfits[name]).map((name) => TITLES[name]);
+  const names = model.algorithms.filter((name) => model.misfits[name]).map((name) => TITLES[name]);
   if (!names.length) return "";
   return ` ${capital(names.join(" and "))} ${names.length > 1 ? "do" : "does"} not fit.`;
 }
@@ -105,7 +105,7 @@ class ClockPanel {
     pen.text("Modelled time on one scale", box.x, box.y + 24 * u, { size: 15, weight: 600 });
     pen.text(this.about(model), box.x + box.w, box.y + 24 * u,
       { size: 12.5, color: model.scaled ? theme.K : theme.muted, align: "right", room: box.w - 230 * u });
-    ALGORITHMS.forEach((algorithm, n) => {
+    model.algorithms.forEach((algorithm, n) => {
       const run = model.runs[algorithm], y = box.y + 44 * u + n * pitch, h = 14 * u, misfit = model.misfits[algorithm];
       const done = !misfit && seconds >= run.time, elapsed = Math.min(seconds, run.time);
       const color = done && algorithm === model.finishing[0] ? theme.good : theme.statistics;

@@ -19,16 +19,17 @@ function rowState(model, run, step, index) {
 
 /** The last key tile wholly added to a query block, and the one at work on it (-1: none). */
 function tilesAdded(run, step, block, first, last) {
-  if (step < 0) return { done: first - 1, now: -1 };
-  if (step >= run.steps) return { done: last, now: -1 };
+  const none = run.reverse ? last + 1 : first - 1, all = run.reverse ? first : last;
+  if (step < 0) return { done: none, now: -1 };
+  if (step >= run.steps) return { done: all, now: -1 };
   const i = run.query[step], j = run.key[step];
-  if (i === block && j !== NONE) return { done: j - 1, now: j };
+  if (i === block && j !== NONE) return { done: run.reverse ? j + 1 : j - 1, now: j };
   if (run.phases[0].outer === "key") {
     const passed = i !== NONE && i > block ? j : j - 1;
     return { done: clamp(passed, first - 1, last), now: -1 };
   }
   const ended = i > block || (i === block && run.operation[step] === STORE);
-  return { done: ended ? last : first - 1, now: -1 };
+  return { done: ended ? all : none, now: -1 };
 }
 
 /** Unfused attention knows nothing of a row until the softmax reads it whole. */
@@ -90,19 +91,21 @@ class RowPanel {
     const range = absent || state.last < state.first ? null : this.trace(pen, plot, model, row, state, key, tint, run.name === "standard");
     const foot = plot.y + plot.h + 15 * u;
     const small = { size: 11.5, color: theme.muted };
-    pen.text(`key tile ${state.first}`, box.x, foot, small);
-    pen.text(String(Math.max(state.first, state.last)), box.x + box.w, foot, { ...small, align: "right" });
+    const ends = [state.first, Math.max(state.first, state.last)];
+    if (run.reverse) ends.reverse();
+    pen.text(`key tile ${ends[0]}`, box.x, foot, small);
+    pen.text(String(ends[1]), box.x + box.w, foot, { ...small, align: "right" });
     if (range) pen.text(range[0] < range[1] ? `from ${show(range[0])} to ${show(range[1])}` : `always ${show(range[0])}`, box.x + box.w / 2, foot, { ...small, align: "center" });
   }
 
-  /** A step line over the key tiles that the row sees, up to now; its range is that of the whole row, so it never rescales. */
+  /** A step line over the key tiles that the row sees, in the order of their visits, up to now; its range is that of the whole row, so it never rescales. */
   trace(pen, plot, model, row, state, key, color, whole) {
     const { ctx, u, theme } = pen, count = state.last - state.first + 1, pitch = plot.w / count;
     if (pitch >= 6 * u) {
       ctx.fillStyle = theme.line;
       for (let n = 1; n < count; n++) ctx.fillRect(Math.round(plot.x + n * pitch), plot.y, 1, plot.h);
     }
-    const values = Array.from({ length: count }, (_, n) => model.after(row, state.first + n)[key]);
+    const values = Array.from({ length: count }, (_, n) => model.after(row, model.run.reverse ? state.last - n : state.first + n)[key]);
     const finite = values.filter(Number.isFinite);
     let [low, high] = key === "alpha" ? [0, 1] : [Math.min(...finite), Math.max(...finite)];
     if (key === "l") low = 0;
@@ -110,16 +113,17 @@ class RowPanel {
     if (!(high > low)) [low, high] = [low - 1, high + 1];
     const margin = 10 * u;
     const yOf = (value) => plot.y + plot.h - margin - ((value - low) / (high - low)) * (plot.h - 2 * margin);
-    const shown = state.now >= 0 && state.now > state.done ? state.now : state.done;
+    const latest = state.now >= 0 && state.now !== state.done ? state.now : state.done;
+    const shown = model.run.reverse ? state.last - latest : latest - state.first;
     ctx.strokeStyle = color;
     ctx.lineWidth = 2.2 * u;
     ctx.lineJoin = "round";
     ctx.beginPath();
     let last = null;
-    for (let tile = state.first; tile <= shown; tile++) {
-      const value = whole ? state[key] : tile === shown ? state[key] : values[tile - state.first];
+    for (let n = 0; n <= shown; n++) {
+      const value = whole || n === shown ? state[key] : values[n];
       if (!Number.isFinite(value)) continue;
-      const x = plot.x + (tile - state.first) * pitch, y = yOf(value);
+      const x = plot.x + n * pitch, y = yOf(value);
       if (last === null) ctx.moveTo(x, y);
       else ctx.lineTo(x, y);
       ctx.lineTo(x + pitch, y);

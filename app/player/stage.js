@@ -32,7 +32,7 @@ class Stage {
   layOut(model, theme, race) {
     const { u, dpr, width, height, ctx } = this;
     const layout = width < NARROW ? narrowLayout(race) : race ? raceLayout : singleLayout;
-    this.panels = layout(width, height, u).map(({ panel, box }) => {
+    this.panels = layout(width, height, u, model).map(({ panel, box }) => {
       panel.layout?.({ model, theme, u, dpr }, box);
       return Object.assign(panel, { box, last: null });
     });

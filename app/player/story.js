@@ -40,6 +40,19 @@ const CODE = {
     "  store O = O / l",
     "  store lse = m + log l",
   ],
+  flash3: [
+    "for each query tile i, drawn by a block that stays:",
+    "  load Q[i];  m = −∞;  l = 0;  O = 0",
+    "  for each key tile j that i sees, the last first:",
+    "    load K[j]   by TMA, ahead of its use",
+    "    load V[j]   likewise",
+    "    S = Q Kᵀ · scale   beside P V of the tile before",
+    "    m′ = max(m, rowmax S)",
+    "    α = exp(m − m′);  P = exp(S − m′)",
+    "    l = α l + rowsum P;  O = α O + P V",
+    "  store O = O / l",
+    "  store lse = m + log l",
+  ],
 };
 
 /** The line of CODE that a step is, or -1 outside the run. */
@@ -93,6 +106,7 @@ function opening(model, run) {
     standard: "Three kernels pass over every tile, and S and P go through HBM between them.",
     flash1: "Each key tile stays on the chip while the query tiles pass by.",
     flash2: "Each query tile stays on the chip while the key tiles pass by.",
+    flash3: "Each query tile stays while the key tiles pass by, the last first. What runs at the same time is on its own page.",
   }[run.name];
   return `One head: ${plural(drawn.seq_q, "query").replace("querys", "queries")} and ${plural(drawn.seq_kv, "key")} ` +
     `in ${queryBlocks} × ${keyBlocks} tiles. ${how}`;
@@ -223,6 +237,7 @@ function blockSentence(model, run, step) {
     return `Key tile ${j} stays on the chip while the query tiles that see it pass by. ` +
       `Each brings its unfinished O, m and l from HBM and takes them back.`;
   }
-  const passing = stop[i] - first[i] > 1 ? `key tiles ${first[i]} to ${stop[i] - 1} pass by` : `key tile ${first[i]} passes by`;
+  const ends = run.reverse ? [stop[i] - 1, `down to ${first[i]}`] : [first[i], `to ${stop[i] - 1}`];
+  const passing = stop[i] - first[i] > 1 ? `key tiles ${ends.join(" ")} pass by` : `key tile ${first[i]} passes by`;
   return `Query tile ${i} stays on the chip while ${passing}. S never leaves the chip, and O is written once, at the end.`;
 }

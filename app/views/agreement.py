@@ -56,8 +56,11 @@ def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
     window = f", a window of {run.mask.window:,}" if run.mask.window else ""
     if shorter:
         length += f"{window}, a smaller sibling of the scenario's {asked.seq_q:,} and {asked.seq_kv:,}"
+    instead = ""
+    if sibling.algorithm != experiment.algorithm:
+        instead = f"Shown for {sibling.algorithm}, whose kernel can report every tile. "
     return (
-        f"Runs one head of {length}, head dimension {run.head_dim}, {run.dtype}, blocks of "
+        f"{instead}Runs one head of {length}, head dimension {run.head_dim}, {run.dtype}, blocks of "
         f"{sibling.tiling.block_q} × {sibling.tiling.block_kv}: seconds even in Triton's interpreter."
     )
 

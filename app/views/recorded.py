@@ -124,7 +124,7 @@ def _versions(recording: Recording) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
     return (
         f"Driver {device.driver}, {versions}. Dotted: modelled for this shape, "
-        f"blocks of {MODEL_BLOCKS[0]} × {MODEL_BLOCKS[1]}."
+        f"blocks of {MODEL_BLOCKS[0]} × {MODEL_BLOCKS[1]}, flash 3 with its own."
     )
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from engine.experiment import Experiment
 from engine.schedule import Schedule
-from engine.schedules import flash1, flash2, standard
+from engine.schedules import backward, flash1, flash2, flash3, standard
 
-_BUILDERS = {"standard": standard.build, "flash1": flash1.build, "flash2": flash2.build}
+_BUILDERS = {
+    "standard": standard.build,
+    "flash1": flash1.build,
+    "flash2": flash2.build,
+    "flash3": flash3.build,
+    "backward": backward.build,
+}
 
 
 def build(experiment: Experiment) -> Schedule:
     """The schedule of one head of an experiment."""
-    return _BUILDERS[experiment.algorithm](experiment.problem, experiment.tiling)
+    return _BUILDERS[experiment.algorithm](experiment.problem, experiment.blocks)

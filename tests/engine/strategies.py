@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from engine import Experiment
-from engine.experiment import COMPARED, Problem
+from engine.experiment import OFFERED, Problem
 
 SEQUENCES = st.one_of(st.integers(1, 200), st.sampled_from([1, 15, 16, 17, 63, 64, 65, 128]))
 BLOCKS = st.sampled_from([16, 32, 64, 128])
 
 
 @st.composite
-def experiments(draw, algorithms=COMPARED, same_length=False, masked=True, most_heads=4) -> Experiment:
+def experiments(draw, algorithms=OFFERED, same_length=False, masked=True, most_heads=4) -> Experiment:
     """Any experiment small enough to look at every element of its mask."""
     kv_heads = draw(st.integers(1, most_heads))
     seq = draw(SEQUENCES)

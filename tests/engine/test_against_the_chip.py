@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from engine import Experiment, simulate
-from engine.experiment import Tiling
+from engine.experiment import COMPARED, Tiling
 from engine.recording_file import recordings
 
-MODELLED = ("standard", "flash1", "flash2")
+MODELLED = (*COMPARED, "flash3")
 
 
 def counted() -> list:
@@ -22,7 +22,7 @@ def counted() -> list:
 
 def simulated(row):
     """The simulation of a recorded call."""
-    tiling = Tiling(row.block_q, row.block_kv)
+    tiling = Tiling(row.block_q or 64, row.block_kv or 64)  # of no account to flash3, which has its own
     return simulate(Experiment(problem=row.problem, algorithm=row.provider, tiling=tiling))
 
 
@@ -41,14 +41,22 @@ def test_flash2_asks_for_exactly_the_bytes_that_the_chip_counts():
     assert np.abs(read).max() < 2e-4
 
 
+def test_flash3_asks_for_what_the_chip_counts():
+    # its copies fetch whole blocks: rows past the end of a ragged one are asked for too
+    read = deviations("flash3", lambda simulation: simulation.traffic.requested.total_read, "tile_read")
+    assert np.abs(read).max() < 1e-3
+
+
 def test_no_algorithm_asks_for_less_than_the_chip_counts():
     # some of the tiles' requests end in the L1 cache of the SM: the chip counts what goes past it
-    for algorithm in MODELLED:
+    for algorithm in COMPARED:
         read = deviations(algorithm, lambda simulation: simulation.traffic.requested.total_read, "tile_read")
         assert read.min() > -2e-4
 
 
-@pytest.mark.parametrize(("algorithm", "median", "worst"), [("flash1", 0.01, 0.02), ("flash2", 0.01, 0.25)])
+@pytest.mark.parametrize(
+    ("algorithm", "median", "worst"), [("flash1", 0.01, 0.02), ("flash2", 0.01, 0.25), ("flash3", 0.02, 0.25)]
+)
 def test_the_cache_model_says_what_dram_delivers(algorithm, median, worst):
     read = np.abs(deviations(algorithm, lambda simulation: simulation.traffic.dram.total_read, "dram_read"))
     assert np.median(read) < median
@@ -63,7 +71,9 @@ def test_unfused_attention_reads_the_scores_from_dram_when_they_do_not_fit():
             assert simulation.traffic.dram.total_read == pytest.approx(row.total("dram_read"), rel=0.01)
 
 
-@pytest.mark.parametrize(("algorithm", "median"), [("standard", 0.15), ("flash1", 0.25), ("flash2", 0.10)])
+@pytest.mark.parametrize(
+    ("algorithm", "median"), [("standard", 0.15), ("flash1", 0.25), ("flash2", 0.10), ("flash3", 0.10)]
+)
 def test_the_modelled_time_is_near_the_recorded_one(algorithm, median):
     time = np.abs(deviations(algorithm, lambda simulation: simulation.modelled.seconds, "seconds"))
     assert np.median(time) < median

@@ -21,7 +21,8 @@ def walked(schedule) -> list[tuple]:
 
         for outer in range(len(phase.visits)):
             add(phase.before, outer, -1)
-            for inner in range(phase.first[outer], phase.stop[outer]):
+            inners = range(phase.first[outer], phase.stop[outer])
+            for inner in reversed(inners) if phase.reverse else inners:
                 add(phase.each, outer, inner)
             add(phase.after, outer, -1)
     return steps
