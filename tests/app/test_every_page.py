@@ -26,6 +26,14 @@ EXTREMES = {
     },
     "window of one": {"seq": "4096", "window": "1", "causal": "true", "algorithm": "flash1"},
     "standard, long": {"algorithm": "standard", "seq": "1048576"},
+    "flash3": {"algorithm": "flash3", "head_dim": "128", "seq": "4096", "causal": "true"},
+    "flash3, where its kernel does not run": {
+        "algorithm": "flash3",
+        "head_dim": "100",
+        "dtype": "float32",
+        "hardware": "t4",
+    },
+    "backward": {"algorithm": "backward"},
     "most heads": {"heads": "1024", "kv_heads": "1", "batch": "4096"},
 }
 

@@ -72,6 +72,27 @@ def test_the_steps_are_those_of_the_schedule(scenario, algorithm):
         )
 
 
+def test_flash3_is_drawn_beside_others_on_its_own_blocks():
+    scenario = Experiment.of(algorithm="flash3", seq=1000, causal=True)
+    header, arrays = unpack(payload.build(scenario))
+    assert (header["drawn"]["block_q"], header["drawn"]["block_kv"]) == (192, 128)
+    assert list(header["runs"]) == ["standard", "flash2", "flash3"]
+    columns = build(scenario).columns
+    visits = columns.key_block >= 0
+    np.testing.assert_array_equal(arrays["flash3.key"][visits], columns.key_block[visits])
+    np.testing.assert_array_equal(np.sort(arrays["flash2.key"]), np.sort(arrays["flash3.key"]))
+    q, k, _ = make_inputs(scenario.problem)
+    expected = row_statistics(scenario, q[0], k[0], arrays["rows"])
+    np.testing.assert_allclose(arrays["m"], expected.m.ravel(), rtol=1e-5)
+    assert np.nanmax(np.diff(expected.m, axis=1)) <= 0  # the maximum rises towards the first key block
+
+
+@pytest.mark.parametrize("algorithm", ["backward"])
+def test_an_algorithm_without_a_picture_of_tiles_is_stood_for_by_flash2(algorithm):
+    header, _ = unpack(payload.build(Experiment.of(algorithm=algorithm)))
+    assert header["algorithm"] == "flash2"
+
+
 def test_the_rows_carry_the_engines_statistics(scenario):
     _, arrays = unpack(payload.build(scenario))
     q, k, _ = make_inputs(scenario.problem)
