@@ -10,10 +10,10 @@ from engine.bounds import visible_keys
 from engine.experiment import Experiment
 from engine.footprint import kernel_parts
 from engine.memory import Memory
-from engine.schedule import BY_KEY, Phase, Schedule, Tensor
+from engine.schedule import BY_KEY, PARTIALS, Phase, Schedule, Tensor
 
 NOTHING = np.float32(-np.inf)
-ALWAYS_FLOAT32 = (Tensor.STATISTICS, Tensor.LSE, Tensor.LSE_LOG2, Tensor.DELTA)  # in memory, in any dtype
+ALWAYS_FLOAT32 = (Tensor.STATISTICS, Tensor.LSE, Tensor.LSE_LOG2, Tensor.DELTA, *PARTIALS)  # in any dtype
 
 
 class Chip:
@@ -21,7 +21,7 @@ class Chip:
 
     def __init__(self, experiment: Experiment, schedule: Schedule, arrays: Mapping[Tensor, np.ndarray]):
         gpu, dtype = experiment.gpu, experiment.problem.dtype
-        self.problem, self.schedule = experiment.problem, schedule
+        self.problem, self.schedule = schedule.problem, schedule
         self.parts = kernel_parts(experiment)
         dtypes = {tensor: "float32" if tensor in ALWAYS_FLOAT32 else dtype for tensor in arrays}
         self.memory = Memory(dict(arrays), dtypes, gpu.shared_bytes_block, gpu.with_article)

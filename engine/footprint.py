@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from engine.experiment import Experiment, Problem
 from engine.hardware import KIB
-from engine.schedule import Tensor, block_bytes, copies
+from engine.schedule import PARTIALS, Tensor, block_bytes, copies
 
 ACCUMULATOR_BYTES = 4  # sums and scores are float32 on the chip whatever the dtype
 RESIDENT = {
@@ -26,12 +26,14 @@ RESIDENT = {
         *(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, Tensor.D_O, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
         *(Tensor.DELTA, Tensor.LSE_LOG2),
     ),
+    "split_kv": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, *PARTIALS),
 }
 ON_CHIP = (
     *(Tensor.S, Tensor.O, Tensor.STATISTICS),
     *(Tensor.D_P, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
 )  # what a real kernel keeps in registers
 KV_BUFFERS = 2  # of flash3, for K and for V: one fills while the other is used
+COMBINED_AT_ONCE = 16  # splits, of one row, by a program of split_kv's second kernel
 LARGEST_BUFFERED = 128  # head dimension up to which flash3 has a second Q buffer, for the next tile's
 
 
@@ -116,9 +118,20 @@ def kernel_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
     o = Part("O", Tensor.O, rows * problem.head_dim * ACCUMULATOR_BYTES)
     if experiment.algorithm != "standard":
         statistics = Part("m, l", Tensor.STATISTICS, block_bytes(problem, Tensor.STATISTICS).of(rows, keys))
+        if experiment.algorithm == "split_kv":
+            return {"split": (q, k, v, s, o, statistics), "combine": _combine_parts(problem)}
         return {"attention": (q, k, v, s, o, statistics)}
     row = Part("a row of S", Tensor.S, problem.seq_kv * ACCUMULATOR_BYTES)
     return {"scores": (q, k, s), "softmax": (row,), "output": (p, v, o)}
+
+
+def _combine_parts(problem: Problem) -> tuple[Part, ...]:
+    """The tiles that combine one row's splits."""
+    partial = block_bytes(problem, Tensor.PARTIAL).of(1, 1)
+    return (
+        Part(f"{COMBINED_AT_ONCE} partial O", Tensor.PARTIAL, COMBINED_AT_ONCE * partial),
+        Part("O", Tensor.O, problem.head_dim * ACCUMULATOR_BYTES),
+    )
 
 
 def _backward_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
@@ -157,7 +170,7 @@ def _times(part: Part, buffers: int) -> Part:
 
 def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:
     """Bytes of device memory that each tensor takes, over batch and heads."""
-    return _memory_parts(experiment.problem, experiment.algorithm)
+    return _memory_parts(experiment.problem, experiment.algorithm, experiment.tiling.splits)
 
 
 def memory_bytes(experiment: Experiment) -> int:
@@ -172,7 +185,8 @@ def largest_context(experiment: Experiment) -> int:
     def fits(keys: int) -> bool:
         queries = keys if problem.seq_q == problem.seq_kv else problem.seq_q
         longer = replace(problem, seq_q=queries, seq_kv=keys)
-        return sum(_memory_parts(longer, experiment.algorithm).values()) <= experiment.gpu.memory_bytes
+        parts = _memory_parts(longer, experiment.algorithm, experiment.tiling.splits)
+        return sum(parts.values()) <= experiment.gpu.memory_bytes
 
     low, high = 0, 1
     while fits(high):
@@ -183,8 +197,9 @@ def largest_context(experiment: Experiment) -> int:
     return low
 
 
-def _memory_parts(problem: Problem, algorithm: str) -> dict[Tensor, int]:
+def _memory_parts(problem: Problem, algorithm: str, splits: int) -> dict[Tensor, int]:
     return {
-        tensor: block_bytes(problem, tensor).of(problem.seq_q, problem.seq_kv) * copies(problem, tensor)
+        tensor: block_bytes(problem, tensor).of(problem.seq_q, problem.seq_kv)
+        * copies(problem, tensor, splits)
         for tensor in RESIDENT[algorithm]
     }

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.bounds import KeyBounds, blocks, visible_keys
+from engine.bounds import KeyBounds, visible_keys
 from engine.experiment import Experiment, Mask, Problem
 from engine.simulation import Simulation, simulate
 

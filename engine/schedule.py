@@ -12,6 +12,7 @@ from engine.bounds import KeyBounds, block_rows
 from engine.experiment import Problem, Tiling
 
 STATISTIC_BYTES = 4  # m, l and lse are float32 in memory whatever the dtype of the tensors
+PARTIAL_BYTES = 4  # and so is the O of a split
 
 
 class Tensor(IntEnum):
@@ -19,6 +20,7 @@ class Tensor(IntEnum):
 
     STATISTICS are m and l together; D_O is the gradient of O, and so on; DELTA is rowsum(dO o O); LSE_LOG2 is
     lse in units of log2, as the backward kernels read it. D_P and D_S are never in memory, only on the chip.
+    PARTIAL and PARTIAL_LSE are O and lse over the keys of one split.
     """
 
     NONE = 0
@@ -38,6 +40,8 @@ class Tensor(IntEnum):
     D_P = 14
     D_S = 15
     LSE_LOG2 = 16
+    PARTIAL = 17
+    PARTIAL_LSE = 18
 
 
 class Operation(IntEnum):
@@ -57,6 +61,7 @@ class Operation(IntEnum):
     SCORE_GRADIENT = 11  # dS = P o (dP - delta)
     KEY_GRADIENT = 12  # dK += dS^T Q
     QUERY_GRADIENT = 13  # dQ += dS K
+    COMBINE = 14  # split keys: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i over the splits
 
 
 MATRIX_PRODUCTS = (
@@ -70,19 +75,21 @@ MATRIX_PRODUCTS = (
 EXPONENTIALS = (Operation.RESCALE, Operation.SOFTMAX, Operation.WEIGHTS)  # one a score
 BY_KEY = (Tensor.K, Tensor.V, Tensor.D_K, Tensor.D_V)  # a row a key; there are as many as key heads
 BY_QUERY = (Tensor.Q, Tensor.O, Tensor.D_O, Tensor.D_Q)  # a row a query
+PARTIALS = (Tensor.PARTIAL, Tensor.PARTIAL_LSE)  # as many as there are splits
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of a loop body, with the tensor that it moves, if any."""
+    """One operation of a loop body, with the tensor that it moves, if any, and how many blocks of it."""
 
     operation: Operation
     tensor: Tensor = Tensor.NONE
+    times: int = 1
 
 
-def load(tensor: Tensor) -> Step:
-    """Bring one block of a tensor from memory to the chip."""
-    return Step(Operation.LOAD, tensor)
+def load(tensor: Tensor, times: int = 1) -> Step:
+    """Bring a block of a tensor, or that of so many splits, from memory to the chip."""
+    return Step(Operation.LOAD, tensor, times)
 
 
 def store(tensor: Tensor) -> Step:
@@ -112,12 +119,18 @@ def block_bytes(problem: Problem, tensor: Tensor) -> Amount:
         return Amount(row, by_query=True)
     if tensor in (Tensor.S, Tensor.P):
         return Amount(problem.itemsize, by_query=True, by_key=True)
+    if tensor == Tensor.PARTIAL:
+        return Amount(problem.head_dim * PARTIAL_BYTES, by_query=True)
     return Amount(STATISTIC_BYTES * (2 if tensor == Tensor.STATISTICS else 1), by_query=True)
 
 
-def copies(problem: Problem, tensor: Tensor) -> int:
-    """How many times a head's tensor lies in memory: those of keys once a key head, the others once a head."""
-    return problem.batch * (problem.kv_heads if tensor in BY_KEY else problem.heads)
+def copies(problem: Problem, tensor: Tensor, splits: int) -> int:
+    """How many times a head's tensor lies in memory: those of keys once a key head, the others once a head.
+
+    Partial results lie there once a split, unless there is one alone.
+    """
+    each = splits * (splits > 1) if tensor in PARTIALS else 1
+    return problem.batch * each * (problem.kv_heads if tensor in BY_KEY else problem.heads)
 
 
 def matrix_flops(problem: Problem) -> Amount:
@@ -137,6 +150,7 @@ class Phase:
         reverse: whether the inner blocks come from the last to the first.
         shared: one program makes the visits of all query heads that share a key head, so that `before` and
             `after` happen once a key head.
+        splits: programs that share an outer block, one after the other in `first` and `stop`.
     """
 
     name: str
@@ -148,10 +162,11 @@ class Phase:
     after: tuple[Step, ...] = ()
     reverse: bool = False
     shared: bool = False
+    splits: int = 1
 
     @cached_property
     def visits(self) -> np.ndarray:
-        """[outer blocks] int64: how many inner blocks each visits."""
+        """[outer blocks, or programs that share them] int64: how many inner blocks each visits."""
         return np.maximum(self.stop - self.first, 0)
 
     @property
@@ -232,7 +247,7 @@ class Schedule:
             count * self._phase_total(phase, amount, each)
             for phase in self.phases
             for steps, each in ((phase.before + phase.after, False), (phase.each, True))
-            if (count := sum(step.operation == operation and tensor in (None, step.tensor) for step in steps))
+            if (count := _blocks_moved(steps, operation, tensor))
         )
 
     def _phase_total(self, phase: Phase, amount: Amount, each: bool) -> int:
@@ -241,7 +256,7 @@ class Schedule:
         by_outer, by_inner = amount.by_query, amount.by_key
         if phase.outer == "key":
             outer, inner, by_outer, by_inner = inner, outer, by_inner, by_outer
-        weights = outer if by_outer else np.ones(len(outer), np.int64)
+        weights = np.repeat(outer if by_outer else np.ones(len(outer), np.int64), phase.splits)
         if each and by_inner:
             ends = np.concatenate(([0], np.cumsum(inner)))
             weights = weights * np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
@@ -250,6 +265,11 @@ class Schedule:
         elif by_inner:
             weights = weights * inner.sum()
         return amount.factor * int(weights.sum())
+
+
+def _blocks_moved(steps: tuple[Step, ...], operation: Operation, tensor: Tensor | None) -> int:
+    """How often steps do an operation (on a tensor), each as many times as it moves blocks."""
+    return sum(step.times for step in steps if step.operation == operation and tensor in (None, step.tensor))
 
 
 def unroll(schedule: Schedule) -> Columns:
@@ -284,16 +304,17 @@ def _fill(schedule: Schedule, phase: Phase, columns: Columns, outer: np.ndarray,
     if not len(columns):
         return
     grid = Columns(*(column.reshape(len(outer), -1) for column in columns.arrays()))
-    (grid.query_block if phase.outer == "query" else grid.key_block)[:] = outer[:, None]
+    block = outer // phase.splits
+    (grid.query_block if phase.outer == "query" else grid.key_block)[:] = block[:, None]
     (grid.key_block if phase.outer == "query" else grid.query_block)[:] = -1
     before, middle = len(phase.before), len(phase.before) + len(phase.each) * visits
     for at, step in enumerate(phase.before):
-        _write(schedule, step, grid, slice(at, at + 1), phase, outer)
+        _write(schedule, step, grid, slice(at, at + 1), phase, block)
     for at, step in enumerate(phase.after, start=middle):
-        _write(schedule, step, grid, slice(at, at + 1), phase, outer)
+        _write(schedule, step, grid, slice(at, at + 1), phase, block)
     inner = phase.first[outer][:, None] + np.arange(visits)[:: -1 if phase.reverse else 1]
     for at, step in enumerate(phase.each, start=before):
-        _write(schedule, step, grid, slice(at, middle, len(phase.each)), phase, outer, inner)
+        _write(schedule, step, grid, slice(at, middle, len(phase.each)), phase, block, inner)
 
 
 def _write(schedule, step: Step, grid: Columns, at: slice, phase: Phase, outer, inner=None) -> None:
@@ -306,7 +327,7 @@ def _write(schedule, step: Step, grid: Columns, at: slice, phase: Phase, outer, 
     grid.operation[:, at] = step.operation
     grid.tensor[:, at] = step.tensor
     if step.tensor != Tensor.NONE:
-        amount = block_bytes(schedule.problem, step.tensor).of(query_rows, key_rows)
+        amount = step.times * block_bytes(schedule.problem, step.tensor).of(query_rows, key_rows)
         (grid.read_bytes if step.operation == Operation.LOAD else grid.written_bytes)[:, at] = amount
     elif step.operation in MATRIX_PRODUCTS:
         grid.flops[:, at] = matrix_flops(schedule.problem).of(query_rows, key_rows)

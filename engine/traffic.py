@@ -81,8 +81,7 @@ class Traffic:
 
 def traffic(experiment: Experiment, schedule: Schedule) -> Traffic:
     """All bytes and operations of an experiment, over batch and heads."""
-    problem = experiment.problem
-    heads = problem.batch * problem.heads
+    heads = schedule.problem.batch * schedule.problem.heads
     per_head = counts(schedule)
     requested = requested_bytes(schedule)
     compulsory = compulsory_bytes(schedule)
@@ -129,6 +128,7 @@ def counts(schedule: Schedule) -> Counts:
         requested=_requested(schedule),
         flops=sum(schedule.total(matrix_flops(problem), operation) for operation in MATRIX_PRODUCTS),
         exponentials=schedule.total(row, Operation.RESCALE)
+        + schedule.total(row, Operation.COMBINE)
         + sum(schedule.total(score, operation) for operation in EXPONENTIALS),
         tiles_visited=visited,
         tiles_skipped=grid - visited,
@@ -147,7 +147,8 @@ def compulsory_bytes(schedule: Schedule) -> Bytes:
         inputs = {step.tensor for step in steps if step.operation == Operation.LOAD}
         for tensors, into in ((inputs, read), (outputs, written)):
             for tensor in tensors:
-                into[tensor] += touched_bytes(schedule, phase, tensor) * copies(schedule.problem, tensor)
+                times = copies(schedule.problem, tensor, schedule.tiling.splits)
+                into[tensor] += times * touched_bytes(schedule, phase, tensor)
     return Bytes.of(read, written)
 
 
@@ -155,11 +156,12 @@ def touched_bytes(schedule: Schedule, phase: Phase, tensor: Tensor) -> int:
     """Bytes of the distinct blocks of a tensor that one head's phase touches."""
     amount = block_bytes(schedule.problem, tensor)
     around = any(step.tensor == tensor for step in phase.before + phase.after)
-    outer, inner = np.ones(len(phase.visits), bool), np.zeros(len(schedule.key_rows), bool)
+    visiting = (phase.visits > 0).reshape(-1, phase.splits).any(1)
+    outer, inner = np.ones(len(visiting), bool), np.zeros(len(schedule.key_rows), bool)
     if phase.outer == "key":
         inner = np.zeros(len(schedule.query_rows), bool)
     if not around:
-        outer, inner = phase.visits > 0, _visited_inner(phase, len(inner))
+        outer, inner = visiting, _visited_inner(phase, len(inner))
     elif amount.by_query and amount.by_key:
         inner[:] = True
     query, key = (outer, inner) if phase.outer == "query" else (inner, outer)
