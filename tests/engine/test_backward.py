@@ -18,9 +18,11 @@ from engine.closed_form import (
 from engine.execute import execute
 from engine.execute_backward import GradientTrace, execute_backward
 from engine.experiment import Problem, Tiling
+from engine.gradient_rows import gradient_rows
 from engine.inputs import make_inputs, make_output_gradient, round_to
 from engine.memory import SramOverflow
 from engine.modelled import step_seconds
+from engine.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_bytes, recomputation
 from engine.recording_file import recordings
 from engine.schedule import Operation, Tensor
 from engine.traffic import counts, requested_bytes, summed
@@ -244,3 +246,49 @@ def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(row):
     seconds = sum(list(one.modelled.parts.values())[index] for one, index, _ in phases)
     assert seconds == pytest.approx(row.total("seconds"), rel=0.3)
     assert phases[0][0].traffic.dram.total_read == pytest.approx(row.total("dram_read"), rel=0.15)
+
+
+@given(BACKWARD)
+def test_rows_followed_alone_are_those_of_float64(experiment):
+    experiment = experiment.changed(batch=1, heads=1, kv_heads=1)
+    problem, width = experiment.problem, experiment.tiling.block_kv
+    q, k, v = (array[0] for array in make_inputs(problem))
+    d_out = make_output_gradient(problem)[0]
+    rows = np.unique(np.array([0, problem.seq_q // 2, problem.seq_q - 1]))
+    followed = gradient_rows(experiment, q, k, v, d_out, rows)
+    _, lse, scores = exact_attention(problem, q, k, v)
+    weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
+    d_weights = d_out.astype(np.float64) @ v.T
+    delta = (weights * d_weights).sum(1)
+    d_scores = weights * (d_weights - delta[:, None])
+    blind = np.isneginf(scores).all(1)
+    np.testing.assert_array_equal(np.isneginf(followed.lse), blind[rows])
+    np.testing.assert_allclose(followed.lse[~blind[rows]], lse[rows][~blind[rows]], rtol=1e-4, atol=1e-4)
+    near = 8 * EPSILON[problem.dtype] * (1 + np.abs(d_weights).max())  # O is rounded before it gives delta
+    np.testing.assert_allclose(followed.delta, delta[rows], atol=near * np.sqrt(problem.head_dim))
+    for tiles, exact in ((followed.weight, weights), (followed.score_gradient, d_scores)):
+        starts = range(0, problem.seq_kv, width)
+        by_tile = np.stack([exact[rows, start : start + width].sum(1) for start in starts], 1)
+        np.testing.assert_allclose(tiles, by_tile, atol=near * np.sqrt(problem.head_dim) + 1e-4)
+
+
+@given(BACKWARD)
+def test_recomputation_trades_flops_for_the_matrix(experiment):
+    costs, problem = recomputation(experiment), experiment.problem
+    heads = problem.batch * problem.heads
+    assert costs.flops[TWO_KERNELS] == simulate(experiment).traffic.flops
+    assert costs.ratio == {STORED: 2.0, ONE_KERNEL: 2.5, TWO_KERNELS: 3.5}
+    assert costs.kept[STORED] == heads * problem.seq_q * problem.seq_kv * problem.itemsize
+    assert costs.kept[ONE_KERNEL] == heads * problem.seq_q * 8
+    assert costs.kept[TWO_KERNELS] == heads * problem.seq_q * 12
+    forward = simulate(experiment.changed(algorithm="flash2")).traffic.flops
+    assert costs.flops[ONE_KERNEL] == 2.5 * forward
+
+
+@given(experiments(algorithms=("backward",), masked=False))
+def test_one_kernel_asks_for_what_the_paper_says(experiment):
+    schedule = simulate(experiment).schedule
+    assert one_kernel_bytes(schedule) == one_kernel_backward_bytes(experiment)
+    costs = recomputation(experiment)
+    heads = experiment.problem.batch * experiment.problem.heads
+    assert costs.moved[STORED] == standard_backward_bytes(experiment) * heads
