@@ -1,39 +1,25 @@
 """How long a schedule takes on a GPU: modelled from rates, never measured.
 
-A kernel takes as long as its slowest resource, plus what it cannot hide. The rates are the vendor's peaks
-times a share that kernels reach, measured or fitted once on an H200; every other GPU is assumed to reach the
-same share of its own.
+A kernel takes as long as its timeline on the SMs (`engine.work`, `engine.placement`), or as its bytes take
+through HBM, whichever is longer, and its start.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.footprint import footprint
-from engine.hardware import Gpu
 from engine.pipeline import Pipeline, pipeline_of
-from engine.schedule import EXPONENTIALS, Operation, Phase, Schedule
-from engine.traffic import Traffic, counts, requested_bytes
+from engine.rates import LAUNCH, SCORE_OPERATIONS, Rates
+from engine.schedule import EXPONENTIALS, Operation, Schedule
+from engine.traffic import Traffic
 from engine.traffic import traffic as traffic_of
+from engine.work import HBM, Work, default_order, work_of
 
-MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
-MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
-CACHE_SHARE = 0.4  # of 64 bytes a clock and SM from L2: about 6 TB/s on an H200
-CACHE_BYTES_PER_CLOCK = 64
-VECTOR_OPERATIONS = 5  # a score: scale and subtract m, maximum, sum, convert to P's dtype, rescale O's share
-LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
-ROUND_TRIPS = (
-    3  # that a program waits for one after another: its first loads, its first products, its last store
-)
-VISIT_ROUND_TRIPS = (
-    2  # a visit of flash1: O, m and l must arrive before it starts and be stored before it ends
-)
-LAUNCH = 4e-6  # s, start of a kernel
+LAUNCHING, TAIL = "launch", "tail"
 BETWEEN_PRODUCTS = (Operation.MAXIMUM, Operation.SCORE_GRADIENT, Operation.ROW_TERMS)  # float32 arithmetic
 
 
@@ -43,33 +29,17 @@ class Modelled:
 
     Attributes:
         seconds: of all kernels together, over batch and heads.
-        bound: what holds the slowest kernel up: "arithmetic", "L2", "DRAM" or "latency".
+        bound: what holds the slowest kernel up, the largest of its `busy`.
         parts: seconds of every kernel, by its name.
+        busy: by kernel, seconds that its work takes each unit of the GPU, were it spread evenly: "tensor
+            core", "exp" (float32 arithmetic of the softmax included), "L2" and "HBM"; of its start and its
+            blocks' first and last round trips, "launch"; and in which SMs have nothing left to do, "tail".
     """
 
     seconds: float
     bound: str
     parts: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What a GPU reaches, 1/s: FLOPs of matrix products, exponentials, float32 operations, L2 bytes."""
-
-    matrix: float
-    exponentials: float
-    vector: float
-    cache: float
-
-    @classmethod
-    def of(cls, gpu: Gpu, dtype: str) -> Rates:
-        """The rates that a GPU reaches in a dtype."""
-        return cls(
-            matrix=MATRIX_SHARE * gpu.matrix_flops[dtype],
-            exponentials=gpu.exponentials_per_second,
-            vector=gpu.matrix_flops["float32"] / 2,
-            cache=CACHE_SHARE * CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz,
-        )
+    busy: Mapping[str, Mapping[str, float]]
 
 
 def modelled(
@@ -80,85 +50,21 @@ def modelled(
     pipeline is what they do at the same time; by default what the algorithm's kernel does.
     """
     pipeline = pipeline or pipeline_of(experiment.algorithm)
-    resident = max(1, footprint(experiment).blocks_per_sm)
-    kernels = {
-        phase.name: _kernel_times(experiment, schedule, phase, traffic, resident, pipeline)
-        for phase in schedule.phases
-    }
-    parts = {
-        name: pipeline.with_copies(times["arithmetic"], max(times["L2"], times["DRAM"])) + times["latency"]
-        for name, times in kernels.items()
-    }
-    slowest = kernels[max(parts, key=parts.get)]
-    return Modelled(sum(parts.values()), max(slowest, key=slowest.get), parts)
+    order = default_order(experiment)
+    parts, busy = {}, {}
+    for phase in schedule.phases:
+        work = work_of(experiment, schedule, phase, traffic, pipeline)
+        seconds = work.makespan(order)
+        parts[phase.name] = max(seconds, work.units[HBM]) + LAUNCH
+        busy[phase.name] = _busy(work, seconds)
+    slowest = busy[max(parts, key=parts.get)]
+    return Modelled(sum(parts.values()), max(slowest, key=slowest.get), parts, busy)
 
 
-def _kernel_times(
-    experiment: Experiment,
-    schedule: Schedule,
-    phase: Phase,
-    traffic: Traffic,
-    resident: int,
-    pipeline: Pipeline,
-) -> dict[str, float]:
-    """Seconds that one kernel keeps each resource busy."""
-    gpu, problem = experiment.gpu, experiment.problem
-    rates = Rates.of(gpu, problem.dtype)
-    one_head = counts(replace(schedule, phases=(phase,)))
-    programs, longest = _programs(schedule, phase)
-    heads = problem.batch * problem.kv_heads if phase.shared else traffic.heads
-    programs *= heads
-    active = min(programs, gpu.sms) / gpu.sms
-    # the fullest SM's work against an even spread: waves round up, and one program cannot be split
-    busiest = max(-(-programs // gpu.sms) / programs, longest / heads) * gpu.sms
-    on_chip = (Operation.RESCALE, Operation.WEIGHTS)
-    scores = one_head.exponentials if any(step.operation in on_chip for step in phase.each) else 0
-    softmax = one_head.exponentials / rates.exponentials + VECTOR_OPERATIONS * scores / rates.vector
-    arithmetic = pipeline.arithmetic(one_head.flops / rates.matrix, softmax)
-    waves = 1 if pipeline.specialised else -(-programs // (gpu.sms * resident))
-    return {
-        "arithmetic": arithmetic * traffic.heads * busiest,
-        "L2": requested_bytes(replace(schedule, phases=(phase,))).total / (rates.cache * active),
-        "DRAM": _dram_bytes(schedule, phase, traffic) / (MEMORY_SHARE * gpu.memory_bytes_per_second),
-        "latency": LAUNCH + LATENCY * _round_trips(experiment, phase, pipeline) * waves,
-    }
-
-
-def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
-    """A kernel's share of the modelled DRAM bytes: what several kernels read is divided evenly among them."""
-
-    def moves(phase: Phase) -> set[tuple]:
-        return {(step.operation, step.tensor) for step in phase.before + phase.each + phase.after}
-
-    movers = Counter(move for each in schedule.phases for move in moves(each))
-    amounts = {Operation.LOAD: traffic.dram.read, Operation.STORE: traffic.dram.written}
-    return sum(
-        amounts[operation][tensor] / movers[operation, tensor]
-        for operation, tensor in moves(phase)
-        if operation in amounts
-    )
-
-
-def _programs(schedule: Schedule, phase: Phase) -> tuple[int, float]:
-    """Programs that one head's kernel is launched as, and the longest one's share of the head's work."""
-    if phase.name == "attention" and phase.outer == "key":  # flash1 walks all key blocks in one program
-        return 1, 1.0
-    if phase.name == "scores":
-        return int(phase.visits.sum()), 0.0
-    if phase.name == "softmax":
-        return schedule.problem.seq_q, 0.0
-    return len(phase.visits), float(phase.visits.max() / max(1, phase.visits.sum()))
-
-
-def _round_trips(experiment: Experiment, phase: Phase, pipeline: Pipeline) -> int:
-    """Trips to memory that a program waits for; the short programs of unfused attention hide each other's."""
-    if experiment.algorithm == "standard":
-        return 0
-    if experiment.algorithm == "flash1":
-        return ROUND_TRIPS + VISIT_ROUND_TRIPS * int(phase.visits.sum())
-    if not pipeline.asynchronous:  # each visit's K and V, asked for once the last visit is done
-        return ROUND_TRIPS + round(phase.visits.mean())
-    return ROUND_TRIPS
+def _busy(work: Work, seconds: float) -> dict[str, float]:
+    """What `Modelled.busy` says of one kernel whose blocks take so many seconds."""
+    around = work.around * work.blocks / work.slots
+    return {**work.units, LAUNCHING: LAUNCH + around, TAIL: max(0.0, seconds - work.even)}
 
 
 def step_seconds(experiment: Experiment, schedule: Schedule) -> np.ndarray:
@@ -175,7 +81,7 @@ def step_seconds(experiment: Experiment, schedule: Schedule) -> np.ndarray:
     cost += (columns.read_bytes.astype(np.float64) + columns.written_bytes) / rates.cache
     cost += np.where(np.isin(columns.operation, EXPONENTIALS), scores / rates.exponentials, 0)
     cost += np.where(
-        np.isin(columns.operation, BETWEEN_PRODUCTS), VECTOR_OPERATIONS * scores / rates.vector, 0
+        np.isin(columns.operation, BETWEEN_PRODUCTS), SCORE_OPERATIONS * scores / rates.vector, 0
     )
     for index, phase in enumerate(schedule.phases):
         steps = columns.phase == index

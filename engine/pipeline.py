@@ -33,7 +33,10 @@ class Pipeline:
         return max(arithmetic, copies) if self.asynchronous else arithmetic + copies
 
 
-PIPELINES = {"flash3": Pipeline(specialised=True, overlapped=True)}
+PIPELINES = {
+    "flash1": Pipeline(asynchronous=False),
+    "flash3": Pipeline(specialised=True, overlapped=True),
+}
 
 
 def pipeline_of(algorithm: str) -> Pipeline:

@@ -1,0 +1,258 @@
+"""What the blocks of threads of a kernel have to do, and how long each takes on its SM: modelled from rates.
+
+A visit keeps three units of the SM busy: the tensor cores; exponentials and float32, for the softmax; the way
+from L2. `engine.pipeline` says what of that an algorithm does at the same time. Further blocks on the same SM
+fill the gaps: each adds the time of the busiest unit only, from two warp groups on. The blocks of unfused
+attention are short and many: they hide each other's waiting, and the busiest unit is all that counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.footprint import kernel_parts
+from engine.pipeline import Pipeline
+from engine.placement import makespan_alike, place
+from engine.rates import LATENCY, ROUND_TRIPS, SCORE_OPERATIONS, TWO_WARP_GROUPS, Rates
+from engine.schedule import (
+    EXPONENTIALS,
+    MATRIX_PRODUCTS,
+    Operation,
+    Phase,
+    Schedule,
+    Step,
+    Tensor,
+    block_bytes,
+    matrix_flops,
+)
+from engine.timeline import HEAVY_FIRST, NATURAL
+from engine.traffic import Traffic, counts, requested_bytes
+
+TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
+PLACED_ONE_BY_ONE = (
+    2048  # blocks at the end of a launch; those before them are taken to fill all places evenly
+)
+SOFTMAX_TILE = 2048  # elements of S that a block of the unfused softmax takes, in whole rows, at least one
+KEYS_TOGETHER = 32 * 2**20  # bytes of K and V of the heads whose tiles flash3 takes together, heaviest first
+
+
+@dataclass(frozen=True)
+class Work:
+    """The blocks of threads of one kernel.
+
+    Attributes:
+        phase: what the kernel does.
+        heads: which all have the same blocks.
+        count: blocks of one head.
+        seconds: [count], of each where all places of its SM are taken; [1] where all take as long.
+        sms: of the GPU.
+        speeds: [places + 1], see `engine.placement`.
+        around: seconds of each block before its first visit and after its last.
+        together: heads whose blocks are launched together where the heaviest go first.
+        units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
+    """
+
+    phase: Phase
+    heads: int
+    count: int
+    seconds: np.ndarray
+    sms: int
+    speeds: np.ndarray
+    around: float
+    together: int
+    units: dict[str, float]
+
+    @property
+    def slots(self) -> int:
+        """Blocks that the GPU holds at once."""
+        return self.sms * (len(self.speeds) - 1)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of threads in all."""
+        return self.heads * self.count
+
+    @property
+    def even(self) -> float:
+        """Seconds that all blocks take if they fill all places evenly."""
+        return float(self.seconds.mean()) * self.blocks / self.slots
+
+    def launched(self, order: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """(head, block of that head) of the blocks start to stop - 1, in launch order."""
+        at = np.arange(start, stop)
+        if order == NATURAL:
+            return at // self.count, at % self.count
+        first = at // (self.together * self.count) * self.together
+        together = np.minimum(self.together, self.heads - first)
+        at -= first * self.count
+        return first + at % together, self.count - 1 - at // together
+
+    def lengths(self, blocks: np.ndarray) -> np.ndarray:
+        """Seconds of these blocks of a head where all places are taken."""
+        return np.full(len(blocks), self.seconds[0]) if len(self.seconds) == 1 else self.seconds[blocks]
+
+    def makespan(self, order: str) -> float:
+        """Seconds from the first block's start to the last one's end."""
+        if len(self.seconds) == 1:
+            return makespan_alike(self.blocks, float(self.seconds[0]), self.sms, self.speeds)
+        last = self.lengths(self.launched(order, max(0, self.blocks - PLACED_ONE_BY_ONE), self.blocks)[1])
+        before = self.even - float(last.sum()) / self.slots if len(last) < self.blocks else 0.0
+        return before + float(place(last, self.sms, self.speeds)[2].max())
+
+
+def default_order(experiment: Experiment) -> str:
+    """The order in which a kernel launches its blocks: the heaviest first where a mask makes them unequal."""
+    reversing = experiment.algorithm in ("flash2", "flash3") and not experiment.problem.mask.looks_ahead
+    return HEAVY_FIRST if reversing else NATURAL
+
+
+def work_of(
+    experiment: Experiment, schedule: Schedule, phase: Phase, traffic: Traffic, pipeline: Pipeline
+) -> Work:
+    """The blocks of one kernel and how long each takes."""
+    gpu, problem = experiment.gpu, experiment.problem
+    rates = Rates.of(gpu, problem.dtype, pipeline.asynchronous)
+    heads = problem.batch * (problem.kv_heads if phase.shared else problem.heads)
+    count = _count(experiment, phase)
+    places = _places(experiment, phase, heads * count)
+    units = _units(schedule, phase, traffic, rates)
+    if experiment.algorithm == "standard" or not phase.each:
+        visits, around, rows = np.ones(1), 0.0, places * TWO_WARP_GROUPS
+        alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / (heads * count)
+    else:
+        tensor, softmax, copies = _visit(experiment, phase, rates)
+        alone = pipeline.with_copies(pipeline.arithmetic(tensor, softmax), copies)
+        longest = max(tensor, softmax, copies)
+        visits = _visits(schedule, phase, (tensor + softmax) / alone if pipeline.overlapped else 1.0)
+        around = _around(experiment, phase, rates, pipeline, min(heads * count, gpu.sms), places)
+        rows = experiment.blocks.block_q
+    taken = np.array([_shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
+    seconds = around + visits * taken[-1]
+    if (seconds == seconds[0]).all():
+        seconds = seconds[:1]
+    speeds = np.concatenate(([1.0], taken[-1] / taken))
+    return Work(phase, heads, count, seconds, gpu.sms, speeds, around, _together(experiment), units)
+
+
+def _count(experiment: Experiment, phase: Phase) -> int:
+    """Blocks of threads that one head's kernel is launched as."""
+    problem = experiment.problem
+    if experiment.algorithm == "flash1":
+        return 1
+    if phase.name == "scores":
+        return int(phase.visits.sum())
+    if phase.name == "softmax":
+        return -(-problem.seq_q // softmax_rows(problem.seq_kv))
+    return len(phase.visits)
+
+
+def softmax_rows(seq_kv: int) -> int:
+    """Rows of S that a block of the unfused softmax takes."""
+    return max(1, SOFTMAX_TILE >> (seq_kv - 1).bit_length())
+
+
+def _places(experiment: Experiment, phase: Phase, blocks: int) -> int:
+    """Blocks that share an SM: as many as its shared memory holds, or as there are."""
+    gpu = experiment.gpu
+    held = sum(part.bytes for part in kernel_parts(experiment)[phase.name])
+    most = 1 if experiment.algorithm == "flash3" else gpu.blocks_sm
+    return max(1, min(gpu.shared_bytes_sm // held, most, -(-blocks // gpu.sms)))
+
+
+def _units(schedule: Schedule, phase: Phase, traffic: Traffic, rates: Rates) -> dict[str, float]:
+    """Seconds that each unit of the whole GPU needs for all of a kernel's work."""
+    alone = replace(schedule, phases=(phase,))
+    one_head = counts(alone)
+    on_chip = any(step.operation in EXPONENTIALS for step in phase.each)
+    softmax = one_head.exponentials / rates.exponentials
+    softmax += SCORE_OPERATIONS * one_head.exponentials / rates.vector if on_chip else 0.0
+    return {
+        TENSOR: traffic.heads * one_head.flops / rates.matrix,
+        EXP: traffic.heads * softmax,
+        L2: requested_bytes(alone).total / rates.cache,
+        HBM: _dram_bytes(schedule, phase, traffic) / rates.memory,
+    }
+
+
+def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
+    """A kernel's share of the modelled DRAM bytes: what several kernels read is divided evenly among them."""
+
+    def moves(phase: Phase) -> set[tuple]:
+        return {(step.operation, step.tensor) for step in phase.before + phase.each + phase.after}
+
+    movers = Counter(move for each in schedule.phases for move in moves(each))
+    amounts = {Operation.LOAD: traffic.dram.read, Operation.STORE: traffic.dram.written}
+    return sum(
+        amounts[operation][tensor] / movers[operation, tensor]
+        for operation, tensor in moves(phase)
+        if operation in amounts
+    )
+
+
+def _visit(experiment: Experiment, phase: Phase, rates: Rates) -> tuple[float, float, float]:
+    """Seconds of one SM that a visit takes: its matrix products, its softmax, its loads and stores."""
+    problem, tiling, sms = experiment.problem, experiment.blocks, experiment.gpu.sms
+    rows, keys = tiling.block_q, tiling.block_kv
+    operations = [step.operation for step in phase.each]
+    products = sum(operation in MATRIX_PRODUCTS for operation in operations)
+    scores = rows * keys * sum(operation in EXPONENTIALS for operation in operations)
+    rescaled = rows * problem.head_dim if Operation.RESCALE in operations else 0
+    return (
+        sms * products * matrix_flops(problem).of(rows, keys) / rates.matrix,
+        sms * (scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector),
+        sms * _moved(experiment, phase.each) / rates.cache,
+    )
+
+
+def _moved(experiment: Experiment, steps: tuple[Step, ...]) -> int:
+    """Bytes that these steps move for whole blocks."""
+    rows, keys = experiment.blocks.block_q, experiment.blocks.block_kv
+    moving = (step for step in steps if step.tensor != Tensor.NONE)
+    return sum(block_bytes(experiment.problem, step.tensor).of(rows, keys) for step in moving)
+
+
+def _visits(schedule: Schedule, phase: Phase, masked: float) -> np.ndarray:
+    """[blocks] visits of each block of a head, where one of a tile that the mask cuts counts `masked`.
+
+    Such tiles are few, and flash3 takes them one after another, without overlap.
+    """
+    problem, visits = schedule.problem, phase.visits.astype(np.float64)
+    if phase.outer == "query" and masked != 1.0:
+        whole = schedule.bounds.full_stop - schedule.bounds.full_first
+        visits += (masked - 1) * (visits - whole)
+    if phase.name == "attention" and phase.outer == "key":  # flash1: one block takes all of them
+        visits = visits.sum(keepdims=True)
+    return visits * (problem.heads // problem.kv_heads if phase.shared else 1)
+
+
+def _around(
+    experiment: Experiment, phase: Phase, rates: Rates, pipeline: Pipeline, running: int, places: int
+) -> float:
+    """Seconds of a block before its first visit and after its last: round trips, and bytes nothing hides.
+
+    Those come from HBM, which all running SMs share.
+    """
+    waits = ROUND_TRIPS * LATENCY
+    if pipeline.specialised or not pipeline.asynchronous:  # copied ahead, or counted with each visit
+        return waits
+    loads = tuple(step for step in phase.each if step.operation == Operation.LOAD)
+    return waits + places * running * _moved(experiment, phase.before + loads + phase.after) / rates.memory
+
+
+def _shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> float:
+    """Seconds in which so many blocks of so many rows on one SM each make a visit."""
+    pairs = max(1.0, blocks * rows / TWO_WARP_GROUPS)
+    return blocks * (alone + (pairs - 1) * longest) / pairs
+
+
+def _together(experiment: Experiment) -> int:
+    """Heads whose blocks are launched together where the heaviest go first."""
+    problem = experiment.problem
+    if experiment.algorithm != "flash3":
+        return 1
+    keys = 2 * problem.seq_kv * problem.head_dim * problem.itemsize
+    return problem.heads // problem.kv_heads * max(1, KEYS_TOGETHER // keys)
