@@ -25,8 +25,6 @@ function singleLayout(w, h, u) {
   ];
 }
 
-const NARROW = 640; // px: below it only what a phone has room for
-
 function narrowLayout(race) {
   if (race) return (w, h) => [{ panel: new ClockPanel(), box: { x: 0, y: 0, w, h } }];
   return (w, h, u) => {

@@ -1,5 +1,7 @@
 // The canvas: its size, its panels, and the repainting of those whose content has changed.
 
+const NARROW = 640; // px: below it only what a phone has room for
+
 class Stage {
   constructor(root, canvas = root.querySelector(".stage canvas"), options = {}) {
     this.root = root;
