@@ -56,8 +56,8 @@ class Taken(NamedTuple):
 def execute_backward(experiment: Experiment, q, k, v, out, lse, d_out) -> GradientTrace:
     """Run the kernels of one key head; raises SramOverflow where a tile does not fit.
 
-    q, out and d_out are [heads, seq_q, d], lse [heads, seq_q] and natural, k and v [seq_kv, d]: float32, all but
-    lse rounded to the problem's dtype. heads are the query heads that share the key head, heads / kv_heads.
+    q, out and d_out are [heads, seq_q, d], lse [heads, seq_q] and natural, k and v [seq_kv, d]: float32, and
+    all but lse rounded to the problem's dtype. heads are the query heads that share the key head.
     """
     problem = experiment.problem
     group = problem.heads // problem.kv_heads

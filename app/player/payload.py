@@ -14,14 +14,14 @@ from functools import lru_cache
 import numpy as np
 
 from engine.bounds import blocks
-from engine.execute import RowStatistics, row_statistics
+from engine.execute import row_statistics
 from engine.experiment import COMPARED, OFFERED, Experiment, Problem
 from engine.footprint import footprint, kernel_parts, memory_bytes
 from engine.hardware import GB
 from engine.inputs import make_inputs
 from engine.modelled import step_seconds
 from engine.scaled import drawable
-from engine.schedule import Schedule
+from engine.schedule import Operation, Schedule, Tensor
 from engine.schedules import build as build_schedule
 
 NO_BLOCK = 255
@@ -50,8 +50,8 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         "algorithm": experiment.algorithm,
         "agreement": agreement,
         "agrees": agrees,
-        "asked": _sizes(experiment),
-        "drawn": _sizes(drawn),
+        "asked": sizes(experiment),
+        "drawn": sizes(drawn),
         "chip": {"name": experiment.gpu.name, "capacity": experiment.gpu.shared_bytes_block},
         "misfits": _misfits(experiment),
         "runs": runs,
@@ -73,7 +73,7 @@ def pack(header: Mapping, arrays: Mapping[str, np.ndarray]) -> bytes:
     return b"".join([len(text).to_bytes(4, "little"), text, *parts])
 
 
-def _sizes(experiment: Experiment) -> dict:
+def sizes(experiment: Experiment) -> dict:
     """What the picture says of a problem and its tiling."""
     problem, tiling = experiment.problem, experiment.blocks
     return {
@@ -91,17 +91,17 @@ def _sizes(experiment: Experiment) -> dict:
 
 def _misfits(experiment: Experiment) -> dict[str, str]:
     """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
-    gpu, sentences = experiment.gpu, {}
-    for name, each in _alike(experiment).items():
-        memory, on_chip = memory_bytes(each), footprint(each)
-        if memory > gpu.memory_bytes:
-            need, has = memory / GB, gpu.memory_bytes / GB
-            sentences[name] = (
-                f"Does not fit: needs {need:,.0f} GB of memory, {gpu.with_article} has {has:,.0f} GB."
-            )
-        elif not on_chip.fits:
-            sentences[name] = on_chip.sentence
-    return sentences
+    sentences = {name: misfit(each) for name, each in _alike(experiment).items()}
+    return {name: sentence for name, sentence in sentences.items() if sentence}
+
+
+def misfit(experiment: Experiment) -> str:
+    """Why an experiment cannot run on its GPU at all; nothing where it can."""
+    gpu, memory, on_chip = experiment.gpu, memory_bytes(experiment), footprint(experiment)
+    if memory > gpu.memory_bytes:
+        need, has = memory / GB, gpu.memory_bytes / GB
+        return f"Does not fit: needs {need:,.0f} GB of memory, {gpu.with_article} has {has:,.0f} GB."
+    return "" if on_chip.fits else on_chip.sentence
 
 
 def _alike(experiment: Experiment) -> dict[str, Experiment]:
@@ -117,19 +117,24 @@ def _runs(experiment: Experiment) -> tuple[dict, dict[str, np.ndarray]]:
     runs, arrays = {}, {}
     for name, each in _alike(experiment).items():
         schedule = build_schedule(each)
-        runs[name], columns = _run(each, schedule)
+        runs[name], columns = run_of(each, schedule)
         arrays |= {f"{name}.{column}": values for column, values in columns.items()}
-    for name in ("first", "stop", "full_first", "full_stop"):
-        arrays[name] = getattr(schedule.bounds, name).astype(np.uint16)
-    return runs, arrays
+    return runs, arrays | bounds_of(schedule)
 
 
-def _run(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np.ndarray]]:
+def bounds_of(schedule: Schedule) -> dict[str, np.ndarray]:
+    """[query blocks] each: the key blocks that the mask lets them visit, and those it leaves whole."""
+    names = ("first", "stop", "full_first", "full_stop")
+    return {name: getattr(schedule.bounds, name).astype(np.uint16) for name in names}
+
+
+def run_of(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np.ndarray]]:
     """One algorithm's steps; those that are alike in all but their blocks share a row of `kinds`."""
     columns = schedule.columns
     ragged = 2 * (columns.query_block == len(schedule.query_rows) - 1)
     ragged += columns.key_block == len(schedule.key_rows) - 1
-    alike = ((columns.phase.astype(np.int32) * 8 + columns.operation) * 16 + columns.tensor) * 4 + ragged
+    alike = columns.phase.astype(np.int32) * len(Operation) + columns.operation
+    alike = (alike * len(Tensor) + columns.tensor) * 4 + ragged
     present = np.unique(alike)
     number = np.zeros(present[-1] + 1, np.uint8)
     number[present] = np.arange(len(present))
@@ -161,21 +166,26 @@ def _run(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np
 @lru_cache(maxsize=16)
 def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
     """m and l of some rows of every query block, as many as the budgets allow; and every tile's share."""
-    problem, tiling = experiment.problem, experiment.blocks
-    query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
-    most = min(SCORE_BUDGET // problem.seq_kv, VALUE_BUDGET // key_blocks)
-    each = max(1, min(tiling.block_q, most // query_blocks))
-    within = (np.arange(each) * tiling.block_q + tiling.block_q // 2) // each
-    rows = (np.arange(query_blocks)[:, None] * tiling.block_q + within).ravel()
-    rows = np.unique(np.minimum(rows, problem.seq_q - 1))
+    problem, rows = experiment.problem, sampled_rows(experiment)
     q, k = _inputs(problem)
     statistics = row_statistics(experiment, q, k, rows)
     return {
         "rows": rows.astype(np.uint32),
         "m": statistics.m.astype(np.float32).ravel(),
         "l": statistics.l.astype(np.float32).ravel(),
-        "share": _tile_share(statistics, tiling.block_q),
+        "share": tile_share(rows, statistics.weight, experiment.blocks.block_q),
     }
+
+
+def sampled_rows(experiment: Experiment) -> np.ndarray:
+    """Rows of every query block, as many as the budgets allow, in order."""
+    problem, tiling = experiment.problem, experiment.blocks
+    query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
+    most = min(SCORE_BUDGET // problem.seq_kv, VALUE_BUDGET // key_blocks)
+    each = max(1, min(tiling.block_q, most // query_blocks))
+    within = (np.arange(each) * tiling.block_q + tiling.block_q // 2) // each
+    rows = (np.arange(query_blocks)[:, None] * tiling.block_q + within).ravel()
+    return np.unique(np.minimum(rows, problem.seq_q - 1))
 
 
 @lru_cache(maxsize=8)
@@ -185,8 +195,8 @@ def _inputs(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return q[0], k[0]
 
 
-def _tile_share(statistics: RowStatistics, block_q: int) -> np.ndarray:
+def tile_share(rows: np.ndarray, weight: np.ndarray, block_q: int) -> np.ndarray:
     """[query blocks * key blocks] float32: mean share of the softmax mass of a tile over its sampled rows."""
-    first = np.flatnonzero(np.diff(statistics.rows // block_q, prepend=-1))
-    counts = np.diff(first, append=len(statistics.rows))
-    return (np.add.reduceat(statistics.weight, first, axis=0) / counts[:, None]).astype(np.float32).ravel()
+    first = np.flatnonzero(np.diff(rows // block_q, prepend=-1))
+    counts = np.diff(first, append=len(rows))
+    return (np.add.reduceat(weight, first, axis=0) / counts[:, None]).astype(np.float32).ravel()

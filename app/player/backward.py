@@ -1,0 +1,60 @@
+"""What the player draws of a backward pass, packed as `app.player.payload` packs a forward one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from app.player.payload import bounds_of, misfit, pack, run_of, sampled_rows, sizes, tile_share
+from engine.closed_form import standard_backward_bytes
+from engine.experiment import Experiment
+from engine.gradient_rows import gradient_rows
+from engine.inputs import make_inputs, make_output_gradient
+from engine.recomputation import one_kernel_bytes
+from engine.scaled import drawable
+from engine.schedules import build as build_schedule
+
+
+@lru_cache(maxsize=64)
+def build(experiment: Experiment) -> bytes:
+    """The payload of a scenario's backward pass: one run, one head; larger problems by their sibling."""
+    asked = experiment.changed(algorithm="backward")
+    drawn = drawable(asked)
+    schedule = build_schedule(drawn)
+    run, columns = run_of(drawn, schedule)
+    why = misfit(asked)
+    header = {
+        "algorithm": "backward",
+        "agreement": "",
+        "agrees": True,
+        "asked": sizes(asked),
+        "drawn": sizes(drawn),
+        "group": asked.problem.heads // asked.problem.kv_heads,
+        "chip": {"name": asked.gpu.name, "capacity": asked.gpu.shared_bytes_block},
+        "misfits": {"backward": why} if why else {},
+        "runs": {"backward": run},
+        "others": [
+            ["one kernel, rewriting dQ", one_kernel_bytes(schedule), "its tiles would ask for"],
+            ["standard, P stored", standard_backward_bytes(drawn), "must move"],
+        ],
+    }
+    arrays = {f"backward.{name}": values for name, values in columns.items()}
+    return pack(header, arrays | bounds_of(schedule) | _rows(drawn))
+
+
+@lru_cache(maxsize=16)
+def _rows(experiment: Experiment) -> dict[str, np.ndarray]:
+    """lse and delta of sampled rows, and the sums of P and dS in each of their tiles."""
+    rows = sampled_rows(experiment)
+    q, k, v = (array[0] for array in make_inputs(experiment.problem))
+    d_out = make_output_gradient(experiment.problem)[0]
+    followed = gradient_rows(experiment, q, k, v, d_out, rows)
+    return {
+        "rows": rows.astype(np.uint32),
+        "lse": followed.lse,
+        "delta": followed.delta,
+        "weight": followed.weight.ravel(),
+        "score_gradient": followed.score_gradient.ravel(),
+        "share": tile_share(rows, followed.weight, experiment.tiling.block_q),
+    }
