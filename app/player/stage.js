@@ -32,9 +32,14 @@ class Stage {
 
   /** New panels for a model, a mode or a theme; everything is painted at the next paint. */
   layOut(model, theme, race) {
+    const layout = this.width < NARROW ? narrowLayout(race) : race ? raceLayout : singleLayout;
+    this.place(layout(this.width, this.height, this.u, model), model, theme);
+  }
+
+  /** Panels in their boxes, on an empty canvas. */
+  place(placed, model, theme) {
     const { u, dpr, width, height, ctx } = this;
-    const layout = width < NARROW ? narrowLayout(race) : race ? raceLayout : singleLayout;
-    this.panels = layout(width, height, u, model).map(({ panel, box }) => {
+    this.panels = placed.map(({ panel, box }) => {
       panel.layout?.({ model, theme, u, dpr }, box);
       return Object.assign(panel, { box, last: null });
     });
