@@ -10,7 +10,7 @@ if str(ROOT) not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from app import scenario, sidebar, theme  # noqa: E402
+from app import scenario, sidebar, take_home, theme  # noqa: E402
 
 PAGES = ("Tiles", "Softmax", "Traffic", "Speed", "Agreement")
 
@@ -33,12 +33,14 @@ pages = [page(title) for title in PAGES]
 home = st.Page(lambda: None, title="Home", url_path="home", default=True, visibility="hidden")
 opened = st.navigation([home, *pages], position="top")
 if opened == home:
-    st.switch_page(pages[0], query_params=scenario.url_values(scenario.current()))
+    st.switch_page(pages[0], query_params=scenario.link_values())
 if scenario.notices():
     # As text, not Markdown: the sentences quote what came with the link.
     with st.container(border=True, key="notices"):
         st.text("\n".join(scenario.notices()))
 # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
 opened.run()
+with st.sidebar, st.container(horizontal=True, key="tools"):
+    take_home.show()
 sidebar.show()
-scenario.publish()
+scenario.publish(opened.url_path)

@@ -15,6 +15,8 @@ from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 EXPERIMENT, NOTICES, EXTRAS = "experiment", "notices", "extra options"
 TOUCHED, ECHOES = "touched widgets", "echoes"
+PLAYED, PLACE, ARRIVED = "played", "place", "arrived"
+PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 OFF = None  # an emptied number: the window off, the keys as many as the queries
 
@@ -57,19 +59,60 @@ def adopt() -> None:
     """
     values = st.query_params.to_dict()
     went_back = getattr(get_script_run_ctx(), "is_history_navigation", False) and values
+    st.session_state[PLAYED] = {}
     if EXPERIMENT in st.session_state and not went_back:
         return _take()
+    st.session_state[PLACE] = {name: values.pop(name) for name in PLACES if name in values}
+    st.session_state[ARRIVED] = "by link" if values else ""
     experiment, errors = Experiment.lenient(values)
     st.session_state[EXPERIMENT] = experiment
     st.session_state[NOTICES] = tuple(notice(error) for error in errors)
     st.session_state[TOUCHED], st.session_state[ECHOES] = [], {}
 
 
-def publish() -> None:
-    """Write the scenario to the URL."""
-    wanted = url_values(current())
+def publish(path: str) -> None:
+    """Write the scenario to the URL, and where the reader is on the page of that path."""
+    wanted = link_values(path)
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
+
+
+def link_values(path: str = "") -> dict[str, str]:
+    """The values of a link to what is shown now: the scenario, the mode and, on the tour's page, its step."""
+    names = PLACES if path == "tour" else ("present",)
+    return {name: place(name) for name in names if place(name)} | url_values(current())
+
+
+def place(name: str) -> str:
+    """Where the reader is: the tour, its step, or "true" of present; empty where the link says nothing."""
+    return st.session_state[PLACE].get(name, "")
+
+
+def go(**places: str) -> None:
+    """Set where the reader is."""
+    st.session_state[PLACE].update(places)
+
+
+def arrive(where: str, experiment: Experiment) -> None:
+    """Show a place's own scenario when the reader comes there; a link that brings its own keeps it."""
+    arrived, st.session_state[ARRIVED] = st.session_state[ARRIVED], where
+    if arrived not in (where, "by link"):
+        st.session_state[EXPERIMENT], st.session_state[NOTICES] = experiment, ()
+
+
+def tally(name: str) -> list[int]:
+    """A list of counts that a page keeps for this visitor, to be changed in place."""
+    return st.session_state.setdefault(f"tally {name}", [])
+
+
+def offer(name: str, payload: bytes) -> None:
+    """Note what a player on this page shows, for those who take it home."""
+    st.session_state[PLAYED][name] = payload
+
+
+def offered() -> dict[str, bytes]:
+    """The payloads of the players that this run of the page has shown, by the player's name."""
+    return st.session_state[PLAYED]
 
 
 def url_values(experiment: Experiment) -> dict[str, str]:

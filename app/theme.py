@@ -23,6 +23,11 @@ STYLE = """
   }
   [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
   [data-testid="stWidgetLabelRequired"] { display: none; }
+  .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 12.2rem; }
+  .st-key-tools button { min-height: 0; padding: 0.15rem 0.45rem; }
+  .st-key-tools button p { font-size: 0.85rem; white-space: nowrap; }
+  .st-key-tools [data-testid="stPopoverButton"] svg { display: none; }
+  [data-testid="stPopoverBody"] { max-width: min(44rem, 94vw); }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-notices { padding: 0.4rem 0.8rem; }

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from app import scenario
+
 HERE = Path(__file__).parent
 # one module to the browser, so each file uses what stands before it
 MODULES = (
@@ -17,16 +19,20 @@ MODULES = (
 
 
 @lru_cache(maxsize=1)
+def sources() -> tuple[str, str, str]:
+    """The player's HTML, CSS and JavaScript."""
+    js = "\n".join((HERE / f"{name}.js").read_text("utf-8") for name in MODULES)
+    return (HERE / "player.html").read_text("utf-8"), (HERE / "player.css").read_text("utf-8"), js
+
+
+@lru_cache(maxsize=1)
 def _component():
     """The component, registered when a page first needs it."""
-    return st.components.v2.component(
-        "attention_player",
-        html=(HERE / "player.html").read_text("utf-8"),
-        css=(HERE / "player.css").read_text("utf-8"),
-        js="\n".join((HERE / f"{name}.js").read_text("utf-8") for name in MODULES),
-    )
+    html, css, js = sources()
+    return st.components.v2.component("attention_player", html=html, css=css, js=js)
 
 
 def player(payload: bytes, *, key: str = "player") -> None:
     """Show what `payload.build` packed; a changed payload under the same key keeps the place in the run."""
+    scenario.offer(key, payload)
     _component()(key=key, data=payload)

@@ -100,6 +100,7 @@ function breath() {
 function takeHome(player) {
   return {
     name: () => `attention-${player.race ? "race" : player.run.name}`,
+    link: () => player.link(),
     png() {
       const film = new Film(player, 2);
       film.paint(player.at);

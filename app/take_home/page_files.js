@@ -1,0 +1,169 @@
+// Files of what the page shows now: players as PNG and GIF, charts as PNG and SVG, tables as CSV. All made here, in the browser.
+
+const SHARP = 2; // pixels of a chart's PNG for each of the screen's
+const SMALLEST = 80; // px: smaller pictures are icons
+const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "visibility", "display",
+  "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "shape-rendering"];
+const films = new WeakMap(); // a player's element to its film in the making, which goes on while the list is closed
+
+const main = () => document.querySelector("[data-testid=stMain]");
+const shadows = () => [...main().querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean);
+const inPage = (selector) => [main(), ...shadows()].flatMap((root) => [...root.querySelectorAll(selector)]);
+const large = (element) => {
+  const { width, height } = element.getBoundingClientRect();
+  return width >= SMALLEST && height >= SMALLEST;
+};
+const fileName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "attention";
+
+function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** What a picture or table is called: its own label, else the words that stand before it. */
+function titleOf(element, otherwise) {
+  const labelled = element.closest("[aria-label]");
+  if (labelled && main().contains(labelled)) return labelled.getAttribute("aria-label");
+  const own = element.querySelector?.("caption")?.innerText;
+  if (own) return own;
+  const words = [...main().querySelectorAll("[data-testid=stMarkdownContainer], [data-testid=stHeading]")]
+    .filter((text) => text.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING && /[a-z]{3}/i.test(text.innerText)).at(-1);
+  return words?.innerText.split(/[:.\n]/)[0].slice(0, 60) || otherwise;
+}
+
+/** An SVG element with its looks written into it, so that it stands without the page's style sheets. */
+function standing(svg) {
+  const copy = svg.cloneNode(true);
+  const from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+  from.forEach((element, n) => {
+    const style = getComputedStyle(element);
+    for (const name of PAINT) to[n].style?.setProperty(name, style.getPropertyValue(name));
+  });
+  for (const aid of copy.querySelectorAll(".draglayer, .hoverlayer")) aid.remove();
+  return copy;
+}
+
+/** A chart as one SVG document on the page's ground; a Plotly chart is several layers. */
+function chartSvg(chart) {
+  const layers = chart.matches("svg") ? [chart] : [...chart.querySelectorAll(".main-svg")];
+  const { width, height } = chart.getBoundingClientRect(), whole = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const set = (element, values) => Object.entries(values).forEach(([name, value]) => element.setAttribute(name, value));
+  set(whole, { width, height, viewBox: `0 0 ${width} ${height}` });
+  const ground = document.createElementNS(whole.namespaceURI, "rect");
+  set(ground, { width, height, fill: getComputedStyle(document.querySelector("[data-testid=stApp]")).backgroundColor });
+  const drawn = layers.map(standing);
+  drawn.forEach((layer, n) => set(layer, { width: layers[n].getBoundingClientRect().width, height: layers[n].getBoundingClientRect().height }));
+  whole.append(ground, ...drawn);
+  return new Blob([new XMLSerializer().serializeToString(whole)], { type: "image/svg+xml" });
+}
+
+async function chartPng(chart) {
+  const picture = new Image(), url = URL.createObjectURL(chartSvg(chart));
+  picture.src = url;
+  await picture.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [picture.width * SHARP, picture.height * SHARP];
+  canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(url);
+  return canvasPng(canvas);
+}
+
+const canvasPng = (canvas) => new Promise((done) => canvas.toBlob(done, "image/png"));
+
+/** The cells as they stand on the page; Excel needs the mark at the front to take it for UTF-8. */
+function tableCsv(table) {
+  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const rows = [...table.rows].map((row) => [...row.cells].map((cell) => quoted(cell.innerText.trim())).join(","));
+  return new Blob(["\ufeff", rows.join("\r\n"), "\r\n"], { type: "text/csv" });
+}
+
+/** Every thing on the page that can be taken: its title and its files by kind. */
+function things() {
+  const players = inPage(".player").filter((root) => root.takeHome).map((root) => ({ title: "Player", root }));
+  const charts = inPage(".js-plotly-plot, [data-testid=stHtml] svg").filter(large).map((chart) => ({
+    title: titleOf(chart, "Chart"), files: { PNG: () => chartPng(chart), SVG: () => chartSvg(chart) },
+  }));
+  const canvases = inPage("canvas[role=img]").filter((canvas) => large(canvas) && !canvas.closest(".player")).map((canvas) => ({
+    title: canvas.getAttribute("aria-label") || "Picture", files: { PNG: () => canvasPng(canvas) },
+  }));
+  const tables = inPage("table").filter((table) => !table.closest(".player")).map((table) => ({
+    title: titleOf(table, "Table"), files: { CSV: () => tableCsv(table) },
+  }));
+  return [...players, ...charts, ...canvases, ...tables];
+}
+
+const button = (words, act) => {
+  const made = document.createElement("button");
+  made.textContent = words;
+  made.addEventListener("click", act);
+  return made;
+};
+
+/** A line of the list; of things that have the same title, each says which it is. */
+function line(words, ...controls) {
+  const item = document.createElement("li"), title = document.createElement("span");
+  title.textContent = words;
+  item.append(title, ...controls);
+  return item;
+}
+
+function fileLine({ title, files }) {
+  const controls = Object.entries(files).map(([kind, make]) =>
+    button(kind, async () => save(await make(), `${fileName(title)}.${kind.toLowerCase()}`)));
+  for (const control of controls) control.setAttribute("aria-label", `${title} as ${control.textContent}`);
+  return line(title, ...controls);
+}
+
+/** The player's picture now, and its run as a GIF, which takes some seconds and can be cancelled. */
+function playerLine(root) {
+  const { takeHome } = root, share = document.createElement("output");
+  const png = button("PNG", async () => save(await takeHome.png(), `${takeHome.name()}.png`));
+  const gif = button("GIF", () => (films.has(root) ? films.get(root).stop() : film(root)));
+  png.setAttribute("aria-label", "Player's picture as PNG");
+  const item = line("Player: picture, animation", share, png, gif);
+  item.show = (state) => {
+    share.textContent = state === undefined ? "" : typeof state === "number" ? `${Math.floor(100 * state)}%` : state;
+    gif.textContent = films.has(root) ? "cancel" : "GIF";
+    gif.setAttribute("aria-label", films.has(root) ? "Cancel the GIF" : "Player's run as GIF");
+  };
+  item.show(films.get(root)?.share);
+  root.filmLine = item;
+  return item;
+}
+
+async function film(root) {
+  const abort = new AbortController(), { takeHome } = root;
+  const making = { share: 0, stop: () => abort.abort() };
+  films.set(root, making);
+  let end;
+  try {
+    const blob = await takeHome.gif((share) => root.filmLine.show((making.share = share)), abort.signal);
+    save(blob, `${takeHome.name()}.gif`);
+  } catch (error) {
+    if (error.name !== "AbortError") end = "failed";
+  }
+  films.delete(root);
+  root.filmLine.show(end);
+}
+
+async function copyLink(control) {
+  const url = inPage(".player").find((root) => root.takeHome)?.takeHome.link() ?? location.href;
+  let copied = true;
+  await navigator.clipboard.writeText(url).catch(() => (copied = false));
+  control.textContent = copied ? "Link copied" : url;
+}
+
+export default function ({ parentElement }) {
+  const list = parentElement.querySelector("ul"), link = parentElement.querySelector("[data-do=link]");
+  const found = things(), seen = new Map();
+  for (const thing of found) {
+    const nth = (seen.get(thing.title) ?? 0) + 1;
+    seen.set(thing.title, nth);
+    if (nth > 1) thing.title += `, ${nth}`;
+  }
+  list.replaceChildren(...found.map((thing) => (thing.root ? playerLine(thing.root) : fileLine(thing))));
+  link.onclick = () => copyLink(link);
+}

@@ -1,0 +1,78 @@
+"""What a page gives to take home: an offline file that carries all it needs, Python that runs as shown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+
+from app.player.payload import build
+from app.take_home import snippet
+from app.take_home.offline import html_file
+from engine import Experiment, simulate
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = {
+    "heads": 2,
+    "kv_heads": 1,
+    "seq": 48,
+    "head_dim": 16,
+    "block_q": 16,
+    "block_kv": 32,
+    "dtype": "float32",
+}
+
+
+def test_the_offline_file_carries_its_payload_and_asks_for_nothing():
+    payload = build(Experiment.of(seq=640, causal=True))
+    document = html_file(payload, "a <title>")
+    assert "<title>a &lt;title&gt;</title>" in document
+    (packed,) = re.findall(r'id="attention-payload">([^<]*)<', document)
+    assert b64decode(packed) == payload
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|@import|url\(\s*["']?http""", document)
+    assert document.count("</script>") == 2  # no script of the player ends its element early
+
+
+def test_the_largest_offline_file_stays_below_4_mb_and_is_made_within_3_s():
+    experiment = Experiment.of(seq=2**20, heads=7)
+    start = time.perf_counter()
+    size = len(html_file(build(experiment), "largest").encode())
+    assert size < 4_000_000
+    assert time.perf_counter() - start < 3
+
+
+def ran(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("values", [{}, {"causal": True}, {"window": 20, "algorithm": "flash1"}], ids=str)
+def test_the_models_lines_print_this_scenarios_numbers(values):
+    experiment = Experiment.of(**SMALL, **values)
+    simulation = simulate(experiment)
+    printed = ran(snippet.model(experiment)).splitlines()
+    assert printed[0].startswith(f"{simulation.traffic.dram.total:,} bytes")
+    assert printed[1].startswith(f"{simulation.traffic.flops:,} FLOPs")
+    assert float(printed[2].split()[0]) == pytest.approx(simulation.modelled.seconds, rel=1e-2)
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
+def test_the_kernels_lines_run_as_shown(algorithm):
+    pytest.importorskip("triton", reason="Triton is not installed here")
+    experiment = Experiment.of(**SMALL, algorithm=algorithm, causal=True, window=30)
+    assert ran(snippet.kernel(experiment)) == "torch.Size([1, 2, 48, 16]) torch.float32\n"
+
+
+def test_every_page_offers_its_files_in_the_same_place(open_app):
+    for page in ("tiles", "traffic"):
+        app = open_app(page)
+        assert not app.exception
+        assert [code.value for code in app.sidebar.code] == [
+            snippet.model(Experiment.of()).rstrip(),
+            snippet.kernel(Experiment.of()).rstrip(),
+        ]

@@ -1,0 +1,103 @@
+"""Every file that a page gives, opened again: offline, in an empty browser, or by a reader of its format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.browser
+
+image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+
+
+def opened(page, address):
+    page.goto(address)
+    page.wait_for_selector("[data-test-script-state=notRunning]")
+    page.get_by_role("button", name="Take home").click()
+    page.locator(".files li").first.wait_for()
+    return page
+
+
+def taken(page, name: str, seconds: float = 20) -> bytes:
+    """The file that a button of the list gives."""
+    with page.expect_download(timeout=1000 * seconds) as download:
+        page.get_by_role("button", name=name).first.click()
+    return download.value.path().read_bytes()
+
+
+def pixels(data: bytes) -> np.ndarray:
+    return np.asarray(image.open(io.BytesIO(data)).convert("RGB"), np.int16)
+
+
+def blocks(picture: np.ndarray, side: int) -> np.ndarray:
+    """The mean colour of every block of so many pixels: type is never drawn alike at two sizes."""
+    height, width, _ = picture.shape
+    return picture.reshape(height // side, side, width // side, side, 3).mean((1, 3))
+
+
+def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard, browser, tmp_path):
+    opened(page, f"{dashboard}/tiles?algorithm=flash1&seq=512&causal=true")
+    file = tmp_path / "player.html"
+    file.write_bytes(taken(page, "offline HTML"))
+    assert file.stat().st_size < 4_000_000
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 720})
+    alone, complaints, asked = context.new_page(), [], []
+    alone.on("console", lambda message: message.type == "error" and complaints.append(message.text))
+    alone.on("pageerror", lambda error: complaints.append(str(error)))
+    alone.on("request", lambda request: asked.append(request.url))
+    alone.goto(file.as_uri())
+    alone.wait_for_function("window.__player && window.__player.state().redrawn")
+    before = alone.evaluate("window.__player.state()")
+    alone.keyboard.press(" ")
+    alone.wait_for_function("(at) => window.__player.state().position > at + 3", arg=before["position"])
+    alone.keyboard.press("End")
+    end = alone.evaluate("window.__player.state()")
+    assert (before["algorithm"], end["position"]) == ("flash1", end["last"])
+    assert "FlashAttention-1 asked HBM for" in end["sentence"]
+    assert alone.locator(".transport").bounding_box()["y"] < 720
+    assert complaints == []
+    assert asked == [file.as_uri()]
+    context.close()
+
+
+def test_the_animation_is_a_gif_of_256_pictures_that_begins_and_ends_as_the_player_does(page, dashboard):
+    opened(page, f"{dashboard}/tiles?causal=true")
+    gif = image.open(io.BytesIO(taken(page, "Player's run as GIF", 15)))
+    assert (gif.n_frames, gif.size) == (256, (1152, 720))
+    assert gif.info["loop"] == 0
+    for frame, key in ((0, "Home"), (255, "End")):
+        page.evaluate("(end) => window.__player.seek(end ? Infinity : 0)", key == "End")
+        still = blocks(pixels(taken(page, "picture as PNG")), 16)
+        gif.seek(frame)
+        difference = np.abs(blocks(np.asarray(gif.convert("RGB"), np.int16), 8) - still).max(-1)
+        assert difference.mean() < 1.5
+        assert (difference > 40).mean() < 0.005
+
+
+def test_a_film_under_way_tells_how_far_it_is_and_can_be_cancelled(page, dashboard):
+    opened(page, f"{dashboard}/tiles?seq=4096")
+    page.get_by_role("button", name="Player's run as GIF").click()
+    page.locator(".files output", has_text=re.compile(r"^[1-9]\d?%$")).wait_for()
+    page.get_by_role("button", name="Cancel the GIF").click()
+    page.get_by_role("button", name="Player's run as GIF").wait_for()
+    assert page.locator(".files output").inner_text() == ""
+
+
+def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
+    opened(page, f"{dashboard}/traffic")
+    root = ElementTree.fromstring(taken(page, "Bytes over the sequence length as SVG"))
+    words = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"sequence length N", "Standard", "Flash 2"} <= words
+    picture = pixels(taken(page, "Bytes over the sequence length as PNG"))
+    assert picture.shape[:2] == (2 * float(root.get("height")), 2 * int(float(root.get("width"))))
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
+    rows = list(csv.reader(io.StringIO(taken(page, "as CSV").decode("utf-8-sig"))))
+    assert rows[0] == ["", "Standard", "Flash 1", "Flash 2"]
+    assert rows[1][0] == "requested"
+    assert page.watch.complaints == []
+    assert page.watch.hosts == {"127.0.0.1"}
