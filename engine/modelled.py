@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.experiment import Experiment
+from engine.grid import default_order
 from engine.pipeline import Pipeline, pipeline_of
 from engine.rates import LAUNCH, SCORE_OPERATIONS, Rates
 from engine.schedule import EXPONENTIALS, Operation, Schedule
 from engine.traffic import Traffic
 from engine.traffic import traffic as traffic_of
-from engine.work import HBM, Work, default_order, work_of
+from engine.work import EXP, HBM, L2, TENSOR, Work, work_of
 
 LAUNCHING, TAIL = "launch", "tail"
 BETWEEN_PRODUCTS = (Operation.MAXIMUM, Operation.SCORE_GRADIENT, Operation.ROW_TERMS)  # float32 arithmetic
@@ -29,7 +30,7 @@ class Modelled:
 
     Attributes:
         seconds: of all kernels together, over batch and heads.
-        bound: what holds the slowest kernel up, the largest of its `busy`.
+        bound: what holds the slowest kernel up, by the name that it has in `busy`.
         parts: seconds of every kernel, by its name.
         busy: by kernel, seconds that its work takes each unit of the GPU, were it spread evenly: "tensor
             core", "exp" (float32 arithmetic of the softmax included), "L2" and "HBM"; of its start and its
@@ -51,20 +52,33 @@ def modelled(
     """
     pipeline = pipeline or pipeline_of(experiment.algorithm)
     order = default_order(experiment)
-    parts, busy = {}, {}
+    parts, busy, bounds = {}, {}, {}
     for phase in schedule.phases:
         work = work_of(experiment, schedule, phase, traffic, pipeline)
         seconds = work.makespan(order)
         parts[phase.name] = max(seconds, work.units[HBM]) + LAUNCH
         busy[phase.name] = _busy(work, seconds)
-    slowest = busy[max(parts, key=parts.get)]
-    return Modelled(sum(parts.values()), max(slowest, key=slowest.get), parts, busy)
+        bounds[phase.name] = _bound(busy[phase.name], seconds, pipeline)
+    return Modelled(sum(parts.values()), bounds[max(parts, key=parts.get)], parts, busy)
 
 
 def _busy(work: Work, seconds: float) -> dict[str, float]:
     """What `Modelled.busy` says of one kernel whose blocks take so many seconds."""
-    around = work.around * work.blocks / work.slots
+    around = work.around * work.grid.blocks / work.slots
     return {**work.units, LAUNCHING: LAUNCH + around, TAIL: max(0.0, seconds - work.even)}
+
+
+def _bound(busy: Mapping[str, float], seconds: float, pipeline: Pipeline) -> str:
+    """What holds up one kernel whose blocks take so many seconds."""
+    if busy[HBM] > seconds:
+        return HBM
+    arithmetic = pipeline.arithmetic(busy[TENSOR], busy[EXP])
+    hidden = pipeline.asynchronous and busy[L2] < arithmetic  # copies that run ahead hold nothing up
+    unit = max((TENSOR, EXP) if hidden else (TENSOR, EXP, L2), key=busy.get)
+    visits = pipeline.with_copies(arithmetic, busy[L2])
+    return max(
+        {unit: visits, LAUNCHING: busy[LAUNCHING], TAIL: busy[TAIL]}.items(), key=lambda item: item[1]
+    )[0]
 
 
 def step_seconds(experiment: Experiment, schedule: Schedule) -> np.ndarray:

@@ -82,7 +82,7 @@ class Timeline:
         order: in which a head's query blocks are launched, one of ORDERS.
         kernels: names of the kernels, one after another.
         sms: SMs of the GPU.
-        resident: blocks that ran on one SM at once, at most.
+        resident: of each kernel, how many of its blocks ran on one SM at once, at most.
         kernel: uint8, index into `kernels`.
         sm: int16, which SM ran it, 0 to sms - 1.
         start, end: float64, seconds from the first start.
@@ -96,7 +96,7 @@ class Timeline:
     order: str
     kernels: tuple[str, ...]
     sms: int
-    resident: int
+    resident: tuple[int, ...]
     kernel: np.ndarray
     sm: np.ndarray
     start: np.ndarray
@@ -137,7 +137,7 @@ class Timeline:
         at = np.arange(len(order))
         rank = at - np.maximum.accumulate(np.where(first, at, 0))
         wave = np.empty(len(order), np.int32)
-        wave[order] = rank // self.resident
+        wave[order] = rank // np.asarray(self.resident)[self.kernel[order]]
         return wave
 
     @cached_property
@@ -195,15 +195,23 @@ class Timeline:
             return "a timeline's first block must start at 0, and none end before it starts"
         if self.sm.min() < 0 or self.sm.max() >= self.sms:
             return f"a timeline's SMs must be from 0 to {self.sms - 1}"
-        if self.kernel.max() >= len(self.kernels):
-            return f"a timeline's kernels must be from 0 to {len(self.kernels) - 1}"
-        if self.most_at_once() > self.resident:
-            return f"a timeline must have at most {self.resident} blocks on an SM at once"
+        if self.kernel.max() >= len(self.kernels) or len(self.resident) != len(self.kernels):
+            return (
+                f"a timeline's kernels must be from 0 to {len(self.kernels) - 1}, and each have its residents"
+            )
+        for name, most, resident in zip(self.kernels, self.most_at_once, self.resident, strict=True):
+            if most > resident:
+                return (
+                    f"a timeline must have at most {resident} blocks of {name} on an SM at once, not {most}"
+                )
         return None
 
-    def most_at_once(self) -> int:
-        """The most blocks that ran on one SM at once; one that ends as another starts does not count."""
-        times = np.concatenate((self.end, self.start))
+    @cached_property
+    def most_at_once(self) -> tuple[int, ...]:
+        """Of each kernel, the most blocks on one SM at once; one may start as another ends."""
+        group = np.tile(self.kernel.astype(np.int64) * self.sms + self.sm, 2)
         change = np.repeat((-1, 1), len(self))
-        order = np.lexsort((change, times, np.tile(self.sm, 2)))
-        return int(np.cumsum(change[order]).max())
+        order = np.lexsort((change, np.concatenate((self.end, self.start)), group))
+        most = np.zeros(len(self.kernels), np.int64)
+        np.maximum.at(most, group[order] // self.sms, np.cumsum(change[order]))
+        return tuple(most.tolist())

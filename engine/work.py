@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.footprint import kernel_parts
+from engine.grid import Grid
 from engine.pipeline import Pipeline
 from engine.placement import makespan_alike, place
 from engine.rates import LATENCY, ROUND_TRIPS, SCORE_OPERATIONS, TWO_WARP_GROUPS, Rates
@@ -29,15 +30,10 @@ from engine.schedule import (
     block_bytes,
     matrix_flops,
 )
-from engine.timeline import HEAVY_FIRST, NATURAL
 from engine.traffic import Traffic, counts, requested_bytes
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
-PLACED_ONE_BY_ONE = (
-    2048  # blocks at the end of a launch; those before them are taken to fill all places evenly
-)
-SOFTMAX_TILE = 2048  # elements of S that a block of the unfused softmax takes, in whole rows, at least one
-KEYS_TOGETHER = 32 * 2**20  # bytes of K and V of the heads whose tiles flash3 takes together, heaviest first
+PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all places evenly
 
 
 @dataclass(frozen=True)
@@ -45,69 +41,52 @@ class Work:
     """The blocks of threads of one kernel.
 
     Attributes:
-        phase: what the kernel does.
-        heads: which all have the same blocks.
-        count: blocks of one head.
-        seconds: [count], of each where all places of its SM are taken; [1] where all take as long.
-        sms: of the GPU.
+        grid: how they are launched.
+        seconds: [grid.count], of each of a head's where all places of its SM are taken; [1] if all are alike.
         speeds: [places + 1], see `engine.placement`.
         around: seconds of each block before its first visit and after its last.
-        together: heads whose blocks are launched together where the heaviest go first.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
     """
 
-    phase: Phase
-    heads: int
-    count: int
+    grid: Grid
     seconds: np.ndarray
-    sms: int
     speeds: np.ndarray
     around: float
-    together: int
     units: dict[str, float]
+
+    @property
+    def places(self) -> int:
+        """Blocks that share an SM."""
+        return len(self.speeds) - 1
 
     @property
     def slots(self) -> int:
         """Blocks that the GPU holds at once."""
-        return self.sms * (len(self.speeds) - 1)
+        return self.sms * self.places
 
     @property
-    def blocks(self) -> int:
-        """Blocks of threads in all."""
-        return self.heads * self.count
+    def sms(self) -> int:
+        """SMs of the GPU."""
+        return self.grid.experiment.gpu.sms
 
     @property
     def even(self) -> float:
         """Seconds that all blocks take if they fill all places evenly."""
-        return float(self.seconds.mean()) * self.blocks / self.slots
+        return float(self.seconds.mean()) * self.grid.blocks / self.slots
 
-    def launched(self, order: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """(head, block of that head) of the blocks start to stop - 1, in launch order."""
-        at = np.arange(start, stop)
-        if order == NATURAL:
-            return at // self.count, at % self.count
-        first = at // (self.together * self.count) * self.together
-        together = np.minimum(self.together, self.heads - first)
-        at -= first * self.count
-        return first + at % together, self.count - 1 - at // together
-
-    def lengths(self, blocks: np.ndarray) -> np.ndarray:
-        """Seconds of these blocks of a head where all places are taken."""
-        return np.full(len(blocks), self.seconds[0]) if len(self.seconds) == 1 else self.seconds[blocks]
+    def placed(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(sm, start, end), [blocks] each in launch order."""
+        block = self.grid.launched(order, 0, self.grid.blocks)[1]
+        return place(np.broadcast_to(self.seconds, self.grid.count)[block], self.sms, self.speeds)
 
     def makespan(self, order: str) -> float:
         """Seconds from the first block's start to the last one's end."""
         if len(self.seconds) == 1:
-            return makespan_alike(self.blocks, float(self.seconds[0]), self.sms, self.speeds)
-        last = self.lengths(self.launched(order, max(0, self.blocks - PLACED_ONE_BY_ONE), self.blocks)[1])
-        before = self.even - float(last.sum()) / self.slots if len(last) < self.blocks else 0.0
-        return before + float(place(last, self.sms, self.speeds)[2].max())
-
-
-def default_order(experiment: Experiment) -> str:
-    """The order in which a kernel launches its blocks: the heaviest first where a mask makes them unequal."""
-    reversing = experiment.algorithm in ("flash2", "flash3") and not experiment.problem.mask.looks_ahead
-    return HEAVY_FIRST if reversing else NATURAL
+            return makespan_alike(self.grid.blocks, float(self.seconds[0]), self.sms, self.speeds)
+        first = max(0, self.grid.blocks - PLACED_ONE_BY_ONE)
+        block = self.grid.launched(order, first, self.grid.blocks)[1]
+        before = self.even - float(self.seconds[block].sum()) / self.slots if first else 0.0
+        return before + float(place(self.seconds[block], self.sms, self.speeds)[2].max())
 
 
 def work_of(
@@ -116,43 +95,25 @@ def work_of(
     """The blocks of one kernel and how long each takes."""
     gpu, problem = experiment.gpu, experiment.problem
     rates = Rates.of(gpu, problem.dtype, pipeline.asynchronous)
-    heads = problem.batch * (problem.kv_heads if phase.shared else problem.heads)
-    count = _count(experiment, phase)
-    places = _places(experiment, phase, heads * count)
+    grid = Grid.of(experiment, phase)
+    places = _places(experiment, phase, grid.blocks)
     units = _units(schedule, phase, traffic, rates)
     if experiment.algorithm == "standard" or not phase.each:
-        visits, around, rows = np.ones(1), 0.0, places * TWO_WARP_GROUPS
-        alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / (heads * count)
+        visits, around, rows = np.ones(1), 0.0, TWO_WARP_GROUPS
+        alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / grid.blocks
     else:
         tensor, softmax, copies = _visit(experiment, phase, rates)
         alone = pipeline.with_copies(pipeline.arithmetic(tensor, softmax), copies)
         longest = max(tensor, softmax, copies)
         visits = _visits(schedule, phase, (tensor + softmax) / alone if pipeline.overlapped else 1.0)
-        around = _around(experiment, phase, rates, pipeline, min(heads * count, gpu.sms), places)
+        around = _around(experiment, phase, rates, pipeline, min(grid.blocks, gpu.sms), places)
         rows = experiment.blocks.block_q
     taken = np.array([_shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     seconds = around + visits * taken[-1]
     if (seconds == seconds[0]).all():
         seconds = seconds[:1]
     speeds = np.concatenate(([1.0], taken[-1] / taken))
-    return Work(phase, heads, count, seconds, gpu.sms, speeds, around, _together(experiment), units)
-
-
-def _count(experiment: Experiment, phase: Phase) -> int:
-    """Blocks of threads that one head's kernel is launched as."""
-    problem = experiment.problem
-    if experiment.algorithm == "flash1":
-        return 1
-    if phase.name == "scores":
-        return int(phase.visits.sum())
-    if phase.name == "softmax":
-        return -(-problem.seq_q // softmax_rows(problem.seq_kv))
-    return len(phase.visits)
-
-
-def softmax_rows(seq_kv: int) -> int:
-    """Rows of S that a block of the unfused softmax takes."""
-    return max(1, SOFTMAX_TILE >> (seq_kv - 1).bit_length())
+    return Work(grid, seconds, speeds, around, units)
 
 
 def _places(experiment: Experiment, phase: Phase, blocks: int) -> int:
@@ -165,15 +126,17 @@ def _places(experiment: Experiment, phase: Phase, blocks: int) -> int:
 
 def _units(schedule: Schedule, phase: Phase, traffic: Traffic, rates: Rates) -> dict[str, float]:
     """Seconds that each unit of the whole GPU needs for all of a kernel's work."""
-    alone = replace(schedule, phases=(phase,))
-    one_head = counts(alone)
+    one_head, requested = traffic.per_head, traffic.requested
+    if len(schedule.phases) > 1:
+        alone = replace(schedule, phases=(phase,))
+        one_head, requested = counts(alone), requested_bytes(alone)
     on_chip = any(step.operation in EXPONENTIALS for step in phase.each)
     softmax = one_head.exponentials / rates.exponentials
     softmax += SCORE_OPERATIONS * one_head.exponentials / rates.vector if on_chip else 0.0
     return {
         TENSOR: traffic.heads * one_head.flops / rates.matrix,
         EXP: traffic.heads * softmax,
-        L2: requested_bytes(alone).total / rates.cache,
+        L2: requested.total / rates.cache,
         HBM: _dram_bytes(schedule, phase, traffic) / rates.memory,
     }
 
@@ -247,12 +210,3 @@ def _shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> flo
     """Seconds in which so many blocks of so many rows on one SM each make a visit."""
     pairs = max(1.0, blocks * rows / TWO_WARP_GROUPS)
     return blocks * (alone + (pairs - 1) * longest) / pairs
-
-
-def _together(experiment: Experiment) -> int:
-    """Heads whose blocks are launched together where the heaviest go first."""
-    problem = experiment.problem
-    if experiment.algorithm != "flash3":
-        return 1
-    keys = 2 * problem.seq_kv * problem.head_dim * problem.itemsize
-    return problem.heads // problem.kv_heads * max(1, KEYS_TOGETHER // keys)
