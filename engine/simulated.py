@@ -51,5 +51,5 @@ def check_blocks(blocks: int) -> None:
     """Raise TimelineError if a timeline cannot hold so many blocks."""
     if blocks > MOST_BLOCKS:
         raise TimelineError(
-            f"the timeline has {blocks:,} blocks; it must have {MOST_BLOCKS:,} at most: take a smaller problem"
+            f"a timeline has at most {MOST_BLOCKS:,} blocks, this one {blocks:,}: take a smaller problem"
         )
