@@ -102,10 +102,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class KernelCounters:
-    """One kernel under the profiler, caches emptied before the call; None where not counted.
-
-    Percentages, 0 to 100, what passes the L2 and shared memory, and the clock were counted in runs of their
-    own, the caches emptied before each kernel.
+    """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not counted.
 
     Attributes:
         tile_read, tile_written: bytes between L2 and the SMs: what the tiles ask for.
@@ -135,10 +132,7 @@ class KernelCounters:
 
 @dataclass(frozen=True)
 class Counters:
-    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish.
-
-    left_in_cache: bytes that lay dirty in L2 when the call ended, written to DRAM only afterwards.
-    """
+    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish."""
 
     provider: str
     direction: str
@@ -149,7 +143,6 @@ class Counters:
     kernels: tuple[KernelCounters, ...] = ()
     others: tuple[KernelCounters, ...] = ()
     skipped: str | None = None
-    left_in_cache: float | None = None
 
     def total(self, name: str) -> float:
         """Sum of a countable field over the attention's kernels; NaN if one has none."""

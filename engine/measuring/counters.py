@@ -1,8 +1,7 @@
 """The hardware's counters: ncu runs engine.measuring.counted over scenarios, its rows become Counters.
 
-Twice: once for the bytes, in one pass over each kernel and with the caches as the kernel before left them, so
-that a call of several kernels is counted as it runs; once for the shares of the peaks, which take ncu several
-passes over each kernel, for which it empties the caches.
+It empties the caches before every kernel, so each is counted by itself. Left alone they would say less: ncu
+needs several passes over a kernel, and between two kernels it writes to memory itself.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -25,18 +23,17 @@ from engine.jobs import JobError
 from engine.measuring.scenarios import Scenario
 from engine.recording import Counters, KernelCounters
 
-MARKER = "scenario_marker"  # launched before scenario i with i + 1 programs, once for each of its parts
-CALL, DRAINED = 1, 2  # its programs in y: the call follows, or what writes back that the call left in L2
-BYTES = {
+MARKER = "scenario_marker"  # launched before scenario i with i + 1 programs
+NEEDED = {
     "seconds": "gpu__time_duration.sum",
     "dram_read": "dram__bytes_read.sum",
     "dram_written": "dram__bytes_write.sum",
     "tile_read": "l1tex__m_xbar2l1tex_read_bytes.sum",
     "tile_written": "l1tex__m_l1tex2xbar_write_bytes.sum",
 }
-WAVES = {"waves": "launch__waves_per_multiprocessor"}  # of every launch, nothing has to be counted for it
+OF_LAUNCHES = {"waves": "launch__waves_per_multiprocessor"}  # known without counting; no list has them
 SHARE = ".avg.pct_of_peak_sustained_elapsed"
-SHARES = {  # counted where this chip has one of them, the first that it has
+WANTED = {  # counted where this chip has one of them, the first that it has
     "l2_bytes": ("lts__t_bytes.sum",),
     "l2_hit_percent": ("lts__t_sector_hit_rate.pct",),
     "tensor_percent": tuple(
@@ -80,48 +77,39 @@ class Profiled:
     metrics: dict[str, float]
 
 
-def shares_here(ncu: str) -> dict[str, str]:
-    """The metric of each field of SHARES that this chip can count."""
+def metrics_here(ncu: str) -> dict[str, str]:
+    """The metric of each field that this chip can count."""
     try:
         listed = subprocess.run(
             [ncu, "--query-metrics"], capture_output=True, text=True, timeout=QUERY_SECONDS
         )
     except subprocess.TimeoutExpired:
-        return {}
+        return NEEDED
     known = {line.split()[0] for line in listed.stdout.splitlines() if line.strip()}
     wanted = {
         field: next((name for name in names if name.partition(".")[0] in known), None)
-        for field, names in SHARES.items()
+        for field, names in WANTED.items()
     }
-    return {field: name for field, name in wanted.items() if name is not None}
+    return NEEDED | OF_LAUNCHES | {field: name for field, name in wanted.items() if name is not None}
 
 
 def counted(scenarios: list[Scenario], seconds: float) -> Iterator[Counters]:
     """Rows of those scenarios that could be counted in this time; raises JobError with what ncu lacks."""
     end = time.monotonic() + seconds
     ncu = found_ncu()
-    shares = shares_here(ncu)
+    metrics = metrics_here(ncu)
     for first in range(0, len(scenarios), AT_A_TIME):
-        some = scenarios[first : first + AT_A_TIME]
         left = end - time.monotonic()
         if left <= 0:
             return
-        reasons, kernels = _profiled(ncu, some, BYTES | WAVES, left)
-        if not reasons:
-            return  # the time was up before the first
-        reached = [scenario for scenario, reason in zip(some, reasons, strict=False) if reason is None]
-        besides = _shares(ncu, reached, shares, end - time.monotonic())
-        yield from rows_of(some, reasons, kernels, besides, BYTES | WAVES | shares)
-
-
-def _shares(ncu: str, scenarios: list[Scenario], metrics: dict[str, str], seconds: float) -> list[Profiled]:
-    """The kernels of scenarios with these metrics; none where the time is up or ncu takes none of them."""
-    if not (scenarios and metrics and seconds > 0):
-        return []
-    try:
-        return _profiled(ncu, scenarios, metrics, seconds)[1]
-    except JobError:
-        return []
+        some = scenarios[first : first + AT_A_TIME]
+        try:
+            yield from _profiled(ncu, some, metrics, left)
+        except JobError:
+            if metrics == NEEDED or first > 0:
+                raise
+            metrics = NEEDED  # one of the others may be what this ncu does not take
+            yield from _profiled(ncu, some, metrics, end - time.monotonic())
 
 
 def found_ncu() -> str:
@@ -132,17 +120,13 @@ def found_ncu() -> str:
     raise JobError("ncu is not installed; it comes with NVIDIA's CUDA toolkit, as Nsight Compute")
 
 
-def _profiled(
-    ncu: str, scenarios: list[Scenario], metrics: dict[str, str], seconds: float
-) -> tuple[list[str | None], list[Profiled]]:
-    """Of each scenario that was reached why it did not run, if so; and all kernels, markers among them."""
-    one_pass = metrics.keys() >= BYTES.keys()
+def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float) -> Iterator[Counters]:
     with tempfile.TemporaryDirectory() as folder:
         asked, said = Path(folder, "scenarios.json"), Path(folder, "said.json")
         asked.write_text(json.dumps([asdict(scenario) for scenario in scenarios]))
         command = [
-            ncu, "--clock-control", "none", "--cache-control", "none" if one_pass else "all",
-            "--profile-from-start", "off", "--csv", "--page", "raw", "--metrics", ",".join(metrics.values()),
+            ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
+            "--metrics", ",".join(metrics.values()),
             sys.executable, "-m", "engine.measuring.counted", str(asked), str(said), str(seconds),
         ]  # fmt: skip
         root = Path(__file__).resolve().parents[2]
@@ -151,17 +135,14 @@ def _profiled(
                 command, capture_output=True, text=True, timeout=seconds + SPARE, cwd=root, env=os.environ
             )
         except subprocess.TimeoutExpired:
-            return [], []
+            return
         if not said.exists():
             raise JobError(_complaint(run.stdout + run.stderr))
         reasons = json.loads(said.read_text())
     kernels = parsed(run.stdout)
     if not kernels and not all(reasons):
         raise JobError(_complaint(run.stdout + run.stderr))
-    passes = max(map(int, re.findall(r"- (\d+) pass", run.stdout + run.stderr)), default=1)
-    if one_pass and passes > 1:  # the second would find in the caches what the first fetched
-        raise JobError(f"ncu counts a kernel's bytes in one pass, on this GPU it takes {passes}")
-    return reasons, kernels
+    yield from rows_of(scenarios, reasons, kernels, metrics)
 
 
 def _complaint(output: str) -> str:
@@ -201,55 +182,26 @@ def _value(text: str, unit: float) -> float | None:
 
 
 def rows_of(
-    scenarios: list[Scenario],
-    reasons: list[str | None],
-    kernels: list[Profiled],
-    besides: list[Profiled],
-    metrics: dict[str, str],
+    scenarios: list[Scenario], reasons: list[str | None], kernels: list[Profiled], metrics: dict[str, str]
 ) -> Iterator[Counters]:
-    """A row for each scenario that was reached: its kernels are those after its marker.
-
-    `besides` are the kernels of those scenarios that have no reason, counted again for other metrics.
-    """
-    own, again = _by_part(kernels), _by_part(besides)
-    ran = 0
+    """A row for each scenario that was reached: its kernels are those after its marker."""
+    own: dict[int, list[Profiled]] = {}
+    current: list[Profiled] = []
+    for kernel in kernels:
+        if MARKER in kernel.name:
+            current = own.setdefault(kernel.grid[0] - 1, [])
+        else:
+            current.append(kernel)
     for index, reason in enumerate(reasons):
         row = scenarios[index].row()
         if reason is not None:
             yield replace(row, skipped=reason)
             continue
-        called, drained = own.get((index, CALL), []), own.get((index, DRAINED))
-        found = [_counters(kernel, metrics) for kernel in _joined(called, again.get((ran, CALL), []))]
-        ran += 1
+        found = [_counters(kernel, metrics) for kernel in own.get(index, ())]
         attending = tuple(kernel for kernel in found if kernel is not None and not _prepares(kernel.name))
         if attending:
             others = tuple(kernel for kernel in found if kernel is not None and _prepares(kernel.name))
-            left = sum(kernel.metrics.get(BYTES["dram_written"], 0.0) for kernel in drained or ())
-            yield replace(
-                row, kernels=attending, others=others, left_in_cache=None if drained is None else left
-            )
-
-
-def _by_part(kernels: list[Profiled]) -> dict[tuple[int, int], list[Profiled]]:
-    """Kernels by the index of the scenario and the part of it that the marker before them names."""
-    parts: dict[tuple[int, int], list[Profiled]] = {}
-    current: list[Profiled] = []
-    for kernel in kernels:
-        if MARKER in kernel.name:
-            current = parts.setdefault((kernel.grid[0] - 1, kernel.grid[1]), [])
-        else:
-            current.append(kernel)
-    return parts
-
-
-def _joined(kernels: list[Profiled], again: list[Profiled]) -> list[Profiled]:
-    """Kernels with the metrics of their second run, if that was the same kernels."""
-    if [kernel.name for kernel in kernels] != [kernel.name for kernel in again]:
-        return kernels
-    return [
-        replace(kernel, metrics={**second.metrics, **kernel.metrics})
-        for kernel, second in zip(kernels, again, strict=True)
-    ]
+            yield replace(row, kernels=attending, others=others)
 
 
 def _prepares(kernel: str) -> bool:
@@ -260,7 +212,7 @@ def _prepares(kernel: str) -> bool:
 def _counters(kernel: Profiled, metrics: dict[str, str]) -> KernelCounters | None:
     """The fields of one kernel; None if ncu did not count what every row needs."""
     values = {field: kernel.metrics.get(metric) for field, metric in metrics.items()}
-    if any(values[field] is None for field in BYTES):
+    if any(values[field] is None for field in NEEDED):
         return None
     name = kernel.name.partition("(")[0].partition("<")[0].removeprefix("void ")
     return KernelCounters(name, " x ".join(map(str, kernel.grid)), **values)

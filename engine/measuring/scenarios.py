@@ -101,6 +101,7 @@ def _of_flash2() -> list[Scenario]:
         ),
         narrow(1000, causal=True),
         narrow(4095),
+        narrow(2048, heads=64),
     ]
 
 
@@ -109,8 +110,11 @@ def _of_unfused() -> list[Scenario]:
     return [
         *(wide(seq) for seq in (512, 2048, 4096, 8192)),
         wide(16384, heads=2),
+        wide(16384, heads=1),
         wide(4096, causal=True),
+        wide(2048, window=256),
         *(wide(seq, head_dim=64, block_q=64) for seq in (1024, 4096)),
+        wide(1024, heads=64, head_dim=64, block_q=64),
     ]
 
 
@@ -142,11 +146,12 @@ def _of_others() -> list[Scenario]:
         Scenario("flash3", 131072, heads=1),
         Scenario("flash3", 16384, causal=True),
         Scenario("flash3", 16384, window=1024),
+        Scenario("flash3", 65536, heads=1, causal=True),
         Scenario("flash3", 16384, head_dim=64, heads=32, causal=True),
     ]
     decoding = _of("split_kv", heads=32, kv_heads=8, queries=1, causal=True)
     rows += [decoding(seq) for seq in (8192, 65536, 131072)]
-    return [*rows, decoding(65536, splits=8)]
+    return [*rows, decoding(65536, splits=8), decoding(65536, splits=64, head_dim=64)]
 
 
 def _of_backward() -> list[Scenario]:
