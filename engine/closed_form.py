@@ -101,3 +101,23 @@ def io_order(experiment: Experiment) -> tuple[float, float]:
     n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
     chip = experiment.gpu.shared_bytes_block / problem.itemsize
     return n * d + n * m, n * m * d * d / chip
+
+
+def split_kv_bytes(experiment: Experiment) -> int:
+    """Bytes that split keys ask for, one key head, no mask or causal.
+
+    G N rows, the queries of the heads that share the key head, in blocks of Br. Every split of a block reads
+    its Q; together they read the keys that its last query sees, in whole blocks. More than one split leave O
+    and lse of each, float32, written once and read once.
+    """
+    problem, tiling = experiment.problem, experiment.tiling
+    n, m, d, group = problem.seq_q, problem.seq_kv, problem.head_dim, problem.heads // problem.kv_heads
+    rows, keys = group * n, 0
+    for block in range(ceil(rows / tiling.block_q)):
+        last = ceil(min((block + 1) * tiling.block_q, rows) / group)  # one past the last query of the block
+        end = last + m - n if problem.mask.causal else m
+        keys += min(ceil(max(end, 0) / tiling.block_kv) * tiling.block_kv, m)
+    partials = 2 * tiling.splits * rows * (d + 1) * STATISTIC if tiling.splits > 1 else 0
+    return (
+        problem.itemsize * (tiling.splits * rows * d + 2 * keys * d + rows * d) + STATISTIC * rows + partials
+    )

@@ -50,24 +50,18 @@ def execute(experiment: Experiment, q: np.ndarray, k: np.ndarray, v: np.ndarray)
 
     q is [seq_q, d], k and v [seq_kv, d], float32 and already rounded to the problem's dtype.
     """
-    problem = experiment.problem
-    for name, array, rows in (("q", q, problem.seq_q), ("k", k, problem.seq_kv), ("v", v, problem.seq_kv)):
-        if array.shape != (rows, problem.head_dim):
-            raise ValueError(f"{name} has shape {array.shape}; it must be {(rows, problem.head_dim)}")
-    schedule = schedules.build(experiment)
-    executor = Executor(experiment, schedule, q, k, v)
-    columns = schedule.columns
-    steps = (columns.phase, columns.operation, columns.tensor, columns.query_block, columns.key_block)
-    for step in zip(*(column.tolist() for column in steps), strict=True):
-        executor.take(*step)
-    return executor.trace()
+    return Executor(experiment, schedules.build(experiment), q, k, v).run()
 
 
 class Executor(Chip):
     """The chip that the steps of a forward pass run on, and what it writes down."""
 
-    def __init__(self, experiment: Experiment, schedule: Schedule, q, k, v):
-        problem = experiment.problem
+    def __init__(self, experiment: Experiment, schedule: Schedule, q, k, v, more=None):
+        problem = schedule.problem
+        shapes = {"q": (q, problem.seq_q), "k": (k, problem.seq_kv), "v": (v, problem.seq_kv)}
+        for name, (array, rows) in shapes.items():
+            if array.shape != (rows, problem.head_dim):
+                raise ValueError(f"{name} has shape {array.shape}; it must be {(rows, problem.head_dim)}")
         self.unfused = experiment.algorithm == "standard"
         arrays = {Tensor.Q: q, Tensor.K: k, Tensor.V: v, Tensor.O: np.zeros_like(q)}
         # columns m and l; float32 in memory whatever the dtype of the tensors
@@ -76,7 +70,7 @@ class Executor(Chip):
         if self.unfused:
             arrays[Tensor.S] = np.zeros((problem.seq_q, problem.seq_kv), np.float32)
             arrays[Tensor.P] = np.zeros((problem.seq_q, problem.seq_kv), np.float32)
-        super().__init__(experiment, schedule, arrays)
+        super().__init__(experiment, schedule, {**arrays, **(more or {})})
         self.alpha = self.old_m = None
         shape = (
             len(schedule.query_rows),
@@ -84,6 +78,14 @@ class Executor(Chip):
             schedule.tiling.block_q,
         )
         self.visits = {name: np.full(shape, np.nan, np.float32) for name in ("m", "l", "alpha")}
+
+    def run(self) -> Trace:
+        """Every step of the schedule, in order."""
+        columns = self.schedule.columns
+        steps = (columns.phase, columns.operation, columns.tensor, columns.query_block, columns.key_block)
+        for step in zip(*(column.tolist() for column in steps), strict=True):
+            self.take(*step)
+        return self.trace()
 
     def take(self, phase: int, operation: int, tensor: int, query: int, key: int) -> None:
         """One step of the schedule."""
@@ -115,16 +117,18 @@ class Executor(Chip):
             self._keep(Tensor.STATISTICS, np.tile(np.array([NOTHING, 0], np.float32), (len(tile), 1)))
 
     def _store(self, tensor: Tensor, query: int, key: int) -> None:
-        tile = self.tiles[tensor] if tensor != Tensor.LSE else self._lse()[:, None]
-        if tensor == Tensor.O and not self.unfused:
-            total = self.tiles[Tensor.STATISTICS][:, 1:]
-            tile = tile / np.where(total == 0, np.float32(1), total)
-        self.memory.store(tensor, self._place(tensor, query, key), tile)
+        self.memory.store(tensor, self._place(tensor, query, key), self._result(tensor))
         if self.unfused and tensor == Tensor.O:
             del self.tiles[Tensor.O]
 
-    def _lse(self) -> np.ndarray:
-        return log_sum_exp(*self.tiles[Tensor.STATISTICS].T)
+    def _result(self, tensor: Tensor) -> np.ndarray:
+        """What is stored of a tensor; O is divided by l last."""
+        if tensor == Tensor.LSE:
+            return log_sum_exp(*self.tiles[Tensor.STATISTICS].T)[:, None]
+        if tensor == Tensor.O and not self.unfused:
+            total = self.tiles[Tensor.STATISTICS][:, 1:]
+            return self.tiles[Tensor.O] / np.where(total == 0, np.float32(1), total)
+        return self.tiles[tensor]
 
     def _scores(self, query: int, key: int) -> None:
         self._keep(Tensor.S, self._masked_scores(query, key, self.problem.scale))

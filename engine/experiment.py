@@ -12,7 +12,7 @@ from engine.hardware import GPUS, Gpu
 
 COMPARED = ("standard", "flash1", "flash2")  # one problem and tiling for all: shown side by side
 OFFERED = (*COMPARED, "flash3")  # to choose from: flash3 has a tiling of its own
-ALGORITHMS = (*OFFERED, "backward")
+ALGORITHMS = (*OFFERED, "split_kv", "backward")
 FLASH3_BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 LARGEST_SEQUENCE = 2**20

@@ -71,6 +71,9 @@ class Grid:
             return head, block * softmax_rows(problem.seq_kv) // blocks.block_q, none
         if self.count == 1 and self.phase.outer == "key" and not self.phase.shared:
             return head, none, none
+        if self.phase.name == "combine":
+            return head, block // blocks.block_q, none
+        block = block // self.phase.splits
         return (head, block, none) if self.phase.outer == "query" else (head, none, block)
 
 
@@ -93,6 +96,8 @@ def _count(experiment: Experiment, phase: Phase) -> int:
         return int(phase.visits.sum())
     if phase.name == "softmax":
         return -(-experiment.problem.seq_q // softmax_rows(experiment.problem.seq_kv))
+    if phase.name == "combine":  # a row each
+        return experiment.problem.seq_q * experiment.problem.heads // experiment.problem.kv_heads
     return len(phase.visits)
 
 

@@ -88,6 +88,17 @@ def _flash2(experiment: Experiment, schedule: Schedule, slots: int, read: dict, 
         read[tensor] += again // 2
 
 
+def _split_kv(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
+    """Partial results stay in L2 if they fit; a key head that does not is fetched again by later waves."""
+    capacity, row_blocks = experiment.gpu.l2_effective_bytes, len(schedule.query_rows)
+    if read[Tensor.PARTIAL] + read[Tensor.PARTIAL_LSE] <= capacity:
+        read[Tensor.PARTIAL] = read[Tensor.PARTIAL_LSE] = 0
+    if _whole(experiment, Tensor.K) + _whole(experiment, Tensor.V) > capacity:
+        waves = min(row_blocks, -(-row_blocks * experiment.tiling.splits // slots))
+        for tensor in (Tensor.K, Tensor.V):
+            read[tensor] *= waves
+
+
 def _backward(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
     """dQ walks K and V as flash2 does; dK and dV walk Q and dO likewise, from the key blocks.
 
@@ -113,6 +124,7 @@ _MODELS = {
     "flash1": _flash1,
     "flash2": _flash2,
     "flash3": _flash2,
+    "split_kv": _split_kv,
     "backward": _backward,
 }
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.footprint import kernel_parts
+from engine.footprint import COMBINED_AT_ONCE, kernel_parts
 from engine.grid import Grid
 from engine.pipeline import Pipeline
 from engine.placement import makespan_alike, place
-from engine.rates import LATENCY, ROUND_TRIPS, SCORE_OPERATIONS, TWO_WARP_GROUPS, Rates
+from engine.rates import CHAIN, LATENCY, ROUND_TRIPS, SCORE_OPERATIONS, TWO_WARP_GROUPS, Rates
 from engine.schedule import (
     EXPONENTIALS,
     MATRIX_PRODUCTS,
@@ -99,15 +99,18 @@ def work_of(
     places = _places(experiment, phase, grid.blocks)
     units = _units(schedule, phase, traffic, rates)
     if experiment.algorithm == "standard" or not phase.each:
-        visits, around, rows = np.ones(1), 0.0, TWO_WARP_GROUPS
+        around = LATENCY * _chunks(experiment) if phase.name == "combine" else 0.0
+        visits, rows = np.ones(1), TWO_WARP_GROUPS
         alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / grid.blocks
     else:
-        tensor, softmax, copies = _visit(experiment, phase, rates)
+        tensor, softmax, copies = visit_seconds(experiment, phase, rates)
         alone = pipeline.with_copies(pipeline.arithmetic(tensor, softmax), copies)
         longest = max(tensor, softmax, copies)
         visits = _visits(schedule, phase, (tensor + softmax) / alone if pipeline.overlapped else 1.0)
         around = _around(experiment, phase, rates, pipeline, min(grid.blocks, gpu.sms), places)
         rows = experiment.blocks.block_q
+        if experiment.algorithm == "split_kv":  # other blocks on the SM run while one waits
+            alone, rows = max(alone, CHAIN), max(rows, TWO_WARP_GROUPS)
     taken = np.array([_shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     seconds = around + visits * taken[-1]
     if (seconds == seconds[0]).all():
@@ -156,7 +159,7 @@ def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
     )
 
 
-def _visit(experiment: Experiment, phase: Phase, rates: Rates) -> tuple[float, float, float]:
+def visit_seconds(experiment: Experiment, phase: Phase, rates: Rates) -> tuple[float, float, float]:
     """Seconds of one SM that a visit takes: its matrix products, its softmax, its loads and stores."""
     problem, tiling, sms = experiment.problem, experiment.blocks, experiment.gpu.sms
     rows, keys = tiling.block_q, tiling.block_kv
@@ -204,6 +207,11 @@ def _around(
         return waits
     loads = tuple(step for step in phase.each if step.operation == Operation.LOAD)
     return waits + places * running * _moved(experiment, phase.before + loads + phase.after) / rates.memory
+
+
+def _chunks(experiment: Experiment) -> int:
+    """Round trips of a block that combines a row's splits: all lse, then O of some splits at a time."""
+    return 1 - (-experiment.tiling.splits // COMBINED_AT_ONCE)
 
 
 def _shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> float:

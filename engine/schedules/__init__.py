@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from engine.experiment import Experiment
 from engine.schedule import Schedule
-from engine.schedules import backward, flash1, flash2, flash3, standard
+from engine.schedules import backward, flash1, flash2, flash3, split_kv, standard
 
 _BUILDERS = {
     "standard": standard.build,
     "flash1": flash1.build,
     "flash2": flash2.build,
     "flash3": flash3.build,
+    "split_kv": split_kv.build,
     "backward": backward.build,
 }
 

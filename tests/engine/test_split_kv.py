@@ -1,0 +1,176 @@
+"""Split keys: the schedule is the kernel's, parts merge to exact attention, bytes are those a GPU counted."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Experiment, simulate
+from engine.closed_form import split_kv_bytes
+from engine.execute_split import execute_split
+from engine.inputs import make_inputs
+from engine.recorded import MODEL_BLOCKS
+from engine.recording_file import recordings
+from engine.schedule import Tensor
+from engine.traffic import summed
+from tests.engine.strategies import dense_mask, exact_attention, experiments
+from tests.engine.test_execute import EPSILON, eager_error
+
+SPLITS = st.sampled_from([1, 2, 3, 5, 8, 40])
+
+
+@st.composite
+def split(draw, **options) -> Experiment:
+    """Any small experiment with its keys split."""
+    return draw(experiments(algorithms=("split_kv",), **options)).changed(splits=draw(SPLITS))
+
+
+def one_key_head(experiment: Experiment, seed: int = 1):
+    """q [group * seq_q, d] with packed rows, k and v [seq_kv, d]; and q by head, [group, seq_q, d]."""
+    problem = experiment.problem
+    q, k, v = make_inputs(problem, seed, heads=problem.heads // problem.kv_heads)
+    return q.swapaxes(0, 1).reshape(-1, problem.head_dim), k[0], v[0], q
+
+
+def packed_mask(experiment: Experiment) -> np.ndarray:
+    """[group * seq_q, seq_kv] bool: the definition, every query repeated for the heads that share keys."""
+    problem = experiment.problem
+    return np.repeat(dense_mask(problem), problem.heads // problem.kv_heads, axis=0)
+
+
+@given(split())
+def test_visited_tiles_are_those_that_the_packed_rows_see(experiment):
+    mask, tiling = packed_mask(experiment), experiment.tiling
+    counts = simulate(experiment).traffic.per_head
+    tiles = [
+        mask[i : i + tiling.block_q, j : j + tiling.block_kv]
+        for i in range(0, len(mask), tiling.block_q)
+        for j in range(0, mask.shape[1], tiling.block_kv)
+    ]
+    assert counts.tiles_visited == sum(tile.any() for tile in tiles)
+    assert counts.tiles_full == sum(tile.all() for tile in tiles)
+    assert counts.flops == 4 * experiment.problem.head_dim * sum(tile.size for tile in tiles if tile.any())
+
+
+@given(split())
+def test_splits_share_the_key_blocks_of_a_row_block_evenly_and_in_order(experiment):
+    schedule = simulate(experiment).schedule
+    phase, splits, bounds = schedule.phases[0], experiment.tiling.splits, schedule.bounds
+    for block in range(len(bounds.first)):
+        programs = range(block * splits, (block + 1) * splits)
+        visited = [key for at in programs for key in range(phase.first[at], phase.stop[at])]
+        assert visited == list(range(bounds.first[block], bounds.stop[block]))
+        share = -(-len(visited) // splits)
+        assert all(phase.visits[at] in (share, 0) or at * share for at in programs)
+        assert phase.visits[list(programs)].max() == share
+
+
+@given(split())
+def test_the_combined_parts_are_attention_as_float64_has_it(experiment):
+    problem = experiment.problem
+    rows, k, v, q = one_key_head(experiment)
+    found = execute_split(experiment, rows, k, v)
+    group, epsilon = len(q), EPSILON[problem.dtype]
+    for head in range(group):
+        out, lse, scores = exact_attention(problem, q[head], k, v)
+        mine = slice(head, None, group)
+        allowed = 2 * (eager_error(problem, q[head], k, v) + 4 * epsilon * np.abs(v).max())
+        assert np.abs(found.trace.out[mine] - out).max() <= allowed
+        blind = np.isneginf(scores).all(1)
+        np.testing.assert_array_equal(np.isneginf(found.trace.lse[mine]), blind)
+        largest = np.abs(scores[np.isfinite(scores)]).max(initial=1)
+        np.testing.assert_allclose(
+            found.trace.lse[mine][~blind], lse[~blind], atol=32 * EPSILON["float32"] * largest
+        )
+
+
+@given(split(most_heads=1))
+def test_every_part_is_attention_over_its_own_keys(experiment):
+    """Each split's O and lse against dense float64 softmax over the keys of its blocks alone."""
+    problem, tiling = experiment.problem, experiment.tiling
+    rows, k, v, _ = one_key_head(experiment)
+    found, mask = execute_split(experiment, rows, k, v), packed_mask(experiment)
+    phase = simulate(experiment).schedule.phases[0]
+    scores = rows.astype(np.float64) @ k.T.astype(np.float64) / np.sqrt(problem.head_dim)
+    keys = np.arange(problem.seq_kv) // tiling.block_kv
+    epsilon = EPSILON[problem.dtype]
+    for at in range(len(phase.visits)):
+        block, part = divmod(at, tiling.splits)
+        own = slice(block * tiling.block_q, min((block + 1) * tiling.block_q, len(rows)))
+        seen = mask[own] & (keys >= phase.first[at]) & (keys < phase.stop[at])
+        weights = np.where(seen, np.exp(scores[own]), 0)
+        total = weights.sum(1, keepdims=True)
+        exact = weights @ v.astype(np.float64) / np.where(total == 0, 1, total)
+        np.testing.assert_allclose(found.out[part][own], exact, atol=8 * epsilon * np.abs(v).max())
+        with np.errstate(divide="ignore"):
+            expected = np.log(total[:, 0])
+        np.testing.assert_allclose(found.lse[part][own], expected, rtol=1e-4, atol=1e-4)
+
+
+@given(split())
+def test_the_memory_counts_what_the_schedule_asks_for(experiment):
+    simulation = simulate(experiment)
+    found = execute_split(experiment, *one_key_head(experiment)[:3])
+    assert found.trace.counted == simulation.traffic.per_head.requested == summed(simulation.schedule)
+    assert found.trace.peak_sram_bytes <= simulation.footprint.sram_bytes
+
+
+@given(split(masked=False))
+def test_the_bytes_are_those_of_the_formula(experiment):
+    for causal in (False, True):
+        one = experiment.changed(causal=causal)
+        assert simulate(one).traffic.per_head.requested.total == split_kv_bytes(one)
+
+
+@given(split())
+def test_totals_over_heads_count_the_keys_of_a_key_head_once_a_row_block(experiment):
+    problem, traffic = experiment.problem, simulate(experiment).traffic
+    heads = problem.batch * problem.kv_heads
+    assert traffic.requested == traffic.per_head.requested.times(heads)
+    for tensor in traffic.requested.read:
+        assert traffic.compulsory.read[tensor] <= traffic.requested.read[tensor]
+        assert traffic.compulsory.written[tensor] <= traffic.requested.written[tensor]
+        if tensor not in (Tensor.PARTIAL, Tensor.PARTIAL_LSE):  # those may stay in L2
+            assert traffic.compulsory.read[tensor] <= traffic.dram.read[tensor]
+        assert traffic.dram.read[tensor] <= traffic.requested.read[tensor]
+
+
+def test_one_split_leaves_no_parts_and_needs_no_second_kernel():
+    simulation = simulate(Experiment.of(algorithm="split_kv", seq=1, seq_kv=4096))
+    assert [phase.name for phase in simulation.schedule.phases] == ["split"]
+    assert simulation.traffic.requested.written[Tensor.PARTIAL] == 0
+    assert simulation.experiment.tiling.splits == 1
+
+
+@pytest.mark.parametrize(("keys", "splits"), [(8192, 33), (65536, 33), (131072, 33), (65536, 8)])
+def test_the_bytes_are_those_that_a_gpu_counted(keys, splits):
+    """An H200's counters of the real kernels; lse moves in sectors of 32 bytes there, 8 times its size."""
+    (row,) = [
+        row
+        for row in recordings()[0].counters
+        if row.provider == "split_kv"
+        and row.problem.seq_kv == keys
+        and row.kernels[0].grid.startswith(f"{8 * splits} ")
+    ]
+    experiment = Experiment(problem=row.problem).changed(
+        algorithm="split_kv", splits=splits, block_q=16, block_kv=MODEL_BLOCKS[1]
+    )
+    traffic = simulate(experiment).traffic
+    lse = traffic.requested.read[Tensor.PARTIAL_LSE]
+    assert row.total("tile_read") == pytest.approx(traffic.requested.total_read + 7 * lse, rel=1e-4)
+    assert row.total("dram_read") == pytest.approx(traffic.dram.total_read, rel=0.02)
+
+
+def test_modelled_times_are_those_of_an_h200_over_keys_and_splits():
+    """Recorded: one query, 32 heads on 8 key heads, d 128; blocks as the kernel chooses them."""
+    ratios = {}
+    for row in recordings()[0].decoding:
+        if row.provider == "split_kv" and row.splits and row.times:
+            experiment = Experiment(problem=row.problem).changed(
+                algorithm="split_kv", splits=row.splits, block_q=16, block_kv=MODEL_BLOCKS[1]
+            )
+            key = row.problem.seq_kv, row.splits
+            ratios[key] = simulate(experiment).modelled.seconds / row.times.p50
+    assert len(ratios) == 32
+    assert all(0.75 < ratio < 1.35 for ratio in ratios.values()), ratios
+    assert 0.9 < np.median(list(ratios.values())) < 1.1
