@@ -12,12 +12,19 @@ import streamlit as st  # noqa: E402
 
 from app import scenario, sidebar, take_home, theme  # noqa: E402
 
-PAGES = ("Tiles", "Softmax", "Traffic", "Speed", "Agreement")
+PAGES = {
+    "Tiles": "tiles",
+    "Softmax": "softmax",
+    "Traffic": "traffic",
+    "Speed": "speed",
+    "Backward": "backward",
+    "On the GPU": "gpu",
+    "Agreement": "agreement",
+}
 
 
-def page(title: str) -> st.Page:
+def page(title: str, name: str) -> st.Page:
     """A page whose view is imported when it is first opened, so that none waits for another's libraries."""
-    name = title.lower()
 
     def show():
         import_module(f"app.views.{name}").show()
@@ -28,7 +35,7 @@ def page(title: str) -> st.Page:
 st.set_page_config(page_title="Attention, tile by tile", layout="wide")
 theme.apply()
 scenario.adopt()
-pages = [page(title) for title in PAGES]
+pages = [page(title, name) for title, name in PAGES.items()]
 # Streamlit gives its default page no path of its own: a hidden one stands at "/" and leads to /tiles.
 home = st.Page(lambda: None, title="Home", url_path="home", default=True, visibility="hidden")
 opened = st.navigation([home, *pages], position="top")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from engine.experiment import Experiment
+from dataclasses import replace
+
+from engine import schedules
+from engine.experiment import Experiment, Problem
+from engine.grid import Grid
+
+MOST_BLOCKS = 20_000  # of threads, that a browser moves smoothly
 
 
 def drawable(experiment: Experiment, most: int = 64) -> Experiment:
@@ -25,3 +31,33 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
         seq_kv=shrunk(problem.seq_kv),
         window=None if window is None else shrunk(window),
     )
+
+
+def watchable(experiment: Experiment, most: int = MOST_BLOCKS) -> Experiment:
+    """The experiment itself, or the same with its length halved until at most `most` blocks of threads run.
+
+    Where one block of queries a head is too many, with fewer heads.
+    """
+    while launched_blocks(experiment) > most:
+        smaller = _halved(experiment.problem, experiment.blocks.block_q)
+        experiment = replace(experiment, problem=smaller)
+    return experiment
+
+
+def launched_blocks(experiment: Experiment) -> int:
+    """Blocks of threads of all kernels of an experiment."""
+    phases = schedules.build(experiment).phases
+    return sum(Grid.of(experiment, phase).blocks for phase in phases)
+
+
+def _halved(problem: Problem, block_q: int) -> Problem:
+    if problem.seq_q > block_q or problem.seq_kv > block_q:
+        window = problem.mask.window
+        mask = replace(problem.mask, window=window and -(-window // 2))
+        lengths = {"seq_q": -(-problem.seq_q // 2), "seq_kv": -(-problem.seq_kv // 2)}
+        return replace(problem, mask=mask, **lengths)
+    if problem.batch > 1:
+        return replace(problem, batch=problem.batch // 2)
+    group = problem.heads // problem.kv_heads
+    kv_heads = max(1, problem.kv_heads // 2)
+    return replace(problem, kv_heads=kv_heads, heads=kv_heads * group)

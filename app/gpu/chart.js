@@ -1,0 +1,152 @@
+// SMs from top to bottom, time from left to right, every block a bar; below, how many SMs have work.
+
+const STRENGTHS = 24; // shades of a colour
+const PALE = 0.28; // of what is still to come
+
+/** A step of time for an axis: 1, 2 or 5 times a power of ten. */
+function niceStep(span, most) {
+  const power = 10 ** Math.floor(Math.log10(span / most));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => span / step <= most);
+}
+
+const microseconds = (value, step = 0.01) => `${grouped(Math.trunc(value))}${step < 1 ? (value % 1).toFixed(step < 0.1 ? 2 : 1).slice(1) : ""}`;
+
+class ChartPanel {
+  constructor(number) {
+    this.number = number;
+  }
+
+  layout({ model, u, dpr, theme }, box) {
+    this.narrow = box.w < 560 * u;
+    const lane = model.lanes[this.number], left = 46 * u, top = (this.narrow ? 44 : 26) * u, strip = 30 * u, axis = 26 * u;
+    const h = box.h - top - strip - axis - 8 * u;
+    Object.assign(this, { model, lane, dpr, theme, u, pictures: new Map() });
+    this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h };
+    this.strip = { ...this.plot, y: this.plot.y + h + 8 * u, h: strip };
+    this.row = h / lane.sms;
+  }
+
+  signature({ time, window: [from, to], colouring }) {
+    return [time, from, to, colouring].join();
+  }
+
+  x(time, [from, to]) {
+    return this.plot.x + ((time - from) / (to - from)) * this.plot.w;
+  }
+
+  timeAt(px, [from, to]) {
+    return from + ((px - this.plot.x) / this.plot.w) * (to - from);
+  }
+
+  /** The block at a point, or -1. */
+  blockAt(px, py, window) {
+    const { plot, lane } = this;
+    if (px < plot.x || px >= plot.x + plot.w || py < plot.y || py >= plot.y + plot.h) return NOWHERE;
+    const place = (py - plot.y) / this.row, sm = Math.floor(place);
+    return lane.blockAt(sm, place - sm, this.timeAt(px, window));
+  }
+
+  /** Where a block's line begins, and how thick it is. */
+  line(n) {
+    const { lane, plot, row } = this, thick = row / lane.resident[lane.kernel[n]];
+    return [plot.y + lane.sm[n] * row + lane.slot[n] * thick, thick];
+  }
+
+  paint(pen, box, view) {
+    const { plot, strip, lane } = this, { u, theme, ctx } = pen, { time, window } = view;
+    this.title(pen, box);
+    const cut = clamp(this.x(time, window), plot.x, plot.x + plot.w);
+    this.paste(ctx, this.picture(view, 1), plot.x, cut);
+    this.paste(ctx, this.picture(view, PALE), cut, plot.x + plot.w);
+    const style = { size: 11.5, color: theme.muted, mono: true };
+    pen.text("SM 0", plot.x - 6 * u, plot.y + 9 * u, { ...style, align: "right" });
+    pen.text(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, { ...style, align: "right" });
+    pen.text(String(lane.sms), plot.x - 6 * u, strip.y + 9 * u, { ...style, align: "right" });
+    pen.text("0", plot.x - 6 * u, strip.y + strip.h, { ...style, align: "right" });
+    this.axis(pen, window);
+    if (time < window[0] || time > window[1]) return;
+    ctx.fillStyle = theme.edge;
+    ctx.fillRect(Math.round(cut) - 0.5, plot.y - 3 * u, 1.5, strip.y + strip.h - plot.y + 6 * u);
+  }
+
+  title(pen, box) {
+    const { lane, plot, narrow } = this, { u, theme } = pen, y = box.y + 14 * u;
+    const width = pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
+    const facts = `${duration(lane.microseconds / 1e6)} · SMs busy ${percent(lane.busy)} of it · tail ${duration(lane.tail / 1e6)}`;
+    const style = { size: 13, mono: true, room: plot.w };
+    const more = narrow ? pen.text(facts, plot.x, y + 18 * u, style) && 0 : pen.text(facts, plot.x + width + 12 * u, y, style);
+    const room = plot.w - width - more - 36 * u;
+    pen.text(lane.origin, plot.x + plot.w, y, { size: 12.5, color: theme.good, align: "right", room });
+  }
+
+  /** Part of a picture, from one abscissa to another. */
+  paste(ctx, picture, from, to) {
+    const { plot, strip, dpr } = this, height = strip.y + strip.h - plot.y;
+    if (to - from < 0.5) return;
+    ctx.drawImage(picture, (from - plot.x) * dpr, 0, (to - from) * dpr, height * dpr, from, plot.y, to - from, height);
+  }
+
+  /** All blocks in a window of time, in full colour or pale; drawn once and kept. */
+  picture(view, strength) {
+    const name = [strength, view.colouring, ...view.window].join();
+    if (this.pictures.size > 8) this.pictures.clear();
+    if (!this.pictures.has(name)) this.pictures.set(name, this.draw(view, strength));
+    return this.pictures.get(name);
+  }
+
+  draw({ window, colouring }, strength) {
+    const { plot, strip, dpr, theme, u } = this, canvas = document.createElement("canvas");
+    canvas.width = Math.max(1, Math.round(plot.w * dpr));
+    canvas.height = Math.max(1, Math.round((strip.y + strip.h - plot.y) * dpr));
+    const ctx = canvas.getContext("2d");
+    ctx.setTransform(dpr, 0, 0, dpr, -plot.x * dpr, -plot.y * dpr);
+    ctx.fillStyle = theme.panel;
+    ctx.fillRect(plot.x, plot.y, plot.w, plot.h);
+    this.bars(ctx, window, colouring, strength);
+    ctx.fillStyle = theme.panel;
+    ctx.fillRect(strip.x, strip.y, strip.w, strip.h);
+    this.working(new Pen(ctx, theme, u), window, strength);
+    return canvas;
+  }
+
+  bars(ctx, window, colouring, strength) {
+    const { lane, plot, theme, model } = this, hue = theme[COLOURINGS[colouring][1]];
+    const shades = Array.from({ length: STRENGTHS }, (_, n) =>
+      mix(mix(hue, theme.ground, 0.3 + (0.7 * n) / (STRENGTHS - 1)), theme.panel, strength));
+    const border = mix(theme.ground, theme.panel, strength);
+    for (let n = 0; n < lane.count; n++) {
+      const from = Math.max(plot.x, this.x(lane.start[n], window)), to = Math.min(plot.x + plot.w, this.x(lane.end[n], window));
+      if (to <= from) continue;
+      const [y, thick] = this.line(n), shade = lane.shade(n, colouring, model.heads, model.queryBlocks);
+      ctx.fillStyle = shades[Math.round(shade * (STRENGTHS - 1))];
+      ctx.fillRect(from, y, to - from, thick - (thick >= 3 ? 0.6 : 0));
+      if (to - from > 4) {
+        ctx.fillStyle = border;
+        ctx.fillRect(to - 0.7, y, 0.7, thick);
+      }
+    }
+  }
+
+  /** SMs that run a block, over time; what is missing above stands idle. */
+  working({ ctx }, [from, to], strength) {
+    const { lane, strip, theme } = this, columns = Math.ceil(strip.w);
+    ctx.fillStyle = mix(theme.statistics, theme.panel, strength);
+    for (let column = 0; column < columns; column++) {
+      const share = lane.at(from + ((column + 0.5) / columns) * (to - from)).busy / lane.sms;
+      ctx.fillRect(strip.x + column, strip.y + strip.h * (1 - share), 1, strip.h * share);
+    }
+  }
+
+  axis(pen, [from, to]) {
+    const { strip } = this, { u, theme, ctx } = pen, y = strip.y + strip.h + 17 * u;
+    const step = niceStep(to - from, Math.max(2, Math.floor(strip.w / (78 * u))));
+    for (let tick = Math.ceil(from / step) * step; tick <= to + 1e-9; tick += step) {
+      const x = this.x(tick, [from, to]);
+      ctx.fillStyle = theme.line;
+      ctx.fillRect(Math.round(x), strip.y + strip.h, 1, 4 * u);
+      const last = tick + step > to + 1e-9;
+      pen.text(`${microseconds(tick, step)}${last ? " µs" : ""}`, x, y, { size: 11.5, color: theme.muted, mono: true, align: last ? "right" : "center" });
+    }
+    pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, { size: 11.5, weight: 600, color: theme.ground });
+  }
+}

@@ -1,0 +1,107 @@
+// A timeline, unpacked once: which block ran where and when, and how many ran at any moment.
+
+const NOWHERE = -1; // a block that is confined to no query block, or to no key block
+const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
+
+/** How many of the sorted values are at most x. */
+function countUpTo(sorted, x) {
+  let low = 0, high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] <= x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+class Placement {
+  constructor(header, arrays, prefix, sms) {
+    Object.assign(this, header, { sms });
+    for (const name of ["sm", "start", "end", "head", "query", "key", "kernel", "wave"]) this[name] = arrays[`${prefix}.${name}`];
+    this.count = this.sm.length;
+    this.starts = this.start.slice().sort();
+    this.ends = this.end.slice().sort();
+    this.place();
+    this.share();
+    this.events = Float32Array.from(new Set([0, ...this.starts, ...this.ends])).sort();
+  }
+
+  /** The place of each block among those that share its SM, and when each SM has work at all. */
+  place() {
+    const order = Uint32Array.from(this.sm.keys()).sort((a, b) => this.sm[a] - this.sm[b] || this.start[a] - this.start[b]);
+    this.slot = new Uint8Array(this.count);
+    this.ofSm = Array.from({ length: this.sms }, () => []);
+    const begun = [], ended = [];
+    let free = [], busyUntil = -1, sm = NOWHERE, kernel = NOWHERE;
+    for (const n of order) {
+      if (this.sm[n] !== sm) {
+        if (sm !== NOWHERE) ended.push(busyUntil);
+        [sm, kernel, busyUntil] = [this.sm[n], NOWHERE, -1];
+      }
+      if (this.kernel[n] !== kernel) {
+        kernel = this.kernel[n];
+        free = new Float64Array(this.resident[kernel]);
+      }
+      let slot = 0;
+      for (let other = 1; other < free.length; other++) if (free[other] < free[slot]) slot = other;
+      this.slot[n] = slot;
+      free[slot] = this.end[n];
+      this.ofSm[sm].push(n);
+      if (this.start[n] > busyUntil) {
+        if (busyUntil >= 0) ended.push(busyUntil);
+        begun.push(this.start[n]);
+      }
+      busyUntil = Math.max(busyUntil, this.end[n]);
+    }
+    ended.push(busyUntil);
+    [this.begun, this.ended] = [begun, ended].map((list) => Float32Array.from(list).sort());
+  }
+
+  /** Which part of its query block's rows a block computes, where several share them. */
+  share() {
+    const seen = new Map();
+    this.part = new Uint16Array(this.count);
+    const names = Array.from(this.part, (_, n) => `${this.kernel[n]} ${this.head[n]} ${this.query[n]} ${this.key[n]}`);
+    names.forEach((name, n) => {
+      this.part[n] = seen.get(name) ?? 0;
+      seen.set(name, this.part[n] + 1);
+    });
+    this.parts = Uint16Array.from(names, (name) => seen.get(name));
+    this.used = this.ofSm.filter((blocks) => blocks.length).length;
+  }
+
+  /** Blocks done and running, and SMs that run any, at a time in microseconds. */
+  at(time) {
+    const started = countUpTo(this.starts, time), done = countUpTo(this.ends, time);
+    return { done, running: started - done, busy: countUpTo(this.begun, time) - countUpTo(this.ended, time) };
+  }
+
+  /** The part of a block that is done, 0 to 1; -1 before it starts. */
+  progress(n, time) {
+    if (time < this.start[n]) return -1;
+    return time >= this.end[n] ? 1 : (time - this.start[n]) / (this.end[n] - this.start[n]);
+  }
+
+  /** The block at a height within an SM's line, 0 to 1, at a time; or -1. */
+  blockAt(sm, height, time) {
+    const running = (n) => time >= this.start[n] && time < this.end[n];
+    const found = this.ofSm[sm]?.find((n) => running(n) && this.slot[n] === Math.floor(height * this.resident[this.kernel[n]]));
+    return found ?? NOWHERE;
+  }
+
+  /** Where a block stands in what it is coloured by, 0 to 1. */
+  shade(n, colouring, heads, queryBlocks) {
+    if (colouring === "head") return heads > 1 ? this.head[n] / (heads - 1) : 1;
+    if (colouring === "wave") return this.waves > 1 ? this.wave[n] / (this.waves - 1) : 1;
+    return queryBlocks > 1 && this.query[n] !== NOWHERE ? this.query[n] / (queryBlocks - 1) : 1;
+  }
+}
+
+class Recorded {
+  constructor(bytes) {
+    const { header, arrays } = unpack(bytes);
+    Object.assign(this, header, { first: arrays.first, stop: arrays.stop });
+    this.lanes = header.lanes.map((lane, n) => new Placement(lane, arrays, `lane${n}`, header.sms));
+    this.longest = Math.max(...this.lanes.map((lane) => lane.microseconds));
+  }
+}
