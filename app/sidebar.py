@@ -134,4 +134,4 @@ def _footprint() -> None:
     colour = "green" if footprint.fits else "red"
     verdict, rest = footprint.sentence.split(", ", 1)
     with st.container(border=True, key="footprint"):
-        st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[modelled, one thread block]")
+        st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[modelled, one thread block, forward]")

@@ -147,7 +147,7 @@ def _backward_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
     d_o, lse, delta = (
         loaded("dO", Tensor.D_O),
         loaded("lse", Tensor.LSE_LOG2),
-        loaded("delta", Tensor.DELTA),
+        loaded("δ", Tensor.DELTA),
     )
     inputs = (loaded("Q", Tensor.Q), loaded("K", Tensor.K), loaded("V", Tensor.V), d_o, lse, delta)
     tiles = (summed("S", Tensor.S, rows * keys), summed("dP", Tensor.D_P, rows * keys))

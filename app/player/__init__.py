@@ -12,8 +12,8 @@ from app import scenario
 HERE = Path(__file__).parent
 # one module to the browser, so each file uses what stands before it
 MODULES = (
-    *("format", "look", "unpack", "model", "rows", "story"),
-    *("grid", "gridpanel", "panels", "race", "layout", "stage"),
+    *("format", "look", "unpack", "model", "rows", "story", "backwardstory"),
+    *("grid", "gridpanel", "panels", "backwardview", "race", "layout", "stage"),
     *("table", "controls", "tip", "narrator", "gif", "film", "player"),
 )
 

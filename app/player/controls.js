@@ -102,6 +102,10 @@ class Controls {
     else this.player.follow();
   }
 
+  allowRace(on) {
+    this.root.querySelector('[data-do="race"]').hidden = !on;
+  }
+
   press(name, on) {
     this.root.querySelector(`.options [data-do="${name}"]`).setAttribute("aria-pressed", String(on));
   }

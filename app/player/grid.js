@@ -28,6 +28,8 @@ class GridLayout {
     this.o = { x: this.x0 + this.w + 12 * u, w: 32 * u };
     this.q = { x: this.x0 - 15 * u, w: 9 * u };
     this.right = this.o.x + this.o.w;
+    this.mark = this.q.x; // left of which the chosen row is marked
+    this.below = 0; // what stands below the tiles
   }
 
   cell(i, j) {
@@ -98,10 +100,10 @@ class GridLayers {
 
   /** Colours of a tile after a phase, from no softmax mass to much; S and P that stand in memory are paler. */
   shades(phase) {
-    const { run, theme } = this, standing = run.name === "standard" && phase < 3;
-    if (phase === 0) return [theme.cell];
-    if (standing && phase === 1) return [mix(theme.S, theme.ground, 0.34)];
-    const strength = standing ? 0.85 : 1;
+    const { run, theme } = this, standing = run.name !== "backward" ? run.name === "standard" && phase < 3 : phase < 3;
+    if (phase === 0 || (run.name === "backward" && phase === 1)) return [theme.cell];
+    if (run.name === "standard" && phase === 1) return [mix(theme.S, theme.ground, 0.34)];
+    const strength = standing ? (run.name === "backward" ? 0.55 : 0.85) : 1;
     return Array.from({ length: 33 }, (_, n) => mix(theme.P, theme.ground, (0.22 + (0.62 * n) / 32) * strength));
   }
 
@@ -177,7 +179,7 @@ class GridPainter {
     this.operands(pen, moment, step);
     this.output(pen, moment, step);
     if (moment.i !== NONE && moment.j !== NONE) this.active(pen, this.layout.cell(moment.i, moment.j), this.theme.S);
-    else if (moment.i !== NONE && moment.phase === 1) this.active(pen, this.wholeRow(moment.i));
+    else if (moment.i !== NONE && moment.phase === 1 && this.run.name === "standard") this.active(pen, this.wholeRow(moment.i));
   }
 
   matrix(ctx, { phase, byQuery, outer, inner, ended }) {

@@ -12,14 +12,18 @@ class GridPanel {
   }
 
   paint(pen, box, { model, run, step, row }) {
-    const { grid } = this, { u, theme } = pen;
-    pen.text(`K and V: ${plural(model.keyBlocks, "key tile")}`, Math.max(grid.x0 + grid.w / 2, box.x + 95 * u), grid.y0 - 31 * u,
-      { size: 13, weight: 600, color: theme.K, align: "center" });
-    pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme.O, align: "center" });
+    this.titles(pen, box, model);
     this.queryTitle(pen, model);
     this.painter.paint(pen, step);
     this.rowMark(pen, model, row);
     this.captions(pen, box, model, run, step);
+  }
+
+  titles(pen, box, model) {
+    const { grid } = this, { u, theme } = pen;
+    pen.text(`K and V: ${plural(model.keyBlocks, "key tile")}`, Math.max(grid.x0 + grid.w / 2, box.x + 95 * u), grid.y0 - 31 * u,
+      { size: 13, weight: 600, color: theme.K, align: "center" });
+    pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme.O, align: "center" });
   }
 
   /** Along the side, or just "Q" above where the side is too short. */
@@ -27,7 +31,7 @@ class GridPanel {
     const { grid } = this, { u, theme, ctx } = pen, style = { size: 13, weight: 600, color: theme.Q, align: "center" };
     if (grid.h < 120 * u) return pen.text("Q", grid.q.x + grid.q.w / 2, grid.y0 - 8 * u, style);
     ctx.save();
-    ctx.translate(grid.q.x - 13 * u, grid.y0 + grid.h / 2);
+    ctx.translate(grid.mark - 13 * u, grid.y0 + grid.h / 2);
     ctx.rotate(-Math.PI / 2);
     pen.text(`Q: ${plural(model.queryBlocks, "query tile")}`, 0, 0, style);
     ctx.restore();
@@ -38,22 +42,22 @@ class GridPanel {
     const { grid } = this, y = grid.y0 + (model.rows[row] + 0.5) * grid.perQuery, { ctx, u, theme } = pen;
     ctx.fillStyle = theme.statistics;
     ctx.beginPath();
-    ctx.moveTo(grid.q.x - 5 * u, y - 4 * u);
-    ctx.lineTo(grid.q.x - 1 * u, y);
-    ctx.lineTo(grid.q.x - 5 * u, y + 4 * u);
+    ctx.moveTo(grid.mark - 5 * u, y - 4 * u);
+    ctx.lineTo(grid.mark - 1 * u, y);
+    ctx.lineTo(grid.mark - 5 * u, y + 4 * u);
     ctx.fill();
   }
 
   captions(pen, box, model, run, step) {
-    const { grid } = this, { u, theme } = pen, y = grid.y0 + grid.h + 19 * u;
+    const { grid } = this, { u, theme } = pen, y = grid.y0 + grid.h + grid.below + 19 * u;
     const all = model.queryBlocks * model.keyBlocks, style = { size: 12.5, color: theme.muted };
     const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
     const skipped = all - model.visible;
-    const left = run.name === "standard" ? `${grouped(visited)} of ${grouped(run.visits)} visits in 3 kernels`
+    const left = run.phases.length > 1 ? `${grouped(visited)} of ${grouped(run.visits)} visits in ${run.phases.length} kernels`
       : `${grouped(visited)} of ${plural(run.visits, "tile")} visited`;
     const right = !skipped ? "" : run.name === "standard" ? `${grouped(skipped)} computed for nothing` : `${grouped(skipped)} skipped by the mask`;
     pen.text(left, grid.x0, y, style);
-    pen.text(right, Math.max(grid.right, grid.x0 + 330 * u), y, { ...style, align: "right" });
+    pen.text(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, { ...style, align: "right" });
     if (model.scaled) pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
   }
 }

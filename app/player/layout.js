@@ -3,6 +3,7 @@
 /** A step about a third through at which the followed row rescales, so that the first picture has something to say. */
 function tellingStep(model, run, slot) {
   const from = Math.floor(run.steps * 0.37);
+  if (run.name === "backward") return Math.max(from, run.operation.indexOf(SCORE_GRADIENT, from));
   for (let s = from; s < run.steps; s++) {
     if (run.operation[s] !== RESCALE) continue;
     const { alpha } = model.after(model.rowOf(run.query[s], slot), run.key[s]);
@@ -11,27 +12,34 @@ function tellingStep(model, run, slot) {
   return from;
 }
 
-function singleLayout(w, h, u) {
+/** The panels that differ between a forward pass and a backward one. */
+function panelsOf(model) {
+  return model.algorithm === "backward" ? [BackwardGridPanel, BackwardTrafficPanel, BackwardRowPanel] : [GridPanel, TrafficPanel, RowPanel];
+}
+
+function singleLayout(w, h, u, model) {
+  const [Grid, Traffic, Row] = panelsOf(model);
   const gap = 36 * u, below = 172 * u, top = h - below - 8 * u;
   const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u), rest = w - gridW - 2 * gap;
   const chipW = clamp(0.42 * rest, 190 * u, 310 * u), sideW = rest - chipW;
   const chipX = gridW + gap, sideX = chipX + chipW + gap, trafficH = Math.min(244 * u, 0.55 * top);
   return [
-    { panel: new GridPanel(), box: { x: 0, y: 0, w: gridW, h: top } },
+    { panel: new Grid(), box: { x: 0, y: 0, w: gridW, h: top } },
     { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: top } },
-    { panel: new TrafficPanel(), box: { x: sideX, y: 0, w: sideW, h: trafficH } },
+    { panel: new Traffic(), box: { x: sideX, y: 0, w: sideW, h: trafficH } },
     { panel: new CodePanel(), box: { x: sideX, y: trafficH + 8 * u, w: sideW, h: top - trafficH - 14 * u } },
-    { panel: new RowPanel(), box: { x: 0, y: h - below, w, h: below } },
+    { panel: new Row(), box: { x: 0, y: h - below, w, h: below } },
   ];
 }
 
 function narrowLayout(race) {
   if (race) return (w, h) => [{ panel: new ClockPanel(), box: { x: 0, y: 0, w, h } }];
-  return (w, h, u) => {
+  return (w, h, u, model) => {
+    const [Grid, Traffic] = panelsOf(model);
     const below = 240 * u, top = Math.min(w + 60 * u, h - below - 10 * u);
     return [
-      { panel: new GridPanel(), box: { x: 0, y: 0, w, h: top } },
-      { panel: new TrafficPanel(), box: { x: 0, y: top + 10 * u, w, h: below } },
+      { panel: new Grid(), box: { x: 0, y: 0, w, h: top } },
+      { panel: new Traffic(), box: { x: 0, y: top + 10 * u, w, h: below } },
     ];
   };
 }

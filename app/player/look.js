@@ -12,6 +12,7 @@ const THEMES = {
     Q: "#0072b2", K: "#b87900", V: "#008760", S: "#b14a8f", P: "#b14a8f", O: "#c74e00", statistics: "#2b86b8",
   },
 };
+const ALIKE = { dO: "O", dQ: "Q", dK: "K", dV: "V", dP: "S", dS: "S", delta: "statistics", lse: "statistics" }; // a gradient has its tensor's colour
 const SANS = 'system-ui, -apple-system, "Segoe UI", "DejaVu Sans", Arial, sans-serif';
 const MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
@@ -35,7 +36,8 @@ function readTheme(element) {
   const [r, g, b] = channels(ground);
   const name = 0.299 * r + 0.587 * g + 0.114 * b < 128 ? "dark" : "light";
   const panel = value("--st-secondary-background-color") || THEMES[name].panel;
-  return { ...THEMES[name], name, ground, panel, ink: value("--st-text-color") || THEMES[name].ink };
+  const alike = Object.fromEntries(Object.entries(ALIKE).map(([tensor, other]) => [tensor, THEMES[name][other]]));
+  return { ...THEMES[name], ...alike, name, ground, panel, ink: value("--st-text-color") || THEMES[name].ink };
 }
 
 /** Text and boxes on a canvas, all sizes in units of `u` so that a larger screen shows larger type. */

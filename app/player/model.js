@@ -1,8 +1,9 @@
 // The payload, unpacked and accumulated once; everything the picture asks of it is a lookup.
 
 const LOAD = 0, SCORES = 1, MAXIMUM = 2, RESCALE = 3, ACCUMULATE = 4, STORE = 5, SOFTMAX = 6;
-const TENSORS = ["", "Q", "K", "V", "S", "P", "O", "statistics", "lse"];
-const TITLES = { standard: "standard", flash1: "FlashAttention-1", flash2: "FlashAttention-2", flash3: "FlashAttention-3" };
+const ROW_TERMS = 7, WEIGHTS = 8, VALUE_GRADIENT = 9, WEIGHT_GRADIENT = 10, SCORE_GRADIENT = 11, KEY_GRADIENT = 12, QUERY_GRADIENT = 13;
+const TENSORS = ["", "Q", "K", "V", "S", "P", "O", "statistics", "lse", "dO", "dQ", "dK", "dV", "delta", "dP", "dS", "lse"];
+const TITLES = { standard: "standard", flash1: "FlashAttention-1", flash2: "FlashAttention-2", flash3: "FlashAttention-3", backward: "the backward pass" };
 const NONE = 255;
 
 /** One algorithm's steps: what each does, running totals, and which tile visit it belongs to. */

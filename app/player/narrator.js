@@ -15,7 +15,7 @@ class Narrator {
         length: `first after ${duration(model.runs[winner].time)}, last after ${duration(model.longest)}` };
     }
     const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
-    const noun = run.name === "standard" ? "visit" : "tile";
+    const noun = run.phases.length > 1 ? "visit" : "tile";
     const where = step < 0 || step >= run.steps || !visited ? stepWords(run, step)
       : `${noun} ${grouped(visited)} of ${grouped(run.visits)}, ${stepWords(run, step)}`;
     return { sentence: this.headline(step), where, length: plural(run.steps, "step") };
@@ -30,7 +30,7 @@ class Narrator {
     if (visits > 1.5) return this.steady(() => blockSentence(model, run, step), 700);
     const start = run.visit[step] < 0 ? step : run.visitStart[run.visit[step]];
     let told = start;
-    while (told < run.steps && run.visit[told] === run.visit[start] && ![RESCALE, SOFTMAX].includes(run.operation[told])) told++;
+    while (told < run.steps && run.visit[told] === run.visit[start] && ![RESCALE, SOFTMAX, SCORE_GRADIENT].includes(run.operation[told])) told++;
     if (told >= run.steps || run.visit[told] !== run.visit[start]) told = run.visit[step] < 0 ? step : start + 2;
     return sentence(model, run, Math.min(told, run.steps - 1), this.rowAtWork(step));
   }

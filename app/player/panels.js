@@ -4,6 +4,7 @@
 function onChip(run, step) {
   const tiles = {};
   if (step < 0 || step >= run.steps) return tiles;
+  if (run.name === "backward") return onChipBackward(run, step);
   const start = run.outerStart[run.outerOf[step]], visit = run.visit[step];
   const accumulates = run.keepsOutput || (run.name === "standard" && run.phase[step] === 2);
   let s = start;
@@ -46,7 +47,7 @@ class ChipPanel {
     const held = parts.reduce((total, part) => total + (tiles[part.tensor] ? part.bytes : 0), 0);
     const whole = parts.reduce((total, part) => total + part.bytes, 0);
     this.heading(pen, box, model.chip, held, whole);
-    const room = box.h - 56 * u, gap = 6 * u;
+    const room = box.h - 102 * u, gap = 6 * u; // a heading above, two lines below
     const weights = parts.map((part) => 1 + 1.1 * Math.sqrt(part.bytes / Math.max(...parts.map((p) => p.bytes))));
     const unit = Math.min(27 * u, (room - gap * parts.length) / weights.reduce((a, b) => a + b, 0));
     let y = box.y + 50 * u;
@@ -62,6 +63,7 @@ class ChipPanel {
   moral(pen, box, y, { drawn, chip }, run, fits) {
     const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.itemsize), style = { size: 12.5, color: fits ? pen.theme.muted : pen.theme.bad, room: box.w };
     const lines = !fits ? ["Does not fit: smaller blocks or", `head dimension, or not the ${chip.name}.`] : run.name === "standard" ? [`S and P live in HBM, ${size} each,`, "and pass through here tile by tile."]
+      : run.name === "backward" ? ["P and dS are computed again here:", `HBM never sees their ${size} each.`]
       : run.name === "flash3" ? ["S, O, m and l are in registers:", `HBM never sees S and P, ${size} each.`]
       : ["S and P never leave the chip:", `HBM never sees their ${size} each.`];
     if (y + 44 * pen.u > box.y + box.h) return;
@@ -84,8 +86,8 @@ class ChipPanel {
   name(part, run, step) {
     if (step < 0 || step >= run.steps) return part.label;
     const i = run.query[step], j = run.key[step];
-    if (part.label !== part.tensor) return part.label;
-    const at = { Q: i, O: i, K: j, V: j }[part.tensor];
+    if (part.label !== part.tensor && part.tensor !== "delta") return part.label;
+    const at = { Q: i, O: i, K: j, V: j, dO: i, dQ: i, dK: j, dV: j, lse: i, delta: i }[part.tensor];
     if (at !== undefined) return part.label + (at === NONE ? "" : subscript(at));
     return part.label + (i === NONE || j === NONE ? "" : `${subscript(i)},${subscript(j)}`);
   }
@@ -109,11 +111,15 @@ class TrafficPanel {
     return `${run.name} ${step}`;
   }
 
+  heading(pen, box, model) {
+    const { u, theme } = pen, heading = model.scaled ? "HBM so far, one head as drawn" : "HBM so far, one head";
+    pen.text(heading, box.x, box.y + 16 * u, { size: 15, weight: 600 });
+    pen.text("counted", box.x + box.w, box.y + 16 * u, { size: 12.5, color: theme.good, align: "right" });
+  }
+
   paint(pen, box, { model, run, step }) {
     const { u, theme } = pen, right = box.x + box.w;
-    const heading = model.scaled ? "HBM so far, one head as drawn" : "HBM so far, one head";
-    pen.text(heading, box.x, box.y + 16 * u, { size: 15, weight: 600 });
-    pen.text("counted", right, box.y + 16 * u, { size: 12.5, color: theme.good, align: "right" });
+    this.heading(pen, box, model);
     const part = run.time ? run.timeAt(step) / run.time : 0;
     const pitch = (box.h - 52 * u) / 3;
     model.algorithms.forEach((name, n) => {
@@ -170,11 +176,11 @@ function stripes(pen, x, y, w, h) {
 
 class CodePanel {
   signature({ run, step }) {
-    return `${run.name} ${codeLine(run, step)}`;
+    return codeShown(run, step).join();
   }
 
   paint(pen, box, { run, step }) {
-    const { u, theme } = pen, lines = CODE[run.name], lit = codeLine(run, step);
+    const { u, theme } = pen, [lines, lit] = codeShown(run, step);
     pen.rule(box.x, box.y, box.w);
     const pitch = Math.min(18 * u, (box.h - 10 * u) / lines.length), size = Math.min(12.6, (pitch / u) * 0.74);
     lines.forEach((line, n) => {

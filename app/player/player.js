@@ -4,7 +4,7 @@ const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
 const RACE_MARKS = 10000; // positions of the scrubber in a race
 const CALM = matchMedia("(prefers-reduced-motion: reduce)"), CALM_PAUSE = 200; // ms between the pictures of a calm player
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
-const remembered = {}; // what a player passes on to the next one when the reader leaves the page and returns
+const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
 class Player {
   constructor(parent) {
@@ -24,12 +24,17 @@ class Player {
   }
 
   release() {
-    Object.assign(remembered, { fraction: this.fraction, ...this.kept() });
+    remembered[this.plays] = { fraction: this.fraction, ...this.kept() };
     this.playing = false;
     this.controls.release();
     this.observer.disconnect();
     window.removeEventListener("resize", this.onResize);
     document.removeEventListener("fullscreenchange", this.onResize);
+  }
+
+  /** A forward and a backward pass have no moments in common. */
+  get plays() {
+    return this.model.algorithm === "backward" ? "backward" : "forward";
   }
 
   kept() {
@@ -61,6 +66,7 @@ class Player {
     this.run = this.model.run;
     if (fraction !== null) this.fraction = fraction;
     else this.open();
+    this.controls.allowRace(this.races);
     const visits = this.run.visits;
     if (!this.chosen) this.speeds.single = SPEEDS.find((speed) => visits / speed <= 90) || SPEEDS.at(-1);
   }
@@ -68,11 +74,11 @@ class Player {
   /** The first moment shown: what the link says, what was seen last, or a tile that makes a row rescale. */
   open() {
     const linked = linkedMoment();
-    if (remembered.fraction !== undefined) {
-      Object.assign(this, remembered);
+    if (remembered[this.plays]) {
+      Object.assign(this, remembered[this.plays]);
     } else if (linked.has("step") || linked.has("race")) {
       if (linked.has("row")) this.pinned = Number(linked.get("row"));
-      this.race = linked.has("race");
+      this.race = linked.has("race") && this.races;
       this.at = this.race ? clamp(Number(linked.get("race")) || 0, 0, 1) * RACE_MARKS : Number(linked.get("step")) || 0;
       this.at = clamp(this.at, 0, this.last);
     } else {
@@ -138,8 +144,14 @@ class Player {
     this.draw();
   }
 
+  /** Whether there is another algorithm to run against. */
+  get races() {
+    return this.model.algorithms.length > 1;
+  }
+
   /** Into the race at the modelled time of this step, and back to the step of that time. */
   setRace(on) {
+    if (!this.races) return;
     const seconds = this.race ? this.seconds : this.run.timeAt(this.position - 1), ended = this.at >= this.last;
     this.race = on;
     if (on) this.at = Math.min(1, seconds / this.model.longest) * RACE_MARKS;
@@ -163,7 +175,10 @@ class Player {
     const { model, run } = this, step = this.stepNow;
     if (run.name === "flash1") return Math.round(0.6 * (model.queryBlocks - 1));
     if (step < 0) return 0;
-    return step >= run.steps ? model.queryBlocks - 1 : run.query[step];
+    if (step >= run.steps) return model.queryBlocks - 1;
+    const near = [0, 1, 2, -1, -2].map((by) => step + by); // a key tile itself comes and goes without a query tile
+    const at = near.find((s) => run.outerOf[s] === run.outerOf[step] && run.query[s] !== NONE);
+    return at === undefined ? model.queryBlocks - 1 : run.query[at];
   }
 
   get row() {
@@ -272,7 +287,8 @@ class Player {
 /** The part of the opened link behind its #; Streamlit drops it when it writes the scenario to the address. */
 function linkedMoment() {
   const [opened] = performance.getEntriesByType("navigation");
-  return new URLSearchParams(new URL(opened?.name || location.href).hash.slice(1));
+  const url = new URL(opened?.name || location.href);
+  return new URLSearchParams(url.pathname === location.pathname ? url.hash.slice(1) : "");
 }
 
 /**

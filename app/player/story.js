@@ -59,6 +59,7 @@ const CODE = {
 function codeLine(run, step) {
   if (step < 0 || step >= run.steps) return -1;
   const operation = run.operation[step], tensor = TENSORS[run.tensor[step]];
+  if (run.name === "backward") return backwardLine(run, step);
   if (run.name === "standard") {
     const [start, , result, stored] = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]][run.phase[step]];
     return operation === LOAD ? start + 1 : operation === STORE ? stored : result;
@@ -70,6 +71,11 @@ function codeLine(run, step) {
   return { Q: 1, K: 3, V: 4 }[tensor];
 }
 
+/** The lines to show, and which of them the step is: the whole algorithm, or of the backward pass the kernel at work. */
+function codeShown(run, step) {
+  return run.name === "backward" ? backwardCode(run, step) : [CODE[run.name], codeLine(run, step)];
+}
+
 const OPERATION_WORDS = {
   [SCORES]: "scores", [MAXIMUM]: "maximum", [RESCALE]: "rescale", [ACCUMULATE]: "accumulate", [SOFTMAX]: "softmax",
 };
@@ -77,7 +83,7 @@ const OPERATION_WORDS = {
 function stepWords(run, step) {
   if (step < 0) return "before the first step";
   if (step >= run.steps) return "done";
-  const tensor = { statistics: "m, l" }[TENSORS[run.tensor[step]]] || TENSORS[run.tensor[step]];
+  const tensor = { statistics: "m, l", delta: "δ" }[TENSORS[run.tensor[step]]] || TENSORS[run.tensor[step]];
   const operation = run.operation[step];
   return operation === LOAD ? `load ${tensor}` : operation === STORE ? `store ${tensor}` : OPERATION_WORDS[operation];
 }
@@ -93,6 +99,7 @@ function sentence(model, run, step, index) {
   const size = kib(bytesOf(run, step));
   const told = { model, run, step, index, i, j, tensor, size };
   if (run.name === "standard") return standardSentence(told);
+  if (run.name === "backward") return backwardSentence(told);
   switch (run.operation[step]) {
     case LOAD: return loadSentence(told);
     case STORE: return storeSentence(told);
@@ -101,6 +108,7 @@ function sentence(model, run, step, index) {
 }
 
 function opening(model, run) {
+  if (run.name === "backward") return backwardOpening(model);
   const { drawn, queryBlocks, keyBlocks } = model;
   const how = {
     standard: "Three kernels pass over every tile, and S and P go through HBM between them.",
@@ -113,6 +121,7 @@ function opening(model, run) {
 }
 
 function closing(model, run) {
+  if (run.name === "backward") return backwardClosing(model, run);
   const { standard, flash2 } = model.runs, asked = `Done: ${TITLES[run.name]} asked HBM for ${traffic(run.total)} for this head`;
   if (run === standard) return `${asked}; FlashAttention-2 asks for ${traffic(flash2.total)}, ${compared(flash2, standard)}.`;
   return `${asked}, ${compared(run, standard, "standard attention")} (${traffic(standard.total)}).`;
@@ -225,6 +234,7 @@ function standardSentence({ model, run, step, index, i, j, tensor, size }) {
 /** What a whole outer block does, for speeds at which single tiles cannot be read. */
 function blockSentence(model, run, step) {
   if (step < 0 || step >= run.steps) return sentence(model, run, step, 0);
+  if (run.name === "backward") return backwardBlock(run, step);
   const i = run.query[step], j = run.key[step], { first, stop } = model.arrays;
   if (run.name === "standard") {
     return [

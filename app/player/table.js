@@ -15,7 +15,8 @@ function visitColumns(run) {
     { title: "HBM written", number: true, value: (_, visit) => traffic(run.writtenAt(end(visit))) },
     { title: "modelled time", number: true, value: (_, visit) => duration(run.timeAt(end(visit))) },
   ];
-  return run.name === "standard" ? [...places, ...bytes] : [...places, ...statisticColumns(run, start), ...bytes];
+  if (run.name === "standard" || run.name === "backward") return [...places, ...bytes];
+  return [...places, ...statisticColumns(run, start), ...bytes];
 }
 
 /** m, l and alpha of the middle sampled row of the visit's query tile, after the visit. */
