@@ -5,7 +5,7 @@ interpreter is for correctness, not speed, and not safe to use from several thre
 """
 
 from kernels._triton import TritonMissingError
-from kernels.attention import Probed, attention, explain, probe_attention
+from kernels.attention import Probed, Traced, attention, explain, probe_attention, trace_attention
 from kernels.launch import OutOfSharedMemoryError, interpreted
 from kernels.reference import reference_attention
 from kernels.split_kv import merge
@@ -13,6 +13,7 @@ from kernels.split_kv import merge
 __all__ = [
     "OutOfSharedMemoryError",
     "Probed",
+    "Traced",
     "TritonMissingError",
     "attention",
     "explain",
@@ -20,4 +21,5 @@ __all__ = [
     "merge",
     "probe_attention",
     "reference_attention",
+    "trace_attention",
 ]

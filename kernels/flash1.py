@@ -24,16 +24,18 @@ from kernels.tile import (
     visible,
     widened,
 )
+from kernels.trace import BlockTimes, now, store_times
 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
 def flash1_kernel(
-    q, k, v, out, row_max, row_sum, probe, q_strides, k_strides, v_strides, out_strides,
+    q, k, v, out, row_max, row_sum, probe, blocks, q_strides, k_strides, v_strides, out_strides,
     heads, kv_heads, seq_q, seq_kv, window, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, PROBE: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, PROBE: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program a head. out, row_max (units of log2) and row_sum start as 0, -inf and 0."""
+    began = now(TRACED)
     batch_head = tl.program_id(0)
     batch = batch_head // heads
     head = batch_head % heads
@@ -79,18 +81,25 @@ def flash1_kernel(
                 rows = tl.arange(0, BLOCK_Q)
                 store_probe(probe, tile, rows, valid, running_max, running_sum, alpha, BLOCK_Q)
         tl.debug_barrier()  # the next key block's threads read what these wrote
+    store_times(blocks, began, TRACED)
 
 
-def flash1(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q]; probe: (m, l, alpha) to fill, see `kernels.Probed`."""
+def flash1(
+    q, k, v, call: Call, probe=None, times: BlockTimes | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q].
+
+    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`.
+    """
     out = torch.zeros_like(q)
     row_max = torch.full(q.shape[:3], -torch.inf, device=q.device)
     row_sum = torch.zeros(q.shape[:3], device=q.device)
+    programs = call.batch * call.heads
     launch(
         flash1_kernel,
-        call.batch * call.heads,
+        programs,
         call,
-        (q, k, v, out, row_max, row_sum, probe),
+        (q, k, v, out, row_max, row_sum, probe, times and times.room("attention", programs, q.device)),
         num_warps=warps(call.block_q),
         num_stages=1,
         q_strides=q.stride(),
@@ -99,6 +108,7 @@ def flash1(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]
         out_strides=out.stride(),
         scale_log2=call.scale * LOG2_E.value,
         PROBE=probe is not None,
+        TRACED=times is not None,
         **call.sizes,
         **call.mask,
     )

@@ -21,6 +21,7 @@ from kernels.tile import (
     store_tile,
     visible,
 )
+from kernels.trace import BlockTimes, now, store_times
 
 
 @inlined
@@ -69,17 +70,19 @@ def attend(
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
 def flash2_kernel(
-    q, k, v, out, lse, probe, q_strides, k_strides, v_strides, out_strides,
+    q, k, v, out, lse, probe, blocks, q_strides, k_strides, v_strides, out_strides,
     heads, kv_heads, seq_q, seq_kv, window, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
+    HEAVY_FIRST: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head; lse [batch, heads, seq_q] is contiguous."""
+    began = now(TRACED)
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
     batch_head = tl.program_id(0) // query_blocks
     query_block = tl.program_id(0) % query_blocks
-    if CAUSAL:  # the last query blocks see most keys: start them first
+    if HEAVY_FIRST:  # where causal, the last query blocks see most keys
         query_block = query_blocks - 1 - query_block
     batch = batch_head // heads
     head = batch_head % heads
@@ -128,18 +131,25 @@ def flash2_kernel(
     tl.store(lse_rows, log_sum_exp(running_max, running_sum), mask=queries < seq_q)
     out_head = head_start(out, out_strides, batch, head)
     store_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, normalised(accumulator, running_sum))
+    store_times(blocks, began, TRACED)
 
 
-def flash2(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q]; probe: (m, l, alpha) to fill, see `kernels.Probed`."""
+def flash2(
+    q, k, v, call: Call, probe=None, times: BlockTimes | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q].
+
+    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`.
+    """
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
+    programs = call.query_blocks * call.batch * call.heads
     launch(
         flash2_kernel,
-        call.query_blocks * call.batch * call.heads,
+        programs,
         call,
-        (q, keys, values, out, lse, probe),
+        (q, keys, values, out, lse, probe, times and times.room("attention", programs, q.device)),
         num_warps=warps(call.block_q),
         num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
         q_strides=q.stride(),
@@ -150,6 +160,8 @@ def flash2(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]
         EVEN=call.even,
         PROBE=probe is not None,
         TMA=call.tma,
+        HEAVY_FIRST=call.causal and (times is None or times.heavy_first),
+        TRACED=times is not None,
         **call.sizes,
         **call.mask,
     )

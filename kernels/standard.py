@@ -25,6 +25,7 @@ from kernels.tile import (
     visible,
     widened,
 )
+from kernels.trace import BlockTimes, now, store_times
 
 SOFTMAX_TILE = 2048  # elements of S that a softmax program holds, where a row is shorter than that
 INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any size
@@ -32,11 +33,12 @@ INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])  # seq_kv aligns the rows of S
 def scores_kernel(
-    q, k, scores, q_strides, k_strides, score_strides, heads, kv_heads, seq_q, seq_kv, window, scale,
+    q, k, scores, blocks, q_strides, k_strides, score_strides, heads, kv_heads, seq_q, seq_kv, window, scale,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program a tile of S: scaled products, -inf where masked."""
+    began = now(TRACED)
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     key_block = tl.program_id(0) % key_blocks
@@ -58,14 +60,17 @@ def scores_kernel(
     tile = tl.where(seen, matmul(q_tile, tl.trans(k_tile)) * scale, float("-inf"))
     head_scores = head_start(scores, score_strides, batch, head)
     store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
+    store_times(blocks, began, TRACED)
 
 
 @triton.jit(do_not_specialize=["row_count", "seq_q"])
 def softmax_kernel(
-    scores, weights, lse, probe, row_count, seq_q, seq_kv,
+    scores, weights, lse, probe, blocks, row_count, seq_q, seq_kv,
     ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr, PROBE: tl.constexpr,
+    TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf."""
+    began = now(TRACED)
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     keys = tl.arange(0, BLOCK_ROW)
     places = rows[:, None] * seq_kv + keys[None, :]
@@ -81,14 +86,17 @@ def softmax_kernel(
         padded = rows // seq_q * (tl.cdiv(seq_q, BLOCK_Q) * BLOCK_Q) + rows % seq_q
         tl.store(probe[0] + padded, row_max * LN_2, mask=rows < row_count)
         tl.store(probe[1] + padded, row_sum, mask=rows < row_count)
+    store_times(blocks, began, TRACED)
 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q"])
 def output_kernel(
-    weights, v, out, weight_strides, v_strides, out_strides, heads, kv_heads, seq_q, seq_kv,
+    weights, v, out, blocks, weight_strides, v_strides, out_strides, heads, kv_heads, seq_q, seq_kv,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head: O = P v over all key blocks."""
+    began = now(TRACED)
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     query_block = tl.program_id(0) % query_blocks
     batch_head = tl.program_id(0) // query_blocks
@@ -111,47 +119,56 @@ def output_kernel(
     store_tile(
         head_start(out, out_strides, batch, head), out_strides, queries, columns, seq_q, HEAD_DIM, accumulator
     )
+    store_times(blocks, began, TRACED)
 
 
-def standard(q, k, v, call: Call, probe=None) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q]; probe: (m, l, alpha), whose alpha stays as it is."""
+def standard(
+    q, k, v, call: Call, probe=None, times: BlockTimes | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q].
+
+    probe: (m, l, alpha), whose alpha stays as it is; times: to write the blocks down, see `kernels.trace`.
+    """
     scores = torch.empty((*q.shape[:3], call.seq_kv), dtype=q.dtype, device=q.device)
-    _scores(q, k, scores, call)
+    _scores(q, k, scores, call, times)
     weights = torch.empty_like(scores)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    _softmax(scores, weights, lse, call, probe)
+    _softmax(scores, weights, lse, call, probe, times)
     del scores
     out = torch.empty_like(q)
-    _output(weights, v, out, call)
+    _output(weights, v, out, call, times)
     return out, lse
 
 
-def _scores(q, k, scores, call: Call) -> None:
+def _scores(q, k, scores, call: Call, times: BlockTimes | None) -> None:
+    programs = call.key_blocks * call.query_blocks * call.batch * call.heads
     launch(
         scores_kernel,
-        call.key_blocks * call.query_blocks * call.batch * call.heads,
+        programs,
         call,
-        (q, k, scores),
+        (q, k, scores, times and times.room("scores", programs, q.device)),
         num_warps=warps(call.block_q),
         num_stages=1,
         q_strides=q.stride(),
         k_strides=k.stride(),
         score_strides=scores.stride(),
         scale=call.scale,
+        TRACED=times is not None,
         **call.sizes,
         **call.mask,
     )
 
 
-def _softmax(scores, weights, lse, call: Call, probe) -> None:
+def _softmax(scores, weights, lse, call: Call, probe, times: BlockTimes | None) -> None:
     block_row = triton.next_power_of_2(call.seq_kv)
     rows = max(1, (INTERPRETED_SOFTMAX_TILE if interpreted() else SOFTMAX_TILE) // block_row)
     row_count = call.batch * call.heads * call.seq_q
+    programs = ceil_div(row_count, rows)
     launch(
         softmax_kernel,
-        ceil_div(row_count, rows),
+        programs,
         call,
-        (scores, weights, lse, probe),
+        (scores, weights, lse, probe, times and times.room("softmax", programs, lse.device)),
         num_warps=min(32, max(4, block_row // 1024)),
         num_stages=1,
         row_count=row_count,
@@ -161,19 +178,22 @@ def _softmax(scores, weights, lse, call: Call, probe) -> None:
         BLOCK_ROW=block_row,
         BLOCK_Q=call.block_q,
         PROBE=probe is not None,
+        TRACED=times is not None,
     )
 
 
-def _output(weights, v, out, call: Call) -> None:
+def _output(weights, v, out, call: Call, times: BlockTimes | None) -> None:
+    programs = call.query_blocks * call.batch * call.heads
     launch(
         output_kernel,
-        call.query_blocks * call.batch * call.heads,
+        programs,
         call,
-        (weights, v, out),
+        (weights, v, out, times and times.room("output", programs, v.device)),
         num_warps=warps(call.block_q),
         num_stages=stages(call, v, streamed_rows=call.block_kv, resident_rows=0),
         weight_strides=weights.stride(),
         v_strides=v.stride(),
         out_strides=out.stride(),
+        TRACED=times is not None,
         **call.sizes,
     )
