@@ -73,7 +73,8 @@ class Grid:
             return head, none, none
         if self.phase.name == "combine":
             return head, block // blocks.block_q, none
-        block = block // self.phase.splits
+        if self.phase.splits > 1:
+            return head, block // self.phase.splits, block % self.phase.splits
         return (head, block, none) if self.phase.outer == "query" else (head, none, block)
 
 
