@@ -100,9 +100,29 @@ def arrive(where: str, experiment: Experiment) -> None:
         st.session_state[EXPERIMENT], st.session_state[NOTICES] = experiment, ()
 
 
-def tally(name: str) -> list[int]:
-    """A list of counts that a page keeps for this visitor, to be changed in place."""
-    return st.session_state.setdefault(f"tally {name}", [])
+def key(name: str) -> str:
+    """The key of a widget that stands beside the scenario and is not part of it."""
+    return f"beside {name}"
+
+
+def picked(name: str) -> Any:
+    """What such a widget holds; None before it is first drawn, as pages run before the sidebar."""
+    return st.session_state.get(key(name))
+
+
+def unpick(name: str) -> None:
+    """Let such a widget start anew."""
+    st.session_state.pop(key(name), None)
+
+
+def presenting() -> bool:
+    """Whether the page is shown to a room."""
+    return place("present") == "true"
+
+
+def tally(name: str, size: int) -> list[int]:
+    """Counts that a page keeps for this visitor, zeros at first, to be changed in place."""
+    return st.session_state.setdefault(f"tally {name}", [0] * size)
 
 
 def offer(name: str, payload: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import scenario
+from app import scenario, shelf
 from engine import simulate
 from engine.experiment import DTYPE_BYTES, LARGEST_SEQUENCE, OFFERED
 from engine.hardware import GPUS
@@ -126,6 +126,7 @@ def _more() -> None:
             help=KEYS_HELP,
             **scenario.control("seq_kv"),
         )
+        shelf.show()
 
 
 def _footprint() -> None:

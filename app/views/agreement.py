@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import scenario, theme, working
+from app import scenario, shelf, theme, working
 from app.figures import agreement as figures
 from app.figures.base import CONFIG
 from app.figures.tables import table
@@ -12,7 +12,6 @@ from app.figures.units import moment
 from app.views import recorded
 from engine.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
 from engine.experiment import Experiment
-from engine.recording_file import recordings
 from engine.worker import Job
 
 NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
@@ -45,7 +44,7 @@ def show() -> None:
     )
     st.caption(_what_runs(experiment, sibling))
     working.panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
-    for recording in recordings()[:1]:
+    if recording := shelf.chosen():
         recorded.chip(recording, theme.colours())
 
 

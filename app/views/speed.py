@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import streamlit as st
 
-from app import scenario, theme, working
+from app import scenario, shelf, theme, working
 from app.figures import roofline as roofs
 from app.figures import speed as figures
 from app.figures.base import CONFIG
@@ -17,7 +17,6 @@ from app.views import recorded
 from engine.comparison import measured_rows, modelled_rows, pairs, same_machine, under_roof
 from engine.experiment import Experiment
 from engine.measure import SWEEP, sweep_payload
-from engine.recording_file import recordings
 from engine.roofline import roofline
 from engine.survey import over_length
 from engine.worker import Job
@@ -48,7 +47,7 @@ def show() -> None:
 def _draw(experiment: Experiment, job: Job | None) -> None:
     rows = list(job.result or job.rows) if job is not None else []
     measured, colours = measured_rows(rows), theme.colours()
-    recording = next(iter(recordings()), None)
+    recording = shelf.chosen()
     here, there = st.columns([1, 1.25], gap="medium") if recording else (st.container(), None)
     with here:
         metric = _metric()

@@ -55,15 +55,13 @@ RECORDING = Recording(
 @pytest.fixture
 def shelf(monkeypatch, own_worker):
     """One recording on the shelf."""
-    for page in ("speed", "agreement"):
-        monkeypatch.setattr(f"app.views.{page}.recordings", lambda: (RECORDING,))
+    monkeypatch.setattr("app.shelf.recordings", lambda: (RECORDING,))
 
 
 @pytest.fixture
 def empty_shelf(monkeypatch, own_worker):
     """No recording."""
-    for page in ("speed", "agreement"):
-        monkeypatch.setattr(f"app.views.{page}.recordings", lambda: ())
+    monkeypatch.setattr("app.shelf.recordings", lambda: ())
 
 
 def words(page) -> str:
@@ -126,6 +124,6 @@ def test_the_fastest_blocks_are_the_strongest():
 
 def test_a_sweep_in_which_all_failed_is_shown(shelf, monkeypatch):
     failed = Recording(DEVICE, sweep=RECORDING.sweep[1:])
-    monkeypatch.setattr("app.views.speed.recordings", lambda: (failed,))
+    monkeypatch.setattr("app.shelf.recordings", lambda: (failed,))
     assert "None of them ran." in words(opened("speed"))
     assert recorded.compared(failed) == []
