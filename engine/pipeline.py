@@ -16,11 +16,13 @@ class Pipeline:
         specialised: a warp of its own copies, and a block stays on its SM: the copies of its next tile start
             before this one ends. Only asynchronous copies can run ahead.
         overlapped: the softmax of one tile runs under the matrix products of another.
+        returning: O leaves for memory and comes back at every visit, and each waits for the one before.
     """
 
     asynchronous: bool = True
     specialised: bool = False
     overlapped: bool = False
+    returning: bool = False
 
     def arithmetic(self, products: float, softmax: float) -> float:
         """Seconds of a block's matrix products and softmax together."""
@@ -34,7 +36,7 @@ class Pipeline:
 
 
 PIPELINES = {
-    "flash1": Pipeline(asynchronous=False),
+    "flash1": Pipeline(asynchronous=False, returning=True),
     "flash3": Pipeline(specialised=True, overlapped=True),
 }
 

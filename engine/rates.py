@@ -32,9 +32,9 @@ class Rates:
     memory: float
 
     @classmethod
-    def of(cls, gpu: Gpu, dtype: str, asynchronous: bool = True) -> Rates:
-        """The rates that a GPU reaches in a dtype; that of L2 where copies run ahead or are waited for."""
-        share = CACHE_SHARE if asynchronous else WAITED_SHARE
+    def of(cls, gpu: Gpu, dtype: str, returning: bool = False) -> Rates:
+        """The rates that a GPU reaches in a dtype; that of L2 lower where O returns at every visit."""
+        share = WAITED_SHARE if returning else CACHE_SHARE
         return cls(
             matrix=MATRIX_SHARE * gpu.matrix_flops[dtype],
             exponentials=gpu.exponentials_per_second,

@@ -94,7 +94,7 @@ def work_of(
 ) -> Work:
     """The blocks of one kernel and how long each takes."""
     gpu, problem = experiment.gpu, experiment.problem
-    rates = Rates.of(gpu, problem.dtype, pipeline.asynchronous)
+    rates = Rates.of(gpu, problem.dtype, pipeline.returning)
     grid = Grid.of(experiment, phase)
     places = _places(experiment, phase, grid.blocks)
     units = _units(schedule, phase, traffic, rates)

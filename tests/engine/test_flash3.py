@@ -1,4 +1,4 @@
-"""FlashAttention-3 as the engine has it: the real kernel's blocks and buffers, key blocks from the last on."""
+"""FlashAttention-3 as the engine has it: the kernel's own blocks and buffers, key blocks from the last on."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,120 @@
+// The playhead over the picture: where it stands, what happens there in words, and its walk while it plays.
+
+const WALK_SECONDS = 24; // from the first mark to the last
+const STILL = matchMedia("(prefers-reduced-motion: reduce)"), STILL_PAUSE = 400; // ms between a calm playhead's moves
+const FIRST_LOOK = 0.42; // share of the way where the playhead stands at first: copies, products and softmax at once
+const STEPS = 1000;
+const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
+
+const DOING = { "Q Kᵀ": "multiplies", "P V": "multiplies", softmax: "takes the", "store O": "stores" };
+
+/** What one lane does at a moment, in words; empty where it waits. */
+function doingNow(lane, index, seconds) {
+  const now = lane.marks.filter(([, , start, end]) => seconds >= start && seconds < end);
+  if (index === 0) {
+    const names = now.map(([operation, key]) => markName(operation, key));
+    return names.length ? `${names.join(", ")} ${names.length > 1 ? "are" : "is"} on the way` : "nothing is being copied";
+  }
+  if (!now.length) return `${lane.name.replace("warp ", "")} waits`;
+  const words = now.map(([operation, key]) => `${DOING[operation]} ${markName(operation, key).replace("softmax ", "softmax of ")}`);
+  return `${lane.name.replace("warp ", "")} ${[...new Set(words)].join(" and ")}`;
+}
+
+class InsideView {
+  constructor(parent) {
+    this.root = parent.querySelector(".inside");
+    const find = (selector) => this.root.querySelector(selector);
+    Object.assign(this, { picture: find(".picture"), now: find(".now"), play: find(".play"), slider: find("input"), when: find(".when") });
+    Object.assign(this, { share: FIRST_LOOK, playing: false });
+    this.play.addEventListener("click", () => this.toggle());
+    this.slider.addEventListener("input", () => this.move(this.slider.value / STEPS));
+    this.root.addEventListener("keydown", (event) => this.key(event));
+    this.observer = new ResizeObserver(() => this.draw());
+    this.observer.observe(this.picture);
+  }
+
+  release() {
+    this.playing = false;
+    this.observer.disconnect();
+  }
+
+  update(data) {
+    const theme = readTheme(this.root), told = JSON.stringify([data, theme]);
+    if (told === this.told) return;
+    Object.assign(this, { data, theme, told });
+    for (const name of ["ink", "ground", "panel", "S"]) this.root.style.setProperty(`--${name}`, theme[name]);
+    this.root.style.setProperty("--focus", theme.Q);
+    this.width = 0;
+    this.draw();
+  }
+
+  draw() {
+    const { clientWidth } = this.picture;
+    if (!this.data || !clientWidth || clientWidth === this.width) return;
+    this.width = clientWidth;
+    this.picture.innerHTML = pictureOf(this.data, clientWidth, this.theme);
+    this.head = this.picture.querySelector(".head");
+    this.left = clientWidth < 640 ? 96 : 176;
+    this.move(this.share);
+  }
+
+  move(share) {
+    this.share = clamp(share, 0, 1);
+    const seconds = this.share * this.data.seconds, x = this.left + this.share * (this.width - this.left - 8);
+    this.head.setAttribute("x1", x);
+    this.head.setAttribute("x2", x);
+    for (const mark of this.picture.querySelectorAll("g[data-start]")) {
+      const lit = seconds >= mark.dataset.start && seconds < mark.dataset.end;
+      mark.querySelector("rect").style.stroke = lit ? this.theme.edge : "";
+    }
+    this.slider.value = Math.round(this.share * STEPS);
+    this.when.textContent = `${duration(seconds)} of ${duration(this.data.seconds)}`;
+    this.slider.setAttribute("aria-valuetext", this.when.textContent);
+    const words = this.data.lanes.map((lane, index) => doingNow(lane, index, seconds)).join("; ");
+    if (!this.playing || performance.now() - (this.spoke || 0) > 700) {
+      this.spoke = performance.now();
+      this.now.textContent = `${capitalised(words)}.`;
+    }
+  }
+
+  toggle() {
+    this.playing = !this.playing;
+    if (this.playing && this.share >= 1) this.move(0);
+    this.now.setAttribute("aria-live", this.playing ? "off" : "polite");
+    this.root.classList.toggle("playing", this.playing);
+    this.play.setAttribute("aria-label", this.playing ? "Pause" : "Play");
+    this.before = performance.now();
+    if (this.playing) requestAnimationFrame((now) => this.frame(now));
+    else this.move(this.share);
+  }
+
+  frame(now) {
+    if (!this.playing || !this.root.isConnected) return;
+    if (!STILL.matches || now - this.before >= STILL_PAUSE) {
+      this.move(this.share + Math.max(0, now - this.before) / 1000 / WALK_SECONDS);
+      this.before = now;
+    }
+    if (this.share >= 1) this.toggle();
+    else requestAnimationFrame((next) => this.frame(next));
+  }
+
+  key(event) {
+    const by = { ArrowRight: 0.01, ArrowLeft: -0.01 }[event.key];
+    if (event.key === " " && event.target !== this.play) this.toggle();
+    else if (by && event.target !== this.slider) this.move(this.share + by);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+const capitalised = (words) => words[0].toUpperCase() + words.slice(1);
+
+/** Streamlit calls this whenever the data or the theme change; the view of a shadow root is made once. */
+export default function show({ data, parentElement }) {
+  if (!data) return undefined;
+  let view = views.get(parentElement);
+  if (!view) views.set(parentElement, (view = new InsideView(parentElement)));
+  view.update(data);
+  return () => view.release();
+}

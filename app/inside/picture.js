@@ -1,0 +1,99 @@
+// The lanes as an SVG: copies, then each warp group with its products above its softmax, then what is busy at all.
+
+const COLOR_OF = { Q: "Q", K: "K", V: "V", "Q Kᵀ": "S", softmax: "statistics", "P V": "O", "store O": "O" };
+const PRODUCTS = ["Q Kᵀ", "P V"];
+const ROW = 17, GAP = 12, TOP = 22;
+
+/** Text, escaped. */
+const escaped = (words) => String(words).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+
+/** What a mark is called: "Q K₇ᵀ", "P V₇", "softmax 7". */
+function markName(operation, key) {
+  const at = key < 0 ? "" : subscript(key);
+  if (operation === "Q Kᵀ") return `Q K${at}ᵀ`;
+  return operation === "softmax" ? `softmax S${at}` : `${operation}${at}`;
+}
+
+/** The rows of a lane, top to bottom: names, and which operations each holds. */
+function rowsOf(lane, index) {
+  if (index === 0) return [["K", ["K"]], ["V", ["V"]], ["Q", ["Q"]]];
+  return [["products", [...PRODUCTS, "store O"]], ["softmax", ["softmax"]]];
+}
+
+/** Intervals in which any of the marks stands, merged. */
+function merged(marks) {
+  const spans = [];
+  for (const [, , start, end] of [...marks].sort((a, b) => a[2] - b[2])) {
+    const last = spans.at(-1);
+    if (last && start <= last[1] + 1e-12) last[1] = Math.max(last[1], end);
+    else spans.push([start, end]);
+  }
+  return spans;
+}
+
+/** The picture's rows with their places: {y, label, title, color?, marks} for lanes, {spans} for what is busy. */
+function placedRows(data) {
+  const rows = [];
+  let y = TOP;
+  data.lanes.forEach((lane, index) => {
+    rowsOf(lane, index).forEach(([label, operations], n) => {
+      const marks = lane.marks.filter(([operation]) => operations.includes(operation));
+      rows.push({ y, label, title: n ? "" : lane.name, marks });
+      y += ROW + 2;
+    });
+    y += GAP;
+  });
+  const groups = data.lanes.slice(1).flatMap((lane) => lane.marks);
+  rows.push({ y: y + 6, label: "", title: "tensor cores busy", color: "S", spans: merged(groups.filter(([operation]) => PRODUCTS.includes(operation))) });
+  y += 6 + ROW + 3;
+  rows.push({ y, label: "", title: "softmax units busy", color: "statistics", spans: merged(groups.filter(([operation]) => operation === "softmax")) });
+  return { rows, height: y + ROW + 22 };
+}
+
+/** The whole picture at a width in pixels. */
+function pictureOf(data, width, theme) {
+  const left = width < 640 ? 96 : 176, { rows, height } = placedRows(data), scale = (width - left - 8) / data.seconds;
+  const x = (seconds) => left + seconds * scale, parts = [];
+  for (let tick = 0, step = tickStep(data.seconds); tick <= data.seconds; tick += step) {
+    parts.push(`<line x1="${x(tick)}" x2="${x(tick)}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.line}"/>`);
+    parts.push(label(x(tick), height - 5, duration(tick), { color: theme.muted, anchor: tick ? "middle" : "start", mono: true }));
+  }
+  const switched = x(data.switch);
+  parts.push(`<line x1="${switched}" x2="${switched}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.muted}" stroke-dasharray="4 4"/>`);
+  parts.push(label(switched, 12, "next tile", { color: theme.muted, anchor: "middle" }));
+  for (const row of rows) {
+    const short = width < 640, name = short ? row.title.replace("warp group", "group").replace("copies by TMA", "TMA") : row.title;
+    if (name) parts.push(label(0, row.y + 12.5, short ? name.replace(" busy", "") : name, { color: theme.ink, weight: 600 }));
+    if (row.label && !short) parts.push(label(left - 8, row.y + 12.5, row.label, { color: theme.muted, anchor: "end" }));
+    if (row.marks) parts.push(...row.marks.map((mark) => markOf(mark, row, x, theme)));
+    else parts.push(...row.spans.map(([start, end]) => bar(x(start), row.y, x(end) - x(start), theme[row.color], "")));
+  }
+  parts.push(`<line class="head" y1="${TOP - 10}" y2="${height - 18}" stroke="${theme.edge}" stroke-width="1.5"/>`);
+  const about = "Copies, matrix products and softmax of one block of threads over time";
+  return `<svg viewBox="0 0 ${width} ${height}" height="${height}" role="img" aria-label="${about}">${parts.join("")}</svg>`;
+}
+
+/** A round step that gives about eight ticks. */
+function tickStep(seconds) {
+  const rough = seconds / 8, power = 10 ** Math.floor(Math.log10(rough));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+}
+
+function label(x, y, words, { color, anchor = "start", weight = 400, mono = false }) {
+  const face = mono ? MONO.replaceAll('"', "'") : SANS.replaceAll('"', "'");
+  return `<text x="${x}" y="${y}" fill="${color}" text-anchor="${anchor}" font-size="12" font-weight="${weight}" font-family="${face}">${escaped(words)}</text>`;
+}
+
+function bar(x, y, w, fill, title, more = "") {
+  return `<rect x="${x}" y="${y}" width="${Math.max(1, w - 1)}" height="${ROW}" rx="2.5" fill="${fill}" ${more}><title>${escaped(title)}</title></rect>`;
+}
+
+/** One mark: its tensor's colour; a store is an outline, a copy is striped at its end where it only waits. */
+function markOf([operation, key, start, end], row, x, theme) {
+  const color = theme[COLOR_OF[operation]], w = x(end) - x(start);
+  const fill = mix(color, theme.ground, theme.name === "dark" ? 0.62 : 0.5), title = `${markName(operation, key)}: ${duration(end - start)}, modelled`;
+  const outlined = operation === "store O" ? `fill-opacity="0.25" stroke="${color}"` : "";
+  const words = markName(operation, key).replace("softmax ", ""), fits = w > 7.2 * words.length + 4;
+  const text = fits ? label(x(start) + w / 2, row.y + 12.5, words, { color: theme.ink, anchor: "middle" }) : "";
+  return `<g data-start="${start}" data-end="${end}">${bar(x(start), row.y, w, fill, title, outlined)}${text}</g>`;
+}
