@@ -1,4 +1,4 @@
-"""The recording that pages show: the shelf's newest, or the reader's own file, or a sentence and no change."""
+"""The recording that pages show: the shelf's newest, the reader's own file, or a sentence and no change."""
 
 import pytest
 
