@@ -1,196 +1,204 @@
-"""Which tile requests reach DRAM: modelled, with a least-recently-used cache of coarse chunks.
+"""Which tile requests reach DRAM: modelled, from the order in which the SMs take a schedule's programs.
 
-A GPU runs as many programs at once as its SMs hold, a wave, in launch order, and they walk their loops in
-step. What they share stays in L2 as long as everything touched since its last use fits
-`Gpu.l2_effective_bytes`. Against an H200's counter dram__bytes_read.sum this is right within 3 % on the three
-shapes that the tests hold. What lies dirty in L2 when a kernel ends is counted as written.
+Bytes that were used before are still in L2 unless too much was used since. That is counted in shares of the
+cache: what all SMs use, K and V, lies in both of its halves and counts against `Gpu.l2_effective_bytes`; what
+one SM uses alone counts against `Gpu.l2_bytes`. The cache is hashed and not quite least-recently-used: the
+chance that bytes are gone rises smoothly around GONE. What lies dirty in L2 at the end counts as written.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from engine.bounds import KeyBounds
 from engine.bytes import Bytes
-from engine.experiment import Experiment, Mask
-from engine.footprint import footprint
-from engine.schedule import Schedule, Tensor, block_bytes
+from engine.experiment import Experiment
+from engine.grid import Grid, default_order
+from engine.occupancy import blocks_per_sm
+from engine.reuse import Programs, Reuse, walk
+from engine.schedule import Operation, Phase, Schedule, Tensor, block_bytes
 
-CHUNKS = 64  # the cache, and the K and V of a head, are cut into at most so many
-FEWEST_WAVES = 4  # that are walked
-MOST_TOUCHES = 8_000  # of chunks that are walked; the waves after them are taken to go on alike
+GONE = 0.8  # share of the cache used since, at which half of the bytes are gone; fitted to an H200's counters
+SOFTNESS = 0.06  # of that share, in which the odds change by a factor e; likewise
+NEVER_GONE = 0.4  # share below which all is still there; at it one byte in 800 is gone
+CHUNKS = 32  # a head's K and V are cut into at most so many
+MOST_STEPS = 256  # that the programs are followed; those after them are taken to go on alike
+MOMENTS = 8  # of a kernel, at which what the kernel before it left is looked at
 
 
-def dram_bytes(experiment: Experiment, schedule: Schedule, compulsory: Bytes, requested: Bytes) -> Bytes:
-    """Modelled DRAM bytes over batch and heads: compulsory, and what must be fetched or written again."""
-    model = _MODELS[experiment.algorithm]
-    slots = experiment.gpu.sms * max(1, footprint(experiment).blocks_per_sm)
-    read, written = dict(compulsory.read), dict(compulsory.written)
-    model(experiment, schedule, slots, read, written)
+def gone(share):
+    """The chance that bytes are no longer in L2 when such a share of it was used since."""
+    share = np.asarray(share, float)
+    return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((GONE - share) / SOFTNESS)))
+
+
+def dram_bytes(
+    experiment: Experiment,
+    schedule: Schedule,
+    kernels: Sequence[Bytes],
+    requested: Bytes,
+    emptied: bool = False,
+) -> Bytes:
+    """Modelled DRAM bytes over batch and heads, by tensor.
+
+    Args:
+        kernels: the compulsory bytes of every phase.
+        requested: the tile requests; no more than these reach DRAM.
+        emptied: whether the caches are emptied before every kernel, as a profiler does; otherwise a kernel
+            finds what the one before it left.
+    """
+    read, written = (dict.fromkeys(Tensor, 0.0) for _ in range(2))
+    for index, phase in enumerate(schedule.phases):
+        again, rewritten = _fetched_again(experiment, schedule, phase)
+        for tensor, amount in kernels[index].read.items():
+            found = 0.0 if emptied or not amount else _found(experiment, schedule, kernels, index, tensor)
+            read[tensor] += amount * (1 - found) + again.get(tensor, 0.0)
+        for tensor, amount in kernels[index].written.items():
+            written[tensor] += amount + rewritten.get(tensor, 0.0)
     return Bytes.of(
-        {tensor: min(amount, requested.read[tensor]) for tensor, amount in read.items()},
-        {tensor: min(amount, requested.written[tensor]) for tensor, amount in written.items()},
+        {tensor: min(round(read[tensor]), amount) for tensor, amount in requested.read.items()},
+        {tensor: min(round(written[tensor]), amount) for tensor, amount in requested.written.items()},
     )
 
 
-def _whole(experiment: Experiment, tensor: Tensor) -> int:
-    """Bytes of one head's tensor."""
-    problem = experiment.problem
-    return block_bytes(problem, tensor).of(problem.seq_q, problem.seq_kv)
+def _found(
+    experiment: Experiment, schedule: Schedule, kernels: Sequence[Bytes], index: int, tensor: Tensor
+) -> float:
+    """The share of a tensor that a kernel finds in L2, because one before it used it."""
+    users = [before for before in range(index) if tensor in _tensors(schedule.phases[before])]
+    if not users:
+        return 0.0
+    between = sum(kernel.total for kernel in kernels[users[-1] + 1 : index])
+    moments = (np.arange(MOMENTS) + 0.5) / MOMENTS  # both kernels go through the heads in the same order
+    since = (1 - moments) * kernels[users[-1]].total + between + moments * kernels[index].total
+    return float(1 - gone(since / experiment.gpu.l2_effective_bytes).mean())
 
 
-def _standard(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
-    """Three kernels: S and P are read back from L2 as far as they fit; K and V stay if S and P leave room."""
-    problem, capacity = experiment.problem, experiment.gpu.l2_effective_bytes
-    query_blocks = len(schedule.query_rows)
-    scores = read[Tensor.S]
-    # a chunk is read when the rest of its kernel and the start of the next, S and P both, have passed by
-    resident = min(1.0, max(0.0, capacity / scores - 1))
-    for tensor in (Tensor.S, Tensor.P):
-        read[tensor] = round(scores * (1 - resident))
-    strip = block_bytes(problem, Tensor.S).of(experiment.blocks.block_q, problem.seq_kv)
-    if _whole(experiment, Tensor.K) + strip > capacity:
-        read[Tensor.K] *= query_blocks * problem.heads // problem.kv_heads
-    at_once = min(slots, query_blocks * problem.batch * problem.heads)
-    if _whole(experiment, Tensor.V) + at_once * strip > capacity:
-        programs = query_blocks * problem.heads // problem.kv_heads
-        read[Tensor.V] *= -(-programs // slots)
+def _tensors(phase: Phase) -> set[Tensor]:
+    """What a kernel loads or stores."""
+    return {step.tensor for step in phase.before + phase.each + phase.after}
 
 
-def _flash1(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
-    """One program a head: Q, O, m and l pass by once a key block, from DRAM where all heads' do not fit."""
-    problem, phase = experiment.problem, schedule.phases[0]
-    heads = problem.batch * problem.heads
+def _fetched_again(
+    experiment: Experiment, schedule: Schedule, phase: Phase
+) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+    """Bytes that one kernel, the caches empty before it, reads beyond the first time, and writes likewise."""
+    loaded, stored = (
+        {step.tensor for step in phase.each if step.operation == operation}
+        for operation in (Operation.LOAD, Operation.STORE)
+    )
+    if loaded & stored:
+        return _rewritten(experiment, schedule, phase, loaded, stored)
+    walked = {tensor for tensor in loaded if _is_walked(schedule, phase, tensor)}
+    if not walked:
+        return {}, {}
+    again = _walked_again(experiment, schedule, phase, walked)
+    row = {tensor: block_bytes(schedule.problem, tensor).factor for tensor in walked}
+    return {tensor: again * row[tensor] / sum(row.values()) for tensor in walked}, {}
+
+
+def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
+    """Whether the inner loop walks over a tensor that other outer blocks walk over too."""
+    amount = block_bytes(schedule.problem, tensor)
+    by_inner, by_outer = (amount.by_key, amount.by_query)[:: 1 if phase.outer == "query" else -1]
+    return by_inner and not by_outer
+
+
+def _rewritten(
+    experiment: Experiment, schedule: Schedule, phase: Phase, loaded: set[Tensor], stored: set[Tensor]
+) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+    """What each visit loads and stores again: one program a head, to which its rows are its own."""
+    problem = schedule.problem
+    heads, slots = problem.batch * problem.heads, _slots(experiment, schedule, phase)
     ends = np.concatenate(([0], np.cumsum(schedule.query_rows)))
     rows = np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
-    passing = (Tensor.Q, Tensor.O, Tensor.STATISTICS)
-    row = sum(block_bytes(problem, tensor).of(1, 1) for tensor in passing)
-    keys = sum(
-        block_bytes(problem, tensor).of(1, experiment.blocks.block_kv) for tensor in (Tensor.K, Tensor.V)
-    )
-    for together, times in ((min(slots, heads), heads // slots), (heads % slots, 1)):
-        share = experiment.gpu.l2_effective_bytes / max(1, together) - keys
-        # since a row's last pass, as many rows as a pass has have gone by
-        again = int(rows[1:][rows[1:] * row > share].sum()) * together * times
-        for tensor in passing:
-            amount = block_bytes(problem, tensor).of(again, 1)
-            read[tensor] += amount
-            written[tensor] += amount if tensor != Tensor.Q else 0
+    row = {tensor: block_bytes(problem, tensor).factor for tensor in loaded | stored}
+    full, rest = divmod(heads, slots)
+    again = 0.0
+    for together, times in ((slots, full), (rest, 1)):
+        # since a row's last pass, as many rows as a pass has have gone by, of every head that runs
+        share = together * rows[1:] * sum(row.values()) / experiment.gpu.l2_bytes
+        again += times * together * float((rows[1:] * gone(share)).sum())
+    return {tensor: again * row[tensor] for tensor in loaded}, {
+        tensor: again * row[tensor] for tensor in stored
+    }
 
 
-def _flash2(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
-    """Query blocks, head after head, walk K and V in step; later waves fetch them again if they are gone."""
-    again = _fetched_again(experiment, schedule, slots)
-    for tensor in (Tensor.K, Tensor.V):
-        read[tensor] += again // 2
+def _slots(experiment: Experiment, schedule: Schedule, phase: Phase) -> int:
+    """Blocks of threads of a kernel that run at once."""
+    return experiment.gpu.sms * blocks_per_sm(experiment, schedule, phase)
 
 
-def _split_kv(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
-    """Partial results stay in L2 if they fit; a key head that does not is fetched again by later waves."""
-    capacity, row_blocks = experiment.gpu.l2_effective_bytes, len(schedule.query_rows)
-    if read[Tensor.PARTIAL] + read[Tensor.PARTIAL_LSE] <= capacity:
-        read[Tensor.PARTIAL] = read[Tensor.PARTIAL_LSE] = 0
-    if _whole(experiment, Tensor.K) + _whole(experiment, Tensor.V) > capacity:
-        waves = min(row_blocks, -(-row_blocks * experiment.tiling.splits // slots))
-        for tensor in (Tensor.K, Tensor.V):
-            read[tensor] *= waves
+@dataclass(frozen=True)
+class _Launch:
+    """A kernel's programs: how many, how they share an SM, and the chunks of their streams in bytes."""
+
+    programs: Programs
+    count: int
+    places: int
+    sizes: np.ndarray
 
 
-def _backward(experiment: Experiment, schedule: Schedule, slots: int, read: dict, written: dict) -> None:
-    """dQ walks K and V as flash2 does; dK and dV walk Q and dO likewise, from the key blocks.
-
-    Heads that share keys are walked as programs of their own, though one program takes them in turn.
-    """
-    problem, tiling, keys = experiment.problem, experiment.tiling, schedule.phases[1]
-    _flash2(experiment, schedule, slots, read, written)
-    turned = replace(
-        experiment,
-        problem=replace(
-            problem, seq_q=problem.seq_kv, seq_kv=problem.seq_q, kv_heads=problem.heads, mask=Mask()
-        ),
-        tiling=replace(tiling, block_q=tiling.block_kv, block_kv=tiling.block_q),
-    )
-    bounds = KeyBounds(keys.first, keys.stop, keys.first, keys.stop)
-    again = _fetched_again(turned, Schedule(turned.problem, turned.tiling, (keys,), bounds), slots)
-    for tensor in (Tensor.Q, Tensor.D_O):
-        read[tensor] += again // 2
+def _walked_again(experiment: Experiment, schedule: Schedule, phase: Phase, walked: set[Tensor]) -> float:
+    """Bytes of the walked tensors that are fetched beyond the first time."""
+    gpu = experiment.gpu
+    launch = _launch(experiment, schedule, phase, walked)
+    slots = min(gpu.sms * launch.places, launch.count)
+    if launch.count <= slots:
+        return 0.0
+    near = launch.programs.stream[: 2 * slots]
+    own = launch.programs.own_bytes + launch.programs.visit_bytes * len(launch.sizes)
+    most = len(np.unique(near)) * launch.sizes.sum() / gpu.l2_effective_bytes + 2 * slots * own / gpu.l2_bytes
+    if most < NEVER_GONE:
+        return 0.0
+    reuse = walk(launch.programs, launch.sizes, gpu.sms, launch.places, MOST_STEPS)
+    beyond = (launch.count - slots) / max(1.0, reuse.walked - slots)
+    return beyond * refetched(reuse, gpu.l2_effective_bytes, gpu.l2_bytes)
 
 
-_MODELS = {
-    "standard": _standard,
-    "flash1": _flash1,
-    "flash2": _flash2,
-    "flash3": _flash2,
-    "split_kv": _split_kv,
-    "backward": _backward,
-}
+def refetched(reuse: Reuse, shared_capacity: int, own_capacity: int) -> float:
+    """Bytes that are gone when they are used again."""
+    return float((reuse.size * gone(reuse.shared / shared_capacity + reuse.own / own_capacity)).sum())
 
 
-def _fetched_again(experiment: Experiment, schedule: Schedule, slots: int) -> int:
-    """Bytes of K and V that DRAM delivers beyond the first time."""
-    problem, capacity = experiment.problem, experiment.gpu.l2_effective_bytes
-    query_blocks = len(schedule.query_rows)
-    programs = query_blocks * problem.batch * problem.heads
-    waves = -(-programs // slots)
-    row = 2 * problem.head_dim * problem.itemsize
-    head_bytes = problem.seq_kv * row
-    streamed = slots * block_bytes(problem, Tensor.Q).of(experiment.blocks.block_q, 1)
-    heads_a_wave = min(slots // query_blocks + 2, problem.batch * problem.heads)
-    if waves == 1 or 2 * (heads_a_wave * head_bytes + 2 * streamed) <= capacity:
-        return 0
-    chunks = max(1, min(CHUNKS, MOST_TOUCHES // (FEWEST_WAVES * heads_a_wave)))
-    chunk_rows = max(-(-capacity // (CHUNKS * row)), -(-problem.seq_kv // chunks))
-    touches = heads_a_wave * -(-problem.seq_kv // chunk_rows) + 2
-    walked = min(waves, max(FEWEST_WAVES, MOST_TOUCHES // touches))
-    cache = Cache(capacity)
-    for wave in range(walked):
-        _walk(cache, schedule, range(wave * slots, min(programs, (wave + 1) * slots)), chunk_rows, row)
-    return round(cache.again * (waves - 1) / (walked - 1))
-
-
-def _walk(cache: Cache, schedule: Schedule, programs: range, chunk_rows: int, row: int) -> None:
-    """One wave: its Q comes, its heads' key chunks pass in step, its O goes; a `row` is of K and V, bytes."""
+def _launch(experiment: Experiment, schedule: Schedule, phase: Phase, walked: set[Tensor]) -> _Launch:
+    """The programs of a kernel that can be reached, in launch order; a chunk is whole inner blocks."""
     problem, tiling = schedule.problem, schedule.tiling
-    query_blocks = len(schedule.query_rows)
-    streamed = len(programs) * tiling.block_q * row // 2
-    spans = []
-    for head in range(programs.start // query_blocks, (programs.stop - 1) // query_blocks + 1):
-        low = max(programs.start - head * query_blocks, 0)
-        high = min(programs.stop - head * query_blocks, query_blocks)
-        if not problem.mask.looks_ahead:  # the kernel starts the last query blocks first
-            low, high = query_blocks - high, query_blocks - low
-        starts = schedule.bounds.first[[low, high - 1]] * tiling.block_kv // chunk_rows
-        end = -(-min(int(schedule.bounds.stop[high - 1]) * tiling.block_kv, problem.seq_kv) // chunk_rows)
-        spans.append((head * problem.kv_heads // problem.heads, int(starts[0]), int(starts[1]), end))
-    cache.touch(("Q", programs.start), streamed)
-    for step in range(max(end - first for _, first, _, end in spans)):
-        for head, first, last, end in spans:
-            for chunk in range(first + step, min(last + step + 1, end)):
-                rows = min(chunk_rows, problem.seq_kv - chunk * chunk_rows)
-                cache.touch((head, chunk), rows * row)
-    cache.touch(("O", programs.start), streamed)
+    by_query = phase.outer == "query"
+    block, length = (tiling.block_kv, problem.seq_kv) if by_query else (tiling.block_q, problem.seq_q)
+    outer_rows = tiling.block_q if by_query else tiling.block_kv
+    blocks = -(-length // block)  # of the inner loop
+    together = -(-blocks // CHUNKS)  # inner blocks to a chunk
+    chunks = -(-blocks // together)
+    row = sum(block_bytes(problem, tensor).factor for tensor in walked)
+    starts = np.arange(chunks) * together * block
+    sizes = np.minimum(together * block, length - starts) * row
+    places = blocks_per_sm(experiment, schedule, phase)
+    if any(step.operation == Operation.STORE for step in phase.each):  # each visit is a program of its own
+        places = max(1, places // blocks)
+    heads = problem.batch * (problem.kv_heads if phase.shared else problem.heads)
+    count = heads * len(phase.first)
+    reached = min(count, experiment.gpu.sms * places * (MOST_STEPS + 1))
+    grid = Grid(experiment, phase, heads, len(phase.first), Grid.of(experiment, phase).together)
+    head, outer = grid.launched(default_order(experiment), 0, reached)
+    group = 1 if phase.shared or not by_query else problem.heads // problem.kv_heads
+    own = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}
+    each = {step.tensor for step in phase.each} - walked - own - {Tensor.NONE}
+    programs = Programs(
+        stream=head // group,
+        first=phase.first[outer] // together,
+        stop=-(-phase.stop[outer] // together),
+        reverse=phase.reverse,
+        own_bytes=sum(block_bytes(problem, tensor).of(outer_rows, outer_rows) for tensor in own),
+        visit_bytes=sum(
+            block_bytes(problem, tensor).of(*_tile(phase, outer_rows, together * block)) for tensor in each
+        ),
+    )
+    return _Launch(programs, count, places, sizes)
 
 
-class Cache:
-    """A least-recently-used cache that counts the bytes that it fetches a second time."""
-
-    def __init__(self, capacity: int):
-        self.free = capacity
-        self.held: OrderedDict[tuple, int] = OrderedDict()
-        self.known: set[tuple] = set()
-        self.again = 0
-
-    def touch(self, key: tuple, size: int) -> None:
-        """Use something: it is here, or it is fetched and the oldest dropped until it fits."""
-        if key in self.held:
-            self.held.move_to_end(key)
-            return
-        self.again += size if key in self.known else 0
-        self.known.add(key)
-        self.held[key] = size
-        self.free -= size
-        while self.free < 0:
-            self.free += self.held.popitem(last=False)[1]
+def _tile(phase: Phase, outer_rows: int, inner_rows: int) -> tuple[int, int]:
+    """(query rows, key rows) of what a program visits at once."""
+    return (outer_rows, inner_rows) if phase.outer == "query" else (inner_rows, outer_rows)
