@@ -14,7 +14,12 @@ from engine.jobs import JobError
 
 # milliseconds that Triton's interpreter takes for one tile, and for each 1000 scores of it (float16, one core
 # of an x86 server, measured): enough to say beforehand what would take too long
-INTERPRETER_MS = {"standard": (10.0, 1.6), "flash1": (8.0, 0.1), "flash2": (6.0, 0.1)}
+INTERPRETER_MS = {
+    "standard": (10.0, 1.6),
+    "flash1": (8.0, 0.1),
+    "flash2": (6.0, 0.1),
+    "backward": (10.0, 8.0),
+}
 
 
 @dataclass(frozen=True)

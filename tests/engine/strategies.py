@@ -60,3 +60,13 @@ def exact_attention(problem: Problem, q, k, v) -> tuple[np.ndarray, np.ndarray, 
     total = weights.sum(1)
     known = np.where(total == 0, 1, total)
     return weights @ v / known[:, None], m + np.log(known), scores
+
+
+def exact_gradients(problem: Problem, q, k, v, d_out) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """dQ [seq_q, d], dK and dV [seq_kv, d] of one head in float64: the derivatives of softmax(Q K^T) V."""
+    q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
+    _, lse, scores = exact_attention(problem, q, k, v)
+    weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
+    d_weights = d_out @ v.T
+    d_scores = weights * (d_weights - (weights * d_weights).sum(1, keepdims=True)) / np.sqrt(problem.head_dim)
+    return d_scores @ k, d_scores.T @ q, weights.T @ d_out

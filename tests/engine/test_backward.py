@@ -26,20 +26,10 @@ from engine.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_byt
 from engine.recording_file import recordings
 from engine.schedule import Operation, Tensor
 from engine.traffic import counts, requested_bytes, summed
-from tests.engine.strategies import dense_mask, exact_attention, experiments
+from tests.engine.strategies import dense_mask, exact_attention, exact_gradients, experiments
 
 BACKWARD = experiments(algorithms=("backward",))
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-
-
-def exact_gradients(problem: Problem, q, k, v, d_out) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """dQ [seq_q, d], dK and dV [seq_kv, d] of one head in float64: the derivatives of softmax(Q K^T) V."""
-    q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
-    _, lse, scores = exact_attention(problem, q, k, v)
-    weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
-    d_weights = d_out @ v.T
-    d_scores = weights * (d_weights - (weights * d_weights).sum(1, keepdims=True)) / np.sqrt(problem.head_dim)
-    return d_scores @ k, d_scores.T @ q, weights.T @ d_out
 
 
 def one_key_head(experiment: Experiment) -> Experiment:

@@ -1,0 +1,191 @@
+"""Gradients computed three ways and compared: the real kernels, the scheduler, and float64.
+
+torch and kernels are imported inside functions; it runs in the worker process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+
+from engine.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
+from engine.bounds import visible_keys
+from engine.execute import execute
+from engine.execute_backward import execute_backward
+from engine.experiment import Experiment, Problem
+from engine.inputs import make_inputs, make_output_gradient, round_to
+from engine.jobs import JobError, Update
+from engine.measuring.clock import machine
+from engine.measuring.providers import interpreter_seconds, refuse_documents
+from engine.memory import SramOverflow
+from engine.scaled import drawable
+
+CHECK = "engine.gradient_check:check"
+GRADIENTS = ("dQ", "dK", "dV")
+MOST_HEADS = 4  # query heads that share the key head
+TIMES = 4  # the unfused formulas' error, and rounding units, that a gradient may be off
+ORIGIN = (
+    f"{TIMES} times the error of the unfused formulas, matrices rounded to the dtype, on the same numbers, "
+    f"plus {TIMES} rounding units of the largest value, plus what float32 leaves where dP − δ should be 0"
+)
+
+Gradients = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class GradientCheck:
+    """How far three computations of dQ, dK and dV are apart.
+
+    Attributes:
+        experiment: what was run.
+        device, interpreted: where the kernels ran.
+        allowed: by gradient, absolute.
+        largest: by gradient and pair, the largest absolute difference; infinite where one is no number.
+        date: when, ISO 8601.
+    """
+
+    experiment: Experiment
+    device: str
+    interpreted: bool
+    allowed: Mapping[str, float]
+    largest: Mapping[tuple[str, tuple[str, str]], float]
+    date: str
+
+    def holds(self, gradient: str) -> bool:
+        """Whether every pair is within what is allowed."""
+        return all(self.largest[gradient, pair] <= self.allowed[gradient] for pair in PAIRS)
+
+
+def small_backward(experiment: Experiment) -> Experiment:
+    """What is run for an experiment: one key head with its query heads, seconds even when interpreted."""
+    problem = experiment.problem
+    heads = min(problem.heads // problem.kv_heads, MOST_HEADS)
+    alone = {"batch": 1, "heads": heads, "kv_heads": 1, "splits": 1, "stages": 2}
+    group = experiment.changed(algorithm="backward", **alone)
+    for most in MOST_TILES:
+        sibling = drawable(group, most)
+        scores = heads * sibling.problem.seq_q * sibling.problem.seq_kv
+        if interpreter_seconds(sibling, "backward") <= MOST_SECONDS and scores <= MOST_SCORES:
+            break
+    return sibling
+
+
+def check(payload: dict[str, Any]) -> Generator[Update, None, GradientCheck]:
+    """The job behind the Backward page; its payload is a small backward's flat values."""
+    experiment = Experiment.of(**payload)
+    refuse_documents(experiment)
+    problem = experiment.problem
+    q, k, v = make_inputs(problem, heads=problem.heads)
+    inputs = (q, k[0], v[0], make_output_gradient(problem, heads=problem.heads))
+    yield Update(0.0, "Importing PyTorch and Triton, running the kernels")
+    kernel, device, interpreted = _kernel(experiment, *inputs)
+    yield Update(0.6, "Running the scheduler")
+    trace = _trace(experiment, *inputs)
+    yield Update(0.8, "Computing in float64")
+    exact = unfused_gradients(problem, *inputs)
+    rounded = unfused_gradients(problem, *inputs, dtype=problem.dtype)
+    floors = cancellation(problem, *inputs)
+    allowed = {name: _allowed(problem, rounded[name], exact[name], floors[name]) for name in GRADIENTS}
+    held = {"kernel": kernel, "trace": trace, "float64": exact}
+    largest = {
+        (name, pair): _largest(held[pair[0]][name], held[pair[1]][name])
+        for name in GRADIENTS
+        for pair in PAIRS
+    }
+    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return GradientCheck(experiment, device, interpreted, allowed, largest, date)
+
+
+def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str | None = None) -> Gradients:
+    """dQ [heads, seq_q, d], dK and dV [seq_kv, d] from whole matrices, in float64.
+
+    With a dtype, as unfused attention has them: every matrix that would go through memory rounded to it.
+    """
+    heads = [
+        _unfused_head(problem, own, k, v, gradient, dtype) for own, gradient in zip(q, d_out, strict=True)
+    ]
+    d_q, d_k, d_v = zip(*heads, strict=True)
+    return {"dQ": np.stack(d_q), "dK": sum(d_k), "dV": sum(d_v)}
+
+
+def _unfused_head(problem: Problem, q, k, v, d_out, dtype: str | None) -> tuple[np.ndarray, ...]:
+    def stored(matrix: np.ndarray) -> np.ndarray:
+        return matrix if dtype is None else round_to(matrix, dtype).astype(np.float64)
+
+    q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
+    low, high = visible_keys(problem, np.arange(problem.seq_q))
+    key = np.arange(problem.seq_kv)
+    seen = (key >= low[:, None]) & (key < high[:, None])
+    scores = np.where(seen, stored(q @ k.T * problem.scale), -np.inf)
+    m = scores.max(1, keepdims=True)
+    exponentials = np.where(seen, np.exp(scores - np.where(np.isneginf(m), 0.0, m)), 0.0)
+    total = exponentials.sum(1, keepdims=True)
+    weights = stored(exponentials / np.where(total == 0, 1.0, total))
+    d_weights = stored(d_out @ v.T)
+    delta = (weights * d_weights).sum(1, keepdims=True)
+    d_scores = stored(weights * (d_weights - delta))
+    gradients = (d_scores @ k * problem.scale, d_scores.T @ q * problem.scale, weights.T @ d_out)
+    return tuple(stored(gradient) for gradient in gradients)
+
+
+def cancellation(problem: Problem, q, k, v, d_out) -> dict[str, float]:
+    """What dQ and dK may be where dP - delta is 0: a float32 dot product of d terms, roundings at random."""
+    q_norm, k_norm, v_norm, d_norm = (
+        float(np.linalg.norm(array, axis=-1).max()) for array in (q, k, v, d_out)
+    )
+    difference = (problem.head_dim**0.5 + 4) * ROUNDING * d_norm * v_norm
+    return {"dQ": difference * k_norm * problem.scale, "dK": difference * q_norm * problem.scale, "dV": 0.0}
+
+
+def _allowed(problem: Problem, rounded: np.ndarray, exact: np.ndarray, floor: float) -> float:
+    error, unit = np.abs(rounded - exact).max(), UNIT[problem.dtype] * np.abs(exact).max()
+    return float(TIMES * (error + unit) + floor)
+
+
+def _largest(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest absolute difference; infinite where one is no number."""
+    difference = np.abs(one.astype(np.float64) - other)
+    return float(np.where(np.isnan(difference), np.inf, difference).max())
+
+
+def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, bool]:
+    """What PyTorch's autograd gets from the real kernels, the device, and whether they were interpreted."""
+    problem, tiling = experiment.problem, experiment.tiling
+    try:
+        import torch
+
+        import kernels
+
+        here, dtype = machine(), getattr(torch, problem.dtype)
+        place = {"device": "cuda" if here.cuda else "cpu", "dtype": dtype}
+        tensors = [torch.from_numpy(array).to(**place) for array in (q[None], k[None, None], v[None, None])]
+        tensors = [tensor.requires_grad_() for tensor in tensors]
+        out = kernels.attention(
+            *tensors,
+            causal=problem.mask.causal,
+            window=problem.mask.window,
+            algorithm="flash2",
+            block_q=tiling.block_q,
+            block_kv=tiling.block_kv,
+        )
+        out.backward(torch.from_numpy(d_out[None]).to(**place))
+    except (RuntimeError, ImportError) as error:
+        raise JobError(str(error).strip().splitlines()[0]) from error
+    d_q, d_k, d_v = (tensor.grad.double().cpu().numpy() for tensor in tensors)
+    return {"dQ": d_q[0], "dK": d_k[0, 0], "dV": d_v[0, 0]}, here.device, kernels.interpreted()
+
+
+def _trace(experiment: Experiment, q, k, v, d_out) -> Gradients:
+    """What the scheduler's own execution gets, forward and backward; raises JobError."""
+    forward = experiment.changed(algorithm="flash2")
+    try:
+        heads = [execute(forward, own, k, v) for own in q]
+        out, lse = np.stack([head.out for head in heads]), np.stack([head.lse for head in heads])
+        trace = execute_backward(experiment, q, k, v, out, lse, d_out)
+    except SramOverflow as error:
+        raise JobError(f"the scheduler stops: it {error}") from error
+    return {"dQ": trace.d_q, "dK": trace.d_k, "dV": trace.d_v}

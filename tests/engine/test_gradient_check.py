@@ -1,0 +1,91 @@
+"""The check of the gradients: the job runs the real kernels, and it can fail."""
+
+import numpy as np
+import pytest
+
+from engine import gradient_check as subject
+from engine.experiment import Experiment, Problem
+from engine.gradient_check import CHECK, GRADIENTS, check, small_backward, unfused_gradients
+from engine.inputs import make_inputs, make_output_gradient
+from engine.worker import Job, Worker
+from tests.engine.strategies import exact_gradients
+
+SMALL = {"seq": 48, "head_dim": 16, "block_q": 16, "block_kv": 32}
+SCENARIOS = {
+    "plain": {},
+    "causal, heads that share keys": {"heads": 4, "kv_heads": 2, "causal": True},
+    "window, bfloat16": {"window": 20, "dtype": "bfloat16"},
+    "more queries than keys, float32": {"seq": 40, "seq_kv": 25, "causal": True, "dtype": "float32"},
+    "one token": {"seq": 1, "block_kv": 16},
+}
+
+
+@pytest.fixture(scope="module")
+def worker():
+    pytest.importorskip("triton")
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
+def ended(worker: Worker, experiment: Experiment) -> Job:
+    """The job of a scenario, when it has ended."""
+    job = worker.submit(CHECK, small_backward(experiment).flat())
+    assert job.wait(60)
+    return job
+
+
+@pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
+def test_kernels_scheduler_and_float64_agree(worker, values):
+    job = ended(worker, Experiment.of(**{**SMALL, **values}))
+    assert job.error is None
+    assert all(job.result.holds(gradient) for gradient in GRADIENTS)
+    assert all(0 <= difference < np.inf for difference in job.result.largest.values())
+
+
+@pytest.mark.parametrize(("field", "name"), [("d_q", "dQ"), ("d_v", "dV")])
+def test_a_gradient_that_is_off_by_a_part_in_fifty_is_found(monkeypatch, field, name):
+    right, problem = subject.execute_backward, Experiment.of(**SMALL, dtype="float32").problem
+
+    def faulty(*arguments):
+        trace = right(*arguments)
+        getattr(trace, field)[..., 0] *= 1.02
+        return trace
+
+    def kernel(experiment, *inputs):  # the real one runs in another process only
+        return unfused_gradients(experiment.problem, *inputs, dtype=problem.dtype), "stand-in", True
+
+    monkeypatch.setattr(subject, "execute_backward", faulty)
+    monkeypatch.setattr(subject, "_kernel", kernel)
+    *_, result = returned(check(small_backward(Experiment.of(**SMALL, dtype="float32")).flat()))
+    assert [gradient for gradient in GRADIENTS if not result.holds(gradient)] == [name]
+    assert result.largest[name, ("kernel", "float64")] <= result.allowed[name]
+
+
+def returned(job):
+    """What a job yields, and at last what it returns."""
+    yield (yield from job)
+
+
+def test_the_unfused_formulas_are_the_derivatives():
+    problem = Problem(heads=2, kv_heads=1, seq_q=20, seq_kv=30, head_dim=8, dtype="float32")
+    q, k, v = make_inputs(problem, heads=2)
+    d_out = make_output_gradient(problem, heads=2)
+    gradients = unfused_gradients(problem, q, k[0], v[0], d_out)
+    heads = [exact_gradients(problem, q[head], k[0], v[0], d_out[head]) for head in range(2)]
+    np.testing.assert_allclose(gradients["dQ"], np.stack([head[0] for head in heads]), atol=1e-12)
+    np.testing.assert_allclose(gradients["dK"], heads[0][1] + heads[1][1], atol=1e-12)
+    np.testing.assert_allclose(gradients["dV"], heads[0][2] + heads[1][2], atol=1e-12)
+
+
+def test_what_is_run_has_one_key_head_and_few_tiles():
+    small = small_backward(Experiment.of(seq=2**17, heads=32, kv_heads=2, batch=4, causal=True)).problem
+    assert (small.batch, small.heads, small.kv_heads) == (1, 4, 1)
+    assert small.seq_q <= 1024
+
+
+def test_what_cannot_run_says_so_in_a_sentence(worker):
+    large = ended(worker, Experiment.of(seq=128, head_dim=128, block_q=128, block_kv=128))
+    assert large.error == "the scheduler stops: it needs 385 KB, an H200 gives a block 227 KB"
+    documents = ended(worker, Experiment.of(**SMALL, documents=2))
+    assert documents.error.startswith("documents is 2; it must be 1")
