@@ -5,7 +5,7 @@ const speedName = (speed) => ({ 0.125: "⅛", 0.25: "¼", 0.5: "½" }[speed] || 
 const TABLE_ROWS = 16;
 
 const KEYS = [
-  ["Space", "play or pause"],
+  ["Space", "play or pause (Enter too)"],
   ["← →", "one step back or forward"],
   ["Shift ← →", "one tile back or forward"],
   ["Home End", "to the start, to the end"],
@@ -65,7 +65,7 @@ class Controls {
     root.addEventListener("keydown", (event) => this.key(event));
     this.ownKeys = (event) => {
       const nothingFocused = [document.body, document.documentElement].includes(event.composedPath()[0]);
-      if (nothingFocused && root.isConnected) this.key(event);
+      if (nothingFocused && root.isConnected && !takenByPage(event.key)) this.key(event);
     };
     window.addEventListener("keydown", this.ownKeys, true);
   }
@@ -81,7 +81,7 @@ class Controls {
     if (target.matches?.("select") && event.key !== "Escape") return event.stopPropagation();
     if (target.matches?.("button") && [" ", "Enter"].includes(event.key)) return event.stopPropagation();
     const keys = {
-      " ": this.actions.play, Home: this.actions.start, End: this.actions.end,
+      " ": this.actions.play, Enter: this.actions.play, Home: this.actions.start, End: this.actions.end,
       ArrowLeft: () => player.step(-1, far), ArrowRight: () => player.step(1, far),
       ArrowUp: () => player.moveRow(-1, far), ArrowDown: () => player.moveRow(1, far),
       "+": () => player.faster(1), "=": () => player.faster(1), "-": () => player.faster(-1), "−": () => player.faster(-1),
@@ -218,6 +218,11 @@ class Controls {
     }
     this.steps.querySelector("tbody").innerHTML = rows.join("");
   }
+}
+
+/** Whether a part of the page has put its name on a key that goes to nothing else, see app/keys.js. */
+function takenByPage(key) {
+  return [...document.querySelectorAll("[data-keys]")].some((element) => JSON.parse(element.dataset.keys).includes(key));
 }
 
 function copyBySelection(text, root) {

@@ -73,6 +73,15 @@ def pack(header: Mapping, arrays: Mapping[str, np.ndarray]) -> bytes:
     return b"".join([len(text).to_bytes(4, "little"), text, *parts])
 
 
+def begun(payload: bytes, *, race: bool = False, share: float = 0.0) -> bytes:
+    """The same payload, shown first where a share of its run, or of its race, is done."""
+    size = int.from_bytes(payload[:4], "little")
+    header = {**json.loads(payload[4 : 4 + size]), "begin": {"race": race, "share": share}}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 4) % 8)
+    return b"".join([len(text).to_bytes(4, "little"), text, payload[4 + size :]])
+
+
 def sizes(experiment: Experiment) -> dict:
     """What the picture says of a problem and its tiling."""
     problem, tiling = experiment.problem, experiment.blocks

@@ -24,7 +24,7 @@ class Player {
   }
 
   release() {
-    remembered[this.plays] = { fraction: this.fraction, ...this.kept() };
+    if (!this.model.begin) remembered[this.plays] = { fraction: this.fraction, ...this.kept() };
     this.playing = false;
     this.controls.release();
     this.observer.disconnect();
@@ -64,7 +64,7 @@ class Player {
     this.bytes = bytes.slice();
     this.model = new Model(this.bytes);
     this.run = this.model.run;
-    if (fraction !== null) this.fraction = fraction;
+    if (fraction !== null && !this.model.begin) this.fraction = fraction;
     else this.open();
     this.controls.allowRace(this.races);
     const visits = this.run.visits;
@@ -74,7 +74,10 @@ class Player {
   /** The first moment shown: what the link says, what was seen last, or a tile that makes a row rescale. */
   open() {
     const linked = linkedMoment();
-    if (remembered[this.plays]) {
+    if (this.model.begin) {
+      this.race = this.model.begin.race;
+      this.fraction = this.model.begin.share;
+    } else if (remembered[this.plays]) {
       Object.assign(this, remembered[this.plays]);
     } else if (linked.has("step") || linked.has("race")) {
       if (linked.has("row")) this.pinned = Number(linked.get("row"));

@@ -1,0 +1,50 @@
+// Keys that press buttons of the page: what they press is clicked, so that keys and buttons can never differ.
+// They act where nothing else has the focus, and the element's data-keys tells the player to leave them alone.
+
+const FULL_SCREEN = "full screen";
+const bound = new WeakMap();
+
+class Keys {
+  constructor(host) {
+    this.host = host;
+    this.press = (event) => this.pressed(event);
+    window.addEventListener("keydown", this.press, true);
+  }
+
+  /** `buttons` maps a key to the name of a button's container, or to FULL_SCREEN. */
+  bind(buttons) {
+    this.buttons = buttons;
+    this.host.dataset.keys = JSON.stringify(Object.keys(buttons));
+  }
+
+  release() {
+    window.removeEventListener("keydown", this.press, true);
+    delete this.host.dataset.keys;
+  }
+
+  pressed(event) {
+    if (!this.host.isConnected || event.ctrlKey || event.metaKey || event.altKey) return;
+    const [target, ...around] = event.composedPath();
+    const player = around.find((element) => element.matches?.(".player")) ?? (target.matches?.(".player") && target);
+    if (player) {
+      if (event.key === "Escape") target.blur(); // the keys are the page's again; the player hears Escape too
+      return;
+    }
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key, name = this.buttons[key];
+    if (!name || target.matches?.("input, textarea, select, [role=slider], [role=combobox], [contenteditable=true]")) return;
+    if (target.matches?.("button, a") && [" ", "Enter"].includes(key)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (name === FULL_SCREEN) {
+      if (document.fullscreenElement) document.exitFullscreen();
+      else document.documentElement.requestFullscreen();
+    } else document.querySelector(`.st-key-${name} button:not(:disabled)`)?.click();
+  }
+}
+
+export default function ({ data, parentElement }) {
+  let keys = bound.get(parentElement);
+  if (!keys) bound.set(parentElement, (keys = new Keys(parentElement.host)));
+  keys.bind(data);
+  return () => keys.release();
+}

@@ -1,0 +1,104 @@
+"""What a tour asks: every quantity against a formula of its own, a sentence for what cannot be computed."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import closed_form
+from engine.answers import COUNTED, GIVEN, MODELLED, QUANTITIES, Answer, AnswerError, answer
+from engine.experiment import COMPARED, Experiment
+from engine.simulation import simulate
+
+UNMASKED = st.builds(
+    lambda **values: Experiment.of(heads=3, **values),
+    seq=st.integers(1, 700),
+    seq_kv=st.integers(1, 700),
+    head_dim=st.sampled_from((16, 64, 80)),
+    block_q=st.sampled_from((16, 64, 128)),
+    block_kv=st.sampled_from((32, 64)),
+)
+
+
+def value(text: str, experiment: Experiment) -> float:
+    return answer(text, experiment).value
+
+
+@given(UNMASKED)
+def test_passes_over_a_tensor_are_the_trips_of_the_other_loop(experiment):
+    queries = ceil(experiment.problem.seq_q / experiment.tiling.block_q)
+    keys = ceil(experiment.problem.seq_kv / experiment.tiling.block_kv)
+    assert value("flash2.k_reads", experiment) == value("flash2.v_reads", experiment) == queries
+    assert value("flash2.q_reads", experiment) == value("flash2.o_writes", experiment) == 1
+    assert value("flash2.s_reads", experiment) == 0
+    assert value("flash1.k_reads", experiment) == 1
+    assert value("flash1.o_writes", experiment) == value("flash1.o_reads", experiment) == keys
+    assert value("standard.s_reads", experiment) == 1
+    assert value("tiles", experiment) == queries * keys == value("flash2.tiles_visited", experiment)
+
+
+@given(UNMASKED)
+def test_bytes_are_those_of_the_papers(experiment):
+    heads = experiment.problem.heads
+    assert value("standard.compulsory_bytes", experiment) == heads * closed_form.standard_bytes(experiment)
+    assert value("flash2.requested_bytes", experiment) == heads * closed_form.flash2_bytes(experiment)
+    assert value("flash1.requested_bytes", experiment) == heads * closed_form.flash1_bytes(experiment)
+    assert value("flops", experiment) == heads * closed_form.standard_flops(experiment)
+
+
+def test_ratios_have_no_unit_and_say_what_they_rest_on():
+    experiment = Experiment.of(seq=4096, head_dim=128)
+    ratio = answer("standard.compulsory_bytes / ideal_bytes", experiment)
+    assert ratio == Answer(4096 / 128 + 1, "", COUNTED)
+    assert answer("dram_bytes", experiment).origin == MODELLED
+    assert answer("2 * (keys - 96)", experiment) == Answer(8000, "", GIVEN)
+    assert answer("dram_bytes / 2", experiment).unit == "B"
+    # an H200: 989.4 TFLOP/s and 4.8 TB/s
+    assert value("balance", experiment) == pytest.approx(989.4 / 4.8, rel=1e-3)
+
+
+def test_the_exponentials_of_a_short_head_take_as_long_as_its_products():
+    """16 exponentials against 4096 FLOPs a clock and SM: 4 d FLOPs a score, so 256 / 256 at d = 64."""
+    experiment = Experiment.of(seq=8192, head_dim=64, block_q=128, block_kv=128)
+    assert value("exponential_seconds / matrix_seconds", experiment) == pytest.approx(1, rel=0.03)
+
+
+@pytest.mark.parametrize("name", QUANTITIES)
+def test_every_quantity_has_a_value_for_every_algorithm(name):
+    experiment = Experiment.of(seq=200, causal=True, kv_heads=4)
+    for algorithm in COMPARED:
+        found = answer(f"{algorithm}.{name}", experiment)
+        assert found.value >= 0
+        assert (found.unit, found.origin) == (QUANTITIES[name].unit, QUANTITIES[name].origin)
+
+
+def test_a_quantity_is_of_the_scenarios_own_algorithm_unless_one_is_named():
+    experiment = Experiment.of(algorithm="flash1", seq=512)
+    assert value("dram_bytes", experiment) == simulate(experiment).traffic.dram.total
+    assert value("o_writes", experiment) == value("flash1.o_writes", experiment) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("k_read", "'k_read' is no quantity; it must be one of queries, "),
+        ("flash9.k_reads", "'flash9' is no algorithm; it must be one of standard, "),
+        ("k_reads +", "'k_reads +' is no expression"),
+        ("__import__('os')", "cannot be computed; allowed are numbers"),
+        ("keys ** 2", "cannot be computed"),
+        ("dram_bytes + keys", "B and a number cannot be added"),
+        ("dram_bytes * ideal_bytes", "B times B has no unit here"),
+        ("flops / dram_bytes", "FLOP over B has no unit here"),
+        ("keys / tiles_skipped", "divides by 0"),
+        ("'keys'", "cannot be computed"),
+        ("", "is no expression"),
+    ],
+)
+def test_what_cannot_be_computed_is_one_sentence(text, sentence):
+    with pytest.raises(AnswerError) as error:
+        answer(text, Experiment.of())
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
