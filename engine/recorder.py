@@ -152,6 +152,21 @@ def record_counters(recorder: Recorder, cuda: bool = True) -> None:
         recorder.tell(f"counters {index + 1}/{len(wanted)}: {row.provider} N {row.problem.seq_kv}: {what}")
 
 
+def record_timelines(recorder: Recorder, cuda: bool = True) -> None:
+    """Which SM ran each block of threads, and when."""
+    from engine.measuring.timelines import plan, traced
+
+    wanted = [one for one in plan() if not recorder.has("timelines", one.row())]
+    compile_ahead(recorder, [one.kernel() for one in wanted], cuda)
+    for index, one in enumerate(wanted):
+        if recorder.left <= 0:
+            return
+        row = traced(one)
+        recorder.add("timelines", [row])
+        what = row.skipped or f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
+        recorder.tell(f"timelines {index + 1}/{len(wanted)}: {one.provider} N {one.problem.seq_q}: {what}")
+
+
 def compile_ahead(recorder: Recorder, kernels: list, cuda: bool) -> list:
     """Those compiled in time; all at once where they are interpreted."""
     from engine.measuring.precompile import compile_all
@@ -200,6 +215,7 @@ RECORD = {
     "sweep": record_sweep,
     "decoding": record_decoding,
     "counters": record_counters,
+    "timelines": record_timelines,
 }
 
 
@@ -210,8 +226,7 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in sections if name not in RECORD]:
         print(f"only is {unknown[0]!r}; it must be some of {','.join(RECORD)}", file=sys.stderr)
         return 2
-    if options.counters:
-        sections.append("counters")
+    sections += [name for name in ("counters", "timelines") if getattr(options, name)]
     try:
         from engine.measuring.device import device
 
@@ -240,6 +255,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only", default="timings,sweep,decoding", help=f"some of {','.join(RECORD)}; default %(default)s"
     )
     parser.add_argument("--counters", action="store_true", help="the hardware's counters too (needs ncu)")
+    parser.add_argument("--timeline", dest="timelines", action="store_true", help="every block on its SM too")
     parser.add_argument("--budget", type=float, default=DEFAULT_BUDGET, help="seconds; default %(default)g")
     parser.add_argument("--commit", help="of this project, where git cannot tell")
     return parser

@@ -150,7 +150,47 @@ class Counters:
         return math.nan if None in values else float(sum(values))
 
 
-Row = Union[Timing, Tried, Decoding, Counters]  # noqa: UP007 (an alias evaluated on Python 3.10)
+@dataclass(frozen=True)
+class TracedKernel:
+    """Its blocks of threads (flash3's tiles) in launch order.
+
+    Attributes:
+        sm: which ran it.
+        start: ticks since the block before started, of the first since the call's first; may be negative.
+        length: ticks that it ran.
+    """
+
+    name: str
+    sm: tuple[int, ...]
+    start: tuple[int, ...]
+    length: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TracedCall:
+    """One forward call with every block written down; either `kernels` or the sentence why it has none.
+
+    Attributes:
+        order: of a head's blocks, see `engine.timeline.ORDERS`.
+        block_q, block_kv: None where the kernel has its own.
+        sms: of the GPU.
+        tick: seconds of a tick of its clock.
+        times: of the same call without the trace.
+    """
+
+    provider: str
+    order: str
+    problem: Problem
+    block_q: int | None = None
+    block_kv: int | None = None
+    sms: int = 0
+    tick: float = 0.0
+    times: Times | None = None
+    kernels: tuple[TracedKernel, ...] = ()
+    skipped: str | None = None
+
+
+Row = Union[Timing, Tried, Decoding, Counters, TracedCall]  # noqa: UP007 (an alias evaluated on Python 3.10)
 
 
 @dataclass(frozen=True)
@@ -191,6 +231,7 @@ class Recording:
     sweep: tuple[Tried, ...] = ()
     decoding: tuple[Decoding, ...] = ()
     counters: tuple[Counters, ...] = ()
+    timelines: tuple[TracedCall, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -252,6 +293,7 @@ IDENTITY = (
     "provider",
     "algorithm",
     "direction",
+    "order",
     "problem",
     "block_q",
     "block_kv",

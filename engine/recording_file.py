@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from engine.experiment import Experiment, ExperimentError, Problem
-from engine.recording import Counters, Decoding, Recording, Times, Timing, Tried
+from engine.recording import Counters, Decoding, Recording, Times, Timing, TracedCall, Tried
+from engine.traced import traced_fault
 
 FORMAT = "attention recording"
 VERSION = 1
@@ -25,7 +26,7 @@ LARGEST_FILE = 16 * 2**20  # bytes, unpacked
 LONGEST_TEXT = 600
 LARGEST_NUMBER = 10**18
 SHELF = Path(__file__).resolve().parent.parent / "assets" / "recordings"
-SECTIONS = ("timings", "sweep", "decoding", "counters")
+SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines")
 
 
 class RecordingError(ValueError):
@@ -160,6 +161,8 @@ def _decoded(kind: Any, value: Any, where: str) -> Any:
     if get_origin(kind) is tuple:
         if not isinstance(value, list):
             raise RecordingError(f"{where} must be a list")
+        if arguments[0] is int:  # tens of thousands of them
+            return _whole_numbers(value, where)
         return tuple(_decoded(arguments[0], item, f"{where} {i + 1}") for i, item in enumerate(value))
     if get_origin(kind) is Mapping:
         if not isinstance(value, dict):
@@ -208,6 +211,8 @@ def _fault(record: Any) -> str | None:
         rate = record.bytes_per_second if isinstance(record, Decoding) else record.tflops
         if (record.times is None) == (record.skipped is None) or (record.times is None) != (rate is None):
             return "must have either times and their rate, or the reason why it has none"
+    elif isinstance(record, TracedCall):
+        return traced_fault(record)
     elif isinstance(record, Counters) and bool(record.kernels) == (record.skipped is not None):
         return "must have either kernels or the reason why it has none"
     return None
@@ -226,6 +231,12 @@ def _number(kind: type, value: Any, where: str) -> Any:
     if not 0 <= value <= LARGEST_NUMBER:
         raise RecordingError(f"{where} must be from 0 to {LARGEST_NUMBER:.0e}")
     return kind(value)
+
+
+def _whole_numbers(values: list, where: str) -> tuple[int, ...]:
+    if not all(type(value) is int and abs(value) <= LARGEST_NUMBER for value in values):
+        raise RecordingError(f"{where} must be whole numbers up to {LARGEST_NUMBER:.0e}")
+    return tuple(values)
 
 
 def _shown(name: str) -> str:

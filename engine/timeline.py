@@ -199,19 +199,26 @@ class Timeline:
             return (
                 f"a timeline's kernels must be from 0 to {len(self.kernels) - 1}, and each have its residents"
             )
-        for name, most, resident in zip(self.kernels, self.most_at_once, self.resident, strict=True):
+        found = most_at_once(len(self.kernels), self.kernel, self.sm, self.start, self.end)
+        for name, most, resident in zip(self.kernels, found, self.resident, strict=True):
             if most > resident:
                 return (
                     f"a timeline must have at most {resident} blocks of {name} on an SM at once, not {most}"
                 )
         return None
 
-    @cached_property
-    def most_at_once(self) -> tuple[int, ...]:
-        """Of each kernel, the most blocks on one SM at once; one may start as another ends."""
-        group = np.tile(self.kernel.astype(np.int64) * self.sms + self.sm, 2)
-        change = np.repeat((-1, 1), len(self))
-        order = np.lexsort((change, np.concatenate((self.end, self.start)), group))
-        most = np.zeros(len(self.kernels), np.int64)
-        np.maximum.at(most, group[order] // self.sms, np.cumsum(change[order]))
-        return tuple(most.tolist())
+
+def most_at_once(
+    kernels: int, kernel: np.ndarray, sm: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> tuple[int, ...]:
+    """Of each kernel, the most blocks that ran on one SM at once; one may start as another ends.
+
+    The columns are [blocks], as `Timeline` has them.
+    """
+    sms = int(sm.max()) + 1
+    group = np.tile(kernel.astype(np.int64) * sms + sm, 2)
+    change = np.repeat((-1, 1), len(start))
+    order = np.lexsort((change, np.concatenate((end, start)), group))
+    most = np.zeros(kernels, np.int64)
+    np.maximum.at(most, group[order] // sms, np.cumsum(change[order]))
+    return tuple(most.tolist())

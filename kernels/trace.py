@@ -20,7 +20,7 @@ class BlockTimes:
 
     def room(self, kernel: str, blocks: int, device: torch.device) -> torch.Tensor:
         """Where a kernel of so many blocks writes them."""
-        self.kernels[kernel] = torch.zeros(blocks, COLUMNS.value, dtype=torch.int64, device=device)
+        self.kernels[kernel] = torch.empty(blocks, COLUMNS.value, dtype=torch.int64, device=device)
         return self.kernels[kernel]
 
 

@@ -1,0 +1,149 @@
+"""Calls with every block of threads written down: a plan of them, and how one becomes a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd
+
+import numpy as np
+
+from engine.experiment import Mask, Problem
+from engine.measuring import clock
+from engine.measuring.checking import reference
+from engine.measuring.contest import attempt, percentiles, random_inputs
+from engine.measuring.precompile import Kernel
+from engine.recorded import MODEL_BLOCKS
+from engine.recording import TracedCall, TracedKernel
+from engine.timeline import HEAVY_FIRST, NATURAL
+
+TRACES = 5  # of a call; the one of median length is kept
+UNTRACED = clock.Repeats(5, 20, 0.02)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call to be traced: what runs on what, and in which order its query blocks are launched."""
+
+    provider: str
+    problem: Problem
+    order: str = NATURAL
+
+    @property
+    def blocks(self) -> tuple[int | None, int | None]:
+        """Query and key rows of a block; None where the kernel has its own."""
+        return (None, None) if self.provider == "flash3" else MODEL_BLOCKS
+
+    def row(self) -> TracedCall:
+        """Its row, before anything was traced."""
+        return TracedCall(self.provider, self.order, self.problem, *self.blocks)
+
+    def kernel(self) -> Kernel:
+        """What is to be compiled for it."""
+        return Kernel(self.provider, self.problem, "forward", *self.blocks)
+
+
+def call(
+    provider: str, seq: int, heads: int = 16, head_dim: int = 128, batch: int = 1, order: str = "", **mask
+) -> Call:
+    """A call in float16; by default its blocks are launched as the kernel does."""
+    problem = Problem(batch, heads, heads, seq, seq, head_dim, "float16", Mask(**mask))
+    unequal = provider in ("flash2", "flash3") and not problem.mask.looks_ahead
+    return Call(provider, problem, order or (HEAVY_FIRST if unequal else NATURAL))
+
+
+def plan() -> list[Call]:
+    """All of them, the most telling first: whole and broken waves, masks, both orders, every kernel."""
+    lengths = (1024, 4096, 16384)
+    return [
+        *(call("flash2", seq) for seq in lengths),
+        *(call("flash2", seq, causal=True) for seq in lengths),
+        *(call("flash2", seq, causal=True, order=NATURAL) for seq in lengths),
+        *(call("flash3", seq) for seq in lengths),
+        *(call("flash3", seq, causal=True) for seq in lengths),
+        call("flash1", 1024, heads=64, head_dim=64),
+        call("flash1", 1024, heads=300, head_dim=64),
+        call("flash1", 2048, head_dim=64, causal=True),
+        call("standard", 512),
+        call("standard", 1024, heads=8),
+        call("standard", 2048, heads=2, head_dim=64),
+        *(call("flash2", 4096, heads=heads) for heads in (1, 4, 5, 33)),
+        *(call("flash2", 8192, heads=heads, causal=True) for heads in (2, 8)),
+        call("flash2", 8192, heads=8, causal=True, order=NATURAL),
+        call("flash2", 8192, window=1024),
+        call("flash2", 8192, window=1024, order=NATURAL),
+        *(call("flash2", 4096, head_dim=64, **mask) for mask in ({}, {"causal": True})),
+        call("flash2", 2048, batch=8, heads=4),
+        *(call("flash3", 4096, heads=heads) for heads in (1, 5)),
+        call("flash3", 8192, window=1024),
+        *(call("flash3", 4096, head_dim=64, **mask) for mask in ({}, {"causal": True})),
+    ]
+
+
+def traced(one: Call) -> TracedCall:
+    """The row of one call, checked against float64 and traced; or why it has none."""
+    from kernels import attention, trace_attention
+
+    row, problem = one.row(), one.problem
+    inputs = random_inputs(problem, "cuda")
+    options = {
+        "causal": problem.mask.causal,
+        "window": problem.mask.window,
+        "algorithm": one.provider,
+        "block_q": row.block_q,
+        "block_kv": row.block_kv,
+    }
+
+    def checked() -> float:
+        exact = reference(*inputs, problem)
+        error = exact.error(_traced(trace_attention, inputs, options, one.order).out)
+        return error, exact.allowed
+
+    found, reason = attempt(checked, cuda=True)
+    if found is not None and not found[0] <= found[1]:
+        reason = f"its result is wrong: off by {found[0]:.2g}, allowed is {found[1]:.2g}"
+    if reason is not None:
+        return replace(row, skipped=reason)
+    untraced = {"call": lambda: attention(*inputs, **options)}
+    seconds = clock.interleaved(untraced, {"call": UNTRACED}, cuda=True)["call"]
+    runs = [_blocks(trace_attention, inputs, options, one.order) for _ in range(TRACES)]
+    runs.sort(key=lambda run: max(int(blocks[:, 2].max()) for blocks in run.values()))
+    return _filled(row, runs[len(runs) // 2], percentiles(seconds))
+
+
+def _traced(trace_attention: Callable, inputs, options: dict, order: str):
+    return trace_attention(*inputs, **options, heavy_first=order == HEAVY_FIRST)
+
+
+def _blocks(trace_attention: Callable, inputs, options: dict, order: str) -> dict[str, np.ndarray]:
+    """[blocks, 3] of each kernel: SM, start and end in nanoseconds from the first start; the L2 is cold."""
+    import torch
+
+    flush = torch.empty(clock.FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    flush.zero_()
+    flush.zero_()
+    found = _traced(trace_attention, inputs, options, order).blocks
+    kernels = {name: blocks.cpu().numpy() for name, blocks in found.items()}
+    first = min(int(blocks[:, 1].min()) for blocks in kernels.values())
+    return {name: blocks - [0, first, first] for name, blocks in kernels.items()}
+
+
+def _filled(row: TracedCall, kernels: dict[str, np.ndarray], times) -> TracedCall:
+    """The row with its kernels, in ticks of the clock as it ticked."""
+    import torch
+
+    tick = gcd(*(int(value) for blocks in kernels.values() for value in np.unique(blocks[:, 1:])))
+    return replace(
+        row,
+        sms=torch.cuda.get_device_properties(0).multi_processor_count,
+        tick=tick * 1e-9,
+        times=times,
+        kernels=tuple(traced_kernel(name, blocks, tick) for name, blocks in kernels.items()),
+    )
+
+
+def traced_kernel(name: str, blocks: np.ndarray, tick: int) -> TracedKernel:
+    """A kernel's blocks as a recording has them, from [blocks, 3] SM, start and end in nanoseconds."""
+    start, length = blocks[:, 1] // tick, (blocks[:, 2] - blocks[:, 1]) // tick
+    columns = (blocks[:, 0], np.diff(start, prepend=0), length)
+    return TracedKernel(name, *(tuple(column.tolist()) for column in columns))

@@ -1,0 +1,73 @@
+"""Recorded blocks as timelines, the type that simulated ones have too."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine import schedules
+from engine.comparison import gpu_named
+from engine.experiment import Experiment, ExperimentError
+from engine.grid import Grid
+from engine.recorded import experiment_of
+from engine.recording import Recording, TracedCall
+from engine.simulated import check_blocks
+from engine.timeline import ORDERS, Timeline, TimelineError, most_at_once
+
+TRACEABLE = ("standard", "flash1", "flash2", "flash3")
+MOST_SMS = 1024
+LONGEST_TICK = 1e-3  # seconds
+MOST_TICKS = 10**12
+
+
+def timelines(recording: Recording) -> tuple[Timeline, ...]:
+    """Its traced calls; on a GPU without a preset the experiment's hardware is the default one."""
+    gpu = gpu_named(recording.device.gpu)
+    hardware = gpu.key if gpu else Experiment().hardware
+    return tuple(timeline_of(row, recording.origin, hardware) for row in recording.timelines if row.kernels)
+
+
+def timeline_of(row: TracedCall, origin: str, hardware: str) -> Timeline:
+    """The timeline of a traced call; raises TimelineError where its blocks are not those of its problem."""
+    experiment = experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
+    phases = schedules.build(experiment).phases
+    grids = [Grid.of(experiment, phase) for phase in phases]
+    names = tuple(phase.name for phase in phases)
+    check_blocks(sum(grid.blocks for grid in grids))
+    if tuple(kernel.name for kernel in row.kernels) != names:
+        raise TimelineError(f"the kernels of {row.provider} must be {', '.join(names)}")
+    for grid, kernel in zip(grids, row.kernels, strict=True):
+        if {len(kernel.sm), len(kernel.start), len(kernel.length)} != {grid.blocks}:
+            raise TimelineError(
+                f"{kernel.name} must have {grid.blocks:,} blocks, each with SM, start and length"
+            )
+    kernel = np.repeat(np.arange(len(grids)), [grid.blocks for grid in grids])
+    sm, start, length = (
+        np.concatenate([np.array(getattr(each, column), np.float64) for each in row.kernels])
+        for column in ("sm", "start", "length")
+    )
+    start = np.concatenate([np.cumsum(each.start) for each in row.kernels]) * row.tick
+    if (sm < 0).any() or (sm >= row.sms).any():
+        raise TimelineError(f"a timeline's SMs must be from 0 to {row.sms - 1}")
+    end = start + length * row.tick
+    resident = most_at_once(len(grids), kernel, sm.astype(np.int64), start, end)
+    named = (np.concatenate(column) for column in zip(*(g.names(row.order) for g in grids), strict=True))
+    return Timeline(experiment, origin, row.order, names, row.sms, resident, kernel, sm, start, end, *named)
+
+
+def traced_fault(row: TracedCall) -> str | None:
+    """What is wrong with a traced call whose fields each have the right type, in words."""
+    if bool(row.kernels) == (row.skipped is not None) or bool(row.kernels) != (row.times is not None):
+        return "must have either kernels and times, or the reason why it has none"
+    if row.provider not in TRACEABLE or row.order not in ORDERS:
+        return f"must be of {', '.join(TRACEABLE)}, in the order {' or '.join(ORDERS)}"
+    if row.skipped is not None:
+        return None
+    if not 0 < row.sms <= MOST_SMS or not 0 < row.tick <= LONGEST_TICK:
+        return f"must have 1 to {MOST_SMS:,} SMs and a tick of at most {LONGEST_TICK} s"
+    if any(abs(value) > MOST_TICKS for kernel in row.kernels for value in (*kernel.start, *kernel.length)):
+        return f"must have starts and lengths of at most {MOST_TICKS:,} ticks"
+    try:
+        timeline_of(row, "", Experiment().hardware)
+    except (TimelineError, ExperimentError) as error:
+        return f"is no timeline: {error}"
+    return None
