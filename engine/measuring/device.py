@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from engine.jobs import JobError
@@ -20,6 +22,8 @@ CLOCKS = (
     "temperature.gpu",
 )
 
+PEERS = ("flash-attn", "flash-attn-4")  # packages that bring kernels to be timed
+
 
 def device(commit: str | None = None) -> Device:
     """This machine's GPU, now; raises JobError where PyTorch can use none."""
@@ -31,7 +35,7 @@ def device(commit: str | None = None) -> Device:
         raise JobError("there is no GPU here that PyTorch can use, and only a GPU is recorded")
     import torch
 
-    versions = dict(machine.versions)
+    versions = dict(machine.versions) | _peers()
     read = dict(zip((*CLOCKS, "driver"), _nvidia_smi((*CLOCKS, "driver_version")), strict=False))
     driver = read.pop("driver", versions.pop("driver", "unknown"))
     return Device(
@@ -43,6 +47,15 @@ def device(commit: str | None = None) -> Device:
         commit=commit or _commit(),
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
+
+
+def _peers() -> dict[str, str]:
+    """Versions of the other packages of attention that are installed."""
+    found = {}
+    for name in PEERS:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _nvidia_smi(names: tuple[str, ...]) -> list[str]:
