@@ -1,4 +1,4 @@
-"""How much passes through L2 between two uses of the same bytes, as programs walk over what they share.
+"""How much of a cache is used between two uses of the same bytes, as programs walk over what they share.
 
 Programs start in launch order where a slot falls free, and each uses one chunk of its stream, say a head's K
 and V, at a step of time. Programs that stand at the same chunk use it together.
@@ -21,16 +21,16 @@ class Programs:
         stream: what each walks over; equal numbers share it.
         first, stop: the chunks that it visits, first to stop - 1.
         reverse: whether it visits them from the last to the first.
-        own_bytes: that each moves alone, half of them when it starts and half when it ends.
-        visit_bytes: that each moves alone at every chunk.
+        around: what each moves alone, half of it when it starts and half when it ends.
+        visit: what each moves alone at every chunk.
     """
 
     stream: np.ndarray
     first: np.ndarray
     stop: np.ndarray
     reverse: bool
-    own_bytes: float
-    visit_bytes: float
+    around: float
+    visit: float
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,20 @@ class Reuse:
     """Chunks that were used before: arrays are [uses].
 
     Attributes:
-        size: bytes of the chunk.
-        shared, own: distinct bytes used in between, of streams and by single programs.
+        size: of the chunk.
+        since: of what else was used in between, each once.
         walked: programs that were followed; a fraction where some were left on their way.
     """
 
     size: np.ndarray
-    shared: np.ndarray
-    own: np.ndarray
+    since: np.ndarray
     walked: float
 
 
 def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_steps: int) -> Reuse:
     """Follow programs for so many steps at most.
 
-    sizes is [chunks] bytes of a stream's chunks; sms * places programs run at once, place after place.
+    sizes is [chunks], of a stream's chunks; sms * places programs run at once, place after place.
     """
     names, stream = np.unique(programs.stream, return_inverse=True)
     base, count = stream * len(sizes), len(stream)
@@ -62,24 +61,24 @@ def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_step
     speed = 1 - DRIFT * place / max(1, places - 1)
     running, progress, waiting = np.arange(slots), np.zeros(slots), slots
     last = np.full(len(names) * len(sizes), -1)  # step at which a chunk was last used
-    used, alone = np.zeros(most_steps + 1), np.zeros(most_steps + 1)  # bytes by the step of their last use
-    alone[0] = slots * programs.own_bytes / 2
-    found: list[tuple[np.ndarray, ...]] = []
+    used = np.zeros(most_steps + 1)  # by the step of its last use
+    used[0] = slots * programs.around / 2
+    found: list[tuple[np.ndarray, np.ndarray]] = []
     step, ended = 0, 0
     while len(running) and step < most_steps:
         at = np.minimum(progress.astype(np.int64), visits[running] - 1)
         at = programs.stop[running] - 1 - at if programs.reverse else programs.first[running] + at
-        chunks = np.unique(base[running] + at)
+        here = np.zeros(len(last), bool)
+        here[base[running] + at] = True
+        chunks = here.nonzero()[0]
         before, size = last[chunks], sizes[chunks % len(sizes)]
         known = before >= 0
         if known.any():
-            since = before[known] + 1
-            between = (np.cumsum(bytes_[: step + 1][::-1])[::-1] for bytes_ in (used, alone))
-            found.append((size[known], *(passed[since] for passed in between)))
+            until = used[step::-1].cumsum()  # from each step to this one, the latest first
+            found.append((size[known], until[step - 1 - before[known]]))
             np.subtract.at(used, before[known], size[known])
-        used[step] += size.sum()
+        used[step] += size.sum() + len(running) * programs.visit
         last[chunks] = step
-        alone[step] += len(running) * programs.visit_bytes
         progress += speed
         done = progress >= visits[running]
         step += 1
@@ -90,12 +89,12 @@ def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_step
             running[free[:started]] = np.arange(waiting, waiting + started)
             progress[free[:started]] = 0
             waiting += started
-            alone[step - 1] += len(free) * programs.own_bytes / 2
-            alone[step] += started * programs.own_bytes / 2
+            used[step - 1] += len(free) * programs.around / 2
+            used[step] += started * programs.around / 2
             if started < len(free):
                 kept = np.ones(len(running), bool)
                 kept[free[started:]] = False
                 running, progress, speed = running[kept], progress[kept], speed[kept]
-    columns = zip(*found, strict=True) if found else ((np.zeros(0),),) * 3
+    columns = zip(*found, strict=True) if found else ((np.zeros(0),),) * 2
     on_their_way = float((progress / visits[running]).sum())
     return Reuse(*(np.concatenate(column) for column in columns), ended + on_their_way)

@@ -85,15 +85,8 @@ def traffic(experiment: Experiment, schedule: Schedule) -> Traffic:
     per_head = counts(schedule)
     requested = requested_bytes(schedule)
     compulsory = compulsory_bytes(schedule)
-    dram = l2.dram_bytes(experiment, schedule, kernels_bytes(schedule), requested)
+    dram = l2.dram_bytes(experiment, schedule, compulsory, requested)
     return Traffic(per_head, heads, requested, compulsory, dram)
-
-
-def profiled_bytes(experiment: Experiment, schedule: Schedule) -> Bytes:
-    """Modelled DRAM bytes as a profiler counts them, that empties the caches before every kernel."""
-    return l2.dram_bytes(
-        experiment, schedule, kernels_bytes(schedule), requested_bytes(schedule), emptied=True
-    )
 
 
 def requested_bytes(schedule: Schedule) -> Bytes:
@@ -147,30 +140,16 @@ def counts(schedule: Schedule) -> Counts:
 
 def compulsory_bytes(schedule: Schedule) -> Bytes:
     """Each kernel's inputs and outputs once, all heads; blocks that no tile touches do not count."""
-    kernels = kernels_bytes(schedule)
-    return Bytes.of(
-        {tensor: sum(kernel.read[tensor] for kernel in kernels) for tensor in TENSORS},
-        {tensor: sum(kernel.written[tensor] for kernel in kernels) for tensor in TENSORS},
-    )
-
-
-def kernels_bytes(schedule: Schedule) -> tuple[Bytes, ...]:
-    """The compulsory bytes of every phase."""
-    return tuple(_kernel_bytes(schedule, phase) for phase in schedule.phases)
-
-
-def _kernel_bytes(schedule: Schedule, phase: Phase) -> Bytes:
-    """The inputs and outputs of one kernel once, all heads."""
-    steps = phase.before + phase.each + phase.after
-
-    def moved(operation: Operation) -> dict[Tensor, int]:
-        return {
-            tensor: copies(schedule.problem, tensor, schedule.tiling.splits)
-            * touched_bytes(schedule, phase, tensor)
-            for tensor in {step.tensor for step in steps if step.operation == operation}
-        }
-
-    return Bytes.of(moved(Operation.LOAD), moved(Operation.STORE))
+    read, written = dict.fromkeys(TENSORS, 0), dict.fromkeys(TENSORS, 0)
+    for phase in schedule.phases:
+        steps = phase.before + phase.each + phase.after
+        outputs = {step.tensor for step in steps if step.operation == Operation.STORE}
+        inputs = {step.tensor for step in steps if step.operation == Operation.LOAD}
+        for tensors, into in ((inputs, read), (outputs, written)):
+            for tensor in tensors:
+                times = copies(schedule.problem, tensor, schedule.tiling.splits)
+                into[tensor] += times * touched_bytes(schedule, phase, tensor)
+    return Bytes.of(read, written)
 
 
 def touched_bytes(schedule: Schedule, phase: Phase, tensor: Tensor) -> int:
