@@ -175,7 +175,7 @@ class TracedCall:
         block_q, block_kv: None where the kernel has its own.
         sms: of the GPU.
         tick: seconds of a tick of its clock.
-        times: of the same call without the trace.
+        times: of the same call without the trace; None in an order that only a trace has.
     """
 
     provider: str

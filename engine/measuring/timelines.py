@@ -8,7 +8,8 @@ from math import gcd
 
 import numpy as np
 
-from engine.experiment import Mask, Problem
+from engine.experiment import Experiment, Mask, Problem
+from engine.grid import default_order
 from engine.measuring import clock
 from engine.measuring.checking import reference
 from engine.measuring.contest import attempt, percentiles, random_inputs
@@ -48,8 +49,7 @@ def call(
 ) -> Call:
     """A call in float16; by default its blocks are launched as the kernel does."""
     problem = Problem(batch, heads, heads, seq, seq, head_dim, "float16", Mask(**mask))
-    unequal = provider in ("flash2", "flash3") and not problem.mask.looks_ahead
-    return Call(provider, problem, order or (HEAVY_FIRST if unequal else NATURAL))
+    return Call(provider, problem, order or default_order(Experiment(problem, provider)))
 
 
 def plan() -> list[Call]:
@@ -94,7 +94,7 @@ def traced(one: Call) -> TracedCall:
         "block_kv": row.block_kv,
     }
 
-    def checked() -> float:
+    def checked() -> tuple[float, float]:
         exact = reference(*inputs, problem)
         error = exact.error(_traced(trace_attention, inputs, options, one.order).out)
         return error, exact.allowed
@@ -104,11 +104,13 @@ def traced(one: Call) -> TracedCall:
         reason = f"its result is wrong: off by {found[0]:.2g}, allowed is {found[1]:.2g}"
     if reason is not None:
         return replace(row, skipped=reason)
-    untraced = {"call": lambda: attention(*inputs, **options)}
-    seconds = clock.interleaved(untraced, {"call": UNTRACED}, cuda=True)["call"]
+    times = None
+    if one.order == default_order(Experiment(problem, one.provider)):
+        untraced = {"call": lambda: attention(*inputs, **options)}
+        times = percentiles(clock.interleaved(untraced, {"call": UNTRACED}, cuda=True)["call"])
     runs = [_blocks(trace_attention, inputs, options, one.order) for _ in range(TRACES)]
     runs.sort(key=lambda run: max(int(blocks[:, 2].max()) for blocks in run.values()))
-    return _filled(row, runs[len(runs) // 2], percentiles(seconds))
+    return _filled(row, runs[len(runs) // 2], times)
 
 
 def _traced(trace_attention: Callable, inputs, options: dict, order: str):
