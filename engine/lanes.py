@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from engine.experiment import Experiment
 from engine.pipeline import OVERLAP_SHARE, Pipeline
-from engine.rates import LATENCY, Rates
+from engine.rates import CACHE_SHARE, LATENCY, Rates
 from engine.schedule import Tensor, block_bytes
 from engine.schedules import build
 from engine.timeline import MODELLED, Lane, Lanes, Mark
@@ -21,8 +21,8 @@ from engine.work import visit_seconds
 
 GROUP_ROWS = 64  # query rows of a warp group
 BUFFERS = 2  # for K, and for V
-MOST_VISITS = 6  # that are drawn of a tile
-NEXT_VISITS = 2  # that are drawn of the tile after it
+MOST_VISITS = 4  # that are drawn of a tile
+NEXT_VISITS = 1  # that are drawn of the tile after it
 QK, SOFTMAX, PV, STORE = "Q Kᵀ", "softmax", "P V", "store O"
 
 
@@ -56,6 +56,7 @@ class Costs:
     Attributes:
         product, softmax: one warp group's Q Kᵀ or P V, and its softmax, of one visit.
         turn: what a unit loses when it passes from one warp group to the next.
+        copies: K and V of a visit, at the rate that all SMs together get them from L2.
         query, key: bytes of Q of a tile, and of K (or V) of a visit, on their way from L2.
         latency: from asking for a copy to its first byte.
         store: O of a tile, until it has left.
@@ -64,6 +65,7 @@ class Costs:
     product: float
     softmax: float
     turn: float
+    copies: float
     query: float
     key: float
     latency: float
@@ -89,7 +91,7 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     names += [f"warp group {group + 1}" for group in range(groups)]
     lanes = tuple(Lane(name, tuple(marks)) for name, marks in zip(names, block.marks, strict=True))
     products, softmax = groups * 2 * costs.product, groups * costs.softmax
-    period = pipeline.with_copies(pipeline.arithmetic(products, softmax), 2 * costs.key)
+    period = pipeline.with_copies(pipeline.arithmetic(products, softmax), costs.copies)
     return Inside(
         Lanes(experiment, MODELLED, 0, len(phase.visits) - 1, lanes),
         visits,
@@ -108,14 +110,17 @@ def _costs(experiment: Experiment, pipeline: Pipeline, groups: int) -> Costs:
     rates = Rates.of(gpu, problem.dtype)
     products, softmax, copies = visit_seconds(experiment, phase, rates)
     query = gpu.sms * block_bytes(problem, Tensor.Q).of(blocks.block_q, blocks.block_kv) / rates.cache
+    # copies that run ahead have a latency and L2's full width; where they are waited for, the rate has both
+    width, latency = (CACHE_SHARE, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
     return Costs(
         product=products / 2 / groups,
         softmax=softmax / groups,
         turn=(1 - OVERLAP_SHARE) * min(products, softmax) / groups if pipeline.overlapped else 0.0,
-        query=query,
-        key=copies / 2,
-        latency=LATENCY if pipeline.asynchronous else 0.0,  # where copies are waited for, their rate has it
-        store=query + LATENCY,
+        copies=copies,
+        query=width * query,
+        key=width * copies / 2,
+        latency=latency,
+        store=CACHE_SHARE * query + LATENCY,
     )
 
 
@@ -130,6 +135,7 @@ class _Block:
         self.key_done: list[float] = []  # when the last group was done with K, and V, of each visit
         self.value_done: list[float] = []
         self.begins = 0.0
+        self.visit = 0  # of this tile and those before it
 
     def tile(self, keys: list[int]) -> None:
         """One tile that sees these key blocks."""
@@ -145,6 +151,7 @@ class _Block:
                 self.v_there = v_there
             else:
                 self._in_step(key, there, v_there)
+            self.visit += 1
         if self.pipeline.overlapped:
             self._last_product(keys[-1], self.v_there)
         for group in range(self.groups):
@@ -157,7 +164,7 @@ class _Block:
         """When a buffer is free for the next copy, or the copy is asked for."""
         if not self.pipeline.asynchronous:
             return max(self.ready)
-        freed = done[-BUFFERS] if len(done) >= BUFFERS else 0.0
+        freed = done[self.visit - BUFFERS] if self.visit >= BUFFERS else 0.0
         return max(freed, self.begins)
 
     def _copy(self, name: str, key: int, asked: float, seconds: float) -> float:

@@ -2,7 +2,7 @@
 
 const WALK_SECONDS = 24; // from the first mark to the last
 const STILL = matchMedia("(prefers-reduced-motion: reduce)"), STILL_PAUSE = 400; // ms between a calm playhead's moves
-const FIRST_LOOK = 0.42; // share of the way where the playhead stands at first: copies, products and softmax at once
+const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose middle the playhead stands at first
 const STEPS = 1000;
 const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
 
@@ -25,7 +25,7 @@ class InsideView {
     this.root = parent.querySelector(".inside");
     const find = (selector) => this.root.querySelector(selector);
     Object.assign(this, { picture: find(".picture"), now: find(".now"), play: find(".play"), slider: find("input"), when: find(".when") });
-    Object.assign(this, { share: FIRST_LOOK, playing: false });
+    Object.assign(this, { share: null, playing: false });
     this.play.addEventListener("click", () => this.toggle());
     this.slider.addEventListener("input", () => this.move(this.slider.value / STEPS));
     this.root.addEventListener("keydown", (event) => this.key(event));
@@ -45,7 +45,15 @@ class InsideView {
     for (const name of ["ink", "ground", "panel", "S"]) this.root.style.setProperty(`--${name}`, theme[name]);
     this.root.style.setProperty("--focus", theme.Q);
     this.width = 0;
+    this.share ??= this.telling();
     this.draw();
+  }
+
+  /** The share of the way at which softmax and products are under way at once. */
+  telling() {
+    const softmax = this.data.lanes[1].marks.filter(([operation]) => operation === "softmax");
+    const [, , start, end] = softmax[Math.min(FIRST_LOOK, softmax.length - 1)];
+    return (start + end) / 2 / this.data.seconds;
   }
 
   draw() {

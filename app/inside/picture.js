@@ -2,7 +2,7 @@
 
 const COLOR_OF = { Q: "Q", K: "K", V: "V", "Q Kᵀ": "S", softmax: "statistics", "P V": "O", "store O": "O" };
 const PRODUCTS = ["Q Kᵀ", "P V"];
-const ROW = 17, GAP = 12, TOP = 22;
+const ROW = 23, GAP = 14, TOP = 24, MIDDLE = 15.5; // pixels; the last is a text's baseline in its row
 
 /** Text, escaped. */
 const escaped = (words) => String(words).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
@@ -12,6 +12,11 @@ function markName(operation, key) {
   const at = key < 0 ? "" : subscript(key);
   if (operation === "Q Kᵀ") return `Q K${at}ᵀ`;
   return operation === "softmax" ? `softmax S${at}` : `${operation}${at}`;
+}
+
+/** The same in a bar, as short as it can be. */
+function shortName(operation, key) {
+  return { "Q Kᵀ": "S", softmax: "P", "P V": "O", "store O": "store O" }[operation]?.concat(key < 0 ? "" : subscript(key)) || markName(operation, key);
 }
 
 /** The rows of a lane, top to bottom: names, and which operations each holds. */
@@ -44,8 +49,8 @@ function placedRows(data) {
     y += GAP;
   });
   const groups = data.lanes.slice(1).flatMap((lane) => lane.marks);
-  rows.push({ y: y + 6, label: "", title: "tensor cores busy", color: "S", spans: merged(groups.filter(([operation]) => PRODUCTS.includes(operation))) });
-  y += 6 + ROW + 3;
+  rows.push({ y, label: "", title: "tensor cores busy", color: "S", spans: merged(groups.filter(([operation]) => PRODUCTS.includes(operation))) });
+  y += ROW + 3;
   rows.push({ y, label: "", title: "softmax units busy", color: "statistics", spans: merged(groups.filter(([operation]) => operation === "softmax")) });
   return { rows, height: y + ROW + 22 };
 }
@@ -54,7 +59,7 @@ function placedRows(data) {
 function pictureOf(data, width, theme) {
   const left = width < 640 ? 96 : 176, { rows, height } = placedRows(data), scale = (width - left - 8) / data.seconds;
   const x = (seconds) => left + seconds * scale, parts = [];
-  for (let tick = 0, step = tickStep(data.seconds); tick <= data.seconds; tick += step) {
+  for (let tick = 0, step = tickStep(data.seconds, (width - left) / 75); tick <= data.seconds; tick += step) {
     parts.push(`<line x1="${x(tick)}" x2="${x(tick)}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.line}"/>`);
     parts.push(label(x(tick), height - 5, duration(tick), { color: theme.muted, anchor: tick ? "middle" : "start", mono: true }));
   }
@@ -63,8 +68,8 @@ function pictureOf(data, width, theme) {
   parts.push(label(switched, 12, "next tile", { color: theme.muted, anchor: "middle" }));
   for (const row of rows) {
     const short = width < 640, name = short ? row.title.replace("warp group", "group").replace("copies by TMA", "TMA") : row.title;
-    if (name) parts.push(label(0, row.y + 12.5, short ? name.replace(" busy", "") : name, { color: theme.ink, weight: 600 }));
-    if (row.label && !short) parts.push(label(left - 8, row.y + 12.5, row.label, { color: theme.muted, anchor: "end" }));
+    if (name) parts.push(label(0, row.y + MIDDLE, short ? name.replace(" busy", "") : name, { color: theme.ink, weight: 600 }));
+    if (row.label && !short) parts.push(label(left - 8, row.y + MIDDLE, row.label, { color: theme.muted, anchor: "end" }));
     if (row.marks) parts.push(...row.marks.map((mark) => markOf(mark, row, x, theme)));
     else parts.push(...row.spans.map(([start, end]) => bar(x(start), row.y, x(end) - x(start), theme[row.color], "")));
   }
@@ -73,9 +78,9 @@ function pictureOf(data, width, theme) {
   return `<svg viewBox="0 0 ${width} ${height}" height="${height}" role="img" aria-label="${about}">${parts.join("")}</svg>`;
 }
 
-/** A round step that gives about eight ticks. */
-function tickStep(seconds) {
-  const rough = seconds / 8, power = 10 ** Math.floor(Math.log10(rough));
+/** A round step that gives no more than so many ticks. */
+function tickStep(seconds, most) {
+  const rough = seconds / most, power = 10 ** Math.floor(Math.log10(rough));
   return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
 }
 
@@ -88,12 +93,12 @@ function bar(x, y, w, fill, title, more = "") {
   return `<rect x="${x}" y="${y}" width="${Math.max(1, w - 1)}" height="${ROW}" rx="2.5" fill="${fill}" ${more}><title>${escaped(title)}</title></rect>`;
 }
 
-/** One mark: its tensor's colour; a store is an outline, a copy is striped at its end where it only waits. */
+/** One mark: the colour of the tensor that it brings or makes; a store is an outline. */
 function markOf([operation, key, start, end], row, x, theme) {
   const color = theme[COLOR_OF[operation]], w = x(end) - x(start);
   const fill = mix(color, theme.ground, theme.name === "dark" ? 0.62 : 0.5), title = `${markName(operation, key)}: ${duration(end - start)}, modelled`;
   const outlined = operation === "store O" ? `fill-opacity="0.25" stroke="${color}"` : "";
-  const words = markName(operation, key).replace("softmax ", ""), fits = w > 7.2 * words.length + 4;
-  const text = fits ? label(x(start) + w / 2, row.y + 12.5, words, { color: theme.ink, anchor: "middle" }) : "";
+  const words = shortName(operation, key), fits = w > 7.4 * words.length + 3;
+  const text = fits ? label(x(start) + w / 2, row.y + MIDDLE, words, { color: theme.ink, anchor: "middle" }) : "";
   return `<g data-start="${start}" data-end="${end}">${bar(x(start), row.y, w, fill, title, outlined)}${text}</g>`;
 }

@@ -1,0 +1,83 @@
+"""From unfused attention to FlashAttention-3: what each technique adds or saves, as a waterfall of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log10
+from typing import TYPE_CHECKING
+
+from app.figures.base import SANS, drawn
+from app.figures.colours import Palette
+from app.figures.units import digits, log_ticks, seconds_text
+from engine.techniques import Variant
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+WIDTH = 13  # pixels of a bar
+ROOM = 0.9  # for the words to the right of the longest bar, of the axis
+NAME = {"size": 13, "family": SANS}
+
+
+def waterfall(names: Sequence[str], steps: Sequence[Variant], colours: Palette) -> go.Figure:
+    """Modelled time, logarithmic, so that a bar's length is a factor; the first step has no name of its own.
+
+    Args:
+        names: of the techniques, one for every step after the first.
+        steps: of `ladder`, one technique more each.
+    """
+    labels = ["unfused", *(f"+ {name}" for name in names)]
+    times = [step.seconds for step in steps if step.seconds is not None]
+    traces, notes, before = [], [], steps[0].seconds
+    for label, step in zip(labels, steps, strict=True):
+        now = step.seconds if step.seconds is not None else before
+        traces.append(_bar(label, before, now, step, colours))
+        notes.append(_note(label, before, step, colours))
+        before = now
+    axis = log_ticks(min(times), max(times), "s")
+    low, high = axis["range"]
+    ticks = [value for value in axis["tickvals"] if low <= log10(value) <= high and f"{value:e}"[0] == "1"]
+    axis |= {"tickvals": ticks, "ticktext": [seconds_text(value) for value in ticks], "tickangle": 0}
+    return drawn(
+        traces,
+        colours,
+        height=36 * len(steps) + 40,
+        legend=False,
+        x={**axis, "range": [low, high + ROOM * (high - low)]},
+        y={"type": "category", "autorange": "reversed", "categoryarray": labels, "tickfont": NAME},
+        annotations=notes,
+    )
+
+
+def _bar(label: str, before: float, now: float, step: Variant, colours: Palette) -> dict:
+    colour = colours.muted if now == before else colours.good if now < before else colours.bad
+    return {
+        "type": "scatter",
+        "x": [before, now],
+        "y": [label, label],
+        "mode": "lines+markers",
+        "line": {"color": colour, "width": WIDTH},
+        "marker": {"size": [0, WIDTH], "symbol": "line-ns", "line": {"color": colours.ink, "width": 2.5}},
+        "hovertemplate": step.misfit or f"{seconds_text(now)}, modelled<extra></extra>",
+    }
+
+
+def _note(label: str, before: float, step: Variant, colours: Palette) -> dict:
+    """The time, and by what it divides or multiplies that of the step before, to the right of the bar."""
+    if step.seconds is None:
+        text, at = "alone: does not fit", before
+    else:
+        at, text = max(before, step.seconds), seconds_text(step.seconds)
+        if step.seconds < before:
+            text += f" ÷ {digits(before / step.seconds)}"
+        elif step.seconds > before:
+            text += f" × {digits(step.seconds / before)}"
+    return {
+        "x": log10(at),
+        "y": label,
+        "xanchor": "left",
+        "xshift": 12,
+        "text": text,
+        "showarrow": False,
+        "font": {"size": 13, "color": colours.ink},
+    }

@@ -1,0 +1,122 @@
+"""Inside a block of threads: no unit does two things at once, nothing starts before what it needs."""
+
+from itertools import pairwise, product
+
+import pytest
+
+from engine import Experiment
+from engine.lanes import PV, QK, SOFTMAX, STORE, inside
+from engine.pipeline import Pipeline
+from engine.rates import Rates
+from engine.schedules import build
+from engine.work import visit_seconds
+
+PIPELINES = [
+    Pipeline(asynchronous, specialised and asynchronous, overlapped)
+    for asynchronous, specialised, overlapped in product((True, False), repeat=3)
+]
+SCENARIOS = {
+    "d 64": {"head_dim": 64, "seq": 4096},
+    "d 128": {"head_dim": 128, "seq": 4096},
+    "d 256": {"head_dim": 256, "seq": 4096},
+    "one key block": {"head_dim": 64, "seq": 100},
+    "one key": {"seq": 1, "head_dim": 128},
+}
+NEAR = 1e-12
+
+
+@pytest.fixture(params=PIPELINES, ids=str)
+def pipeline(request) -> Pipeline:
+    return request.param
+
+
+@pytest.fixture(params=SCENARIOS.values(), ids=SCENARIOS)
+def experiment(request) -> Experiment:
+    return Experiment.of(algorithm="flash3", **request.param)
+
+
+def marks(block, *operations, lanes=slice(1, None)):
+    found = [m for lane in block.lanes.lanes[lanes] for m in lane.marks if m.operation in operations]
+    return sorted(found, key=lambda mark: mark.start)
+
+
+@pytest.mark.parametrize("pipeline", [each for each in PIPELINES if each.overlapped], ids=str)
+def test_a_unit_works_for_one_warp_group_at_a_time_when_they_take_turns(experiment, pipeline):
+    block = inside(experiment, pipeline)
+    for operations in ((QK, PV), (SOFTMAX,)):
+        row = marks(block, *operations)
+        assert all(before.end <= after.start + NEAR for before, after in pairwise(row))
+
+
+def test_a_warp_group_needs_k_for_its_scores_and_v_and_p_for_its_output(experiment, pipeline):
+    block = inside(experiment, pipeline)
+    for group in range(1, len(block.lanes.lanes)):
+        lane = slice(group, group + 1)
+        for scores, softmax, output in zip(
+            marks(block, QK, lanes=lane),
+            marks(block, SOFTMAX, lanes=lane),
+            marks(block, PV, lanes=lane),
+            strict=True,
+        ):
+            assert scores.key_block == softmax.key_block == output.key_block
+            assert scores.end <= softmax.start + NEAR
+            assert softmax.end <= output.start + NEAR
+    copied = {name: marks(block, name, lanes=slice(0, 1)) for name in ("K", "V")}
+    users = {"K": marks(block, QK, lanes=slice(1, 2)), "V": marks(block, PV, lanes=slice(1, 2))}
+    for name, copies in copied.items():
+        for copy, user in zip(copies, users[name], strict=True):
+            assert copy.key_block == user.key_block
+            assert copy.end <= user.start + NEAR
+
+
+def test_a_buffer_is_filled_again_only_when_all_groups_are_done_with_it(experiment, pipeline):
+    block = inside(experiment, pipeline)
+    for name, user in (("K", QK), ("V", PV)):
+        copies = marks(block, name, lanes=slice(0, 1))
+        done = [
+            max(mark.end for mark in users)
+            for users in zip(
+                *(marks(block, user, lanes=slice(g, g + 1)) for g in range(1, len(block.lanes.lanes))),
+                strict=True,
+            )
+        ]
+        assert all(copy.start + NEAR >= freed for copy, freed in zip(copies[2:], done, strict=False))
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim, pipeline):
+    experiment = Experiment.of(algorithm="flash3", head_dim=head_dim, seq=4096)
+    block = inside(experiment, pipeline)
+    (phase,) = build(experiment).phases
+    products, softmax, copies = visit_seconds(experiment, phase, Rates.of(experiment.gpu, "float16"))
+    whole = pipeline.with_copies(pipeline.arithmetic(products, softmax), copies)
+    assert block.period == pytest.approx(whole)
+    starts = [mark.start for mark in marks(block, QK, lanes=slice(1, 2))]
+    assert starts[3] - starts[2] == pytest.approx(whole, rel=0.05 if pipeline.asynchronous else 0.1)
+
+
+def test_softmax_runs_under_another_groups_products_only_with_overlap():
+    experiment = Experiment.of(algorithm="flash3", head_dim=128, seq=4096)
+
+    def together(pipeline):
+        block = inside(experiment, pipeline)
+        own, others = marks(block, SOFTMAX, lanes=slice(1, 2)), marks(block, QK, PV, lanes=slice(2, 3))
+        return sum(max(0.0, min(a.end, b.end) - max(a.start, b.start)) for a in own for b in others)
+
+    assert together(Pipeline(True, True, True)) > 0.5e-6
+    assert together(Pipeline(True, True, False)) == pytest.approx(0, abs=NEAR)
+
+
+def test_a_block_that_ends_with_its_tile_waits_for_the_next_ones_first_copies():
+    experiment = Experiment.of(algorithm="flash3", head_dim=128, seq=4096)
+    stays, ends = (inside(experiment, Pipeline(True, specialised, True)) for specialised in (True, False))
+    assert stays.idle == pytest.approx(0, abs=NEAR)
+    assert ends.idle > 1e-6
+
+
+def test_a_short_tile_is_drawn_whole_and_a_long_one_says_what_is_left_out():
+    short = inside(Experiment.of(algorithm="flash3", seq=300, head_dim=64), Pipeline(True, True, True))
+    assert short.visits == short.visits_in_all == 3
+    long = inside(Experiment.of(algorithm="flash3", seq=4096, head_dim=64), Pipeline(True, True, True))
+    assert long.visits < long.visits_in_all == 32
+    assert len(marks(long, STORE, lanes=slice(1, 2))) == 2

@@ -1,0 +1,111 @@
+"""Each technique switched off: which schedule remains, and that time and bytes follow from it."""
+
+import pytest
+
+from engine import Experiment, simulate
+from engine.experiment import Tiling
+from engine.recording_file import recordings
+from engine.schedule import Tensor
+from engine.techniques import (
+    ALL,
+    BY_KEY,
+    KERNELS,
+    ladder,
+    recorded_kernels,
+    sensible,
+    unserved,
+    variant,
+    without,
+)
+
+SCENARIO = Experiment.of(seq=4096, head_dim=128)
+BLOCKS = {"block_q": 128, "block_kv": 128}
+
+
+def test_what_rests_on_a_missing_technique_has_nothing_to_work_on():
+    assert sensible({"tiling", "online"}) == frozenset()
+    assert sensible(ALL - {"online"}) == {"fusion", "tiling"}
+    assert sensible(ALL - {"overlapped"}) == ALL - {"overlapped"}
+    assert sensible({"nonsense"}) == frozenset()
+
+
+def test_the_ladder_takes_one_sensible_step_at_a_time():
+    steps = ladder()
+    assert [len(step) for step in steps] == list(range(len(BY_KEY) + 1))
+    assert all(sensible(step) == step for step in steps)
+    assert [KERNELS[step] for step in steps if step in KERNELS] == ["standard", "flash1", "flash2", "flash3"]
+
+
+@pytest.mark.parametrize(("techniques", "algorithm"), KERNELS.items())
+def test_where_a_kernel_exists_the_bytes_are_its_schedules(techniques, algorithm):
+    blocks = {} if algorithm == "flash3" else BLOCKS
+    like = simulate(SCENARIO.changed(algorithm=algorithm, **blocks))
+    found = variant(SCENARIO, techniques)
+    assert found.kernel == algorithm
+    assert found.traffic.requested == like.traffic.requested
+    assert found.traffic.flops == like.traffic.flops
+
+
+def test_all_techniques_are_flash3_and_none_is_unfused_attention():
+    assert variant(SCENARIO, ALL).seconds == simulate(SCENARIO.changed(algorithm="flash3")).modelled.seconds
+    unfused = simulate(SCENARIO.changed(algorithm="standard", **BLOCKS))
+    assert variant(SCENARIO, frozenset()).seconds == unfused.modelled.seconds
+
+
+def test_without_online_softmax_k_is_read_and_multiplied_twice():
+    two, one = variant(SCENARIO, without("online")), variant(SCENARIO, ALL)
+    assert two.traffic.requested.read[Tensor.K] == 2 * one.traffic.requested.read[Tensor.K]
+    assert two.traffic.requested.read[Tensor.V] == one.traffic.requested.read[Tensor.V]
+    assert two.traffic.flops == one.traffic.flops * 3 // 2
+
+
+def test_without_tiling_only_short_rows_fit_the_chip():
+    long, short = (variant(SCENARIO.changed(seq=n, seq_kv=n), without("tiling")) for n in (4096, 64))
+    # 128 rows of 4,096 float32 are 2,048 KB, Q, K and V in two buffers each 192 KB
+    assert long.seconds is None
+    assert "2,240 KB" in long.misfit
+    assert "gives a block 227 KB" in long.misfit
+    assert short.misfit is None
+    assert short.seconds > 0
+
+
+@pytest.mark.parametrize("key", ["asynchronous", "specialised", "overlapped"])
+def test_what_runs_at_the_same_time_moves_no_byte_and_saves_time(key):
+    left, full = variant(SCENARIO, without(key)), variant(SCENARIO, ALL)
+    assert left.traffic == full.traffic
+    assert left.seconds > full.seconds
+
+
+def test_waiting_for_copies_costs_what_one_stage_cost_flash2():
+    """Recorded: FlashAttention-2 with 1 stage, which copies nothing ahead, against its best."""
+    recorded = []
+    for row in (row for recording in recordings() for row in recording.sweep):
+        if (row.algorithm, row.problem.head_dim, row.block_q, row.block_kv) == ("flash2", 64, 128, 128):
+            recorded.append((row.stages, row.times.p50 if row.times else float("inf"), row.problem))
+    waited = min(seconds for stages, seconds, _ in recorded if stages == 1)
+    ahead = min(seconds for _, seconds, _ in recorded)
+    problem = recorded[0][2]
+    experiment = Experiment(problem=problem, tiling=Tiling(128, 128))
+    step = frozenset({"fusion", "tiling", "online", "deferred"})
+    modelled = variant(experiment, step).seconds / variant(experiment, step | {"asynchronous"}).seconds
+    assert modelled == pytest.approx(waited / ahead, rel=0.15)
+
+
+def test_recorded_kernels_are_of_one_problem_near_the_scenario():
+    (recording,) = recordings()[:1]
+    rows = recorded_kernels(recording, Experiment.of(seq=5000, head_dim=128))
+    assert [row.kernel for row in rows] == ["standard", "flash1", "flash2", "flash3"]
+    assert {row.problem for row in rows} == {rows[0].problem}
+    assert rows[0].problem.seq_kv == 4096
+    assert not rows[0].problem.mask.causal
+    for row in rows[2:]:
+        assert row.modelled_seconds == pytest.approx(row.seconds, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [({"hardware": "b200"}, "Hopper"), ({"dtype": "float32"}, "float16"), ({"head_dim": 80}, "80")],
+)
+def test_what_the_kernel_does_not_serve_is_said(values, words):
+    assert unserved(SCENARIO) is None
+    assert words in unserved(SCENARIO.changed(**values))
