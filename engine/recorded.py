@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import log2
 
 from engine.comparison import BASELINE, Row, gpu_named, modelled_row
 from engine.experiment import OFFERED, Experiment, ExperimentError, Problem
+from engine.measuring.bench import field_flops
 from engine.recording import Counters, Recording, Timing
 from engine.simulation import simulate
 
-FORWARD = "forward"
+FORWARD, BACKWARD = "forward", "backward"
+OWN = "flash2"  # the provider whose backward pass the model is of
+BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
+BACKWARD_BLOCKS = {128: (128, 64)}  # query and key rows by head dimension, 64 x 64 for others
 MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
 
 
@@ -152,6 +157,51 @@ def experiment_of(problem: Problem, algorithm: str, block_q, block_kv, hardware:
 def furthest(pairs: Iterable[tuple[float, float]]) -> float:
     """The largest relative deviation of (modelled, counted)."""
     return max(abs(modelled / real - 1) for modelled, real in pairs)
+
+
+def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
+    """The model of this project's backward kernels on recorded problems, in blocks about like their own.
+
+    FLOPs as the field counts them: 2.5 times the forward pass's, whatever is computed twice.
+    """
+    rows = []
+    for keys, problem in sorted({row.problem.seq_kv: row.problem for row in timings}.items()):
+        blocks = BACKWARD_BLOCKS.get(problem.head_dim, (64, 64))
+        seconds = simulate(experiment_of(problem, "backward", *blocks, hardware)).modelled.seconds
+        tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12
+        rows.append({"provider": OWN, "keys": keys, "p50": seconds, "tflops": tflops})
+    return rows
+
+
+@dataclass(frozen=True)
+class BothWays:
+    """Recorded medians of one implementation and problem, forward and backward alone, seconds."""
+
+    problem: Problem
+    forward: float
+    backward: float
+
+    @property
+    def ratio(self) -> float:
+        """How many forward passes a backward pass takes."""
+        return self.backward / self.forward
+
+
+def both_ways(recording: Recording, head_dim: int, causal: bool, keys: int) -> BothWays | None:
+    """This project's forward and backward pass at the recorded length nearest to a number of keys."""
+    times = {
+        direction: {
+            row.problem: row.times.p50
+            for row in timings_of(recording, head_dim, causal, direction)
+            if row.provider == OWN and row.times is not None
+        }
+        for direction in (FORWARD, BACKWARD)
+    }
+    problems = times[FORWARD].keys() & times[BACKWARD].keys()
+    if not problems:
+        return None
+    problem = min(problems, key=lambda one: (abs(log2(one.seq_kv / keys)), one.seq_kv))
+    return BothWays(problem, times[FORWARD][problem], times[BACKWARD][problem])
 
 
 def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:

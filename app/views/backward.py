@@ -1,20 +1,163 @@
-"""The Backward page: gradients tile by tile."""
+"""The Backward page: the gradients tile by tile, what recomputing P costs, and whether they are right."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from app import scenario
+from app import scenario, theme, working
+from app.figures import speed as figures
+from app.figures.base import CONFIG
+from app.figures.tables import table
+from app.figures.units import bytes_text, digits, moment, scaled, seconds_text, times_text
 from app.player import player
 from app.player.backward import build
+from app.views.recorded import shape_text
+from engine import simulate
+from engine.agreement import PAIRS
+from engine.comparison import gpu_named
+from engine.experiment import Experiment
+from engine.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
+from engine.recomputation import ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, Recomputation, recomputation
+from engine.recorded import BACKWARD, both_ways, modelled_backward, nearest, recorded_rows, timings_of
+from engine.recording import Recording
+from engine.recording_file import recordings
+from engine.worker import Job
+
+WAYS = {STORED: "P kept, unfused", ONE_KERNEL: "P again, one kernel", TWO_KERNELS: "P again, two kernels"}
+NAMES = {"kernel": "Triton kernels", "trace": "scheduler", "float64": "float64"}
+FORMULAS = (
+    r"P = e^{S - \mathrm{lse}} \quad dV = P^\top dO \quad dP = dO\,V^\top \quad \delta = "
+    r"\mathrm{rowsum}(dO \circ O) \quad dS = P \circ (dP - \delta) \quad dQ = \tfrac{1}{\sqrt d}\,dS\,K "
+    r"\quad dK = \tfrac{1}{\sqrt d}\,dS^\top Q"
+)
 
 
 def show() -> None:
     """Draw the page."""
-    experiment = scenario.current()
+    experiment = scenario.current().changed(algorithm="backward")
     st.header(
-        "Training needs dQ, dK and dV. P was never kept, so the backward pass computes it again from Q, K and "
-        "lse, twice: look at what stays on the chip in each kernel, and at the N × N matrix that never moves.",
+        "Training needs dQ, dK and dV. P was never kept, so the backward pass computes it again from Q, K "
+        "and lse, twice: look at what stays on the chip in each kernel, and at the N × N matrix that never "
+        "moves.",
         anchor=False,
     )
     player(build(experiment), key="backward")
+    st.latex(FORMULAS)
+    costs, times = st.columns([1.15, 1], gap="large")
+    with costs:
+        _costs(experiment, recomputation(experiment))
+    with times:
+        _recorded(experiment)
+    _check(experiment)
+
+
+def _costs(experiment: Experiment, costs: Recomputation) -> None:
+    """What computing P again costs in FLOPs, and what it saves in bytes."""
+    simulation = simulate(experiment)
+    st.subheader("What computing P again costs, and saves", anchor=False)
+    kept, flops, moved = st.columns(3)
+    kept.metric("Kept in memory", _less(costs.kept[STORED] / costs.kept[TWO_KERNELS]), border=True)
+    flops.metric("FLOPs", _less(costs.flops[STORED] / costs.flops[TWO_KERNELS]), border=True)
+    moved.metric("Bytes moved", _less(costs.moved[STORED] / costs.moved[TWO_KERNELS]), border=True)
+    rows = [
+        ["products a tile", *(str(PRODUCTS[way]) for way in WAYS)],
+        ["over forward's 2", *(times_text(costs.ratio[way]) for way in WAYS)],
+        ["FLOPs, visited tiles", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
+        ["kept in memory", *(bytes_text(costs.kept[way]) for way in WAYS)],
+        ["bytes moved", *(bytes_text(costs.moved[way]) for way in WAYS)],
+        ["DRAM, modelled", "", "", bytes_text(simulation.traffic.dram.total)],
+        ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
+    ]
+    st.html(table(["all heads", *WAYS.values()], rows))
+    st.caption(_derivation(experiment))
+
+
+def _less(ratio: float) -> str:
+    """How the two kernels compare with unfused attention that kept P."""
+    return f"{times_text(ratio)} less" if ratio >= 1 else f"{times_text(1 / ratio)} more"
+
+
+def _derivation(experiment: Experiment) -> str:
+    """Where the numbers come from, in words."""
+    return (
+        "Large: two kernels against P kept. Matrix products, *counted*: forward S and P V; backward dV, dP, dQ "
+        "and dK; S again; in two kernels dP and S once more, so that no program adds to another's sum. Kept, "
+        "*counted*: P of N × N, or lse and δ, 4 bytes a row each, and for two kernels lse once more in units "
+        "of log₂. Moved: unfused *must* move 7 N² + 8 N d elements a head (closed form); of the others what "
+        "the tiles ask for, *counted*, of which L2 serves most. "
+        f"{simulate(experiment).footprint.sentence} *Modelled* for the largest kernel, its sums included."
+    )
+
+
+def _recorded(experiment: Experiment) -> None:
+    """Recorded times of the backward pass alone, over the length."""
+    recording = next(iter(recordings()), None)
+    shape = nearest(recording, experiment) if recording else None
+    timings = timings_of(recording, *shape, BACKWARD) if shape else ()
+    st.subheader("How long it takes", anchor=False)
+    if not timings:
+        st.caption("No recording has times of the backward pass.")
+        return
+    st.markdown(f"Backward pass alone, *{recording.origin}*: {shape_text(timings, BACKWARD)}")
+    gpu, keys = gpu_named(recording.device.gpu), experiment.problem.seq_kv
+    lengths = sorted({row.problem.seq_kv for row in timings})
+    model = modelled_backward(timings, gpu.key) if gpu else []
+    groups = ((figures.MODELLED, model), (recording.origin, recorded_rows(timings)))
+    mark = keys if lengths[0] <= keys <= lengths[-1] else None
+    figure = figures.over_length(groups, "p50", lengths, theme.colours(), mark=mark)
+    st.plotly_chart(
+        figure, theme=None, config=CONFIG, key="backward times", alt="Recorded backward times over N"
+    )
+    st.caption(_ratio(recording, shape, keys))
+
+
+def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
+    """How the backward time compares with the forward one, beside the FLOPs."""
+    both = both_ways(recording, *shape, keys)
+    dotted = "Dotted: this project's kernels, *modelled*."
+    if both is None:
+        return dotted
+    return (
+        f"{dotted} At N = {both.problem.seq_kv:,}, *recorded*, they take {seconds_text(both.forward)} forward "
+        f"and {seconds_text(both.backward)} backward: {digits(both.ratio)} times as long, with 3.5 times the "
+        "FLOPs."
+    )
+
+
+def _check(experiment: Experiment) -> None:
+    """The gradients of the real kernels, of the scheduler and of float64, compared when asked."""
+    small = small_backward(experiment)
+    asked, run = experiment.problem, small.problem
+    st.subheader("Are the gradients right?", anchor=False)
+    shorter = (run.seq_q, run.seq_kv) != (asked.seq_q, asked.seq_kv)
+    heads = "one head" if run.heads == 1 else f"{run.heads} heads that share one key head"
+    sibling = f", a smaller sibling of the scenario's {asked.seq_q:,} and {asked.seq_kv:,}" if shorter else ""
+    st.caption(
+        f"Runs {heads}, {run.seq_q:,} queries and {run.seq_kv:,} keys{sibling}, head dimension "
+        f"{run.head_dim}, {run.dtype}: forward and backward through PyTorch's autograd and the real Triton "
+        "kernels (interpreted where there is no GPU), through the scheduler's counting memory, and in dense "
+        "float64."
+    )
+    working.panel(CHECK, small.flat(), "Check on this machine", _draw)
+
+
+def _draw(job: Job | None) -> None:
+    if job is None or job.result is None:
+        return
+    check: GradientCheck = job.result
+    good = all(check.holds(gradient) for gradient in GRADIENTS)
+    where = f"{check.device}, the kernels {'interpreted' if check.interpreted else 'compiled'}"
+    verdict = "All three agree." if good else "They differ by more than allowed."
+    (st.success if good else st.error)(f"{verdict} Measured here: {where}, {moment(check.date)}.")
+    head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
+    rows = [
+        [
+            name,
+            *(f"{check.largest[name, pair]:.1e}" for pair in PAIRS),
+            f"{check.allowed[name]:.1e}",
+            "agrees" if check.holds(name) else "differs",
+        ]
+        for name in GRADIENTS
+    ]
+    st.html(table(head, rows))
+    st.caption(f"Allowed, absolute: {ORIGIN}.")

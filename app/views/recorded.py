@@ -55,7 +55,7 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
     timings = timings_of(recording, *shape, direction)
     rows = recorded_rows(timings)
-    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {_shape(timings, direction)}")
+    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {shape_text(timings, direction)}")
     gpu = gpu_named(recording.device.gpu)
     model = modelled_like(timings, gpu.key) if gpu and direction == FORWARD else []
     lengths = sorted({row.problem.seq_kv for row in timings})
@@ -95,7 +95,7 @@ def _timing_cells(row: Timing) -> list[str]:
     return [*start, *percentiles, alone, f"{row.tflops:,.1f} TFLOP/s", *errors, ""]
 
 
-def _shape(timings: Sequence[Timing], direction: str) -> str:
+def shape_text(timings: Sequence[Timing], direction: str) -> str:
     """What was timed: everything but the length, and how much work there is at each."""
     problem = timings[0].problem
     tokens = min(row.problem.batch * row.problem.seq_q for row in timings)
