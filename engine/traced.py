@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
 import numpy as np
 
 from engine import schedules
 from engine.comparison import gpu_named
 from engine.experiment import Experiment, ExperimentError
-from engine.grid import Grid
+from engine.grid import Grid, default_order
 from engine.recorded import experiment_of
-from engine.recording import Recording, TracedCall
+from engine.recording import Recording, TracedCall, identity
 from engine.simulated import check_blocks
+from engine.simulation import simulate
 from engine.timeline import ORDERS, Timeline, TimelineError, most_at_once
 
 TRACEABLE = ("standard", "flash1", "flash2", "flash3")
@@ -21,14 +26,19 @@ MOST_TICKS = 10**12
 
 def timelines(recording: Recording) -> tuple[Timeline, ...]:
     """Its traced calls; on a GPU without a preset the experiment's hardware is the default one."""
+    hardware = hardware_of(recording)
+    return tuple(timeline_of(row, recording.origin, hardware) for row in traced_calls(recording))
+
+
+def hardware_of(recording: Recording) -> str:
+    """The preset of its GPU, or the default one."""
     gpu = gpu_named(recording.device.gpu)
-    hardware = gpu.key if gpu else Experiment().hardware
-    return tuple(timeline_of(row, recording.origin, hardware) for row in recording.timelines if row.kernels)
+    return gpu.key if gpu else Experiment().hardware
 
 
 def timeline_of(row: TracedCall, origin: str, hardware: str) -> Timeline:
     """The timeline of a traced call; raises TimelineError where its blocks are not those of its problem."""
-    experiment = experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
+    experiment = _experiment(row, hardware)
     phases = schedules.build(experiment).phases
     grids = [Grid.of(experiment, phase) for phase in phases]
     names = tuple(phase.name for phase in phases)
@@ -71,3 +81,46 @@ def traced_fault(row: TracedCall) -> str | None:
     except (TimelineError, ExperimentError) as error:
         return f"is no timeline: {error}"
     return None
+
+
+def traced_calls(recording: Recording) -> list[TracedCall]:
+    """Its traced calls that ran."""
+    return [row for row in recording.timelines if row.kernels]
+
+
+def nearest_call(rows: Sequence[TracedCall], experiment: Experiment) -> TracedCall | None:
+    """The traced call closest to an experiment: of its algorithm and mask first, then of its size."""
+
+    def distance(row: TracedCall) -> tuple:
+        theirs, ours = row.problem, experiment.problem
+        sizes = ((theirs.seq_kv, ours.seq_kv), (theirs.heads * theirs.batch, ours.heads * ours.batch))
+        return (
+            row.provider != experiment.algorithm,
+            theirs.mask.looks_ahead != ours.mask.looks_ahead,
+            (theirs.mask.window is None) != (ours.mask.window is None),
+            abs(theirs.head_dim - ours.head_dim),
+            sum(abs(np.log2(one / other)) for one, other in sizes),
+        )
+
+    return min(rows, key=distance, default=None)
+
+
+def in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
+    """The traced call that differs from one in nothing but the order of its blocks."""
+    wanted = identity(replace(call, order=order))
+    return next((row for row in rows if identity(row) == wanted), None)
+
+
+@lru_cache(maxsize=16)
+def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
+    """How far the modelled time is from the recorded one, by algorithm: (median, worst, calls), shares."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row.order == default_order(experiment := _experiment(row, hardware)):
+            ratio = simulate(experiment).modelled.seconds / row.times.p50
+            found.setdefault(row.provider, []).append(abs(ratio - 1))
+    return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
+
+
+def _experiment(row: TracedCall, hardware: str) -> Experiment:
+    return experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
