@@ -141,6 +141,22 @@ class Timeline:
         return wave
 
     @cached_property
+    def place(self) -> np.ndarray:
+        """[blocks] int32: which of its SM's places a block takes, from 0: the lowest that is free."""
+        place = np.zeros(len(self), np.int32)
+        if max(self.resident) == 1:
+            return place
+        ends: dict[int, list[float]] = {}
+        order = np.argsort(self.start, kind="stable")
+        columns = (self.sm[order].tolist(), self.start[order].tolist(), self.end[order].tolist())
+        for block, sm, start, end in zip(order.tolist(), *columns, strict=True):
+            taken = ends.setdefault(sm, [])
+            free = next((index for index, until in enumerate(taken) if until <= start), len(taken))
+            taken[free : free + 1] = [end]
+            place[block] = free
+        return place
+
+    @cached_property
     def busy(self) -> np.ndarray:
         """[sms] float64: seconds in which an SM ran at least one block."""
         order = np.lexsort((self.start, self.sm))
