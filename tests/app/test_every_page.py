@@ -11,7 +11,7 @@ import pytest
 from app import scenario
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
-PAGES = ("tiles", "softmax", "traffic", "speed", "gpu", "agreement")
+PAGES = ("tiles", "softmax", "traffic", "speed", "flash3", "gpu", "agreement", "tour")
 EXTREMES = {
     "longest": {"seq": "1048576", "heads": "64", "head_dim": "256"},
     "one token": {"seq": "1", "seq_kv": "1", "head_dim": "1", "heads": "1"},
