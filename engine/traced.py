@@ -77,7 +77,9 @@ def traced_fault(row: TracedCall) -> str | None:
     if any(abs(value) > MOST_TICKS for kernel in row.kernels for value in (*kernel.start, *kernel.length)):
         return f"must have starts and lengths of at most {MOST_TICKS:,} ticks"
     try:
-        timeline_of(row, "", Experiment().hardware)
+        timeline = timeline_of(row, "", Experiment().hardware)
+        if row.times is None and row.order == default_order(timeline.experiment):
+            return "must have the times of the call without the trace"
     except (TimelineError, ExperimentError) as error:
         return f"is no timeline: {error}"
     return None
