@@ -1,0 +1,76 @@
+"""The backward pass in the player: three kernels to the end, its own place, no race."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.test_player import pixels, seek, state
+
+pytestmark = pytest.mark.browser
+
+SMALL = "seq=128&head_dim=16&heads=4&kv_heads=2&block_q=32&block_kv=32&causal=true"
+
+
+def opened(page, dashboard, query=SMALL):
+    """The Backward page, its player on its canvas."""
+    page.goto(f"{dashboard}/backward?{query}")
+    page.wait_for_function("window.__player && window.__player.state().redrawn")
+    page.wait_for_selector("[data-test-script-state=notRunning]")
+    return page
+
+
+def test_every_step_has_a_sentence_and_the_three_kernels_follow_each_other(page, dashboard):
+    opened(page, dashboard)
+    last = state(page)["last"]
+    sentences = []
+    for position in range(last + 1):
+        seek(page, position)
+        sentences.append(state(page)["sentence"])
+    assert not [sentence for sentence in sentences if "undefined" in sentence or "NaN" in sentence]
+    kernels = [sentence[:8] for sentence in sentences[1:-1]]
+    assert kernels == sorted(kernels)
+    assert set(kernels) == {"Kernel 1", "Kernel 2", "Kernel 3"}
+    assert sentences[0].startswith("One head, backward: 128 queries and 128 keys.")
+    assert sentences[-1].startswith("Done: the tiles asked HBM for")
+    assert any("of all 2 heads that share it" in sentence for sentence in sentences)
+    assert page.watch.complaints == []
+
+
+def test_it_opens_on_a_tile_and_each_kernel_paints_its_own_gradients(page, dashboard):
+    opened(page, dashboard)
+    assert "dS = P ∘ (dP − δ)" in state(page)["sentence"]
+    pictures = set()
+    for part in (0.02, 0.3, 0.6, 0.9, 1.0):
+        seek(page, int(part * state(page)["last"]))
+        pictures.add(pixels(page))
+    assert len(pictures) == 5
+
+
+def test_there_is_no_race_and_its_key_does_nothing(page, dashboard):
+    opened(page, dashboard)
+    assert page.locator("[data-do=race]").is_hidden()
+    page.keyboard.press("r")
+    assert not state(page)["race"]
+
+
+def test_the_tiles_page_keeps_its_own_moment(page, dashboard):
+    opened(page, dashboard)
+    seek(page, state(page)["last"])
+    page.get_by_role("link", name="Tiles").click()
+    page.wait_for_function("window.__player.state().algorithm === 'flash2'")
+    assert state(page)["position"] < state(page)["last"]
+    page.get_by_role("link", name="Backward").click()
+    page.wait_for_function("window.__player.state().algorithm === 'backward'")
+    assert state(page)["position"] == state(page)["last"]
+
+
+def test_rows_without_keys_and_keys_without_queries_play_through(page, dashboard):
+    for query in (
+        "seq=100&seq_kv=40&causal=true&head_dim=16&block_q=16&block_kv=16",
+        "seq=20&seq_kv=200&window=30&head_dim=16&block_q=16&block_kv=16",
+    ):
+        opened(page, dashboard, query)
+        for position in range(state(page)["last"] + 1):
+            seek(page, position)
+            assert "undefined" not in state(page)["sentence"]
+        assert page.watch.complaints == []
