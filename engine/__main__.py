@@ -1,4 +1,4 @@
-"""The command line: python -m engine simulate | measure | bench | bench-kernels | record."""
+"""The command line: python -m engine simulate | trace | measure | bench | bench-kernels | record."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.export import FORMATS
+from engine.recording_file import recordings
+from engine.simulated import simulate_timeline
 from engine.simulation import Simulation, simulate
+from engine.timeline import ORDERS, TimelineError
+from engine.traced import recorded_timeline
 
-COMMANDS = ("simulate", "measure", "bench", "bench-kernels", "record")
+COMMANDS = ("simulate", "trace", "measure", "bench", "bench-kernels", "record")
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "command",
         choices=COMMANDS,
-        help="model, time the real kernels, time the model, compare on a GPU, or record one",
+        help="model, export a timeline, time kernels, time the model, compare on a GPU, or record one",
     )
     command = parser.parse_args(arguments[:1]).command
     if command == "measure":
@@ -48,21 +54,50 @@ def main(arguments: list[str] | None = None) -> int:
         from engine.recorder import main as record
 
         return record(arguments[1:])
-    return _simulate(arguments[1:])
+    return _trace(arguments[1:]) if command == "trace" else _simulate(arguments[1:])
 
 
-def _simulate(arguments: list[str]) -> int:
-    parser = Parser(
-        prog="python -m engine simulate",
-        description="What the model says about one attention problem.",
-        allow_abbrev=False,
-    )
+def _scenario_parser(command: str, description: str) -> Parser:
+    """A parser of every value that an experiment has."""
+    parser = Parser(prog=f"python -m engine {command}", description=description, allow_abbrev=False)
     for parameter in PARAMETERS:
         option = "--" + parameter.name.replace("_", "-")
         if parameter.name == "causal":
             parser.add_argument(option, action="store_const", const="true", help="no key after the query")
         else:
             parser.add_argument(option, metavar="VALUE", help=parameter.must)
+    return parser
+
+
+def _trace(arguments: list[str]) -> int:
+    parser = _scenario_parser("trace", "Which SM runs each block of threads, and when, as a file.")
+    parser.add_argument("--order", choices=ORDERS, help="of a head's query blocks; default: the kernel's")
+    parser.add_argument("--recorded", action="store_true", help="as a GPU ran it, not as modelled")
+    parser.add_argument("--format", choices=tuple(FORMATS), default="perfetto", help="default %(default)s")
+    parser.add_argument("--out", type=Path, required=True, help="file to write; - prints it")
+    given = vars(parser.parse_args(arguments))
+    order, recorded, form, out = (given.pop(name) for name in ("order", "recorded", "format", "out"))
+    try:
+        experiment = Experiment.of(**given)
+        found = (
+            recorded_timeline(recordings(), experiment, order)
+            if recorded
+            else simulate_timeline(experiment, order)
+        )
+        text = FORMATS[form](found)
+        if str(out) != "-":
+            out.write_text(text, encoding="utf-8")
+    except (ExperimentError, TimelineError) as error:
+        parser.error(str(error))
+    except OSError as error:
+        parser.error(f"out is {str(out)!r}, which cannot be written: {error.strerror}")
+    said = f"{out}: {len(found):,} blocks, {found.seconds * 1e6:,.1f} us, {found.origin}"
+    print(text if str(out) == "-" else said)
+    return 0
+
+
+def _simulate(arguments: list[str]) -> int:
+    parser = _scenario_parser("simulate", "What the model says about one attention problem.")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = vars(parser.parse_args(arguments))
     as_json = given.pop("json")

@@ -12,6 +12,7 @@ from engine.experiment import Experiment
 MODELLED = "modelled"
 NATURAL, HEAVY_FIRST = "natural", "heavy first"
 ORDERS = (HEAVY_FIRST, NATURAL)
+MOST_SMS = 1024
 COLUMNS = {  # of a timeline, with the dtype that holds them
     "kernel": np.uint8,
     "sm": np.int16,
@@ -209,6 +210,8 @@ class Timeline:
             return "a timeline's times must be finite"
         if self.start.min() != 0 or (self.end < self.start).any() or self.end.max() <= 0:
             return "a timeline's first block must start at 0, and none end before it starts"
+        if not 0 < self.sms <= MOST_SMS:
+            return f"a timeline must be of 1 to {MOST_SMS:,} SMs"
         if self.sm.min() < 0 or self.sm.max() >= self.sms:
             return f"a timeline's SMs must be from 0 to {self.sms - 1}"
         if self.kernel.max() >= len(self.kernels) or len(self.resident) != len(self.kernels):

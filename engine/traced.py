@@ -10,16 +10,16 @@ import numpy as np
 
 from engine import schedules
 from engine.comparison import gpu_named
+from engine.counted import described
 from engine.experiment import Experiment, ExperimentError
 from engine.grid import Grid, default_order
 from engine.recorded import experiment_of
 from engine.recording import Recording, TracedCall, identity
 from engine.simulated import check_blocks
 from engine.simulation import simulate
-from engine.timeline import ORDERS, Timeline, TimelineError, most_at_once
+from engine.timeline import MOST_SMS, ORDERS, Timeline, TimelineError, most_at_once
 
 TRACEABLE = ("standard", "flash1", "flash2", "flash3")
-MOST_SMS = 1024
 LONGEST_TICK = 1e-3  # seconds
 MOST_TICKS = 10**12
 
@@ -113,6 +113,30 @@ def in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> Traced
     return next((row for row in rows if identity(row) == wanted), None)
 
 
+def recorded_timeline(
+    shelf: Sequence[Recording], experiment: Experiment, order: str | None = None
+) -> Timeline:
+    """What a GPU of the experiment's preset ran, by default in the kernel's own order.
+
+    Raises TimelineError, which names the nearest there is, where no recording has this very call.
+    """
+    order = default_order(experiment) if order is None else order
+    calls = {
+        row: recording
+        for recording in shelf
+        if hardware_of(recording) == experiment.hardware
+        for row in traced_calls(recording)
+    }
+    for row, recording in calls.items():
+        if row.order == order and _alike(_experiment(row, experiment.hardware), experiment):
+            return timeline_of(row, recording.origin, experiment.hardware)
+    nearest = nearest_call(list(calls), experiment)
+    if nearest is None:
+        raise TimelineError(f"no timeline is recorded on {experiment.gpu.with_article}")
+    like = described(_experiment(nearest, experiment.hardware))
+    raise TimelineError(f"this is not among the {len(calls)} recorded timelines; the nearest is {like}")
+
+
 @lru_cache(maxsize=16)
 def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
     """How far the modelled time is from the recorded one, by algorithm: (median, worst, calls), shares."""
@@ -122,6 +146,14 @@ def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float
             ratio = simulate(experiment).modelled.seconds / row.times.p50
             found.setdefault(row.provider, []).append(abs(ratio - 1))
     return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
+
+
+def _alike(one: Experiment, other: Experiment) -> bool:
+    """Whether two experiments run the same blocks of the same problem."""
+    (first, second) = (
+        (each.problem, each.algorithm, each.blocks.block_q, each.blocks.block_kv) for each in (one, other)
+    )
+    return first == second
 
 
 def _experiment(row: TracedCall, hardware: str) -> Experiment:
