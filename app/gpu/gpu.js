@@ -223,7 +223,8 @@ class GpuPlayer {
   /** What happens now, in one sentence, of the first lane. */
   sentence() {
     const { model, time } = this, lane = model.lanes[0], { done, running, busy } = lane.at(time);
-    const name = model.lanes.length > 1 ? `${lane.name[0].toUpperCase()}${lane.name.slice(1)}: ` : "";
+    const apart = model.lanes.some(({ origin }) => origin !== lane.origin) ? lane.origin.split(" ")[0] : lane.name;
+    const name = model.lanes.length > 1 ? `${apart[0].toUpperCase()}${apart.slice(1)}: ` : "";
     if (time >= lane.microseconds) {
       return `${name}${plural(lane.count, "block")} in ${duration(lane.microseconds / 1e6)}. SMs were busy ${percent(lane.busy)} of the time; ` +
         `in the last ${duration(lane.tail / 1e6)}, the tail, some had nothing left to do.`;

@@ -6,42 +6,125 @@ from functools import lru_cache
 
 import streamlit as st
 
-from app import scenario
+from app import scenario, shelf
+from app.figures.units import seconds_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import build
-from engine.experiment import Experiment
+from app.sidebar import ALGORITHM_NAMES
+from engine.experiment import Experiment, Problem
 from engine.grid import default_order
+from engine.recording import Recording, TracedCall
 from engine.scaled import watchable
 from engine.simulated import simulate_timeline
-from engine.timeline import HEAVY_FIRST, NATURAL
+from engine.timeline import HEAVY_FIRST, NATURAL, Timeline
+from engine.traced import hardware_of, in_order, nearest_call, off_by, timeline_of, traced_calls
 
+MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
+SOURCES = {
+    BESIDE: "recorded and modelled",
+    RECORDED: "recorded",
+    MODELLED: "this scenario, modelled",
+}
 BOTH = "both"
 ORDERS = {BOTH: "both orders", HEAVY_FIRST: "heaviest blocks first", NATURAL: "natural order"}
 
 
 def show() -> None:
     """Draw the page."""
-    experiment = scenario.current()
-    drawn = watchable(experiment)
-    on_the_gpu(_modelled(drawn, _orders(drawn)), key="gpu")
+    experiment, recording = scenario.current(), shelf.chosen()
+    rows = traced_calls(recording) if recording else []
+    with st.container(horizontal=True, vertical_alignment="center"):
+        source = _one("Timeline", SOURCES, "gpu_source") if rows else MODELLED
+        call = _call(rows, experiment) if source != MODELLED else None
+        lanes = _modelled(experiment) if call is None else _recorded(recording, rows, call, source)
+    on_the_gpu(build(lanes), key="gpu")
+    _notes(experiment, recording, rows, call)
 
 
-def _orders(experiment: Experiment) -> tuple[str, ...]:
-    """The orders to show: a choice where the mask makes blocks unequal, else the only one there is."""
-    if default_order(experiment) == NATURAL:
-        return (NATURAL,)
-    order = st.segmented_control(
-        "Order of the blocks",
-        list(ORDERS),
-        format_func=ORDERS.get,
-        default=BOTH,
+def _one(label: str, options: dict[str, str], key: str) -> str:
+    return st.segmented_control(
+        label,
+        list(options),
+        format_func=options.get,
+        default=next(iter(options)),
         required=True,
-        key="gpu_order",
+        key=key,
         label_visibility="collapsed",
     )
-    return (HEAVY_FIRST, NATURAL) if order == BOTH else (order,)
 
 
-@lru_cache(maxsize=16)
-def _modelled(experiment: Experiment, orders: tuple[str, ...]) -> bytes:
-    return build([simulate_timeline(experiment, order) for order in orders])
+def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
+    """The recorded call to show: the one nearest to the scenario unless another is chosen."""
+    usual = [row for row in rows if row.times is not None]
+    nearest = nearest_call(usual, experiment)
+    return st.selectbox(
+        "Recorded call",
+        usual,
+        index=usual.index(nearest),
+        format_func=_named,
+        key=f"gpu_call {_named(nearest)}",
+        label_visibility="collapsed",
+        width=480,
+    )
+
+
+def _named(row: TracedCall) -> str:
+    blocks = f", blocks {row.block_q} × {row.block_kv}" if row.block_q else ""
+    return f"{ALGORITHM_NAMES.get(row.provider, row.provider)}: {_shape(row.problem)}{blocks}"
+
+
+def _shape(problem: Problem) -> str:
+    mask = problem.mask
+    words = f"window {mask.window:,}" if mask.window else "causal" if mask.causal else "no mask"
+    heads = problem.batch * problem.heads
+    return f"N {problem.seq_kv:,}, {heads} head{'s' * (heads > 1)}, d {problem.head_dim}, {words}"
+
+
+def _modelled(experiment: Experiment) -> tuple[Timeline, ...]:
+    """The scenario in one order, or in both where the mask makes blocks unequal."""
+    drawn = watchable(experiment)
+    if default_order(drawn) == NATURAL:
+        return (simulate_timeline(drawn, NATURAL),)
+    order = _one("Order of the blocks", ORDERS, "gpu_order")
+    orders = (HEAVY_FIRST, NATURAL) if order == BOTH else (order,)
+    return tuple(simulate_timeline(drawn, order) for order in orders)
+
+
+def _recorded(
+    recording: Recording, rows: list[TracedCall], call: TracedCall, source: str
+) -> tuple[Timeline, ...]:
+    """A recorded call beside the model of it, or in the orders that were recorded."""
+    hardware = hardware_of(recording)
+    timeline = _timeline(call, recording.origin, hardware)
+    if source == BESIDE:
+        return timeline, simulate_timeline(timeline.experiment, call.order)
+    other = in_order(rows, call, NATURAL if call.order == HEAVY_FIRST else HEAVY_FIRST)
+    return (timeline, _timeline(other, recording.origin, hardware)) if other else (timeline,)
+
+
+@lru_cache(maxsize=32)
+def _timeline(row: TracedCall, origin: str, hardware: str) -> Timeline:
+    return timeline_of(row, origin, hardware)
+
+
+def _notes(
+    experiment: Experiment, recording: Recording | None, rows: list[TracedCall], call: TracedCall | None
+) -> None:
+    """What is drawn instead of what was asked, and how far the model is from what was recorded."""
+    drawn, words = watchable(experiment), []
+    if call is None and drawn != experiment:
+        words.append(f"Drawn: {_shape(drawn.problem)}; the scenario has more blocks than can be watched.")
+    if call is not None:
+        words.append(
+            f"The recorded call takes {seconds_text(call.times.p50)} without its timestamps (median)."
+        )
+    if rows:
+        far = off_by(tuple(row for row in rows if row.times is not None), hardware_of(recording))
+        each = (
+            f"{ALGORITHM_NAMES.get(name, name)} {median:.0%} (at most {most:.0%}, {calls} calls)"
+            for name, (median, most, calls) in far.items()
+        )
+        words.append(
+            f"Modelled time against all calls {recording.origin}, off in the median by: {', '.join(each)}."
+        )
+    st.caption("  \n".join(words))

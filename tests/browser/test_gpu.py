@@ -1,0 +1,85 @@
+"""The GPU in slow motion, in a real Chromium: keys, clicks, zoom and tips."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def gpu(browser, dashboard):
+    """The page with a causal scenario, modelled, in both orders."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{dashboard}/gpu?seq=2048&causal=true")
+    page.wait_for_function("window.__gpu?.state().sentence")
+    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+    choice = page.get_by_text("this scenario, modelled")
+    if choice.count():  # where a recording has timelines
+        choice.click()
+        page.evaluate("document.activeElement.blur()")
+    page.wait_for_function("window.__gpu.state().sentence.startsWith('Heavy first')")
+    yield page
+    page.close()
+
+
+def state(page) -> dict:
+    return page.evaluate("window.__gpu.state()")
+
+
+def test_keys_go_to_both_ends_and_the_sentence_says_what_happened(gpu):
+    gpu.keyboard.press("Home")
+    assert state(gpu)["time"] == 0
+    assert "0 of 512 done" in state(gpu)["sentence"]
+    gpu.keyboard.press("End")
+    assert state(gpu)["time"] == pytest.approx(state(gpu)["longest"])
+    assert "the tail" in state(gpu)["sentence"]
+
+
+def test_arrows_step_from_event_to_event_and_back(gpu):
+    gpu.keyboard.press("Home")
+    gpu.keyboard.press("ArrowRight")
+    first = state(gpu)["time"]
+    assert first > 0
+    gpu.keyboard.press("ArrowRight")
+    assert state(gpu)["time"] > first
+    gpu.keyboard.press("ArrowLeft")
+    assert state(gpu)["time"] == pytest.approx(first)
+
+
+def test_space_plays_and_stops(gpu):
+    gpu.keyboard.press("Home")
+    gpu.keyboard.press(" ")
+    gpu.wait_for_function("window.__gpu.state().time > 0")
+    gpu.keyboard.press(" ")
+    assert state(gpu)["playing"] is False
+
+
+def test_a_click_on_the_chart_goes_to_that_moment_and_a_block_has_a_tip(gpu):
+    box = gpu.locator(".stage canvas").bounding_box()
+    gpu.keyboard.press("Home")
+    gpu.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.2 * box["height"])
+    assert 0 < state(gpu)["time"] < state(gpu)["longest"]
+    gpu.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 0.2 * box["height"])
+    assert "SM" in gpu.locator(".tip").inner_text()
+    assert "query block" in gpu.locator(".tip").inner_text()
+
+
+def test_the_wheel_zooms_and_zero_shows_the_whole_run(gpu):
+    box = gpu.locator(".stage canvas").bounding_box()
+    gpu.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.2 * box["height"])
+    gpu.mouse.wheel(0, -300)
+    start, end = state(gpu)["window"]
+    assert end - start < state(gpu)["longest"]
+    gpu.keyboard.press("0")
+    assert state(gpu)["window"] == [0, state(gpu)["longest"]]
+
+
+def test_arrows_up_and_down_choose_a_head_and_c_the_colours(gpu):
+    gpu.keyboard.press("ArrowDown")
+    assert state(gpu)["head"] == 1
+    gpu.keyboard.press("ArrowUp")
+    assert state(gpu)["head"] == 0
+    before = state(gpu)["colouring"]
+    gpu.keyboard.press("c")
+    assert state(gpu)["colouring"] != before
