@@ -18,5 +18,4 @@ def _component():
 
 def bind(buttons: Mapping[str, str], *, key: str) -> None:
     """Let keys, named as browsers name them, press the buttons in containers of these keys."""
-    with st.container(key=f"{key}_bound"):
-        _component()(key=key, data=dict(buttons))
+    _component()(key=key, data=dict(buttons), height=0)

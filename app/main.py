@@ -10,7 +10,7 @@ if str(ROOT) not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from app import scenario, sidebar, take_home, theme  # noqa: E402
+from app import presenter, scenario, sidebar, take_home, theme  # noqa: E402
 
 PAGES = {
     "Tiles": "tiles",
@@ -18,8 +18,10 @@ PAGES = {
     "Traffic": "traffic",
     "Speed": "speed",
     "Backward": "backward",
+    "FlashAttention-3": "flash3",
     "On the GPU": "gpu",
     "Agreement": "agreement",
+    "Tour": "tour",
 }
 
 
@@ -33,8 +35,8 @@ def page(title: str, name: str) -> st.Page:
 
 
 st.set_page_config(page_title="Attention, tile by tile", layout="wide")
-theme.apply()
 scenario.adopt()
+theme.apply()
 pages = [page(title, name) for title, name in PAGES.items()]
 # Streamlit gives its default page no path of its own: a hidden one stands at "/" and leads to /tiles.
 home = st.Page(lambda: None, title="Home", url_path="home", default=True, visibility="hidden")
@@ -45,9 +47,12 @@ if scenario.notices():
     # As text, not Markdown: the sentences quote what came with the link.
     with st.container(border=True, key="notices"):
         st.text("\n".join(scenario.notices()))
+presenter.show(pages, opened)
 # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
 opened.run()
 with st.sidebar, st.container(horizontal=True, key="tools"):
     take_home.show()
+    if not scenario.presenting():
+        presenter.button()
 sidebar.show()
 scenario.publish(opened.url_path)

@@ -31,6 +31,14 @@ PRESETS = {
         "dtype": "bfloat16",
         "causal": True,
     },
+    "Decoding, 65,536 keys": {
+        "seq": 1,
+        "seq_kv": 65536,
+        "head_dim": 128,
+        "heads": 32,
+        "kv_heads": 8,
+        "causal": True,
+    },
     "Tiny, to count by hand": {
         "seq": 64,
         "head_dim": 16,
@@ -81,6 +89,16 @@ def link_values(path: str = "") -> dict[str, str]:
     """The values of a link to what is shown now: the scenario, the mode and, on the tour's page, its step."""
     names = PLACES if path == "tour" else ("present",)
     return {name: place(name) for name in names if place(name)} | url_values(current())
+
+
+def short_values(path: str) -> dict[str, str]:
+    """The fewest values of a link that others open: the scenario's own, and a step of the tour."""
+    plain = {name: _text(parameter.default) for name, parameter in BY_NAME.items()}
+    return {
+        name: value
+        for name, value in link_values(path).items()
+        if name != "present" and value != plain.get(name)
+    }
 
 
 def place(name: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
+from app import scenario
 from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
 
@@ -28,18 +31,49 @@ STYLE = """
   .st-key-tools button p { font-size: 0.85rem; white-space: nowrap; }
   .st-key-tools [data-testid="stPopoverButton"] svg { display: none; }
   [data-testid="stPopoverBody"] { max-width: min(44rem, 94vw); }
+  .st-key-presenter_keys, .st-key-tour_keys { position: absolute; }
+  .st-key-tour_words { gap: 0.5rem; }
+  .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-notices { padding: 0.4rem 0.8rem; }
 </style>
 """
+PRESENTER_STYLE = """
+<style>
+  html { font-size: clamp(18px, 1.4vw, 30px) !important; }
+  [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
+  [data-testid="stMainBlockContainer"] { padding: 0.6rem 1.4rem 0; }
+  [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
+  .numbers, .bars .key, .bars .place, .bars .bar { font-size: 0.9rem; }
+  div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
+    position: absolute; /* out of the page's flow */
+  }
+  .st-key-presenter { position: fixed; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .st-key-presenter_hint {
+    position: fixed; right: 1.4rem; bottom: 0.3rem; width: auto; z-index: 5; padding: 0.2rem 0.8rem;
+    border-radius: 6px; background: Canvas; pointer-events: none; animation: leave 0.6s 5s forwards;
+  }
+  .st-key-presenter_hint p { font-size: 0.75rem; }
+  .st-key-audience_link {
+    position: fixed; z-index: 10; left: 8vw; right: 8vw; top: 28vh; width: auto; padding: 1.2rem 1.6rem;
+    background: Canvas; box-shadow: 0 8px 40px rgba(0, 0, 0, 0.5);
+  }
+  .st-key-audience_link code { font-size: 1.3rem; }
+  @keyframes leave { to { opacity: 0; visibility: hidden; } }
+</style>
+"""
+TYPE_SCALE = 1.35  # of a presenter's charts
 
 
 def colours() -> Palette:
-    """The palette of the theme that the browser shows now."""
-    return palette(st.context.theme.type == "dark")
+    """The palette of the theme that the browser shows now, with larger type where it is shown to a room."""
+    chosen = palette(st.context.theme.type == "dark")
+    return replace(chosen, type_scale=TYPE_SCALE) if scenario.presenting() else chosen
 
 
 def apply() -> None:
     """Send the style rules; once a run, before anything is drawn."""
-    st.html(STYLE + TABLE_STYLE)
+    # Streamlit writes on its coloured buttons in white, too pale on the dark theme's light blue
+    button = f"<style>[data-testid='stBaseButton-primary'] * {{ color: {colours().ground}; }}</style>"
+    st.html(STYLE + TABLE_STYLE + button + (PRESENTER_STYLE if scenario.presenting() else ""))

@@ -49,7 +49,8 @@ def drawn(
     if isinstance(legend, dict):
         layout["legend"] = legend
     shared = {**_layout(colours, height, bool(legend)), **axes}
-    return go.Figure({"data": traces, "layout": _merged(shared, layout)})
+    figure = {"data": traces, "layout": _merged(shared, layout)}
+    return go.Figure(figure if colours.type_scale == 1 else _enlarged(figure, colours.type_scale))
 
 
 def axis(colours: Palette, **options) -> dict:
@@ -107,6 +108,18 @@ def _layout(colours: Palette, height: int, legend: bool) -> dict:
         "uirevision": "keep",
         "bargap": 0.3,
     }
+
+
+def _enlarged(part, scale: float):
+    """The same part of a figure with every font so much larger."""
+    if isinstance(part, dict):
+        return {
+            name: {**value, "size": value["size"] * scale}
+            if name.endswith("font") and isinstance(value, dict) and "size" in value
+            else _enlarged(value, scale)
+            for name, value in part.items()
+        }
+    return [_enlarged(value, scale) for value in part] if isinstance(part, list | tuple) else part
 
 
 def _titled(axis: dict) -> dict:

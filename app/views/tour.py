@@ -23,6 +23,7 @@ from engine.softmax import PRESETS, naive_sums, online_steps
 from engine.survey import by_algorithm, over_length
 
 FIRST = "attention"
+CHART_HEIGHT = 430  # px
 MOST_CHOICES, CHOICE_FIGURES = 5, 2  # a choice to predict from is rounded more than its answer
 KEYS = {
     **dict.fromkeys(("ArrowRight", " ", "PageDown"), "tour_next"),
@@ -79,20 +80,18 @@ def _screen(step: Step, number: int, steps: int, tally: list[int]) -> None:
     """Words, question and answer on the left, the picture on the right."""
     experiment = scenario.current()
     st.header(step.title, anchor=False)
-    words, picture = st.columns([1, 1.9], gap="large")
-    with words:
-        try:
-            st.markdown(tour.told(step.before, experiment))
+    try:
+        st.markdown(tour.told(step.before, experiment))
+        words, picture = st.columns([1, 1.8], gap="large")
+        with words, st.container(key="tour_words"):
             _question(step, experiment, tally)
             _way(number, steps, tally)
             if tally[0]:
                 _answer(step, experiment)
-        except AnswerError as error:
-            st.text(f"Not for this scenario: {error}.")
-        if experiment != step.experiment:
-            st.caption("The scenario is no longer the step's: the numbers follow it, the words do not.")
-    with picture:
-        PICTURES[step.picture](experiment, theme.colours())
+        with picture:
+            PICTURES[step.picture](experiment, theme.colours())
+    except AnswerError as error:
+        st.text(f"Not for this scenario: {error}.")
     keys.bind(KEYS, key="tour_keys")
 
 
@@ -147,9 +146,12 @@ def _answer(step: Step, experiment: Experiment) -> None:
     if step.formula:
         st.latex(step.formula)
     st.markdown(tour.told(step.after, experiment))
+    if experiment != step.experiment:
+        st.caption("The scenario is no longer the step's: the numbers follow it, the words do not.")
 
 
 def _chart(figure, alt: str) -> None:
+    figure.layout.height = max(figure.layout.height, CHART_HEIGHT)
     st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
 
 
@@ -181,7 +183,8 @@ def _memory(experiment: Experiment, colours: Palette) -> None:
 
 def _roofline(experiment: Experiment, colours: Palette) -> None:
     gpu, problem = experiment.gpu, experiment.problem
-    st.markdown(f"**Roofline** of the {gpu.name}, {problem.dtype}; dots: modelled")
+    names = "grey standard, amber FlashAttention-1, green FlashAttention-2; filled: this length"
+    st.markdown(f"**Roofline** of the {gpu.name}, {problem.dtype}, modelled: {names}")
     model = under_roof(experiment, modelled_rows(over_length(experiment)))
     shape = roofline(gpu, problem.dtype)
     _chart(roofs.roofline(shape, gpu.name, model, [], problem.seq_kv, colours), "Roofline")

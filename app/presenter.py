@@ -1,0 +1,66 @@
+"""Presenter mode: the page alone on the screen, large, moved by keys; and a link for the audience."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlencode, urlsplit
+
+import streamlit as st
+
+from app import keys, scenario
+
+KEYS = {"p": "present", "f": keys.FULL_SCREEN}
+WHILE_PRESENTING = {**KEYS, "a": "audience"}
+TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
+HINT = "PageUp and PageDown turn the pages · f full screen · a link for the audience · p leaves"
+THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
+
+
+def button() -> None:
+    """Begin or end the presentation; the sidebar's own button, which the key presses too."""
+    st.button("Present", key="present", help="p begins and ends it, f is full screen", on_click=_turn)
+
+
+def show(pages: Sequence[st.Page], opened: st.Page) -> None:
+    """The keys, the buttons that they press, and the audience's link where it is asked for."""
+    if not scenario.presenting():
+        keys.bind({"p": "present"}, key="presenter_keys")
+        return
+    with st.container(key="presenter"):
+        button()
+        st.button("Link for the audience", key="audience", on_click=_toggle_link)
+        at = pages.index(opened)
+        back = st.button("Page before", key="page_back", disabled=at == 0)
+        on = st.button("Page after", key="page_next", disabled=at == len(pages) - 1)
+    if back or on:
+        page = pages[at + (1 if on else -1)]
+        st.switch_page(page, query_params=scenario.link_values(page.url_path))
+    turns = {} if opened.url_path == "tour" else TURN_PAGES  # there these keys turn the steps
+    keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
+    with st.container(key="presenter_hint"):
+        st.caption(HINT)
+    if scenario.place("audience"):
+        with st.container(key="audience_link", border=True):
+            _link(opened.url_path)
+
+
+def _turn() -> None:
+    scenario.go(present="" if scenario.presenting() else "true", audience="")
+
+
+def _toggle_link() -> None:
+    scenario.go(audience="" if scenario.place("audience") else "true")
+
+
+def _link(path: str) -> None:
+    """The same scenario without the presentation, in as few values as it takes."""
+    here = urlsplit(st.context.url or "")
+    address = f"{here.scheme}://{here.netloc}/{path}"
+    values = urlencode(scenario.short_values(path))
+    st.markdown("**The same scenario on your own screen** (a closes this)")
+    st.code(f"{address}?{values}" if values else address, language=None, wrap_lines=True)
+    if here.hostname in THIS_MACHINE:
+        st.caption(
+            "This address leads to this machine only: open the dashboard by its network address, "
+            "which Streamlit prints when it starts, to show a link that others can open."
+        )
