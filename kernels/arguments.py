@@ -1,6 +1,7 @@
 """The arguments of `attention`, checked in one place."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 
 import torch
@@ -39,30 +40,30 @@ class Call:
     splits: int | None  # of the keys; None where the kernel chooses, or does not split
     tma: bool = False  # whether flash2 copies K and V by TMA
 
-    @property
+    @cached_property
     def query_blocks(self) -> int:
         return ceil_div(self.seq_q, self.block_q)
 
-    @property
+    @cached_property
     def key_blocks(self) -> int:
         return ceil_div(self.seq_kv, self.block_kv)
 
-    @property
+    @cached_property
     def even(self) -> bool:
         """Whether every tile is whole."""
         return self.seq_q % self.block_q == 0 and self.seq_kv % self.block_kv == 0
 
-    @property
+    @cached_property
     def padded_head_dim(self) -> int:
         """The head dim a tile has."""
         return _tile_size(self.head_dim)
 
-    @property
+    @cached_property
     def mask(self) -> dict[str, int | bool]:
         """The mask as the kernels take it."""
         return {"window": self.window or 0, "CAUSAL": self.causal, "WINDOWED": self.window is not None}
 
-    @property
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """The sizes as the kernels take them."""
         return {
@@ -98,7 +99,7 @@ def checked(
         raise ValueError(f"k has {seq_kv} keys, standard holds a row of S whole and takes at most {MAX_ROW}")
     default_q, default_kv = default_blocks(head_dim, q.dtype)
     if algorithm == "split_kv":
-        default_q = split_block(heads // kv_heads * seq_q, default_q)
+        default_q, default_kv = split_blocks(heads // kv_heads * seq_q, head_dim, q.dtype)
     return Call(
         batch=batch,
         heads=heads,
@@ -116,9 +117,14 @@ def checked(
     )
 
 
-def split_block(rows: int, block_q: int) -> int:
-    """Rows of a tile of split_kv, for `rows` queries that share a key head, where flash2 takes block_q."""
-    return min(64, block_q, _tile_size(rows))
+def split_blocks(rows: int, head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
+    """(block_q, block_kv) of split_kv for `rows` queries that share a key head.
+
+    With few of them, keys come in the larger blocks that keep more bytes in flight.
+    """
+    block_q, block_kv = default_blocks(head_dim, dtype)
+    block_q = min(64, block_q, _tile_size(rows))
+    return block_q, 128 if block_q < 64 and head_dim <= 128 and dtype != torch.float32 else block_kv
 
 
 def check_tensors(q, k, v, interpreted: bool) -> None:

@@ -7,13 +7,15 @@ is summed in registers, in one order: no atomics, and the same bits every time.
 """
 
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 
 from kernels.arguments import Call, ceil_div, default_blocks
-from kernels.launch import launch, stages, warps
+from kernels.launch import MOST_STAGES, REMEMBERED, launch, stages, warps
 from kernels.tile import (
     LOG2_E,
     head_start,
@@ -27,6 +29,10 @@ from kernels.tile import (
     visible,
     widened,
 )
+
+# block_q, block_kv, warps, stages by head dim: the fastest of those measured on an H200, N 4096 and 16384
+KEY_TILING = {64: (64, 64, 4, 3), 128: (64, 64, 4, 2), 256: (64, 64, 8, 2)}
+QUERY_TILING = {64: (128, 64, 4, 3), 128: (128, 64, 8, 3), 256: (64, 32, 4, 3)}
 
 
 @triton.jit(do_not_specialize=["heads", "seq_q", "padded_seq_q"])
@@ -61,22 +67,22 @@ def add_to_keys(
     k_tile, v_tile, d_k, d_v, q_head, d_out_head, lse_head, delta_head, q_strides, d_out_strides, start, stop,
     keys, columns, seq_q, seq_kv, window, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr,
-    MASKED: tl.constexpr,
+    MASKED: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Add what query blocks start to stop - 1 of a head give to dK / scale and dV of a key block."""
     for query_block in range(start, stop):
         queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-        q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, MASKED)
-        d_out_tile = load_tile(d_out_head, d_out_strides, queries, columns, seq_q, HEAD_DIM, MASKED)
+        q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, RAGGED)
+        d_out_tile = load_tile(d_out_head, d_out_strides, queries, columns, seq_q, HEAD_DIM, RAGGED)
         lse = tl.load(lse_head + queries)
         delta = tl.load(delta_head + queries)
         products = matmul(k_tile, tl.trans(q_tile))  # transposed throughout: [keys, queries]
         if MASKED:
             seen = visible(queries[None, :], keys[:, None], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
             products = tl.where(seen, products, float("-inf"))
+        d_weights = matmul(v_tile, tl.trans(d_out_tile))  # before the exponentials, which hide under it
         weights = tl.exp2(products * scale_log2 - lse[None, :])
         d_v += matmul(narrowed(weights, d_out_tile.dtype), d_out_tile)
-        d_weights = matmul(v_tile, tl.trans(d_out_tile))
         d_scores = weights * (d_weights - delta[None, :])
         d_k += matmul(narrowed(d_scores, q_tile.dtype), q_tile)
     return d_k, d_v
@@ -88,14 +94,13 @@ def key_gradient_kernel(
     q_strides, k_strides, v_strides, d_out_strides, d_k_strides, d_v_strides,
     heads, kv_heads, seq_q, seq_kv, padded_seq_q, window, scale, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """One program a key block of a key head, over all query heads that share it: dK and dV."""
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
     key_block = tl.program_id(0) % key_blocks
     batch = tl.program_id(0) // key_blocks // kv_heads
     kv_head = tl.program_id(0) // key_blocks % kv_heads
-    group = heads // kv_heads
     keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
     columns = tl.arange(0, BLOCK_D)
     k_head = head_start(k, k_strides, batch, kv_head)
@@ -107,8 +112,8 @@ def key_gradient_kernel(
     start, full_start, full_stop, stop = query_blocks_of(
         key_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
     )
-    for member in range(0, group):
-        head = kv_head * group + member
+    for member in range(0, GROUP):  # known to the compiler: no loop around the loops where it is 1
+        head = kv_head * GROUP + member
         rows = (batch * heads + head).to(tl.int64) * padded_seq_q
         q_head = head_start(q, q_strides, batch, head)
         d_out_head = head_start(d_out, d_out_strides, batch, head)
@@ -116,18 +121,21 @@ def key_gradient_kernel(
             k_sum, v_sum = add_to_keys(
                 k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
                 q_strides, d_out_strides, start, full_start,
-                keys, columns, seq_q, seq_kv, window, scale_log2, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True,
+                keys, columns, seq_q, seq_kv, window, scale_log2,
+                CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True, not EVEN,
             )  # fmt: skip
         k_sum, v_sum = add_to_keys(
             k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
             q_strides, d_out_strides, full_start, full_stop,
-            keys, columns, seq_q, seq_kv, window, scale_log2, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, False,
+            keys, columns, seq_q, seq_kv, window, scale_log2,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, False, False,
         )  # fmt: skip
         if WINDOWED or not EVEN:  # the window's far edge and the ragged end
             k_sum, v_sum = add_to_keys(
                 k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
                 q_strides, d_out_strides, full_stop, stop,
-                keys, columns, seq_q, seq_kv, window, scale_log2, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True,
+                keys, columns, seq_q, seq_kv, window, scale_log2,
+                CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True, not EVEN,
             )  # fmt: skip
     d_k_head = head_start(d_k, d_k_strides, batch, kv_head)
     d_v_head = head_start(d_v, d_v_strides, batch, kv_head)
@@ -140,19 +148,19 @@ def add_to_queries(
     q_tile, d_out_tile, lse, delta, d_q, k_head, v_head, k_strides, v_strides, start, stop,
     queries, columns, seq_q, seq_kv, window, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
-    MASKED: tl.constexpr,
+    MASKED: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Add what key blocks start to stop - 1 give to dQ / scale of a query block."""
     for key_block in range(start, stop):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
-        k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
-        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, MASKED)
+        k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, RAGGED)
+        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, RAGGED)
         products = matmul(q_tile, tl.trans(k_tile))
         if MASKED:
             seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
             products = tl.where(seen, products, float("-inf"))
+        d_weights = matmul(d_out_tile, tl.trans(v_tile))  # before the exponentials, which hide under it
         weights = tl.exp2(products * scale_log2 - lse[:, None])
-        d_weights = matmul(d_out_tile, tl.trans(v_tile))
         d_scores = weights * (d_weights - delta[:, None])
         d_q += matmul(narrowed(d_scores, k_tile.dtype), k_tile)
     return d_q
@@ -195,40 +203,56 @@ def query_gradient_kernel(
         q_sum = add_to_queries(
             q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
             start, full_start, queries, columns, seq_q, seq_kv, window, scale_log2,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, not EVEN,
         )  # fmt: skip
     q_sum = add_to_queries(
         q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
         full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, False,
     )  # fmt: skip
     if CAUSAL or not EVEN:  # the diagonal and the ragged end
         q_sum = add_to_queries(
             q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
             full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, not EVEN,
         )  # fmt: skip
     d_q_head = head_start(d_q, d_q_strides, batch, head)
     store_tile(d_q_head, d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum * scale)
 
 
-def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int | None) -> tuple[Call, Call]:
-    """The call with the blocks of the key gradient, and of the query gradient: those given, or its own."""
-    if dtype == torch.float32:
-        wide, narrow = default_blocks(call.head_dim, dtype)
+class Pass(NamedTuple):
+    """How one of the two large kernels runs; stages is the most it uses, fewer where they do not fit."""
+
+    call: Call
+    warps: int
+    stages: int
+
+
+@lru_cache(REMEMBERED)
+def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int | None) -> tuple[Pass, Pass]:
+    """How the key gradient runs, and how the query gradient: in the blocks given, or in the fastest known."""
+    own = block_q is None and block_kv is None and dtype != torch.float32
+    if own:
+        head_dim = max(64, call.padded_head_dim)
+        keys, queries = KEY_TILING[head_dim], QUERY_TILING[head_dim]
     else:
-        wide, narrow = (128, 64) if call.padded_head_dim == 128 else (64, 64)
-    return (
-        replace(call, block_q=block_q or narrow, block_kv=block_kv or wide),
-        replace(call, block_q=block_q or wide, block_kv=block_kv or narrow),
+        wide, narrow = default_blocks(call.head_dim, dtype) if dtype == torch.float32 else (64, 64)
+        keys = (block_q or narrow, block_kv or wide)
+        queries = (block_q or wide, block_kv or narrow)
+        keys = (*keys, 8 if call.padded_head_dim > 128 else warps(keys[1]), MOST_STAGES)
+        queries = (*queries, warps(queries[0]), MOST_STAGES)
+    return tuple(
+        Pass(replace(call, block_q=rows, block_kv=columns), *launched)
+        for rows, columns, *launched in (keys, queries)
     )
 
 
-def backward(q, k, v, out, lse, d_out, d_lse, key_call: Call, query_call: Call) -> tuple[torch.Tensor, ...]:
+def backward(q, k, v, out, lse, d_out, d_lse, keys: Pass, queries: Pass) -> tuple[torch.Tensor, ...]:
     """dQ, dK and dV like q, k and v, from the forward pass's results and their gradients (d_lse or None)."""
-    delta, lse_log2 = _row_terms(out, d_out, lse, query_call, max(key_call.block_q, query_call.block_q))
+    call = queries.call
+    delta, lse_log2 = _row_terms(out, d_out, lse, call, max(keys.call.block_q, call.block_q))
     if d_lse is not None:  # d lse / dS = P: it enters dS = P o (dP - delta) as delta does
-        delta[..., : query_call.seq_q] -= d_lse
+        delta[..., : call.seq_q] -= d_lse
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     shared = {
         "q_strides": q.stride(),
@@ -236,11 +260,11 @@ def backward(q, k, v, out, lse, d_out, d_lse, key_call: Call, query_call: Call) 
         "v_strides": v.stride(),
         "d_out_strides": d_out.stride(),
         "padded_seq_q": delta.shape[2],
-        "scale": key_call.scale,
-        "scale_log2": key_call.scale * LOG2_E.value,
+        "scale": call.scale,
+        "scale_log2": call.scale * LOG2_E.value,
     }
-    _key_gradient((q, k, v, d_out, lse_log2, delta, d_k, d_v), key_call, shared)
-    _query_gradient((q, k, v, d_out, lse_log2, delta, d_q), query_call, shared)
+    _key_gradient((q, k, v, d_out, lse_log2, delta, d_k, d_v), keys, shared)
+    _query_gradient((q, k, v, d_out, lse_log2, delta, d_q), queries, shared)
     return d_q, d_k, d_v
 
 
@@ -265,33 +289,36 @@ def _row_terms(out, d_out, lse, call: Call, padding: int) -> tuple[torch.Tensor,
     return delta, lse_log2
 
 
-def _key_gradient(tensors: tuple, call: Call, shared: dict) -> None:
+def _key_gradient(tensors: tuple, how: Pass, shared: dict) -> None:
     *_, d_k, d_v = tensors
+    call = how.call
     launch(
         key_gradient_kernel,
         call.key_blocks * call.batch * call.kv_heads,
         call,
         tensors,
-        num_warps=8 if call.padded_head_dim > 128 else warps(call.block_kv),
-        num_stages=stages(call, d_k, streamed_rows=2 * call.block_q, resident_rows=2 * call.block_kv),
+        num_warps=how.warps,
+        num_stages=min(how.stages, stages(call, d_k, 2 * call.block_q, 2 * call.block_kv)),
         d_k_strides=d_k.stride(),
         d_v_strides=d_v.stride(),
         **shared,
         EVEN=call.even,
+        GROUP=call.heads // call.kv_heads,
         **call.sizes,
         **call.mask,
     )
 
 
-def _query_gradient(tensors: tuple, call: Call, shared: dict) -> None:
+def _query_gradient(tensors: tuple, how: Pass, shared: dict) -> None:
     *_, d_q = tensors
+    call = how.call
     launch(
         query_gradient_kernel,
         call.query_blocks * call.batch * call.heads,
         call,
         tensors,
-        num_warps=warps(call.block_q),
-        num_stages=stages(call, d_q, streamed_rows=2 * call.block_kv, resident_rows=2 * call.block_q),
+        num_warps=how.warps,
+        num_stages=min(how.stages, stages(call, d_q, 2 * call.block_kv, 2 * call.block_q)),
         d_q_strides=d_q.stride(),
         **shared,
         EVEN=call.even,

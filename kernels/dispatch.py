@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import torch
 
-from kernels.arguments import Call, checked, split_block
+from kernels.arguments import Call, checked
 from kernels.backward import backward, tilings
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
-from kernels.launch import interpreted, multiprocessors
-from kernels.split_kv import split_kv, worthwhile
+from kernels.launch import interpreted, multiprocessors, remember
+from kernels.split_kv import split_count, split_kv, worthwhile
 from kernels.standard import standard
 
 
@@ -20,11 +20,40 @@ def _flash3(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
 FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _flash3, "split_kv": split_kv}
 ALGORITHMS = ("auto", *FORWARD)
+_CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
 DIFFERENTIABLE = ("flash2", "flash3", "split_kv")
 
 
 def chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits=None) -> tuple[Call, str]:
-    """The checked call with the algorithm that runs, and the reason that it does."""
+    """The checked call with the algorithm that runs, and the reason that it does.
+
+    Worked out once for tensors of the same layout and the same options.
+    """
+    options = (causal, window, scale, algorithm, block_q, block_kv, splits)
+    alike = _alike((q, k, v), options)
+    found = _CHOSEN.get(alike)
+    if found is None:
+        found = _choose(q, k, v, *options)
+        if alike is not None:
+            remember(_CHOSEN, alike, found)
+    return found
+
+
+def _alike(tensors: tuple, options: tuple) -> tuple | None:
+    """All of the arguments that `_choose` looks at; None where it will refuse them for their types."""
+    try:
+        layouts = [
+            (each.shape, each.stride(), each.dtype, each.device, each.data_ptr() % TMA_ALIGNMENT)
+            for each in tensors
+        ]
+        alike = (*layouts, *options, *map(type, options))  # True equals 1, and is no window
+        hash(alike)
+    except (AttributeError, TypeError):
+        return None
+    return alike
+
+
+def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits) -> tuple[Call, str]:
     call = checked(
         q,
         k,
@@ -42,6 +71,8 @@ def chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits=
     if algorithm == "flash3":
         _check_flash3(q, k, v, block_q, block_kv)
     own_blocks = block_q is None and block_kv is None
+    if algorithm == "split_kv" and splits is None:
+        call = replace(call, splits=split_count(call, multiprocessors(q.device)))
     if algorithm != "auto":
         return replace(call, tma=own_blocks and _by_tma(call, q, k, v)), "it was asked for"
     if not own_blocks:
@@ -51,8 +82,8 @@ def chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits=
             f"flash2 would start {call.batch * call.heads * call.query_blocks} programs"
             f" on {multiprocessors(q.device)} SMs"
         )
-        block_q = split_block(call.heads // call.kv_heads * call.seq_q, call.block_q)
-        return replace(call, algorithm="split_kv", block_q=block_q), reason
+        split, _ = _choose(q, k, v, causal, window, scale, "split_kv", None, None, None)
+        return split, reason
     if reason := _without_flash3(q, k, v):
         return replace(call, tma=_by_tma(call, q, k, v)), reason
     return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"

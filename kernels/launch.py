@@ -13,6 +13,10 @@ from kernels.arguments import Call
 
 DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes a block may use on an H100 or H200, where no GPU can be asked
 DEFAULT_MULTIPROCESSORS = 132
+MOST_STAGES = 3  # tiles in flight: more have not made a kernel faster
+REMEMBERED = 4096  # entries of a memory of what the host worked out; one that is full begins anew
+POINTER_ALIGNMENT = 16  # bytes; Triton compiles a kernel of its own for addresses that are no multiples
+_COMPILED: dict[tuple, tuple] = {}  # kernels, with their arguments after the tensors, by all that these were
 _TRIED: ContextVar[dict[str, int] | None] = ContextVar("launch options that are being tried", default=None)
 
 
@@ -43,7 +47,7 @@ def stages(call: Call, tensor: torch.Tensor, streamed_rows: int, resident_rows: 
     """
     row = call.padded_head_dim * tensor.element_size()
     free = _shared_memory(tensor.device) - resident_rows * row
-    return min(3, max(1, free // (streamed_rows * row)))
+    return min(MOST_STAGES, max(1, free // (streamed_rows * row)))
 
 
 def multiprocessors(device: torch.device) -> int:
@@ -66,16 +70,43 @@ def launch(
 ) -> None:
     """Run `programs` programs of a kernel; raises OutOfSharedMemoryError where it does not fit the GPU.
 
-    tensors come first in the kernel's signature, the rest is named.
+    tensors come first in the kernel's signature, the rest is named. What was launched alike before is started
+    without Triton's own look at every argument, which takes longer than a short kernel.
     """
     options = {"num_warps": num_warps, "num_stages": num_stages, **(_TRIED.get() or {})}
     device = tensors[0].device
-    try:
-        with torch.cuda.device(device) if _elsewhere(device) else nullcontext():
-            kernel[(programs,)](*tensors, **arguments, **options)
-    except OutOfResources as error:
-        what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
-        raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
+    alike = (kernel, device, *options.values(), *map(_kind, tensors), *arguments.values())
+    with torch.cuda.device(device) if _elsewhere(device) else nullcontext():
+        if found := _COMPILED.get(alike):
+            compiled, constants = found
+            compiled[programs, 1, 1](*tensors, *constants)
+            return
+        try:
+            compiled = kernel[(programs,)](*tensors, **arguments, **options)
+        except OutOfResources as error:
+            what = (
+                f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
+            )
+            raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
+    if compiled is not None:  # the interpreter compiles nothing
+        constants = tuple(arguments[name] for name in kernel.arg_names[len(tensors) :])
+        remember(_COMPILED, alike, (compiled, constants))
+
+
+def remember(memory: dict, key, value) -> None:
+    """Keep a value in a memory of bounded size."""
+    if len(memory) >= REMEMBERED:
+        memory.clear()
+    memory[key] = value
+
+
+def _kind(tensor) -> tuple | None:
+    """What Triton compiles for of a tensor, of a descriptor's, or of each in a tuple."""
+    if isinstance(tensor, torch.Tensor):
+        return tensor.dtype, tensor.data_ptr() % POINTER_ALIGNMENT == 0
+    if isinstance(tensor, tuple):
+        return tuple(map(_kind, tensor))
+    return None if tensor is None else _kind(tensor.base)
 
 
 def _elsewhere(device: torch.device) -> bool:

@@ -1,10 +1,14 @@
 """Attention as an operator that PyTorch knows: for autograd, `torch.compile` and fake tensors."""
 
+from inspect import signature
+
 import torch
 
 from kernels.arguments import check_tensors
 from kernels.dispatch import forward, gradients
 from kernels.launch import interpreted
+
+NO_GRADIENTS = (None,) * 7  # of the options
 
 
 @torch.library.custom_op("attention_tiles::attention", mutates_args=())
@@ -54,6 +58,15 @@ def _(q, k, v, *others):
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 
+def _twice(ctx, *d_gradients):
+    raise NotImplementedError(
+        "attention has a first derivative only: for a second one, differentiate kernels.reference_attention"
+    )
+
+
+backward_operator.register_autograd(_twice)
+
+
 def _setup_context(ctx, inputs, output):
     q, k, v, causal, window, scale, _algorithm, block_q, block_kv, _splits = inputs
     ctx.save_for_backward(q, k, v, *output)
@@ -63,15 +76,24 @@ def _setup_context(ctx, inputs, output):
 
 def _backward(ctx, d_out, d_lse):
     d_qkv = backward_operator(*ctx.saved_tensors, d_out, d_lse, *ctx.options)
-    return *d_qkv, None, None, None, None, None, None, None
+    return *d_qkv, *NO_GRADIENTS
 
 
 attention_operator.register_autograd(_backward, setup_context=_setup_context)
 
 
+forward.__signature__ = signature(forward)  # autograd asks for it at every call, and this is quick to read
+
+
 class Differentiable(torch.autograd.Function):
-    """The same for autograd alone, with half of the operator's time on the host."""
+    """The same for autograd alone, with a fraction of the operators' time on the host."""
 
     forward = staticmethod(forward)
     setup_context = staticmethod(_setup_context)
-    backward = staticmethod(_backward)
+
+    @staticmethod
+    def backward(ctx, d_out, d_lse):
+        """dQ, dK and dV; the operator, which refuses a second derivative, only where one may follow."""
+        if torch.is_grad_enabled():
+            return _backward(ctx, d_out, d_lse)
+        return *gradients(*ctx.saved_tensors, d_out, d_lse, *ctx.options), *NO_GRADIENTS

@@ -10,14 +10,16 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import Call, ceil_div
+from kernels.arguments import MAX_SPLITS, Call, ceil_div
 from kernels.flash2 import attend
 from kernels.launch import interpreted, launch, multiprocessors, stages
 from kernels.tile import LOG2_E, head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
 
 MIN_KEYS = 1024  # with fewer, combining costs more than splitting gains
 PROGRAMS_PER_SM = 2
-CHUNK = 16  # splits combined at a time
+RESIDENT_TILE = 128 * 128  # keys times head dim of the tiles that an SM's shared memory holds three pairs of
+COMBINED = 16  # partial results of a row that a program combines at a time, or rows of one
+COMBINE_PROGRAMS_PER_SM = 8
 
 
 @inlined
@@ -98,11 +100,11 @@ def combine_kernel(
     CHUNK: tl.constexpr,
 ):  # fmt: skip
     """One program ROWS rows: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i over the splits."""
-    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     valid = rows < row_count
     every = tl.arange(0, BLOCK_SPLITS)[None, :]
     parts = tl.load(
-        partial_lse + every * row_count + rows[:, None],
+        partial_lse + every.to(tl.int64) * row_count + rows[:, None],
         valid[:, None] & (every < splits),
         other=float("-inf"),
     )
@@ -124,8 +126,9 @@ def combine_kernel(
         )
         accumulator += tl.sum(weights[:, :, None] * tile, 1)
     batch_head = rows // seq_q
-    head_starts = batch_head // heads * out_strides[0] + batch_head % heads * out_strides[1]
-    starts = head_starts + rows % seq_q * out_strides[2]
+    batch = (batch_head // heads).to(tl.int64)
+    head = (batch_head % heads).to(tl.int64)
+    starts = batch * out_strides[0] + head * out_strides[1] + (rows % seq_q).to(tl.int64) * out_strides[2]
     places = starts[:, None] + columns.to(tl.int64)[None, :] * out_strides[3]
     combined = narrowed(accumulator / total[:, None], out.dtype.element_ty)
     tl.store(out + places, combined, valid[:, None] & (columns < HEAD_DIM)[None, :])
@@ -145,9 +148,12 @@ def visible_keys(call: Call) -> int:
 
 
 def split_count(call: Call, processors: int) -> int:
-    """Splits that give every SM its programs, each at least a visible key block."""
+    """Equal splits that give every SM the programs that it holds, each at least a visible key block."""
+    key_blocks = ceil_div(visible_keys(call), call.block_kv)
+    resident = max(1, min(PROGRAMS_PER_SM, RESIDENT_TILE // (call.block_kv * call.padded_head_dim)))
     programs = call.batch * call.kv_heads * row_blocks(call)
-    return max(1, min(PROGRAMS_PER_SM * processors // programs, ceil_div(visible_keys(call), call.block_kv)))
+    most = max(1, min(resident * processors // programs, key_blocks, MAX_SPLITS))
+    return ceil_div(key_blocks, ceil_div(key_blocks, most))
 
 
 def worthwhile(call: Call, processors: int) -> bool:
@@ -157,8 +163,8 @@ def worthwhile(call: Call, processors: int) -> bool:
 
 
 def split_kv(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q]; call.splits None splits for this GPU."""
-    splits = call.splits or split_count(call, multiprocessors(q.device))
+    """O like q, and lse float32 [batch, heads, seq_q], by call.splits splits."""
+    splits = call.splits
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     if splits == 1:
@@ -193,7 +199,8 @@ def _split(q, k, v, partial, partial_lse, call: Call) -> None:
 
 
 def _combine(partial, partial_lse, out, lse, call: Call) -> None:
-    rows = 64 if interpreted() else 1  # on a GPU the more programs the sooner, the interpreter minds each
+    splits = 1 << (call.splits - 1).bit_length()
+    rows = COMBINED if interpreted() else _rows_together(lse.numel(), multiprocessors(out.device))
     launch(
         combine_kernel,
         ceil_div(lse.numel(), rows),
@@ -209,9 +216,15 @@ def _combine(partial, partial_lse, out, lse, call: Call) -> None:
         HEAD_DIM=call.head_dim,
         BLOCK_D=call.padded_head_dim,
         ROWS=rows,
-        BLOCK_SPLITS=1 << (partial.shape[0] - 1).bit_length(),
-        CHUNK=CHUNK,
+        BLOCK_SPLITS=splits,
+        CHUNK=min(splits, COMBINED // rows),
     )
+
+
+def _rows_together(row_count: int, processors: int) -> int:
+    """Rows of a program of `combine_kernel`: few where it takes that to give every SM some programs."""
+    rows = max(1, row_count // (COMBINE_PROGRAMS_PER_SM * processors))
+    return min(COMBINED, 1 << (rows.bit_length() - 1))
 
 
 def merge(

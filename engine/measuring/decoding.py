@@ -12,9 +12,10 @@ from engine.measuring.contest import attempt, percentiles, random_inputs
 from engine.measuring.peers import Contender, contenders, split_keys
 from engine.recording import Decoding
 
-SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
+SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 KEYS = (1024, 8192, 65536, 131072)
-HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
+HEADS, HEAD_DIM = 32, 128
+KV_HEADS = (8, 32)  # grouped, and each head with keys of its own
 COPIED = 2**30  # bytes
 REPEATS = clock.Repeats(10, 30, 0.03)
 PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
@@ -22,8 +23,12 @@ COPY = "copy"
 
 
 def plan() -> list[Problem]:
-    """One query of a model with grouped heads, at each length."""
-    return [Problem(1, HEADS, KV_HEADS, 1, keys, HEAD_DIM, "float16", Mask(True)) for keys in KEYS]
+    """One query of a model with grouped heads, then with plain ones, at each length."""
+    return [
+        Problem(1, HEADS, kv_heads, 1, keys, HEAD_DIM, "float16", Mask(True))
+        for kv_heads in KV_HEADS
+        for keys in KEYS
+    ]
 
 
 def key_bytes(problem: Problem) -> int:

@@ -52,7 +52,7 @@ def contenders(tutorial: str = TUTORIAL) -> list[Contender]:
         Contender("standard", "Triton, unfused", _attention("standard"), ours=True),
         Contender("flash1", "Triton, FlashAttention-1", _attention("flash1"), ours=True),
         Contender("flash2", "Triton, FlashAttention-2", _attention("flash2"), ours=True, backward=True),
-        Contender("flash3", "Gluon, FlashAttention-3", _flash3, ours=True),
+        Contender("flash3", "Gluon, FlashAttention-3", _flash3, ours=True, backward=True),
     )
     backward = ("sdpa_flash", "sdpa_cudnn", "sdpa_efficient")
     torchs = [
@@ -84,12 +84,12 @@ def _attention(algorithm: str, **options) -> Callable[..., Callable[[], Any]]:
 
 
 def _flash3(q, k, v, problem: Problem):
-    from kernels.flash3 import flash3, unsupported
+    """Its backward pass is flash2's, from its own O and lse."""
+    from kernels.flash3 import unsupported
 
     if reason := unsupported(q, k, v):
         raise JobError(reason)
-    options = {"causal": problem.mask.causal, "window": problem.mask.window, "scale": problem.scale}
-    return lambda: flash3(q, k, v, **options)[0]
+    return _attention("flash3")(q, k, v, problem)
 
 
 def _pytorch(name: str) -> Callable[..., Callable[[], Any]]:

@@ -22,6 +22,7 @@ class OnGpu(torch.Tensor):
 
 def on_gpu(monkeypatch, *, reason=None):
     """Choose as on a GPU that flash3 serves, or does not for this reason."""
+    monkeypatch.setattr(dispatch, "_CHOSEN", {})
     monkeypatch.setattr(dispatch, "interpreted", lambda: True)
     monkeypatch.setattr(dispatch, "_without_flash3", lambda *tensors: reason)
 
@@ -70,6 +71,21 @@ def test_auto_and_split_kv_take_the_same_blocks(monkeypatch):
     auto, asked = (dispatch.chosen(q, keys, keys, algorithm=a, **options)[0] for a in ("auto", "split_kv"))
     assert isinstance(auto, Call)
     assert auto == asked
+
+
+def test_a_choice_holds_for_its_own_layout_only(device):
+    """It is remembered: for other strides, dtypes or options it is made anew."""
+    q = Q.to(device)
+    options = (False, None, None, "flash2", None, None)
+    first, _ = dispatch.chosen(q, q, q, *options)
+    assert dispatch.chosen(q.clone(), q, q, *options)[0] is first
+    turned = q.transpose(1, 2).contiguous().transpose(1, 2)
+    for other in (q[:, :, 1:], turned, q.float()):
+        assert dispatch.chosen(other, other, other, *options)[0] is not first
+    assert dispatch.chosen(q, q, q, True, *options[1:])[0].causal
+    assert dispatch.chosen(q, q, q, False, 1, *options[2:])[0].window == 1
+    with pytest.raises(ValueError, match=r"^window is True, it must be None or a whole number of keys"):
+        dispatch.chosen(q, q, q, False, True, *options[2:])
 
 
 @pytest.mark.parametrize("block", ["block_q", "block_kv"])

@@ -57,3 +57,21 @@ def test_the_operator_is_registered_as_pytorch_asks(tensors):
 def test_a_bad_option_is_named_with_gradients_too(tensors):
     with pytest.raises(ValueError, match=r"^window is 2\.5, it must be None or a whole number of keys"):
         attention(*tensors, window=2.5)
+
+
+def by_operator(q, k, v):
+    options = (True, None, None, "auto", 16, 16, None)
+    return torch.ops.attention_tiles.attention(q, k, v, *options)[0]
+
+
+def by_autograd(q, k, v):
+    return attention(q, k, v, causal=True, **BLOCKS)
+
+
+@pytest.mark.parametrize("attend", [by_operator, by_autograd])
+def test_a_second_derivative_is_refused_in_a_sentence(attend, tensors):
+    (d_q,) = torch.autograd.grad(attend(*tensors).square().sum(), tensors[:1], create_graph=True)
+    plain = torch.autograd.grad(attend(*tensors).square().sum(), tensors[:1])
+    assert torch.equal(d_q, plain[0])
+    with pytest.raises(NotImplementedError, match=r"^attention has a first derivative only: for a second"):
+        d_q.sum().backward()

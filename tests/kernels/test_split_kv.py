@@ -54,12 +54,33 @@ def test_heads_that_share_keys_share_a_tile():
     assert call(seq_q=5000).block_q == 64
 
 
-def test_splits_fill_the_gpu_twice_over():
-    assert split_count(call(), 132) == 2 * 132 // 8
-    assert split_count(call(batch=4), 132) == 2 * 132 // 32
+def test_splits_give_every_sm_what_its_shared_memory_holds():
+    assert split_count(call(), 132) == 132 // 8  # tiles of 128 keys: one program
+    assert split_count(call(batch=4), 132) == 132 // 32
     assert split_count(call(batch=64), 132) == 1
-    assert split_count(call(seq_kv=500), 132) == 8  # no more than key blocks of 64
-    assert split_count(call(window=200), 132) == 4  # of which a window sees few
+    assert split_count(call(seq_q=100), 132) == 2 * 132 // (
+        8 * 7
+    )  # 7 blocks of 64 rows, tiles of 64 keys: two
+    assert split_count(call(seq_kv=500), 132) == 4  # no more than key blocks of 128
+    assert split_count(call(window=200), 132) == 2  # of which a window sees few
+
+
+def test_no_split_is_left_without_keys():
+    """17 key blocks in at most 16 splits: two each, so 9."""
+    assert split_count(call(seq_kv=17 * 128), 132) == 9
+
+
+@pytest.mark.parametrize("seq_q", [1, 5, 300])
+def test_many_rows_are_combined_together(seq_q, device):
+    """Rows of one program, and splits that it takes at a time, by how many rows there are."""
+    shape = Shape("", 6, 2, seq_q, 170, 24, 16, 16, batch=2)
+    q, k, v = random_qkv(shape, torch.float32, device)
+    exact, exact_lse = reference_attention(q, k, v, causal=True)
+    out, lse = attention(
+        q, k, v, causal=True, algorithm="split_kv", splits=5, **shape.blocks, return_lse=True
+    )
+    assert largest_difference(out, exact) <= EXACT
+    assert largest_difference(lse, exact_lse) <= EXACT * exact_lse[exact_lse.isfinite()].abs().max()
 
 
 def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
