@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import log2
 
-from engine.comparison import BASELINE, Row, gpu_named, modelled_row
-from engine.experiment import OFFERED, Experiment, ExperimentError, Problem
+from engine.comparison import BASELINE, Row, modelled_row
+from engine.experiment import OFFERED, Experiment, Problem
 from engine.measuring.bench import field_flops
-from engine.recording import Counters, Recording, Timing
+from engine.recording import Recording, Timing
 from engine.simulation import simulate
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -86,77 +85,10 @@ def ran_out(timings: Sequence[Timing]) -> list[Timing]:
     return list(found.values())
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What the GPU's counters say of one scenario, beside the model of the same; bytes and seconds."""
-
-    experiment: Experiment
-    read: float
-    modelled_read: int
-    dram_read: float
-    modelled_dram_read: int
-    seconds: float
-    modelled_seconds: float
-
-    @property
-    def what(self) -> str:
-        """The scenario in a few words."""
-        return described(self.experiment)
-
-
-def described(experiment: Experiment) -> str:
-    """A scenario in a few words."""
-    problem, tiling = experiment.problem, experiment.blocks
-    mask = f", window {problem.mask.window:,}" if problem.mask.window else ", causal" * problem.mask.causal
-    heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
-    dtype = f", {problem.dtype}" * (problem.dtype != "float16")
-    batch = f"batch {problem.batch}, " if problem.batch > 1 else ""
-    return (
-        f"{experiment.algorithm}, N {problem.seq_kv:,}, {batch}heads {heads}, d {problem.head_dim}{mask}, "
-        f"blocks {tiling.block_q}×{tiling.block_kv}{dtype}"
-    )
-
-
-def counted(recording: Recording) -> list[Counted]:
-    """Its counted scenarios that the model knows, each simulated now; none if it does not know the GPU."""
-    gpu = gpu_named(recording.device.gpu)
-    if gpu is None:
-        return []
-    return [one for row in recording.counters if _has_model(row) and (one := _counted(row, gpu.key))]
-
-
-def _has_model(row: Counters) -> bool:
-    known = row.provider in OFFERED and row.direction == FORWARD and bool(row.kernels)
-    return known and (row.provider == "flash3" or None not in (row.block_q, row.block_kv))
-
-
-@lru_cache(maxsize=512)
-def _counted(row: Counters, hardware: str) -> Counted | None:
-    try:
-        experiment = experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
-    except ExperimentError:  # blocks in a stranger's file
-        return None
-    simulation = simulate(experiment)
-    return Counted(
-        experiment,
-        row.total("tile_read"),
-        simulation.traffic.requested.total_read,
-        row.total("dram_read"),
-        simulation.traffic.dram.total_read,
-        row.total("seconds"),
-        simulation.modelled.seconds,
-    )
-
-
 def experiment_of(problem: Problem, algorithm: str, block_q, block_kv, hardware: str) -> Experiment:
-    """What was recorded as a scenario of the model; blocks, rows, are None where the algorithm has its own."""
+    """What was recorded as a scenario of the model; blocks are None where it has its own."""
     tiling = {"block_q": block_q, "block_kv": block_kv}
     return Experiment(problem=problem).changed(algorithm=algorithm, hardware=hardware, **tiling)
-
-
-def furthest(pairs: Iterable[tuple[float, float]]) -> float:
-    """The largest relative deviation of (modelled, counted)."""
-    return max(abs(modelled / real - 1) for modelled, real in pairs)
 
 
 def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:

@@ -7,19 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.hardware import Gpu
+from engine.rates import CACHE_BYTES_PER_CLOCK
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """A GPU's two ceilings in one dtype, from its datasheet.
+    """A GPU's ceilings in one dtype, from its datasheet.
 
     Attributes:
         peak_flops: FLOP/s of dense matrix products.
         bytes_per_second: of device memory.
+        cache_bytes_per_second: from L2 to all SMs.
     """
 
     peak_flops: float
     bytes_per_second: float
+    cache_bytes_per_second: float
 
     @property
     def ridge(self) -> float:
@@ -33,4 +36,5 @@ class Roofline:
 
 def roofline(gpu: Gpu, dtype: str) -> Roofline:
     """The roofline of a GPU for tensors of a dtype."""
-    return Roofline(gpu.matrix_flops[dtype], gpu.memory_bytes_per_second)
+    cache = CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz
+    return Roofline(gpu.matrix_flops[dtype], gpu.memory_bytes_per_second, cache)

@@ -12,7 +12,7 @@ from app.figures.base import drawn, equal_line
 from app.figures.colours import Palette
 from app.figures.speed import NAMES, marks
 from app.figures.units import bytes_text, log_ticks, seconds_text
-from engine.recorded import Counted
+from engine.counted import Counted
 from engine.recording import HeatMap
 
 if TYPE_CHECKING:

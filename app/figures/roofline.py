@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,8 @@ from engine.roofline import Roofline
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+LEVELS = {"L2": "square-open", "HBM": "circle-open"}  # with the mark of each
 
 
 def roofline(
@@ -33,28 +36,93 @@ def roofline(
     everything = [*modelled, *measured]
     low = min([1.0, *(row["intensity"] for row in everything)]) / 2
     high = max([10 * roof.ridge, *(row["intensity"] for row in everything)]) * 2
-    x = np.array([low, roof.ridge, high])
-    edge = {
-        "type": "scatter",
-        "x": x.tolist(),
-        "y": roof.attainable(x).tolist(),
-        "mode": "lines",
-        "name": f"{name}, datasheet",
-        "line": {"color": colours.ink, "width": 2},
-        "hovertemplate": "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s<extra></extra>",
-    }
+    edge = _edge(roof, f"{name}, datasheet", (low, high), colours)
     groups = ((modelled, "modelled"), (measured, "measured here"))
     points = [_points(rows, origin, keys, colours) for rows, origin in groups if rows]
-    least = min([row["tflops"] * 1e12 for row in everything] + [roof.peak_flops / 1e3])
+    return _under(
+        [edge, *points], "FLOP per DRAM byte, modelled", [row["tflops"] for row in everything], roof, colours
+    )
+
+
+def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Palette) -> go.Figure:
+    """FLOP/s over FLOP a byte between L2 and the SMs and a byte of DRAM, a line joining the two of a call.
+
+    rows have tflops, and an intensity "L2" and "HBM".
+    """
+    low, high = min(row["L2"] for row in rows) / 4, max(row["HBM"] for row in rows) * 4
+    edges = [
+        _edge(roof, "L2, datasheet", (low, high), colours, roof.cache_bytes_per_second, "dash"),
+        _edge(roof, "HBM, datasheet", (low, high), colours),
+    ]
+    joins = {
+        "type": "scatter",
+        "x": [x for row in rows for x in (row["L2"], row["HBM"], None)],
+        "y": [y for row in rows for y in (*[row["tflops"] * 1e12] * 2, None)],
+        "mode": "lines",
+        "line": {"color": colours.grid, "width": 1.5},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    points = [_level(rows, level, symbol, origin, colours) for level, symbol in LEVELS.items()]
+    return _under(
+        [*edges, joins, *points], "FLOP per byte, recorded", [row["tflops"] for row in rows], roof, colours
+    )
+
+
+def _under(traces: list[dict], title: str, tflops: Sequence[float], roof: Roofline, colours: Palette):
+    """A figure with both axes logarithmic, high enough for the roof."""
+    least = min([1e12 * value for value in tflops] + [roof.peak_flops / 1e3])
     powers = range(math.floor(math.log10(least)), math.ceil(math.log10(roof.peak_flops)) + 1)
     values = [10.0**power for power in powers][:: max(1, len(powers) // 6)]
     return drawn(
-        [edge, *points],
+        traces,
         colours,
         height=250,
-        x={"type": "log", "title_text": "FLOP per DRAM byte, modelled", "dtick": 1, "tickformat": ","},
+        x={"type": "log", "title_text": title, "dtick": 1, "tickformat": ","},
         y={"type": "log", "tickvals": values, "ticktext": [scaled(value, "FLOP/s") for value in values]},
     )
+
+
+def _edge(
+    roof: Roofline,
+    name: str,
+    ends: tuple[float, float],
+    colours: Palette,
+    bytes_per_second: float | None = None,
+    dash: str = "solid",
+) -> dict:
+    """A roof from one intensity to another; by default that of device memory."""
+    slope = replace(roof, bytes_per_second=bytes_per_second or roof.bytes_per_second)
+    x = np.array([ends[0], slope.ridge, ends[1]])
+    return {
+        "type": "scatter",
+        "x": x.tolist(),
+        "y": slope.attainable(x).tolist(),
+        "mode": "lines",
+        "name": name,
+        "line": {"color": colours.ink, "width": 2, "dash": dash},
+        "hovertemplate": "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s<extra></extra>",
+    }
+
+
+def _level(rows: Sequence[dict], level: str, symbol: str, origin: str, colours: Palette) -> dict:
+    """The calls by their bytes of one level."""
+    return {
+        "type": "scatter",
+        "x": [row[level] for row in rows],
+        "y": [row["tflops"] * 1e12 for row in rows],
+        "mode": "markers",
+        "name": f"by bytes of {level}",
+        "marker": {
+            "symbol": symbol,
+            "size": 8,
+            "color": [marks(row["provider"], colours)[0] for row in rows],
+            "line": {"width": 2},
+        },
+        "text": [f"{label(row)}, N = {row['keys']:,}" for row in rows],
+        "hovertemplate": f"%{{text}}, {origin}: %{{y:.3s}}FLOP/s at %{{x:.3g}} FLOP/B of {level}"
+        "<extra></extra>",
+    }
 
 
 def _points(rows: Sequence[dict], origin: str, keys: int, colours: Palette) -> dict:

@@ -9,7 +9,7 @@ from app.figures import agreement as figures
 from app.figures.base import CONFIG
 from app.figures.tables import table
 from app.figures.units import moment
-from app.views import recorded
+from app.views import chip
 from engine.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
 from engine.experiment import Experiment
 from engine.worker import Job
@@ -45,7 +45,7 @@ def show() -> None:
     st.caption(_what_runs(experiment, sibling))
     working.panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
     if recording := shelf.chosen():
-        recorded.chip(recording, theme.colours())
+        chip.agreement(recording, theme.colours())
 
 
 def _what_runs(experiment: Experiment, sibling: Experiment) -> str:

@@ -1,9 +1,8 @@
-"""What a page shows of a recording: curves over the length, times beside the model, block sizes, counters."""
+"""What a page shows of a recording: curves over the length, times beside the model, block sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 import numpy as np
 import streamlit as st
@@ -11,17 +10,15 @@ import streamlit as st
 from app.figures import speed as figures
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
-from app.figures.recorded import counters, heat_grid
+from app.figures.recorded import heat_grid
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, seconds_text, short
+from app.figures.units import seconds_text, short
 from engine.comparison import gpu_named
+from engine.counted import counted
 from engine.experiment import Experiment
 from engine.recorded import (
     FORWARD,
     MODEL_BLOCKS,
-    Counted,
-    counted,
-    furthest,
     modelled_like,
     nearest,
     overtakes,
@@ -43,8 +40,6 @@ TIMINGS = (
     "allowed",
     "note",
 )
-COUNTERS = ("scenario", "requested, modelled", "counted", "ratio", "DRAM read, modelled", "counted", "ratio")
-SERVED = 0.01  # a share of the bytes that is worth a sentence
 
 
 def curves(recording: Recording, experiment: Experiment, metric: str, colours: Palette) -> None:
@@ -169,60 +164,3 @@ def _fastest(heat: HeatMap) -> str:
     i, j = np.unravel_index(np.nanargmin(heat.seconds), heat.seconds.shape)
     size = f"{heat.block_q[i]} × {heat.block_kv[j]}"
     return f"Best warps and stages of each; the fastest is {size} at {heat.tflops[i, j]:,.0f} TFLOP/s."
-
-
-def chip(recording: Recording, colours: Palette) -> None:
-    """The model against the GPU's own counters, one recorded scenario a point and a line."""
-    rows = counted(recording)
-    if not rows:
-        return
-    st.subheader("The model and the chip's own counters", anchor=False)
-    st.markdown(_deviations(rows, recording))
-    requested, dram = st.columns(2, gap="medium")
-    with requested:
-        st.markdown("**Bytes the tiles request** (read, past the SM)")
-        _counters(rows, "read", "modelled_read", recording, colours)
-    with dram:
-        st.markdown("**Bytes read from DRAM**")
-        _counters(rows, "dram_read", "modelled_dram_read", recording, colours)
-    st.html(scrolled(table(COUNTERS, [_counted_cells(row) for row in rows]), 330))
-
-
-def _counters(rows: list[Counted], real: str, modelled: str, recording: Recording, colours: Palette) -> None:
-    figure = counters(rows, real, modelled, recording.origin, colours)
-    alt = f"{real.replace('_', ' ')}: counted over modelled"
-    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
-
-
-def _counted_cells(row: Counted) -> list[str]:
-    cells = [row.what]
-    for modelled, real in ((row.modelled_read, row.read), (row.modelled_dram_read, row.dram_read)):
-        cells += [bytes_text(modelled), bytes_text(real), f"{modelled / real:.3f}"]
-    return cells
-
-
-def _deviations(rows: list[Counted], recording: Recording) -> str:
-    """How far the model is off at most, and typically, by algorithm."""
-    lines = [f"{len(rows)} scenarios {recording.origin}, each simulated again now. The model is off by:"]
-    for name in dict.fromkeys(row.experiment.algorithm for row in rows):
-        own = [row for row in rows if row.experiment.algorithm == name]
-        requested = _off([(row.modelled_read, row.read) for row in own])
-        dram = _off([(row.modelled_dram_read, row.dram_read) for row in own])
-        lines.append(f"- {figures.LABELS[name]}: requested bytes {requested}; DRAM reads {dram}.")
-        lines[-1] += _reason(name, own)
-    return "\n".join(lines)
-
-
-def _reason(algorithm: str, rows: list[Counted]) -> str:
-    """Why the counters differ, where that is known."""
-    if algorithm == "flash1" and any(row.modelled_read > (1 + SERVED) * row.read for row in rows):
-        return " Where the GPU counts fewer requested bytes, the L1 cache serves the rest."
-    if algorithm == "standard" and any(2 * row.modelled_dram_read < row.dram_read for row in rows):
-        return " The profiler empties the caches between its kernels; the model lets a small S stay in L2."
-    return ""
-
-
-def _off(pairs: Sequence[tuple[float, float]]) -> str:
-    """The largest and the typical deviation of (modelled, counted)."""
-    typical = median(furthest([pair]) for pair in pairs)
-    return f"{furthest(pairs):.1%} at most, {typical:.1%} in the median"

@@ -13,7 +13,7 @@ from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text
-from app.views import recorded
+from app.views import chip, recorded
 from engine.comparison import measured_rows, modelled_rows, pairs, same_machine, under_roof
 from engine.experiment import Experiment
 from engine.measure import SWEEP, sweep_payload
@@ -61,6 +61,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
         with there:
             recorded.curves(recording, experiment, metric, colours)
     _second_row(experiment, measured, recording, colours)
+    _rooflines(experiment, measured, recording, colours)
     if rows:
         st.html(scrolled(_table(rows), 260))
 
@@ -78,13 +79,11 @@ def _metric() -> str:
 
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
-    """The roofline; measured against modelled; the recorded block sizes."""
+    """What holds the scenario up; measured against modelled; the recorded block sizes."""
     compared = pairs(experiment, measured) + (recorded.compared(recording) if recording else [])
-    roof, versus, blocks = st.columns([1.1, 1, 1], gap="medium")
-    with roof:
-        st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}")
-        points = under_roof(experiment, measured)
-        _chart(_roofline(experiment, points, colours), "Roofline")
+    held, versus, blocks = st.columns([1.1, 1, 1], gap="medium")
+    with held:
+        chip.bounds(recording, experiment)
     if compared:
         with versus:
             marks = "**Time against modelled**: measured filled, recorded open"
@@ -93,6 +92,18 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
     if recording:
         with blocks:
             recorded.blocks(recording, experiment, colours)
+
+
+def _rooflines(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
+    """The roofline over bytes of DRAM: modelled and measured; over those of both levels: recorded."""
+    modelled, counted = st.columns(2, gap="medium")
+    with modelled:
+        st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}, modelled")
+        points = under_roof(experiment, measured)
+        _chart(_roofline(experiment, points, colours), "Roofline")
+    if recording:
+        with counted:
+            chip.rooflines(recording, experiment, colours)
 
 
 @lru_cache(maxsize=256)

@@ -12,8 +12,10 @@ from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
+from app.views import chip
 from engine.experiment import Experiment
 from engine.footprint import largest_context, memory_bytes
+from engine.recording_file import recordings
 from engine.survey import by_algorithm, over_blocks, over_length
 
 KINDS = {
@@ -23,7 +25,7 @@ KINDS = {
 }
 MEANINGS = {
     "requested": "**Requested**: what the tiles ask of memory past the SM.",
-    "dram": "**DRAM**: compulsory, plus what the L2 model says is fetched again.",
+    "dram": "**DRAM**: compulsory, plus what L2 must fetch again; every kernel starts with empty caches.",
     "compulsory": "**Compulsory**: each kernel's inputs once and its outputs once.",
 }
 
@@ -57,6 +59,8 @@ def show() -> None:
         _blocks(experiment, colours)
     with memory:
         _memory(experiment, colours)
+    for recording in recordings()[:1]:
+        chip.traffic(recording, experiment)
 
 
 @lru_cache(maxsize=256)

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from engine.experiment import Experiment, Mask, Problem
 from engine.recorded import (
-    counted,
-    described,
-    furthest,
     modelled_like,
     nearest,
     overtakes,
@@ -18,7 +13,7 @@ from engine.recorded import (
     recorded_rows,
     timings_of,
 )
-from engine.recording import Counters, Device, KernelCounters, Recording, Times, Timing
+from engine.recording import Device, Recording, Times, Timing
 from engine.simulation import simulate
 
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
@@ -31,41 +26,6 @@ def timing(provider: str, seq: int, seconds: float | None, **problem) -> Timing:
         return Timing(provider, provider, "forward", problem, skipped="out of memory")
     times = Times(seconds, seconds, seconds, 5)
     return Timing(provider, provider, "forward", problem, times, tflops=1.0)
-
-
-def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
-    kernel = KernelCounters("flash2_kernel", "1", 1e-3, 2.0, 3.0, 4.0, 5.0)
-    row = Counters("flash2", "forward", PROBLEM, 128, 32, kernels=(kernel, kernel))
-    (one,) = counted(Recording(DEVICE, counters=(row,)))
-    experiment = Experiment.of(
-        batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=32, hardware="h200"
-    )
-    simulation = simulate(experiment)
-    assert one.experiment == experiment
-    assert (one.read, one.dram_read, one.seconds) == (8.0, 4.0, 2e-3)
-    assert one.modelled_read == simulation.traffic.requested.total_read
-    assert one.modelled_dram_read == simulation.traffic.dram.total_read
-    assert "causal" in described(experiment)
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        Counters("sdpa_flash", "forward", PROBLEM, 64, 64, kernels=(KernelCounters("k", "1", *[1.0] * 5),)),
-        Counters("flash2", "backward", PROBLEM, 64, 64, kernels=(KernelCounters("k", "1", *[1.0] * 5),)),
-        Counters("flash2", "forward", PROBLEM, kernels=(KernelCounters("k", "1", *[1.0] * 5),)),
-        Counters("flash2", "forward", PROBLEM, 7, 64, kernels=(KernelCounters("k", "1", *[1.0] * 5),)),
-        Counters("flash2", "forward", PROBLEM, 64, 64, skipped="out of memory"),
-    ],
-    ids=["not ours", "backward", "no blocks", "impossible blocks", "did not run"],
-)
-def test_what_has_no_model_is_left_out(row):
-    assert counted(Recording(DEVICE, counters=(row,))) == []
-
-
-def test_a_gpu_without_a_preset_has_no_model():
-    row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(KernelCounters("k", "1", *[1.0] * 5),))
-    assert counted(Recording(replace(DEVICE, gpu="GeForce 9999"), counters=(row,))) == []
 
 
 def test_overtaking_counts_from_where_it_lasts():
@@ -101,7 +61,3 @@ def test_the_model_beside_a_curve_is_of_the_recorded_problem():
         batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=64, hardware="h200"
     )
     assert rows[2]["p50"] == simulate(like).modelled.seconds
-
-
-def test_deviation_is_of_the_model_from_the_count():
-    assert furthest([(110, 100), (80, 100)]) == pytest.approx(0.2)

@@ -1,0 +1,234 @@
+"""The model beside the chip's own counters: on the Agreement, the Traffic and the Speed page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+import streamlit as st
+
+from app.figures import speed as figures
+from app.figures.base import CONFIG
+from app.figures.colours import Palette
+from app.figures.recorded import counters
+from app.figures.roofline import both_levels
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_text, digits, times_text
+from engine.comparison import gpu_named
+from engine.counted import (
+    Counted,
+    counted,
+    furthest,
+    modelled_shares,
+    nearest_counted,
+    under_both_roofs,
+)
+from engine.experiment import Experiment
+from engine.recording import Recording
+from engine.roofline import roofline
+from engine.simulation import simulate
+
+COUNTERS = (
+    "scenario",
+    *("requested, modelled", "counted", "ratio"),
+    *("DRAM read, modelled", "counted", "ratio"),
+    *("DRAM written, modelled", "counted", "left in L2"),
+)
+SERVED = 0.01  # a share of the bytes that is worth a sentence
+FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on it is
+EMPTIED = "The profiler empties the caches before every kernel, and so does the model."
+UNITS = {
+    "tensor core": "tensor cores",
+    "exp": "exp and float32",
+    "L2": "L2 to SMs",
+    "HBM": "HBM",
+    "issue": "issue slots",
+    "launch": "launch and waiting",
+    "tail": "tail: SMs idle",
+}
+BOUNDS = {**UNITS, "exp": "exponentials and float32 arithmetic", "L2": "way from L2", "tail": "tail"}
+
+
+def agreement(recording: Recording, colours: Palette) -> None:
+    """The model against the GPU's own counters, one recorded scenario a point and a line."""
+    rows = counted(recording)
+    if not rows:
+        return
+    st.subheader("The model and the chip's own counters", anchor=False)
+    st.markdown(_deviations(rows, recording))
+    requested, dram = st.columns(2, gap="medium")
+    with requested:
+        st.markdown("**Bytes the tiles request** (read, past the SM)")
+        _counters(rows, "read", "modelled_read", recording, colours)
+    with dram:
+        st.markdown("**Bytes read from DRAM**")
+        _counters(rows, "dram_read", "modelled_dram_read", recording, colours)
+    st.html(scrolled(table(COUNTERS, [_cells(row) for row in rows]), 330))
+
+
+def traffic(recording: Recording, experiment: Experiment) -> None:
+    """The bytes of the scenario, or of the counted one nearest to it, at every level; why they differ."""
+    found = nearest_counted(recording, experiment)
+    if found is None:
+        return
+    one, same = found
+    st.subheader("The same bytes on the chip", anchor=False)
+    st.markdown(f"**{_which(one, same)}**, {recording.origin}")
+    numbers, reasons = st.columns([1.1, 1], gap="large")
+    bytes_ = one.simulation.traffic
+    rows = [
+        ("requested by tiles, counted by the scheduler", bytes_.requested.total_read, None),
+        ("between L2 and the SMs, recorded", one.read, one.written),
+        ("compulsory, counted", bytes_.compulsory.total_read, bytes_.compulsory.total_written),
+        ("DRAM, modelled", one.modelled_dram_read, one.modelled_dram_written),
+        ("DRAM, recorded", one.dram_read, one.dram_written),
+    ]
+    rows[0] = (*rows[0][:2], bytes_.requested.total_written)
+    with numbers:
+        cells = [[name, bytes_text(read), bytes_text(written)] for name, read, written in rows]
+        st.html(table(["all heads", "read", "written"], cells))
+    with reasons:
+        st.markdown("\n".join(f"- {sentence}" for sentence in _gaps(one)))
+
+
+def bounds(recording: Recording | None, experiment: Experiment) -> None:
+    """What holds the scenario up: modelled, and how busy the counters say each unit was."""
+    simulation = simulate(experiment)
+    found = nearest_counted(recording, experiment) if recording else None
+    bound = BOUNDS[simulation.modelled.bound]
+    st.markdown(f"**What holds it up**: modelled, the {bound}")
+    columns = [("here, modelled", modelled_shares(simulation))]
+    if found is not None:
+        one, same = found
+        columns += [] if same else [("nearest, modelled", modelled_shares(one.simulation))]
+        columns.append(("recorded", one.utilisation))
+    rows = [
+        [name, *(_percent(shares.get(unit)) for _, shares in columns)]
+        for unit, name in UNITS.items()
+        if any(shares.get(unit) is not None for _, shares in columns)
+    ]
+    st.html(table(["share of the time", *(name for name, _ in columns)], rows))
+    said = "Modelled: what each unit's work would take alone, at the rate it reaches, over the whole time."
+    if found is not None:
+        said += (
+            f" Recorded: of the datasheet's peak, by the counters of {_which(*found)}, {recording.origin}."
+            f" {_busiest(found[0])}"
+        )
+    st.caption(said)
+
+
+def rooflines(recording: Recording, experiment: Experiment, colours: Palette) -> None:
+    """Counted calls like the scenario under the roofs of L2 and of HBM."""
+    gpu, points = gpu_named(recording.device.gpu), under_both_roofs(recording, experiment)
+    if gpu is None or not points:
+        return
+    problem = experiment.problem
+    mask = "no mask" if problem.mask.looks_ahead else "masked"
+    st.markdown(f"**Roofline at both levels**: d = {problem.head_dim}, {mask}, {recording.origin}")
+    figure = both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours)
+    alt = "Recorded roofline at L2 and HBM"
+    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
+    st.caption("A line joins the two levels of one call: what L2 saves. Colours as in the recorded curves.")
+
+
+def _busiest(one: Counted) -> str:
+    """The unit that the counters saw closest to its peak."""
+    used = {unit: share for unit, share in one.utilisation.items() if share is not None and unit != "tail"}
+    unit = max(used, key=used.get)
+    return f"Closest to its peak: {UNITS[unit]}, {used[unit]:.0%}."
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}" if share >= SERVED or share == 0 else "< 1%"
+
+
+def _which(one: Counted, same: bool) -> str:
+    return one.what if same else f"the nearest counted scenario: {one.what}"
+
+
+def _gaps(one: Counted) -> list[str]:
+    """Why each number differs from the one before it, in a sentence each."""
+    off = one.modelled_dram_read / one.dram_read - 1
+    return [_requests(one), _reads(one), _writes(one), f"The cache model's DRAM reads are off by {off:+.1%}."]
+
+
+def _requests(one: Counted) -> str:
+    served = 1 - one.read / one.modelled_read
+    if served > SERVED:
+        return f"The SMs' L1 caches serve {served:.0%} of what the tiles request; the rest comes from L2."
+    return "What the tiles request is what came from L2: the scheduler's count is the chip's."
+
+
+def _reads(one: Counted) -> str:
+    """Why DRAM delivers less than the SMs receive."""
+    bytes_, gpu = one.simulation.traffic, one.experiment.gpu
+    again = one.dram_read / bytes_.compulsory.total_read
+    kept = bytes_text(gpu.l2_effective_bytes)
+    if one.experiment.algorithm == "standard":
+        return (
+            f"Every kernel reads its inputs from DRAM: S and P, {bytes_text(one.scores_bytes)} together, are "
+            f"written by one and read by the next. {EMPTIED}"
+        )
+    if one.experiment.algorithm == "flash1":
+        rows = "Q, O, m and l pass by once a key block, and from one block to the next "
+        if again < FETCHED_AGAIN:
+            return f"{rows}L2 keeps those of all heads under way: DRAM delivers them once."
+        return f"{rows}those of all heads under way outgrow L2: DRAM delivers {times_text(again)} compulsory."
+    if again < FETCHED_AGAIN:
+        return (
+            f"L2 serves {1 - one.dram_read / one.read:.1%} of it: K and V of a head are "
+            f"{bytes_text(one.keys_bytes)}, and of what all SMs share it keeps about {kept}."
+        )
+    return (
+        f"K and V of a head are {bytes_text(one.keys_bytes)}; with what else is under way they outgrow the "
+        f"{kept} that L2 keeps of what all SMs share. Later waves of programs fetch them again: DRAM "
+        f"delivers {times_text(again)} compulsory."
+    )
+
+
+def _writes(one: Counted) -> str:
+    when = "the kernel ended" if len(one.row.kernels) == 1 else "one of the kernels ended"
+    return (
+        f"{bytes_text(one.left_in_cache)} still lay dirty in L2 when {when}: the counter misses what reaches "
+        "DRAM later, the model counts it."
+    )
+
+
+def _counters(rows: list[Counted], real: str, modelled: str, recording: Recording, colours: Palette) -> None:
+    figure = counters(rows, real, modelled, recording.origin, colours)
+    alt = f"{real.replace('_', ' ')}: counted over modelled"
+    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
+
+
+def _cells(row: Counted) -> list[str]:
+    cells = [row.what]
+    for modelled, real in ((row.modelled_read, row.read), (row.modelled_dram_read, row.dram_read)):
+        cells += [bytes_text(modelled), bytes_text(real), f"{modelled / real:.3f}"]
+    return [*cells, *map(bytes_text, (row.modelled_dram_written, row.dram_written, row.left_in_cache))]
+
+
+def _deviations(rows: list[Counted], recording: Recording) -> str:
+    """How far the model is off at most, and typically, by algorithm."""
+    lines = [
+        f"{len(rows)} scenarios {recording.origin}, each simulated again now. {EMPTIED} The model is off by:"
+    ]
+    for name in dict.fromkeys(row.experiment.algorithm for row in rows):
+        own = [row for row in rows if row.experiment.algorithm == name]
+        requested = _off([(row.modelled_read, row.read) for row in own])
+        dram = _off([(row.modelled_dram_read, row.dram_read) for row in own])
+        lines.append(f"- {figures.LABELS[name]}: requested bytes {requested}; DRAM reads {dram}.")
+        if any(row.modelled_read > (1 + SERVED) * row.read for row in own):
+            lines[-1] += " Where the GPU counts fewer requested bytes, the L1 cache serves the rest."
+    left = [row.left_in_cache / len(row.row.kernels) for row in rows]
+    lines.append(
+        f"\nOf what is written the counter misses what lies dirty in L2 when a kernel ends: "
+        f"{digits(median(left) / 1e6)} MB a kernel in the median, {digits(max(left) / 1e6)} MB at most. "
+        "The model counts it as written."
+    )
+    return "\n".join(lines)
+
+
+def _off(pairs: Sequence[tuple[float, float]]) -> str:
+    """The largest and the typical deviation of (modelled, counted)."""
+    typical = median(furthest([pair]) for pair in pairs)
+    return f"{furthest(pairs):.1%} at most, {typical:.1%} in the median"

@@ -1,0 +1,134 @@
+"""Counted scenarios: simulated again as they were run, and the one nearest to what is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.counted import (
+    Counted,
+    counted,
+    described,
+    furthest,
+    modelled_shares,
+    nearest_counted,
+    under_both_roofs,
+)
+from engine.experiment import Experiment, Mask, Problem
+from engine.hardware import GPUS
+from engine.recording import Counters, Device, KernelCounters, Recording
+from engine.simulation import simulate
+
+DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
+PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))
+KERNEL = KernelCounters("k", "1", *[1.0] * 5)
+
+
+def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
+    kernel = KernelCounters("flash2_kernel", "1", 1e-3, 2.0, 3.0, 4.0, 5.0)
+    row = Counters("flash2", "forward", PROBLEM, 128, 32, kernels=(kernel, kernel))
+    (one,) = counted(Recording(DEVICE, counters=(row,)))
+    experiment = Experiment.of(
+        batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=32, hardware="h200"
+    )
+    simulation = simulate(experiment)
+    assert one.experiment == experiment
+    assert (one.read, one.dram_read, one.seconds) == (8.0, 4.0, 2e-3)
+    assert one.modelled_read == simulation.traffic.requested.total_read
+    assert one.modelled_dram_read == simulation.traffic.dram.total_read
+    assert "causal" in described(experiment)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        Counters("sdpa_flash", "forward", PROBLEM, 64, 64, kernels=(KERNEL,)),
+        Counters("flash2", "backward", PROBLEM, 64, 64, kernels=(KERNEL,)),
+        Counters("flash2", "forward", PROBLEM, kernels=(KERNEL,)),
+        Counters("flash2", "forward", PROBLEM, 7, 64, kernels=(KERNEL,)),
+        Counters("flash2", "forward", PROBLEM, 64, 64, skipped="out of memory"),
+    ],
+    ids=["not ours", "backward", "no blocks", "impossible blocks", "did not run"],
+)
+def test_what_has_no_model_is_left_out(row):
+    assert counted(Recording(DEVICE, counters=(row,))) == []
+
+
+def test_a_gpu_without_a_preset_has_no_model():
+    row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(KERNEL,))
+    assert counted(Recording(replace(DEVICE, gpu="GeForce 9999"), counters=(row,))) == []
+
+
+def row_of(algorithm: str = "flash2", block_q: int = 64, block_kv: int = 64, **problem) -> Counters:
+    problem = replace(PROBLEM, **problem)
+    return Counters(algorithm, "forward", problem, block_q, block_kv, kernels=(KERNEL,))
+
+
+def nearest(rows: list[Counters], **values) -> tuple[Counted, bool] | None:
+    return nearest_counted(Recording(DEVICE, counters=tuple(rows)), Experiment.of(hardware="h200", **values))
+
+
+def test_the_nearest_has_the_mask_first_then_the_length():
+    rows = [
+        row_of(mask=Mask(), seq_q=4096, seq_kv=4096),
+        row_of(seq_q=512, seq_kv=512),
+        row_of(seq_q=8192, seq_kv=8192),
+        row_of("flash1", seq_q=4096, seq_kv=4096),
+    ]
+    found, same = nearest(rows, batch=2, heads=8, seq=4096, head_dim=128, causal=True)
+    assert (found.row, same) == (rows[2], False)
+    found, same = nearest(rows, batch=2, heads=8, seq=512, head_dim=128, causal=True)
+    assert (found.row, same) == (rows[1], True)
+    assert nearest(rows, batch=2, heads=8, seq=512, head_dim=128, causal=True, dtype="bfloat16")[1] is False
+    assert nearest(rows, algorithm="standard") is None
+
+
+def test_percentages_weigh_a_kernel_by_its_time():
+    long = replace(KERNEL, seconds=3.0, tensor_percent=80.0, sm_percent=100.0, issue_percent=10.0)
+    short = replace(KERNEL, seconds=1.0, tensor_percent=0.0, sm_percent=60.0)
+    row = replace(row_of(), kernels=(long, short))
+    (one,) = counted(Recording(DEVICE, counters=(row,)))
+    used = one.utilisation
+    assert used["tensor core"] == pytest.approx(0.6)
+    assert used["tail"] == pytest.approx(0.1)
+    assert used["issue"] is None
+    assert used["exp"] is None
+    assert used["HBM"] == pytest.approx(4 / 4 / GPUS["h200"].memory_bytes_per_second)
+
+
+def test_what_the_counter_misses_is_what_the_output_has_beyond_it():
+    (one,) = counted(Recording(DEVICE, counters=(row_of(),)))
+    written = simulate(one.experiment).traffic.dram.total_written
+    assert one.left_in_cache == written - 1.0
+    more = replace(row_of(), kernels=(replace(KERNEL, dram_written=2.0 * written),))
+    assert counted(Recording(DEVICE, counters=(more,)))[0].left_in_cache == 0
+
+
+def test_modelled_shares_are_of_the_whole_time():
+    simulation = simulate(Experiment.of(algorithm="standard", heads=4, seq=2048))
+    shares = modelled_shares(simulation)
+    assert all(share >= 0 for share in shares.values())
+    assert shares["HBM"] * simulation.modelled.seconds == pytest.approx(
+        sum(busy["HBM"] for busy in simulation.modelled.busy.values())
+    )
+
+
+def test_points_under_both_roofs_have_the_bytes_of_each_level():
+    kernel = replace(KERNEL, seconds=1e-3, dram_read=3e6, dram_written=1e6, tile_read=4e7, tile_written=0.0)
+    rows = (
+        replace(row_of("sdpa_flash", None, None), kernels=(kernel,)),
+        replace(row_of(head_dim=64), kernels=(kernel,)),
+        replace(row_of(mask=Mask()), kernels=(kernel,)),
+    )
+    (point,) = under_both_roofs(
+        Recording(DEVICE, counters=rows), Experiment.of(seq=64, head_dim=128, causal=True)
+    )
+    flops = 4 * 2 * 8 * 1024**2 * 128 / 2
+    assert point["HBM"] == flops / 4e6
+    assert point["L2"] == flops / 4e7
+    assert point["tflops"] == pytest.approx(flops / 1e-3 / 1e12)
+
+
+def test_deviation_is_of_the_model_from_the_count():
+    assert furthest([(110, 100), (80, 100)]) == pytest.approx(0.2)
