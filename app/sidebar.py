@@ -22,6 +22,9 @@ HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
 WINDOW_HELP = "A query sees only that many keys back, its own included. Empty: off."
 OWN_BLOCKS_HELP = "FlashAttention-3 has blocks of its own, by head dimension."
+DOCUMENTS_HELP = (
+    "The keys are so many documents of equal length; a query sees only its own one's. 1: no such mask."
+)
 KEYS_HELP = (
     "Number of keys and values; the last query is aligned with the last key. Empty: as many as queries."
 )
@@ -126,6 +129,15 @@ def _more() -> None:
             help=KEYS_HELP,
             **scenario.control("seq_kv"),
         )
+        st.number_input(
+            "Documents",
+            1,
+            LARGEST_SEQUENCE,
+            None,
+            required=True,
+            help=DOCUMENTS_HELP,
+            **scenario.control("documents typed"),
+        )
         shelf.show()
 
 
@@ -135,4 +147,4 @@ def _footprint() -> None:
     colour = "green" if footprint.fits else "red"
     verdict, rest = footprint.sentence.split(", ", 1)
     with st.container(border=True, key="footprint"):
-        st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[modelled, one thread block, forward]")
+        st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[modelled, one block, forward]")

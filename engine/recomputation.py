@@ -35,6 +35,12 @@ class Recomputation:
     kept: dict[str, int]
     moved: dict[str, int]
 
+    @property
+    def saved(self) -> dict[str, float]:
+        """How many times less two kernels keep, compute and move than with P stored; below 1 it is more."""
+        amounts = {"Memory": self.kept, "FLOPs": self.flops, "Bytes moved": self.moved}
+        return {name: ways[STORED] / ways[TWO_KERNELS] for name, ways in amounts.items()}
+
 
 def recomputation(experiment: Experiment) -> Recomputation:
     """The costs of an experiment's backward pass."""

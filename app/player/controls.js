@@ -30,6 +30,17 @@ const GUIDE = [
   ["1×", "one tile a second; in the race, the slowest takes 24 s"],
 ];
 
+const BACKWARD_GUIDE = [
+  ...GUIDE.slice(0, 2),
+  ["mauve", "done: pale by kernel 2, full by kernel 3; the stronger, the more softmax mass of its rows lies in it"],
+  GUIDE[3],
+  ["striped", "a gradient, in the colour of its tensor: pale while it gathers, full when written"],
+  ["δ", "one number a row, rowsum(dO ∘ O)"],
+  ["counted", "bytes that the schedule's steps ask of HBM for one head, 1 MB = 10⁶ bytes; K, V, dK and dV of kernel 2 once for all heads that share them"],
+  ["closed form", "what the formulas of the papers give for other ways through the same pass"],
+  ["1×", "one tile a second"],
+];
+
 const inFullScreen = () => document.fullscreenElement !== null;
 
 class Controls {
@@ -47,7 +58,6 @@ class Controls {
       earlier: () => this.turnPage(-1), later: () => this.turnPage(1),
     };
     this.speed.append(...SPEEDS.map((speed) => new Option(speedName(speed), speed)));
-    this.fillHelp();
     this.listen();
   }
 
@@ -102,8 +112,10 @@ class Controls {
     else this.player.follow();
   }
 
-  allowRace(on) {
-    this.root.querySelector('[data-do="race"]').hidden = !on;
+  /** What the reader can do and read with this model: a race needs others, a backward pass has gradients. */
+  suit(model, races) {
+    this.root.querySelector('[data-do="race"]').hidden = !races;
+    this.fillHelp(races ? KEYS : KEYS.filter(([key]) => key !== "r"), model.algorithm === "backward" ? BACKWARD_GUIDE : GUIDE);
   }
 
   press(name, on) {
@@ -115,10 +127,10 @@ class Controls {
     this.press("help", on);
   }
 
-  fillHelp() {
+  fillHelp(keys, guide) {
     const list = (title, entries) =>
       `<div><h3>${title}</h3><dl>${entries.map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`).join("")}</dl></div>`;
-    this.help.innerHTML = `<div class="columns">${list("Keys", KEYS)}${list("How to read it", GUIDE)}</div>`;
+    this.help.innerHTML = `<div class="columns">${list("Keys", keys)}${list("How to read it", guide)}</div>`;
   }
 
   fullScreen() {

@@ -66,7 +66,7 @@ class Player {
     this.run = this.model.run;
     if (fraction !== null && !this.model.begin) this.fraction = fraction;
     else this.open();
-    this.controls.allowRace(this.races);
+    this.controls.suit(this.model, this.races);
     const visits = this.run.visits;
     if (!this.chosen) this.speeds.single = SPEEDS.find((speed) => visits / speed <= 90) || SPEEDS.at(-1);
   }
