@@ -1,0 +1,154 @@
+"""Exported timelines: CSV and JSON read back to equal ones; a Chrome trace has what Perfetto asks of it."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from engine import Experiment, simulate
+from engine.asked import asked
+from engine.export import FORMATS, MOST_SLICES, as_csv, as_json, chrome_trace, from_csv, from_json
+from engine.recording_file import recordings
+from engine.simulated import simulate_timeline
+from engine.timeline import TimelineError
+from engine.traced import timelines
+from tests.engine.strategies import experiments
+
+SMALL = Experiment.of(algorithm="standard", heads=2, seq=100, causal=True, hardware="h200")
+EVENTS = {  # what the Trace Event Format asks of each kind of event
+    "M": {"name": str, "pid": int, "args": dict},
+    "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "dur": float, "args": dict},
+    "C": {"name": str, "pid": int, "ts": float, "args": dict},
+}
+
+
+def examples():
+    """A simulated timeline of each kind, and every recorded one."""
+    simulated = [
+        simulate_timeline(Experiment.of(algorithm=algorithm, seq=300, heads=3, kv_heads=3, hardware="h200"))
+        for algorithm in ("standard", "flash1", "flash2", "flash3", "backward")
+    ]
+    return [*simulated, *(one for recording in recordings() for one in timelines(recording))]
+
+
+@given(experiments())
+def test_csv_and_json_read_back_to_an_equal_timeline(experiment):
+    timeline = simulate_timeline(experiment)
+    assert from_json(as_json(timeline)) == timeline
+    assert from_csv(as_csv(timeline)) == timeline
+
+
+def test_recorded_timelines_read_back_too():
+    recorded = [one for recording in recordings() for one in timelines(recording)]
+    assert len(recorded) > 30
+    for timeline in recorded[::5]:
+        assert from_json(as_json(timeline)) == timeline
+        assert from_csv(as_csv(timeline)) == timeline
+
+
+def test_every_event_of_a_chrome_trace_is_as_the_format_has_it():
+    for timeline in examples():
+        trace = json.loads(chrome_trace(timeline))
+        assert trace["displayTimeUnit"] in ("ms", "ns")
+        assert trace["otherData"]["origin"] == timeline.origin
+        for event in trace["traceEvents"]:
+            for field, kind in EVENTS[event["ph"]].items():
+                assert isinstance(event[field], kind), event
+            assert event["ph"] == "M" or event["ts"] >= 0
+            assert event["ph"] != "C" or all(isinstance(value, int) for value in event["args"].values())
+
+
+def test_slices_are_the_blocks_and_none_overlaps_another_on_its_thread():
+    for timeline in examples():
+        events = json.loads(chrome_trace(timeline))["traceEvents"]
+        slices = [event for event in events if event["ph"] == "X"]
+        names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        assert len(slices) == len(timeline)
+        for event, sm in zip(slices, timeline.sm, strict=True):
+            assert names[event["tid"]].split(",")[0] == f"SM {sm}"
+        order = sorted(slices, key=lambda event: (event["tid"], event["ts"]))
+        for before, after in pairwise(order):
+            assert before["tid"] != after["tid"] or before["ts"] + before["dur"] <= after["ts"] + 1e-6
+
+
+def test_a_slice_says_which_tile_it_is_and_what_it_asks_for():
+    timeline = simulate_timeline(Experiment.of(heads=1, seq=256, causal=True, hardware="h200"))
+    events = json.loads(chrome_trace(timeline))["traceEvents"]
+    heaviest = next(event for event in events if event["ph"] == "X")
+    assert heaviest["name"] == "head 0, query block 3"
+    tile = 64 * 64 * 2
+    assert heaviest["args"] == {
+        "kernel": "attention", "head": 0, "query block": 3, "wave": 0, "tiles visited": 4,
+        "bytes asked for": 2 * tile + 4 * 2 * tile + 64 * 4,
+    }  # fmt: skip
+
+
+def test_counters_end_with_nothing_running_and_all_bytes_asked_for():
+    timeline = simulate_timeline(SMALL)
+    events = [event for event in json.loads(chrome_trace(timeline))["traceEvents"] if event["ph"] == "C"]
+    last = {event["name"]: event["args"] for event in events}
+    assert last["blocks running"] == {"blocks": 0}
+    requested = simulate(SMALL).traffic.requested.total
+    assert last["bytes asked for by ended blocks"] == {"bytes": requested}
+
+
+def test_csv_has_a_row_a_block_with_its_tiles_and_bytes():
+    timeline = simulate_timeline(SMALL)
+    about, header, *rows = as_csv(timeline).splitlines()
+    assert json.loads(about[2:])["experiment"] == SMALL.flat()
+    columns = dict(zip(header.split(","), np.array([row.split(",") for row in rows]).T, strict=True))
+    np.testing.assert_array_equal(columns["bytes"].astype(int), asked(timeline)[1])
+    np.testing.assert_array_equal(columns["tiles"].astype(int), asked(timeline)[0])
+
+
+def test_a_trace_too_large_for_a_browser_is_refused_in_a_sentence():
+    timeline = simulate_timeline(Experiment.of(heads=128, seq=65536, hardware="h200"))
+    assert len(timeline) > MOST_SLICES
+    with pytest.raises(TimelineError, match=f"at most {MOST_SLICES:,} blocks"):
+        chrome_trace(timeline)
+
+
+def spoiled(**changes) -> str:
+    content = json.loads(as_json(simulate_timeline(SMALL)))
+    columns = content["columns"] | {
+        name: value for name, value in changes.items() if name in content["columns"]
+    }
+    rest = {name: value for name, value in changes.items() if name not in columns}
+    return json.dumps(content | {"columns": columns} | rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no timeline of attention"),
+        ('{"format": "attention recording"}', "no timeline of attention"),
+        (lambda: spoiled(version=2), "version 1"),
+        (lambda: spoiled(experiment={"seq": -1}), "seq is -1"),
+        (lambda: spoiled(experiment=7), "wrong kind"),
+        (lambda: spoiled(columns=None), "wrong kind"),
+        (lambda: spoiled(sm=[1.5]), "wrong kind"),
+        (lambda: spoiled(sm=[10**300]), "wrong kind"),
+        (lambda: spoiled(sm=[[1]]), "wrong kind"),
+        (lambda: spoiled(start=["soon"]), "wrong kind"),
+        (lambda: spoiled(start=[0.0]), "equally long"),
+        (lambda: spoiled(sms=10**9), "1 to 1,024 SMs"),
+        (lambda: spoiled(order="sideways"), "order must be one of"),
+    ],
+)
+def test_a_damaged_or_hostile_file_gets_a_sentence(text, said):
+    with pytest.raises(TimelineError, match=said) as caught:
+        from_json(text() if callable(text) else text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "kernel,sm\n0,1\n", "# {}\nkernel,sm\n", "# []\n"])
+def test_what_is_no_csv_of_a_timeline_gets_a_sentence(text):
+    with pytest.raises(TimelineError, match="no timeline"):
+        from_csv(text)
+
+
+def test_the_formats_of_the_command_line_are_these():
+    assert set(FORMATS) == {"perfetto", "csv", "json"}

@@ -1,0 +1,161 @@
+"""Simulated timelines: every block once, no SM overfull, no faster than its units, near what a GPU ran."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Experiment, simulate
+from engine.asked import asked
+from engine.grid import default_order
+from engine.pipeline import pipeline_of
+from engine.placement import place
+from engine.rates import LAUNCH
+from engine.recording_file import recordings
+from engine.simulated import MOST_BLOCKS, simulate_timeline
+from engine.timeline import HEAVY_FIRST, NATURAL, ORDERS, TimelineError
+from engine.traced import timelines
+from engine.work import PLACED_ONE_BY_ONE, work_of
+from tests.engine.strategies import experiments
+
+ORDER = st.sampled_from(ORDERS)
+
+
+def recorded():
+    """Every recorded timeline, with the simulated one of the same call."""
+    found = [one for recording in recordings() for one in timelines(recording)]
+    return [(one, simulate_timeline(one.experiment, one.order)) for one in found]
+
+
+@given(experiments(), ORDER)
+def test_every_tile_is_visited_once_and_every_byte_asked_for(experiment, order):
+    timeline, moved = simulate_timeline(experiment, order), simulate(experiment).traffic
+    tiles, amounts = asked(timeline)
+    assert amounts.sum() == moved.requested.total
+    for kernel in range(len(timeline.kernels)):
+        assert tiles[timeline.kernel == kernel].sum() in (moved.tiles_visited, 0)  # 0: whole rows, no tiles
+    named = np.stack((timeline.kernel, timeline.head, timeline.query_block, timeline.key_block), axis=1)
+    whole = timeline.kernel == timeline.kernels.index("softmax") if "softmax" in timeline.kernels else False
+    assert len(np.unique(named[~np.broadcast_to(whole, len(timeline))], axis=0)) == len(timeline) - np.sum(
+        whole
+    )
+
+
+@given(experiments(), ORDER)
+def test_no_sm_holds_more_blocks_than_it_has_places(experiment, order):
+    timeline = simulate_timeline(experiment, order)
+    for kernel, places in enumerate(timeline.resident):
+        of = timeline.kernel == kernel
+        for start, sm in zip(timeline.start[of], timeline.sm[of], strict=True):
+            beside = (timeline.sm[of] == sm) & (timeline.start[of] <= start) & (timeline.end[of] > start)
+            assert beside.sum() <= places
+
+
+@given(experiments(), ORDER)
+def test_no_two_blocks_share_a_place_at_a_time(experiment, order):
+    timeline = simulate_timeline(experiment, order)
+    by_place = np.lexsort((timeline.start, timeline.place, timeline.sm))
+    same = np.diff(timeline.sm[by_place] * 1000 + timeline.place[by_place]) == 0
+    gaps = timeline.start[by_place][1:] - timeline.end[by_place][:-1]
+    assert (gaps[same] >= -1e-12).all()
+
+
+@given(experiments())
+def test_no_timeline_is_shorter_than_its_bytes_or_an_even_spread_of_its_blocks(experiment):
+    timeline, simulation = simulate_timeline(experiment), simulate(experiment)
+    assert timeline.seconds >= sum(busy["HBM"] for busy in simulation.modelled.busy.values()) * (1 - 1e-9)
+    assert timeline.seconds >= timeline.busy.sum() / timeline.sms * (1 - 1e-9)
+    longest = (timeline.end - timeline.start).max()
+    assert timeline.seconds >= longest
+
+
+@given(experiments())
+def test_the_modelled_time_is_the_timelines(experiment):
+    seconds = simulate_timeline(experiment).seconds + LAUNCH
+    assert simulate(experiment).modelled.seconds == pytest.approx(seconds, rel=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ["flash2", "flash3"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "given",
+    [{"seq": 16384, "heads": 64}, {"seq": 4096, "heads": 200}, {"seq": 8192, "heads": 97, "window": 1000}],
+)
+def test_grouping_the_first_of_many_blocks_costs_less_than_a_per_cent(algorithm, order, given):
+    experiment = Experiment.of(
+        algorithm=algorithm, causal=True, head_dim=128, block_q=128, hardware="h200", **given
+    )
+    simulation = simulate(experiment)
+    (phase,) = simulation.schedule.phases
+    work = work_of(experiment, simulation.schedule, phase, simulation.traffic, pipeline_of(algorithm))
+    assert work.grid.blocks > PLACED_ONE_BY_ONE
+    block = work.grid.launched(order, 0, work.grid.blocks)[1]
+    exact = place(work.seconds[block], work.sms, work.speeds)[2].max()
+    assert work.makespan(order) == pytest.approx(exact, rel=0.01)
+
+
+def test_the_heaviest_blocks_first_leave_a_shorter_tail():
+    experiment = Experiment.of(heads=16, seq=16384, head_dim=128, block_q=128, causal=True, hardware="h200")
+    first, natural = (simulate_timeline(experiment, order) for order in (HEAVY_FIRST, NATURAL))
+    assert first.tail < natural.tail / 5
+    assert first.seconds < natural.seconds
+    assert simulate_timeline(experiment) == first
+
+
+def test_equal_blocks_fill_whole_waves():
+    exact, one_more = (
+        simulate_timeline(
+            Experiment.of(heads=heads, seq=128, seq_kv=65536, head_dim=128, block_q=128, hardware="h200")
+        )
+        for heads in (132, 133)
+    )
+    assert exact.busy_share == pytest.approx(1)
+    assert exact.wave.max() == 0
+    assert one_more.wave.max() == 1
+    assert one_more.seconds > 1.8 * exact.seconds
+
+
+def test_a_timeline_that_is_too_long_says_so():
+    with pytest.raises(TimelineError, match=f"at most {MOST_BLOCKS:,} blocks"):
+        simulate_timeline(Experiment.of(algorithm="standard", seq=2**20))
+    with pytest.raises(TimelineError, match="order is 'sideways'"):
+        simulate_timeline(Experiment(), "sideways")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "median", "worst"),
+    [("flash1", 0.2, 0.4), ("flash2", 0.05, 0.3), ("flash3", 0.1, 0.3), ("standard", 0.1, 0.3)],
+)
+def test_a_simulated_timeline_is_as_long_as_the_recorded_one(algorithm, median, worst):
+    pairs = [(real, ours) for real, ours in recorded() if real.experiment.algorithm == algorithm]
+    off = np.abs([ours.seconds / real.seconds - 1 for real, ours in pairs])
+    assert len(off) >= 3
+    assert np.median(off) < median
+    assert off.max() < worst
+
+
+def test_a_simulated_timeline_leaves_sms_as_idle_as_the_recorded_one():
+    off = np.abs([ours.busy_share - real.busy_share for real, ours in recorded()])
+    assert np.median(off) < 0.02
+    assert off.max() < 0.1
+
+
+def test_recorded_blocks_take_as_long_as_the_tiles_that_they_are_said_to_visit():
+    """Which block is which is worked out from the launch order; the GPU's own clock agrees."""
+    causal = [real for real, _ in recorded() if real.experiment.problem.mask.causal]
+    unequal = [real for real in causal if len(np.unique(asked(real)[0])) > 1]  # of flash1 all are alike
+    assert {(real.experiment.algorithm, real.order) for real in unequal} >= {
+        ("flash2", HEAVY_FIRST),
+        ("flash2", NATURAL),
+        ("flash3", HEAVY_FIRST),
+    }
+    for real in unequal:
+        assert np.corrcoef(asked(real)[0], real.end - real.start)[0, 1] > 0.95
+
+
+def test_recorded_blocks_start_in_the_order_of_their_launch():
+    for real, _ in recorded():
+        for kernel in range(len(real.kernels)):
+            start, ahead = real.start[real.kernel == kernel], 2 * real.sms * real.resident[kernel]
+            assert (start[ahead:] >= start[:-ahead]).all()  # flash3 draws tiles ahead of time
+        assert real.order == default_order(real.experiment) or real.order == NATURAL
