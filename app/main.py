@@ -15,9 +15,11 @@ from app import presenter, scenario, sidebar, take_home, theme  # noqa: E402
 PAGES = {
     "Tiles": "tiles",
     "Softmax": "softmax",
+    "Masks": "masks",
     "Traffic": "traffic",
     "Speed": "speed",
     "Backward": "backward",
+    "Decoding": "decoding",
     "FlashAttention-3": "flash3",
     "On the GPU": "gpu",
     "Agreement": "agreement",

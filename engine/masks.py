@@ -20,12 +20,17 @@ ROWS_AT_ONCE = 2**16
 class Density:
     """The tile grid in pixels: [rows, columns] shares, 0 to 1, of a pixel's tiles that are visited and full.
 
-    exact: whether a pixel is one tile.
+    tiles: the most that a pixel stands for.
     """
 
     visited: np.ndarray
     full: np.ndarray
-    exact: bool
+    tiles: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether each pixel is one tile."""
+        return self.tiles == 1
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,16 @@ class Masked:
     seen: float
     useful: float
     own: bool
+
+    @property
+    def visited(self) -> float:
+        """Share of all tiles that are visited."""
+        counts = self.simulation.traffic.per_head
+        return counts.tiles_visited / (counts.tiles_visited + counts.tiles_skipped)
+
+    def spares(self, other: Masked) -> float:
+        """How many times fewer FLOPs this mask takes than another."""
+        return other.simulation.traffic.flops / self.simulation.traffic.flops
 
 
 def masks_of(experiment: Experiment) -> tuple[Mask, ...]:
@@ -113,7 +128,7 @@ def density(bounds: KeyBounds, key_blocks: int, most: int = MOST_PIXELS) -> Dens
     size = np.diff(rows)[:, None] * np.diff(columns)
     visited = _covered(bounds.stop, rows, columns) - _covered(bounds.first, rows, columns)
     full = _covered(bounds.full_stop, rows, columns) - _covered(bounds.full_first, rows, columns)
-    return Density(visited / size, full / size, max(query_blocks, key_blocks) <= most)
+    return Density(visited / size, full / size, int(size.max()))
 
 
 def _edges(count: int, most: int) -> np.ndarray:

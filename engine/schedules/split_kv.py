@@ -69,12 +69,16 @@ def build(problem: Problem, tiling: Tiling) -> Schedule:
 
 
 def shares(bounds: KeyBounds, splits: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and one past the last key block of every program, [query blocks * splits]; some may have none."""
+    """First and one past the last key block of every program; arrays are [query blocks * splits].
+
+    They are equal where nothing is left for a program.
+    """
     visits = (bounds.stop - bounds.first)[:, None]
     share = blocks(visits, splits)
-    starts = np.minimum(np.arange(splits) * share, visits)
-    stops = np.minimum(starts + share, visits)
-    return (bounds.first[:, None] + starts).ravel(), (bounds.first[:, None] + stops).ravel()
+    starts = np.arange(splits) * share
+    some = starts < visits
+    first = bounds.first[:, None] + np.where(some, starts, 0)
+    return first.ravel(), (first + np.where(some, np.minimum(share, visits - starts), 0)).ravel()
 
 
 def _combine(bounds: KeyBounds, splits: int) -> Phase:

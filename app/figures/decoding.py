@@ -1,0 +1,236 @@
+"""Figures of the Decoding page: blocks on SMs, time over splits, and the parts of a row as they merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.figures.base import MONO, axis, drawn
+from app.figures.colours import Palette
+from app.figures.units import log_ticks, scaled, seconds_text
+from engine.decoding import Parts
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+SMS_ACROSS = 22
+HEIGHT = 250
+TIME, RATE = "time", "bytes/s"
+STYLE = f"""
+<style>
+  .sms {{ display: grid; grid-template-columns: repeat({SMS_ACROSS}, 1fr); gap: 2px; }}
+  .sms i {{ aspect-ratio: 1; font: 10px {MONO}; display: grid; place-items: center; overflow: hidden; }}
+  .sms i {{ border-radius: 2px; box-sizing: border-box; }}
+  .splits-key {{ display: flex; flex-wrap: wrap; gap: 2px 16px; font-size: 13px; }}
+  .splits-key i {{ display: inline-block; width: 20px; margin-right: 6px; vertical-align: middle; }}
+  .splits-key b {{ font: 13px {MONO}; }}
+  @media (max-width: 700px) {{ .sms i {{ font-size: 8px; }} }}
+</style>
+"""
+
+
+def sms(blocks: np.ndarray, colours: Palette) -> str:
+    """One square an SM as HTML: how many blocks it runs; hatched where it has none."""
+    busy = f"background:color-mix(in srgb, {colours.k} 62%, {colours.ground});color:{colours.ink}"
+    stripes = f"{colours.muted} 0 1px, transparent 1px 5px"
+    idle = f"background:repeating-linear-gradient(135deg, {stripes});border:1px solid {colours.grid}"
+    squares = "".join(f"<i style='{busy if n else idle}'>{n if n else ''}</i>" for n in blocks.tolist())
+    label = f"{int((blocks > 0).sum())} of {len(blocks)} SMs have a block"
+    return f"{STYLE}<div class='sms' role='img' aria-label='{escape(label)}'>{squares}</div>"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve over the number of splits.
+
+    Attributes:
+        name, origin: what the legend and the hover say.
+        splits: [points]; none: a level, where the implementation chooses.
+        seconds, rates: [points] s, and bytes of K and V a second.
+        modelled: dotted, and without marks.
+    """
+
+    name: str
+    origin: str
+    colour: str
+    splits: Sequence[int]
+    seconds: Sequence[float]
+    rates: Sequence[float]
+    modelled: bool = False
+
+
+def over_splits(
+    lines: Sequence[Line],
+    metric: str,
+    splits: Sequence[int],
+    mark: int | None,
+    limit: float,
+    colours: Palette,
+) -> go.Figure:
+    """Time (both axes logarithmic) or bytes a second (from 0, with a limit) over the number of splits."""
+    low, high = min(splits), max(splits)
+    values = [value for line in lines for value in (line.seconds if metric == TIME else line.rates)]
+    powers = [2**power for power in range(high.bit_length()) if low <= 2**power <= high]
+    line = {"type": "line", "xref": "x", "yref": "paper", "x0": mark, "x1": mark, "y0": 0, "y1": 1}
+    return drawn(
+        [_trace(line, metric, low, high) for line in lines],
+        colours,
+        height=HEIGHT,
+        x={
+            "type": "log",
+            "tickvals": powers,
+            "ticktext": [f"{power}" for power in powers],
+            "range": [math.log10(low) - 0.05, math.log10(high) + 0.05],
+            "title_text": "splits of the keys",
+        },
+        y=_times(min(values), max(values)) if metric == TIME else _rates(max(*values, limit)),
+        legend=False,
+        shapes=[
+            *([{**line, "line": {"color": colours.muted, "width": 1, "dash": "dot"}}] if mark else []),
+            *_limit(limit, metric, colours),
+        ],
+    )
+
+
+def _trace(line: Line, metric: str, low: int, high: int) -> dict:
+    values = list(line.seconds if metric == TIME else line.rates)
+    level = not line.splits
+    text = _text(metric)
+    where = "" if level else "%{x} splits, "
+    dash = "dot" if line.modelled else "dash" if level else "solid"
+    return {
+        "type": "scatter",
+        "x": [low, high] if level else list(line.splits),
+        "y": values * 2 if level else values,
+        "name": line.name,
+        "mode": "lines" if level or line.modelled else "lines+markers",
+        "line": {"color": line.colour, "width": 1.5 if level or line.modelled else 2.5, "dash": dash},
+        "marker": {"size": 7},
+        "customdata": [text(value) for value in (values * 2 if level else values)],
+        "hovertemplate": f"{escape(line.name)}, {where}{escape(line.origin)}: %{{customdata}}<extra></extra>",
+    }
+
+
+def key(lines: Sequence[Line], metric: str) -> str:
+    """What the lines are, as HTML; levels with their value."""
+    entries = []
+    for line in lines:
+        style = "dotted" if line.modelled else "solid" if line.splits else "dashed"
+        value = (
+            ""
+            if line.splits
+            else f" <b>{_text(metric)((line.seconds if metric == TIME else line.rates)[0])}</b>"
+        )
+        mark = f"<i style='border-top:2.5px {style} {line.colour}'></i>"
+        entries.append(f"<span>{mark}{escape(line.name)}{value}</span>")
+    return f"<div class='splits-key'>{''.join(entries)}</div>"
+
+
+def _text(metric: str):
+    return seconds_text if metric == TIME else lambda value: scaled(value, "B/s")
+
+
+def _times(low: float, high: float) -> dict:
+    ticks = log_ticks(low / 1.2, high * 1.2, "s")
+    return {**ticks, "ticktext": [seconds_text(value) for value in ticks["tickvals"]]}
+
+
+def _rates(most: float) -> dict:
+    step = next(step for step in (1e10, 2e10, 5e10, 1e11, 2e11, 5e11, 1e12, 2e12, 5e12) if most <= 6 * step)
+    values = [step * index for index in range(int(most / step) + 1)]
+    texts = [scaled(value, "B/s") if value else "0" for value in values]
+    return {"tickvals": values, "ticktext": texts, "range": [0, 1.06 * most]}
+
+
+def _limit(limit: float, metric: str, colours: Palette) -> list[dict]:
+    """The fastest that bytes can come."""
+    if metric == TIME:
+        return []
+    place = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit, "y1": limit}
+    return [{**place, "line": {"color": colours.bad, "width": 1.5, "dash": "dot"}}]
+
+
+def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
+    """What each part counts for after some have been merged: lse with the maximum so far, and weights."""
+    split, steps = np.arange(1, len(parts.lse) + 1), parts.steps
+    known = np.where(np.isfinite(parts.lse), parts.lse, np.nan)
+    opacity = np.where(split == step, 1.0, np.where(split < step, 0.6, 0.22))
+    now = steps.weights[step - 1] if step else np.zeros(len(split))
+    bar = {"type": "bar", "x": split}
+    low, high = np.nanmin(known), np.nanmax(known)
+    space = max(0.5, 0.25 * (high - low))
+    maxima = np.where(np.isfinite(steps.m), steps.m, np.nan)[:step]
+    traces = [
+        {
+            **bar,
+            "y": known - (low - space),
+            "base": low - space,
+            "marker": {"color": colours.statistics, "opacity": opacity},
+            "customdata": known,
+            "hovertemplate": "split %{x}: lse %{customdata:.4g}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "line": {"color": colours.ink, "width": 2, "shape": "hvh"},
+            "x": split[:step],
+            "y": maxima,
+            "hovertemplate": "m %{y:.4g}<extra></extra>",
+        },
+        {
+            **bar,
+            "y": now,
+            "yaxis": "y2",
+            "marker": {"color": colours.s, "opacity": opacity},
+            "hovertemplate": "split %{x}: weight now %{y:.4g}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": split,
+            "y": steps.final,
+            "yaxis": "y2",
+            "marker": {"symbol": "line-ew", "size": 8, "line": {"color": colours.ink, "width": 2}},
+            "hovertemplate": "in the end %{y:.4g}<extra></extra>",
+        },
+    ]
+    look = {"automargin": False}
+    return drawn(
+        traces,
+        colours,
+        height=330,
+        legend=False,
+        x={"title_text": "split", "anchor": "y2", "range": [0.4, len(split) + 0.6], "showgrid": False},
+        y={"domain": (0.58, 0.93), "range": [low - space, high + space], "title_text": "lse", **look},
+        yaxis2=axis(
+            colours,
+            domain=(0, 0.42),
+            range=[0, 1.06],
+            tickvals=[0, 0.5, 1],
+            title_text="weight",
+            anchor="x",
+            **look,
+        ),
+        annotations=[
+            _title(0.94, f"{_mark('lse of each split', colours.statistics)} · — m, the largest so far"),
+            _title(
+                0.43, f"{_mark('exp(lse − m), weights now', colours.s)} · — in the end, divided by their sum"
+            ),
+        ],
+        barmode="overlay",
+        margin={"l": 58, "r": 8, "t": 8, "b": 40},
+    )
+
+
+def _mark(text: str, colour: str) -> str:
+    return f'<b style="color:{colour}">{text}</b>'
+
+
+def _title(y: float, text: str) -> dict:
+    place = {"xref": "paper", "yref": "paper", "x": 0, "y": y, "xanchor": "left", "yanchor": "bottom"}
+    return {**place, "text": text, "showarrow": False, "font": {"size": 13}}

@@ -1,0 +1,126 @@
+"""The tile grid of a mask as a small picture: skipped tiles hatched, those it cuts pale, full ones solid."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from html import escape
+
+import numpy as np
+
+from app.figures.colours import Palette
+from engine.masks import Density
+
+LEVELS = 16  # shades of a pixel that stands for many tiles
+SIDE = 384  # most units of the longer side
+STYLE = """
+<style>
+  .masks { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 14px 18px; }
+  .masks figure { margin: 0; min-width: 0; }
+  .masks figcaption { font-size: 14px; line-height: 1.35; padding-bottom: 8px; }
+  .masks figcaption b { display: block; }
+  .masks img { display: block; width: 100%; height: auto; }
+  .masks p { margin: 8px 0 0; font-size: 13px; line-height: 1.45; }
+  .masks .own { outline: 2.5px solid; outline-offset: 3px; }
+  @media (max-width: 900px) { .masks { grid-auto-flow: row; grid-template-columns: 1fr 1fr; } }
+  @media (max-width: 900px) { .masks figcaption { min-height: 4.6em; } }
+  .masks-key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; align-items: center; }
+  .masks-key img { width: 15px; height: 15px; margin-right: 6px; vertical-align: -2px; }
+</style>
+"""
+
+
+def multiples(panels: list[tuple[str, str, tuple[str, ...], Density, bool]], colours: Palette) -> str:
+    """Pictures side by side as HTML.
+
+    Args:
+        panels: name, what it shows, lines of what it costs, the tile grid, whether it is the scenario's own.
+    """
+    figures = []
+    for name, what, costs, density, own in panels:
+        picture = _picture(density, f"{name}: {', '.join(costs)}", colours)
+        picture = f"<div class='{'own' * own}'>{picture}</div>"
+        caption = f"<figcaption><b>{escape(name)}</b>{escape(what)}</figcaption>"
+        figures.append(f"<figure>{caption}{picture}<p>{'<br>'.join(map(escape, costs))}</p></figure>")
+    return f"{STYLE}<div class='masks'>{''.join(figures)}</div>"
+
+
+def key(exact: bool, colours: Palette) -> str:
+    """What the shades mean."""
+    if exact:
+        entries = [(0.0, 0.0, "skipped"), (1.0, 0.0, "cut by the mask"), (1.0, 1.0, "full")]
+    else:
+        entries = [(share, share, f"{share:.0%} visited") for share in (0.0, 0.25, 0.5, 1.0)]
+    marks = []
+    for visited, full, name in entries:
+        density = Density(np.array([[visited]]), np.array([[full]]), 1 if exact else 2)
+        marks.append(f"<span>{_picture(density, '', colours)}{escape(name)}</span>")
+    return f"<div class='masks-key'>{''.join(marks)}</div>"
+
+
+def _picture(density: Density, alt: str, colours: Palette) -> str:
+    """The grid as an image of HTML, which may hold no SVG of its own."""
+    data = b64encode(_svg(density, colours).encode()).decode()
+    return f"<img alt='{escape(alt)}' src='data:image/svg+xml;base64,{data}'>"
+
+
+def _svg(density: Density, colours: Palette) -> str:
+    """The grid as SVG: each row of pixels in runs of one shade."""
+    rows, columns = density.visited.shape
+    unit = max(1, SIDE // max(rows, columns))  # whole, so that no seam shows
+    shades = _shades(density)
+    runs = [
+        f"<rect x='{start * unit}' y='{row * unit}' width='{(stop - start) * unit}' height='{unit}' "
+        f"fill-opacity='{shade:.3g}'/>"
+        for row, line in enumerate(shades)
+        for start, stop, shade in _runs(line)
+    ]
+    width, height = columns * unit, rows * unit
+    size = 12 if max(rows, columns) > 1 else SIDE / 3
+    stripes = (
+        f"<pattern id='hatch' width='{size}' height='{size}' patternUnits='userSpaceOnUse' "
+        f"patternTransform='rotate(45)'><line y2='{size}' stroke='{colours.muted}' stroke-opacity='0.55' "
+        f"stroke-width='{size / 5:.2f}'/></pattern>"
+    )
+    whole = f"<rect width='{width}' height='{height}'"
+    ground, hatch = f"{whole} fill='{colours.panel}'/>", f"{whole} fill='url(#hatch)'/>"
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' "
+        f"width='{width}' height='{height}' shape-rendering='crispEdges'>"
+        f"<defs>{stripes}</defs>{ground}{hatch}<g fill='{colours.ground}'>{_under(density, unit)}</g>"
+        f"<g fill='{colours.s}'>{''.join(runs)}</g>{_lines(density, unit, colours)}</svg>"
+    )
+
+
+def _under(density: Density, unit: int) -> str:
+    """The ground of what is visited, so that no hatch shows through."""
+    return "".join(
+        f"<rect x='{start * unit}' y='{row * unit}' width='{(stop - start) * unit}' height='{unit}'/>"
+        for row, line in enumerate(density.visited > 0)
+        for start, stop, visited in _runs(line)
+        if visited
+    )
+
+
+def _shades(density: Density) -> np.ndarray:
+    """[rows, columns] opacity: of a tile by what the mask leaves of it, of many by the share visited."""
+    if density.exact:
+        return np.where(density.full > 0, 0.9, np.where(density.visited > 0, 0.42, 0.0))
+    return np.ceil(density.visited * LEVELS) / LEVELS * 0.9
+
+
+def _runs(line: np.ndarray):
+    """(start, stop, value) of each run of equal values that are not 0."""
+    edges = np.flatnonzero(np.diff(line)) + 1
+    starts, stops = np.append(0, edges), np.append(edges, len(line))
+    values = line[starts]
+    return [run for run in zip(starts.tolist(), stops.tolist(), values.tolist(), strict=True) if run[2]]
+
+
+def _lines(density: Density, unit: int, colours: Palette) -> str:
+    """The edges of the tiles, where they are large enough to be told apart."""
+    rows, columns = density.visited.shape
+    if not density.exact or unit < 6 or rows * columns == 1:
+        return ""
+    down = "".join(f"M{x * unit} 0V{rows * unit}" for x in range(1, columns))
+    across = "".join(f"M0 {y * unit}H{columns * unit}" for y in range(1, rows))
+    return f"<path d='{down}{across}' stroke='{colours.ground}' stroke-width='1' fill='none'/>"

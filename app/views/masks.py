@@ -1,0 +1,133 @@
+"""The Masks page: which tiles a mask spares, and what that saves."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import masks as figures
+from app.figures.tables import table
+from app.figures.units import bytes_text, digits, scaled, seconds_text, short, times_text
+from engine.experiment import Experiment, Mask
+from engine.masks import Masked, under_masks
+
+DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
+COLUMNS = (
+    "mask",
+    "visited",
+    "full",
+    "cut",
+    "skipped",
+    "share",
+    "seen",
+    "in vain",
+    "requested, counted",
+    "FLOPs, counted",
+    "time, modelled",
+)
+
+
+def show() -> None:
+    """Draw the page."""
+    experiment, colours = scenario.current(), theme.colours()
+    found = under_masks(experiment)
+    st.header(_headline(found), anchor=False)
+    documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
+    documents.select_slider(
+        "Documents in the sequence", scenario.options("documents", DOCUMENTS), **scenario.control("documents")
+    )
+    says.caption(_assumed(experiment))
+    st.html(figures.multiples([_panel(one, found[0], experiment) for one in found], colours))
+    st.html(figures.key(found[0].density.exact, colours))
+    st.caption(_scale(found[0], experiment))
+    st.html(f"<div class='scrolled' tabindex='0'>{_table(found)}</div>")
+    st.caption(
+        "Tiles, and the share of them that is visited, are counted of one head; bytes, FLOPs and time are of "
+        "all heads, FlashAttention-2 with the scenario's blocks. Unfused attention computes every tile. "
+        "Seen: pairs of a query and a key. A tile that is cut is computed whole: in vain are the scores that "
+        "the mask then hides."
+    )
+
+
+def _headline(found: tuple[Masked, ...]) -> str:
+    none, causal = found[:2]
+    return (
+        "A tile in which the mask hides every score is never loaded and never multiplied: look at what is "
+        f"hatched. Causal visits {causal.visited:.0%} of the tiles, {digits(causal.spares(none))} times less "
+        "work (counted); a window leaves a band, documents leave blocks."
+    )
+
+
+def _assumed(experiment: Experiment) -> str:
+    """What the pictures show that the scenario does not have; and who knows documents."""
+    mask = experiment.problem.mask
+    has = {"window": mask.window is not None, "documents": mask.documents > 1}
+    lacks = " and no ".join(name for name, there in has.items() if not there)
+    shown = f"The scenario has no {lacks}: shown is an eighth of its keys. " if lacks else ""
+    return (
+        f"{shown}A window looks back only, so window alone is window with causal. Documents are packed end "
+        "to end, of equal length; the kernels here take no such mask: nothing is measured or recorded of it."
+    )
+
+
+def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
+    counts = one.simulation.traffic.per_head
+    costs = (
+        f"{counts.tiles_visited:,} tiles visited",
+        f"{one.visited:.1%}, {times_text(one.spares(none))} less work",
+    )
+    if one.mask == Mask():
+        costs = (f"{counts.tiles_visited:,} tiles visited", "100%")
+    scenario_s = ("the scenario's mask",) * one.own
+    return *_name(one.mask, experiment.problem.seq_kv), costs + scenario_s, one.density, one.own
+
+
+def _name(mask: Mask, keys: int) -> tuple[str, str]:
+    """A mask's name, and its extent."""
+    window = f"{mask.window:,} back" if mask.window else ""
+    if mask.documents > 1:
+        kind = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
+        documents = min(mask.documents, keys)
+        short_ones, longer = divmod(keys, documents)
+        length = f"{short_ones:,} or {short_ones + 1:,}" if longer else short(short_ones)
+        return kind, ", ".join(filter(None, (f"{documents:,} of {length} keys", window)))
+    if mask.window:
+        return "Window, causal or not", f"{mask.window:,} keys back"
+    return ("Causal", "keys up to its own") if mask.causal else ("None", "every key")
+
+
+def _scale(none: Masked, experiment: Experiment) -> str:
+    """What a pixel is."""
+    tiling, problem = none.simulation.experiment.tiling, experiment.problem
+    rows, columns = len(none.simulation.schedule.query_rows), len(none.simulation.schedule.key_rows)
+    grid = (
+        f"Rows are queries, columns keys: {rows:,} × {columns:,} tiles of {tiling.block_q} queries × "
+        f"{tiling.block_kv} keys, {short(problem.seq_q)} × {short(problem.seq_kv)}"
+    )
+    if none.density.exact:
+        return f"{grid}. Counted."
+    tiles = f"{none.density.tiles:,} tiles"
+    return f"{grid}, drawn as a density: a pixel is up to {tiles}, its shade the share visited. Counted."
+
+
+def _table(found: tuple[Masked, ...]) -> str:
+    rows = []
+    for one in found:
+        counts, traffic = one.simulation.traffic.per_head, one.simulation.traffic
+        name, _ = _name(one.mask, one.simulation.experiment.problem.seq_kv)
+        rows.append(
+            [
+                name,
+                f"{counts.tiles_visited:,}",
+                f"{counts.tiles_full:,}",
+                f"{counts.tiles_partial:,}",
+                f"{counts.tiles_skipped:,}",
+                f"{one.visited:.1%}",
+                f"{one.seen:.1%}",
+                f"{1 - one.useful:.1%}",
+                bytes_text(traffic.requested.total),
+                scaled(traffic.flops, "FLOP"),
+                seconds_text(one.simulation.modelled.seconds),
+            ]
+        )
+    return table(COLUMNS, rows)

@@ -1,0 +1,131 @@
+"""Decoding: the choices are the kernel's, the parts merge to float64, recordings stand beside their model."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from engine import Experiment, simulate
+from engine.decoding import (
+    SPLITS,
+    counted_reads,
+    decoding_of,
+    grouped,
+    key_reads,
+    over_splits,
+    own_splits,
+    parts_of,
+    rate,
+    recorded_decoding,
+    recorded_near,
+    spread,
+)
+from engine.recording_file import recordings
+from tests.engine.strategies import exact_attention, experiments
+from tests.engine.test_split_kv import one_key_head
+
+LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": True}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("heads", [(1, 1), (32, 8), (64, 1), (128, 1)])
+@pytest.mark.parametrize(
+    ("keys", "window", "head_dim"), [(512, None, 64), (9000, None, 128), (9000, 700, 32)]
+)
+def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, head_dim):
+    torch = pytest.importorskip("torch")
+    arguments = pytest.importorskip("kernels.arguments")
+    split_count = pytest.importorskip("kernels.split_kv").split_count
+    q = torch.empty(1, heads[0], 1, head_dim, dtype=getattr(torch, dtype))
+    k = torch.empty(1, heads[1], keys, head_dim, dtype=q.dtype)
+    call = arguments.checked(
+        q, k, k, causal=True, window=window, scale=None, algorithm="split_kv", algorithms=("split_kv",),
+        block_q=None, block_kv=None, splits=None, interpreted=True,
+    )  # fmt: skip
+    scenario = Experiment.of(
+        heads=heads[0], kv_heads=heads[1], seq_kv=keys, window=window, head_dim=head_dim, dtype=dtype,
+        causal=True, block_kv=call.block_kv,
+    )  # fmt: skip
+    decoding = decoding_of(scenario)
+    assert decoding.tiling.block_q == call.block_q
+    assert own_splits(decoding) == split_count(call, decoding.gpu.sms)
+
+
+def test_the_next_token_keeps_the_scenarios_cache():
+    scenario = Experiment.of(seq=4096, heads=8, kv_heads=2, splits=4, window=100, batch=3)
+    decoding = decoding_of(scenario)
+    assert (decoding.problem.seq_q, decoding.problem.seq_kv, decoding.tiling.splits) == (1, 4096, 4)
+    assert decoding.problem.mask.window == 100
+    assert decoding_of(decoding) == decoding
+
+
+@given(experiments(most_heads=2))
+def test_the_parts_merge_to_float64(experiment):
+    for splits in (1, 3, 40):
+        parts = parts_of(decoding_of(experiment.changed(splits=splits)))
+        problem = parts.experiment.problem
+        _, k, v, q = one_key_head(parts.experiment, seed=0)
+        out, lse, scores = exact_attention(problem, q[0], k, v)
+        np.testing.assert_allclose(parts.exact, out[0], rtol=1e-9, atol=1e-12)
+        assert parts.exact_lse == pytest.approx(lse[0])
+        assert parts.merged[-1][2] == pytest.approx(lse[0], abs=1e-4)
+        unit = 2.0**-7 if problem.dtype == "bfloat16" else 2.0**-10
+        assert np.abs(parts.merged[-1][3:] - out[0]).max() <= 4 * unit * np.abs(v).max()
+        assert parts.error <= 4 * unit * np.abs(v).max()
+        for (low, high), m, total in zip(parts.keys, parts.m, parts.l, strict=True):
+            own = scores[0, low:high]
+            assert (low < high) == np.isfinite(m)
+            if low < high:
+                assert m == pytest.approx(own.max(), rel=1e-5, abs=1e-5)
+                assert total == pytest.approx(np.exp(own - own.max()).sum(), rel=1e-4)
+        seen = [key for low, high in parts.keys for key in range(low, high)]
+        assert seen == np.flatnonzero(np.isfinite(scores[0])).tolist()
+
+
+def test_merging_a_part_more_is_attention_over_its_keys_too():
+    parts = parts_of(decoding_of(Experiment.of(heads=1, seq_kv=640, dtype="float32", splits=5)))
+    _, k, v, q = one_key_head(parts.experiment, seed=0)
+    for step in range(1, 6):
+        stop = parts.keys[step - 1][1]
+        scores = k[:stop].astype(np.float64) @ q[0, 0] / 8
+        weights = np.exp(scores - scores.max())
+        np.testing.assert_allclose(parts.merged[step][3:], weights @ v[:stop] / weights.sum(), atol=1e-5)
+        assert parts.merged[step][2] == pytest.approx(scores.max() + np.log(weights.sum()), abs=1e-5)
+    assert parts.merged[0].tolist()[:3] == [-np.inf, 0, -np.inf]
+
+
+@given(experiments(most_heads=2))
+def test_blocks_go_round_the_sms(experiment):
+    found = spread(simulate(decoding_of(experiment.changed(splits=3))))
+    assert len(found.blocks) == experiment.gpu.sms
+    assert found.blocks.max() - found.blocks.min() <= 1
+    assert found.busy == min(found.count, experiment.gpu.sms)
+
+
+def test_unsplit_keys_leave_most_of_an_h200_idle_and_the_kernels_choice_fills_it():
+    decoding = decoding_of(Experiment.of(**LONG))
+    found = over_splits(decoding)
+    assert set(SPLITS) | {own_splits(decoding)} == set(found)
+    assert (spread(found[1]).busy, spread(found[own_splits(decoding)]).busy) == (8, 132)
+    assert rate(found[own_splits(decoding)]) > 10 * rate(found[1])
+
+
+def test_grouped_heads_read_as_many_bytes_less_as_they_share_a_key_head():
+    found = grouped(decoding_of(Experiment.of(**LONG)))
+    keys = 2 * 65536 * 128 * 2
+    assert {heads: key_reads(one) for heads, one in found.items()} == {32: 32 * keys, 8: 8 * keys, 1: keys}
+
+
+@pytest.mark.parametrize("keys", [8192, 65536, 131072])
+def test_a_gpu_reads_the_keys_of_grouped_heads_once(keys):
+    decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
+    counted = counted_reads(recordings()[0], decoding)
+    assert counted.kernels[0].dram_read == pytest.approx(key_reads(simulate(decoding)), rel=0.01)
+    assert counted_reads(recordings()[0], decoding.changed(kv_heads=32)) is None
+
+
+def test_the_nearest_recorded_cache_is_shown():
+    rows = recorded_near(recordings()[0], decoding_of(Experiment.of(seq_kv=50_000)))
+    assert {row.problem.seq_kv for row in rows} == {65536}
+    like = recorded_decoding(rows, "h200", 64)
+    assert (like.problem, like.tiling.block_q) == (rows[0].problem, 16)
+    assert recorded_near(recordings()[0].__class__(recordings()[0].device), like) == ()
