@@ -51,8 +51,8 @@ def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Pale
     """
     low, high = min(row["L2"] for row in rows) / 4, max(row["HBM"] for row in rows) * 4
     edges = [
-        _edge(roof, "L2, datasheet", (low, high), colours, roof.cache_bytes_per_second, "dash"),
-        _edge(roof, "HBM, datasheet", (low, high), colours),
+        _edge(roof, "L2 peak", (low, high), colours, roof.cache_bytes_per_second, "dash"),
+        _edge(roof, "HBM peak", (low, high), colours),
     ]
     joins = {
         "type": "scatter",
@@ -112,7 +112,7 @@ def _level(rows: Sequence[dict], level: str, symbol: str, origin: str, colours: 
         "x": [row[level] for row in rows],
         "y": [row["tflops"] * 1e12 for row in rows],
         "mode": "markers",
-        "name": f"by bytes of {level}",
+        "name": f"{level} bytes",
         "marker": {
             "symbol": symbol,
             "size": 8,

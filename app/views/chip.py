@@ -97,7 +97,8 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
     found = nearest_counted(recording, experiment) if recording else None
     bound = BOUNDS[simulation.modelled.bound]
     st.markdown(f"**What holds it up**: modelled, the {bound}")
-    columns = [("here, modelled", modelled_shares(simulation))]
+    shares = modelled_shares(simulation)
+    columns = [("here, modelled", shares)]
     if found is not None:
         one, same = found
         columns += [] if same else [("nearest, modelled", modelled_shares(one.simulation))]
@@ -109,6 +110,8 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
     ]
     st.html(table(["share of the time", *(name for name, _ in columns)], rows))
     said = "Modelled: what each unit's work would take alone, at the rate it reaches, over the whole time."
+    if shares["L2"] > shares[simulation.modelled.bound]:
+        said += " Copies from L2 that run ahead of the products hold nothing up."
     if found is not None:
         said += (
             f" Recorded: of the datasheet's peak, by the counters of {_which(*found)}, {recording.origin}."
@@ -124,7 +127,7 @@ def rooflines(recording: Recording, experiment: Experiment, colours: Palette) ->
         return
     problem = experiment.problem
     mask = "no mask" if problem.mask.looks_ahead else "masked"
-    st.markdown(f"**Roofline at both levels**: d = {problem.head_dim}, {mask}, {recording.origin}")
+    st.markdown(f"**Roofline of L2 and HBM**: d = {problem.head_dim}, {mask}, {recording.origin}")
     figure = both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours)
     alt = "Recorded roofline at L2 and HBM"
     st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
@@ -149,7 +152,11 @@ def _which(one: Counted, same: bool) -> str:
 def _gaps(one: Counted) -> list[str]:
     """Why each number differs from the one before it, in a sentence each."""
     off = one.modelled_dram_read / one.dram_read - 1
-    return [_requests(one), _reads(one), _writes(one), f"The cache model's DRAM reads are off by {off:+.1%}."]
+    return [_requests(one), _reads(one), _writes(one), f"The model's DRAM reads are off by {_signed(off)}."]
+
+
+def _signed(share: float) -> str:
+    return f"{share:+.1%}".replace("-", "−")
 
 
 def _requests(one: Counted) -> str:

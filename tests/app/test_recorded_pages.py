@@ -8,9 +8,9 @@ from app.figures.colours import palette
 from app.figures.recorded import counters, heat_grid
 from app.figures.units import bytes_text
 from app.views import recorded
+from engine.counted import counted
 from engine.experiment import Mask, Problem
 from engine.measuring.contest import usual
-from engine.recorded import counted
 from engine.recording import Counters, Device, KernelCounters, Recording, Times, Timing, Tried
 from tests.app.worker_page import again, html, opened, own_worker
 
