@@ -11,7 +11,7 @@ import pytest
 from app import scenario
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
-PAGES = ("tiles", "softmax", "traffic", "speed", "flash3", "gpu", "agreement", "tour")
+PAGES = ("tiles", "softmax", "masks", "traffic", "speed", "decoding", "flash3", "gpu", "agreement", "tour")
 EXTREMES = {
     "longest": {"seq": "1048576", "heads": "64", "head_dim": "256"},
     "one token": {"seq": "1", "seq_kv": "1", "head_dim": "1", "heads": "1"},
@@ -26,6 +26,14 @@ EXTREMES = {
     },
     "window of one": {"seq": "4096", "window": "1", "causal": "true", "algorithm": "flash1"},
     "standard, long": {"algorithm": "standard", "seq": "1048576"},
+    "split keys": {
+        "algorithm": "split_kv",
+        "seq": "1",
+        "seq_kv": "131072",
+        "splits": "1024",
+        "kv_heads": "2",
+    },
+    "documents": {"seq": "4096", "documents": "1048576", "window": "7"},
     "flash3": {"algorithm": "flash3", "head_dim": "128", "seq": "4096", "causal": "true"},
     "flash3, where its kernel does not run": {
         "algorithm": "flash3",
