@@ -18,7 +18,10 @@ FRAME_INTERVAL = """async () => {
     const intervals = frames.slice(1).map(([at], n) => at - frames[n][0]).sort((a, b) => a - b);
     return intervals[Math.floor(intervals.length / 2)];
 }"""
-FIND = "(s) => document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot.querySelector(s)"
+FIND = (
+    "(s) => [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]"
+    ".map((host) => host.shadowRoot.querySelector(s)).find(Boolean)"
+)
 BOX = f"(s) => ({FIND})(s).getBoundingClientRect().toJSON()"
 SETTLED = f"""async () => {{
     const size = () => JSON.stringify(({BOX})(".stage canvas"));
