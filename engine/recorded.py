@@ -15,7 +15,7 @@ from engine.simulation import simulate
 FORWARD, BACKWARD = "forward", "backward"
 OWN = "flash2"  # the provider whose backward pass the model is of
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
-BACKWARD_BLOCKS = {128: (128, 64)}  # query and key rows by head dimension, 64 x 64 for others
+BACKWARD_BLOCKS = {256: (64, 64)}  # query and key rows by head dimension, MODEL_BLOCKS for others
 MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
 
 
@@ -98,7 +98,7 @@ def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
     """
     rows = []
     for keys, problem in sorted({row.problem.seq_kv: row.problem for row in timings}.items()):
-        blocks = BACKWARD_BLOCKS.get(problem.head_dim, (64, 64))
+        blocks = BACKWARD_BLOCKS.get(problem.head_dim, MODEL_BLOCKS)
         seconds = simulate(experiment_of(problem, "backward", *blocks, hardware)).modelled.seconds
         tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12
         rows.append({"provider": OWN, "keys": keys, "p50": seconds, "tflops": tflops})

@@ -9,17 +9,18 @@ CODE.backward = [
   "  load K[j], V[j];  dK = 0;  dV = 0",
   "  for each query tile i that sees j:",
   "    load Q[i], dO[i], lse[i], δ[i]",
-  "    S = Q Kᵀ · scale;  P = exp(S − lse)",
+  "    S = Q Kᵀ · scale;  dP = dO Vᵀ",
+  "    P = exp(S − lse)",
   "    dV = dV + Pᵀ dO",
-  "    dP = dO Vᵀ;  dS = P ∘ (dP − δ)",
+  "    dS = P ∘ (dP − δ)",
   "    dK = dK + dSᵀ Q",
   "  store dK[j] · scale, dV[j]",
   "kernel 3, for each query tile i:",
   "  load Q[i], dO[i], lse[i], δ[i];  dQ = 0",
   "  for each key tile j that i sees:",
   "    load K[j], V[j]",
-  "    S = Q Kᵀ · scale;  P = exp(S − lse)",
-  "    dP = dO Vᵀ;  dS = P ∘ (dP − δ)",
+  "    S = Q Kᵀ · scale;  dP = dO Vᵀ",
+  "    P = exp(S − lse);  dS = P ∘ (dP − δ)",
   "    dQ = dQ + dS K",
   "  store dQ[i] · scale",
 ];
@@ -29,7 +30,7 @@ Object.assign(OPERATION_WORDS, {
   [SCORE_GRADIENT]: "dS", [KEY_GRADIENT]: "add to dK", [QUERY_GRADIENT]: "add to dQ",
 });
 
-const KERNEL_LINES = [0, 4, 13, CODE.backward.length]; // where each kernel's lines begin, and the end
+const KERNEL_LINES = [0, 4, 14, CODE.backward.length]; // where each kernel's lines begin, and the end
 
 /** The lines of the kernel at work, of the first before it starts and of the last after it ends. */
 function backwardCode(run, step) {
@@ -40,11 +41,11 @@ function backwardCode(run, step) {
 /** The line of CODE.backward that a step is. */
 function backwardLine(run, step) {
   const phase = run.phase[step], operation = run.operation[step], around = run.query[step] === NONE || run.key[step] === NONE;
-  if (operation === STORE) return [3, 12, 20][phase];
-  if (operation === LOAD) return phase === 0 ? 1 : phase === 1 ? (around ? 5 : 7) : around ? 14 : 16;
+  if (operation === STORE) return [3, 13, 21][phase];
+  if (operation === LOAD) return phase === 0 ? 1 : phase === 1 ? (around ? 5 : 7) : around ? 15 : 17;
   if (operation === ROW_TERMS) return 2;
-  return { [SCORES]: [8, 17], [WEIGHTS]: [8, 17], [VALUE_GRADIENT]: [9], [WEIGHT_GRADIENT]: [10, 18], [SCORE_GRADIENT]: [10, 18],
-    [KEY_GRADIENT]: [11], [QUERY_GRADIENT]: [null, 19] }[operation][phase - 1];
+  return { [SCORES]: [8, 18], [WEIGHT_GRADIENT]: [8, 18], [WEIGHTS]: [9, 19], [VALUE_GRADIENT]: [10], [SCORE_GRADIENT]: [11, 19],
+    [KEY_GRADIENT]: [12], [QUERY_GRADIENT]: [null, 20] }[operation][phase - 1];
 }
 
 function backwardOpening(model) {

@@ -114,7 +114,7 @@ function onChipBackward(run, step) {
 function advanceBackward(tiles, operation, tensor, now, stays) {
   const words = {
     [ROW_TERMS]: { delta: "summed" }, [SCORES]: { S: now ? "being computed" : "scores" }, [WEIGHTS]: { S: "becomes P" },
-    [VALUE_GRADIENT]: { S: "P, times dO", dV: "Pᵀ dO is added" }, [WEIGHT_GRADIENT]: { S: "P", dP: now ? "being computed" : "here" },
+    [VALUE_GRADIENT]: { S: "P, times dO", dV: "Pᵀ dO is added" }, [WEIGHT_GRADIENT]: { dP: now ? "being computed" : "here" },
     [SCORE_GRADIENT]: { dP: "becomes dS" }, [KEY_GRADIENT]: { dP: "dS, times Q", dK: "dSᵀ Q is added" },
     [QUERY_GRADIENT]: { dP: "dS, times K", dQ: "dS K is added" },
   };

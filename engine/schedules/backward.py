@@ -18,17 +18,17 @@ KEY_SIDE = (load(Tensor.K), load(Tensor.V))
 KEY_VISIT = (
     *QUERY_SIDE,
     Step(Operation.SCORES),
+    Step(Operation.WEIGHT_GRADIENT),  # before P, whose exponentials can hide under it
     Step(Operation.WEIGHTS),
     Step(Operation.VALUE_GRADIENT),
-    Step(Operation.WEIGHT_GRADIENT),
     Step(Operation.SCORE_GRADIENT),
     Step(Operation.KEY_GRADIENT),
 )
 QUERY_VISIT = (
     *KEY_SIDE,
     Step(Operation.SCORES),
-    Step(Operation.WEIGHTS),
     Step(Operation.WEIGHT_GRADIENT),
+    Step(Operation.WEIGHTS),
     Step(Operation.SCORE_GRADIENT),
     Step(Operation.QUERY_GRADIENT),
 )

@@ -198,20 +198,26 @@ def test_the_output_gradient_is_rounded_and_repeats():
     assert not np.array_equal(d_out[0], make_inputs(problem, 5)[0][0])
 
 
+INNER = 64  # rows of the blocks that pass by, in every recorded kernel
+
+
 def recorded() -> list:
-    """Every recorded backward call of this project's kernels, with the blocks that each kernel chose."""
+    """Every recorded backward call of this project's kernels, square and with as many key heads."""
     rows = [row for recording in recordings() for row in recording.counters]
     return [row for row in rows if (row.provider, row.direction) == ("flash2", "backward") and row.kernels]
 
 
 def phases_of(row) -> list:
-    """(simulation, phase index, counters) of the three kernels, each with the blocks that it chooses."""
-    wide = 128 if row.problem.head_dim == 128 else 64
-    by_keys, by_queries = (
-        simulate(Experiment(problem=row.problem, algorithm="backward", tiling=tiling))
-        for tiling in (Tiling(64, wide), Tiling(wide, 64))
-    )
-    return list(zip((by_queries, by_keys, by_queries), range(3), row.kernels, strict=True))
+    """(simulation, phase index, counters) of the three kernels, with the outer blocks of each as recorded."""
+    found = []
+    for index, (counters, rows) in enumerate(zip(row.kernels, (None, "block_kv", "block_q"), strict=True)):
+        heads, length = row.problem.batch * row.problem.heads, row.problem.seq_kv
+        outer = {rows: length * heads // int(counters.grid.split(" x ")[0])} if rows else {}
+        tiling = replace(Tiling(INNER, INNER), **outer)
+        found.append(
+            (simulate(Experiment(problem=row.problem, algorithm="backward", tiling=tiling)), index, counters)
+        )
+    return found
 
 
 def test_there_are_recorded_backward_calls():
