@@ -63,6 +63,7 @@ def resources(kernel) -> dict:
         "spilled": int(spilled[1]) if spilled else 0,
         "shared": kernel.metadata.shared,
         "warps": kernel.metadata.num_warps,
+        "traced": "%globaltimer" in ptx,
         "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,
         "serialised": "C7514" in log or "C7515" in log,
     }
@@ -79,7 +80,7 @@ def launch_flash3(q, causal=False, window=None) -> None:
 
 
 def main(cases: list[str]) -> None:
-    from kernels import arguments, attention, dispatch, flash3
+    from kernels import arguments, attention, dispatch, flash3, trace_attention
 
     check_alike = arguments._check_alike
     arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)  # CPU tensors stand in
@@ -93,6 +94,8 @@ def main(cases: list[str]) -> None:
         blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
         if algorithm == "flash3":
             launch_flash3(q, **MASKS[mask])
+        elif direction == "trace":
+            trace_attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
         else:
             out = attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
         if direction == "backward":

@@ -23,6 +23,9 @@ CASES = [
     "flash3:bfloat16:128:0:0:window:forward",
     "flash3:float16:256:0:0:none:forward",
     "split_kv:float16:128:0:0:causal:forward",
+    "standard:float16:128:0:0:none:trace",
+    "flash1:float16:128:0:0:causal:trace",
+    "flash2:float16:128:0:0:causal:trace",
 ]
 WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel", "combine_kernel")
 
@@ -53,6 +56,11 @@ def test_default_blocks_hardly_spill(compiled):
     spilled = {kernel["kernel"]: kernel["spilled"] for kernel in defaults if kernel["spilled"]}
     assert set(spilled) <= {"key_gradient_kernel"}
     assert all(size <= 128 for size in spilled.values())  # bytes a thread
+
+
+def test_only_a_traced_kernel_reads_the_clock(compiled):
+    traced = {kernel["case"] for kernel in compiled if kernel["traced"]}
+    assert traced == {case for case in CASES if case.endswith(":trace")}
 
 
 def test_sixteen_bit_products_run_on_tensor_cores(compiled):
