@@ -10,7 +10,7 @@ if str(ROOT) not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from app import presenter, scenario, sidebar, take_home, theme  # noqa: E402
+from app import glossary, presenter, scenario, sidebar, take_home, theme  # noqa: E402
 
 PAGES = {
     "Tiles": "tiles",
@@ -54,7 +54,9 @@ presenter.show(pages, opened)
 opened.run()
 with st.sidebar, st.container(horizontal=True, key="tools"):
     take_home.show()
+    glossary.show()
     if not scenario.presenting():
         presenter.button()
+glossary.hover()
 sidebar.show()
 scenario.publish(opened.url_path)

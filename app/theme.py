@@ -26,12 +26,12 @@ STYLE = """
   }
   [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
   [data-testid="stWidgetLabelRequired"] { display: none; }
-  .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 12.2rem; }
+  .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 14.5rem; }
   .st-key-tools button { min-height: 0; padding: 0.15rem 0.45rem; }
   .st-key-tools button p { font-size: 0.85rem; white-space: nowrap; }
-  .st-key-tools [data-testid="stPopoverButton"] svg { display: none; }
+  .st-key-tools [data-testid="stPopoverButton"] > div > div + div { display: none; }
   [data-testid="stPopoverBody"] { max-width: min(44rem, 94vw); }
-  .st-key-presenter_keys, .st-key-tour_keys { position: absolute; }
+  .st-key-presenter_keys, .st-key-tour_keys, .st-key-glossary { position: absolute; }
   .st-key-tour_words { gap: 0.5rem; }
   .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }

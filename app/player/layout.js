@@ -37,6 +37,12 @@ function narrowLayout(race) {
   return (w, h, u, model) => {
     const [Grid, Traffic] = panelsOf(model);
     const below = 240 * u, top = Math.min(w + 60 * u, h - below - 10 * u);
+    if (w > 1.2 * h) { // low rather than narrow: side by side
+      return [
+        { panel: new Grid(), box: { x: 0, y: 0, w: 0.54 * w, h } },
+        { panel: new Traffic(), box: { x: 0.58 * w, y: 0, w: 0.42 * w, h: Math.min(h, 280 * u) } },
+      ];
+    }
     return [
       { panel: new Grid(), box: { x: 0, y: 0, w, h: top } },
       { panel: new Traffic(), box: { x: 0, y: top + 10 * u, w, h: below } },

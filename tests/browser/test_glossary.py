@@ -1,0 +1,36 @@
+"""Terms in a real Chromium: marked on the page, told where they are pointed at, gone elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+MARKED = """() => [...CSS.highlights.get('attention-term') ?? []].map((range) => {
+    const { x, y, width, height } = range.getBoundingClientRect();
+    return [range.toString(), x + width / 2, y + height / 2];
+})"""
+
+
+def test_a_term_is_explained_where_it_is_pointed_at(page, dashboard):
+    page.goto(f"{dashboard}/traffic")
+    page.wait_for_function(f"({MARKED})().some(([word]) => word === 'HBM')")
+    page.wait_for_selector("[data-test-script-state=notRunning]")
+    words = [word for word, _, _ in page.evaluate(MARKED)]
+    assert len(words) == len(set(words)) > 5  # the first of each alone is underlined
+    tip = page.get_by_role("tooltip")
+    x, y = next((x, y) for word, x, y in page.evaluate(MARKED) if word == "HBM")
+    page.mouse.move(x, y)
+    tip.wait_for()
+    assert tip.inner_text().startswith("HBM: High-bandwidth memory")
+    page.mouse.move(x, y + 400)
+    tip.wait_for(state="hidden")
+    assert page.watch.complaints == []
+
+
+def test_another_page_is_marked_anew(page, dashboard):
+    page.goto(f"{dashboard}/traffic")
+    page.wait_for_function(f"({MARKED})().length > 5")
+    page.get_by_role("link", name="Agreement").click()
+    page.wait_for_url("**/agreement?**")
+    page.wait_for_function(f"({MARKED})().some(([word]) => word === 'float64')")
