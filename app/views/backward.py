@@ -16,7 +16,7 @@ from engine import simulate
 from engine.agreement import PAIRS
 from engine.comparison import gpu_named
 from engine.experiment import Experiment
-from engine.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
+from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
 from engine.recomputation import (
     FORWARD_PRODUCTS,
     ONE_KERNEL,

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from engine import gradient_check as subject
 from engine.experiment import Experiment, Problem
-from engine.gradient_check import CHECK, GRADIENTS, check, small_backward, unfused_gradients
 from engine.inputs import make_inputs, make_output_gradient
+from engine.measuring import gradient_check as subject
+from engine.measuring.gradient_check import CHECK, GRADIENTS, check, small_backward, unfused_gradients
 from engine.worker import Job, Worker
 from tests.engine.strategies import exact_gradients
 

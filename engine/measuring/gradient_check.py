@@ -24,7 +24,7 @@ from engine.measuring.providers import interpreter_seconds, refuse_documents
 from engine.memory import SramOverflow
 from engine.scaled import drawable
 
-CHECK = "engine.gradient_check:check"
+CHECK = "engine.measuring.gradient_check:check"
 GRADIENTS = ("dQ", "dK", "dV")
 MOST_HEADS = 4  # query heads that share the key head
 TIMES = 4  # the unfused formulas' error, and rounding units, that a gradient may be off
