@@ -28,6 +28,7 @@ LARGEST_ROWS = {"float16": 64, "bfloat16": 64, "float32": 32}
 LARGEST_ROWS_WIDE = {**LARGEST_ROWS, "float32": 16}  # from a head dimension of 129
 BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
 RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
+KEYS_A_ROW = 4  # of a split, at least, or combining costs too much
 MOST_BLOCKS, MOST_VALUES = 64, 2**20  # key blocks, and values of K, of what is run for its numbers
 
 
@@ -44,14 +45,15 @@ def packed_rows(problem: Problem) -> int:
 
 
 def own_splits(decoding: Experiment) -> int:
-    """Equal splits that the kernel chooses: every SM has the blocks it holds, each a key block it sees."""
+    """Equal splits that the kernel chooses: every SM has the blocks it holds, each worth combining."""
     problem, tiling = decoding.problem, decoding.tiling
     rows = blocks(problem.heads // problem.kv_heads * problem.seq_q, tiling.block_q)
     key_blocks = blocks(min(problem.seq_kv, problem.mask.window or problem.seq_kv), tiling.block_kv)
     width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
     held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
     most = held * decoding.gpu.sms // (problem.batch * problem.kv_heads * rows)
-    most = max(1, min(most, key_blocks, LARGEST_SPLITS))
+    shortest = blocks(KEYS_A_ROW * tiling.block_q, tiling.block_kv)
+    most = max(1, min(most, key_blocks // shortest, LARGEST_SPLITS))
     return blocks(key_blocks, blocks(key_blocks, most))
 
 

@@ -49,6 +49,11 @@ class Call:
         return ceil_div(self.seq_kv, self.block_kv)
 
     @cached_property
+    def programs(self) -> int:
+        """Blocks of queries of all heads."""
+        return self.batch * self.heads * self.query_blocks
+
+    @cached_property
     def even(self) -> bool:
         """Whether every tile is whole."""
         return self.seq_q % self.block_q == 0 and self.seq_kv % self.block_kv == 0

@@ -314,7 +314,7 @@ def _query_gradient(tensors: tuple, how: Pass, shared: dict) -> None:
     call = how.call
     launch(
         query_gradient_kernel,
-        call.query_blocks * call.batch * call.heads,
+        call.programs,
         call,
         tensors,
         num_warps=how.warps,

@@ -10,7 +10,7 @@ from kernels.flash1 import flash1
 from kernels.flash2 import flash2
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
 from kernels.launch import interpreted, multiprocessors, remember
-from kernels.split_kv import split_count, split_kv, worthwhile
+from kernels.split_kv import split_count, split_kv, visible_keys, worthwhile
 from kernels.standard import standard
 
 
@@ -21,6 +21,7 @@ def _flash3(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _flash3, "split_kv": split_kv}
 ALGORITHMS = ("auto", *FORWARD)
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
+SHORT = 1024  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
 DIFFERENTIABLE = ("flash2", "flash3", "split_kv")
 
 
@@ -77,14 +78,15 @@ def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits
         return replace(call, tma=own_blocks and _by_tma(call, q, k, v)), "it was asked for"
     if not own_blocks:
         return call, "with blocks given, auto is flash2"
-    if q.is_cuda and worthwhile(call, multiprocessors(q.device)):
-        reason = (
-            f"flash2 would start {call.batch * call.heads * call.query_blocks} programs"
-            f" on {multiprocessors(q.device)} SMs"
-        )
+    processors = multiprocessors(q.device)
+    if q.is_cuda and worthwhile(call, processors):
         split, _ = _choose(q, k, v, causal, window, scale, "split_kv", None, None, None)
-        return split, reason
+        if split.splits > 1:
+            return split, f"flash2 would start {call.programs} programs on {processors} SMs"
     if reason := _without_flash3(q, k, v):
+        return replace(call, tma=_by_tma(call, q, k, v)), reason
+    if call.programs <= processors and visible_keys(call) <= SHORT:
+        reason = f"for {visible_keys(call)} keys and {call.programs} programs flash3 takes longer to start"
         return replace(call, tma=_by_tma(call, q, k, v)), reason
     return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
 

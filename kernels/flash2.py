@@ -144,7 +144,7 @@ def flash2(
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
-    programs = call.query_blocks * call.batch * call.heads
+    programs = call.programs
     launch(
         flash2_kernel,
         programs,

@@ -15,7 +15,8 @@ from kernels.flash2 import attend
 from kernels.launch import interpreted, launch, multiprocessors, stages
 from kernels.tile import LOG2_E, head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
 
-MIN_KEYS = 1024  # with fewer, combining costs more than splitting gains
+MIN_KEYS = 512  # with fewer, combining costs more than splitting gains
+KEYS_A_ROW = 4  # of a split, at least: its O, in float32, is written and read once more for every row
 PROGRAMS_PER_SM = 2
 RESIDENT_TILE = 128 * 128  # keys times head dim of the tiles that an SM's shared memory holds three pairs of
 COMBINED = 16  # partial results of a row that a program combines at a time, or rows of one
@@ -148,18 +149,18 @@ def visible_keys(call: Call) -> int:
 
 
 def split_count(call: Call, processors: int) -> int:
-    """Equal splits that give every SM the programs that it holds, each at least a visible key block."""
+    """Equal splits that give every SM the programs that it holds, each long enough to be worth combining."""
     key_blocks = ceil_div(visible_keys(call), call.block_kv)
+    shortest = ceil_div(KEYS_A_ROW * call.block_q, call.block_kv)
     resident = max(1, min(PROGRAMS_PER_SM, RESIDENT_TILE // (call.block_kv * call.padded_head_dim)))
     programs = call.batch * call.kv_heads * row_blocks(call)
-    most = max(1, min(resident * processors // programs, key_blocks, MAX_SPLITS))
+    most = max(1, min(resident * processors // programs, key_blocks // shortest, MAX_SPLITS))
     return ceil_div(key_blocks, ceil_div(key_blocks, most))
 
 
 def worthwhile(call: Call, processors: int) -> bool:
-    """Whether flash2 would leave half of the SMs idle or more, and there are keys enough to split."""
-    programs = call.batch * call.heads * call.query_blocks
-    return 2 * programs <= processors and visible_keys(call) >= MIN_KEYS and split_count(call, processors) > 1
+    """Whether flash2, whose call this is, would leave half of the SMs idle or more, with keys to split."""
+    return 2 * call.programs <= processors and visible_keys(call) >= MIN_KEYS
 
 
 def split_kv(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:

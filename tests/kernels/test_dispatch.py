@@ -44,7 +44,23 @@ def test_without_a_gpu_auto_is_flash2():
 
 def test_auto_is_flash3_where_it_serves(monkeypatch):
     on_gpu(monkeypatch)
-    assert chosen() == ("flash3", "auto prefers it on a Hopper GPU")
+    long = torch.zeros(1, dtype=torch.float16).expand(1, 32, 2000, 64)
+    assert chosen(long, long) == ("flash3", "auto prefers it on a Hopper GPU")
+
+
+def test_auto_is_flash2_for_what_it_finishes_before_flash3_has_started(monkeypatch):
+    on_gpu(monkeypatch)
+    assert chosen() == ("flash2", "for 200 keys and 64 programs flash3 takes longer to start")
+    many = Q.expand(3, -1, -1, -1)
+    assert chosen(many, many)[0] == "flash3"
+
+
+def test_auto_does_not_split_into_one(monkeypatch):
+    """66 programs of flash2 leave half of the SMs idle, but tiles of 64 rows fill them, one an SM."""
+    on_gpu(monkeypatch)
+    rows, keys = (torch.zeros(1, dtype=torch.float16).expand(1, 66, length, 256) for length in (100, 5000))
+    assert chosen(rows, keys)[0] == "flash3"
+    assert chosen(rows[:, :30], keys[:, :30])[0] == "split_kv"
 
 
 def test_auto_is_flash2_where_flash3_does_not_serve(monkeypatch):

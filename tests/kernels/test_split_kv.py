@@ -65,6 +65,12 @@ def test_splits_give_every_sm_what_its_shared_memory_holds():
     assert split_count(call(window=200), 132) == 2  # of which a window sees few
 
 
+def test_a_split_has_four_keys_for_every_row_of_its_tile():
+    """Tiles of 64 rows and 64 keys: 4 key blocks, of which 1024 keys have 16."""
+    assert split_count(call(kv_heads=1, heads=1, seq_q=100, seq_kv=1024), 132) == 4
+    assert split_count(call(kv_heads=1, heads=1, seq_kv=1024), 132) == 8  # of 16 rows: no less than a block
+
+
 def test_no_split_is_left_without_keys():
     """17 key blocks in at most 16 splits: two each, so 9."""
     assert split_count(call(seq_kv=17 * 128), 132) == 9
@@ -91,7 +97,7 @@ def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
     assert not chosen(batch=3)
     assert not chosen(heads=67, kv_heads=1)
     assert chosen(heads=66, kv_heads=1)
-    assert not chosen(seq_kv=1000)
+    assert not chosen(seq_kv=500)
     assert not chosen(window=10)
 
 
