@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.experiment import Problem
 from engine.jobs import JobError
+from engine.timeline import HEAVY_FIRST
 
 SMALL = 256  # tokens that are enough to have a kernel compiled
 MOST_PROCESSES = 14
@@ -27,6 +28,7 @@ class Kernel:
     block_kv: int | None = None
     warps: int | None = None
     stages: int | None = None
+    traced_order: str | None = None
 
 
 def smaller(problem: Problem, algorithm: str) -> Problem:
@@ -74,11 +76,14 @@ def _compiled(kernel: Kernel) -> Kernel:
 
 
 def _run(kernel: Kernel, inputs, problem: Problem) -> None:
-    from kernels import attention
+    from kernels import attention, trace_attention
     from kernels.launch import trying
 
     mask = {"causal": problem.mask.causal, "window": problem.mask.window}
     blocks = {"block_q": kernel.block_q, "block_kv": kernel.block_kv}
+    if kernel.traced_order is not None:
+        heavy_first = kernel.traced_order == HEAVY_FIRST
+        trace_attention(*inputs, algorithm=kernel.algorithm, heavy_first=heavy_first, **mask, **blocks)
     if kernel.algorithm == "flash3":
         from kernels.flash3 import flash3
 

@@ -41,7 +41,7 @@ class Call:
 
     def kernel(self) -> Kernel:
         """What is to be compiled for it."""
-        return Kernel(self.provider, self.problem, "forward", *self.blocks)
+        return Kernel(self.provider, self.problem, "forward", *self.blocks, traced_order=self.order)
 
 
 def call(
