@@ -218,9 +218,7 @@ def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
         ),
         annotations=[
             _title(0.94, f"{_mark('lse of each split', colours.statistics)} · — m, the largest so far"),
-            _title(
-                0.43, f"{_mark('exp(lse − m), weights now', colours.s)} · — in the end, divided by their sum"
-            ),
+            _title(0.43, f"{_mark('exp(lse − m), weights now', colours.s)} · — in the end"),
         ],
         barmode="overlay",
         margin={"l": 58, "r": 8, "t": 8, "b": 40},

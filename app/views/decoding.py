@@ -102,13 +102,14 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     group, units = problem.heads // problem.kv_heads, problem.batch * problem.kv_heads
     st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
     st.html(figures.sms(blocks.blocks, colours))
-    heads = "query head" if group == 1 else "query heads"
     st.caption(
-        f"An SM with a block takes {scaled(rate_of_sm(simulation), 'B/s')} of K and V: loads, products and "
-        f"softmax wait for one another, so only many SMs fill the memory's "
-        f"{scaled(readable(experiment.gpu), 'B/s')}. One block a split of a key head: {units:,} × "
-        f"{tiling.splits:,}, each for the {group} {heads} that share it; FlashAttention-2 would have one block a query head, "
-        f"{problem.batch * problem.heads:,}. Hatched: nothing to do."
+        f"A busy SM takes {scaled(rate_of_sm(simulation), 'B/s')} of K and V: its loads, products and "
+        f"softmax wait for one another. Only many SMs fill the memory's {scaled(readable(experiment.gpu), 'B/s')}."
+    )
+    shared = f" for the {group} heads that share it" if group > 1 else ""
+    st.caption(
+        f"One block a split of a key head{shared}: {units:,} × {tiling.splits:,}. FlashAttention-2 has "
+        f"one a query head, {problem.batch * problem.heads:,}. Hatched: idle."
     )
 
 
@@ -123,7 +124,7 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     seconds = found[best].modelled.seconds
     now = found[decoding.tiling.splits].modelled
     st.caption(
-        f"{decoding.tiling.splits:,} splits: {seconds_text(now.seconds)}; fastest is {best:,}: "
+        f"{_splits_text(decoding.tiling.splits)}: {seconds_text(now.seconds)}; fastest is {best:,}: "
         f"{seconds_text(seconds)}. {_second_kernel(now.parts)}"
     )
 
@@ -132,7 +133,12 @@ def _over_splits(lines, metric: str, splits, mark: int | None, limit: float, col
     alt = f"{lines[0].origin.capitalize()}: {metric} over the number of splits"
     figure = figures.over_splits(lines, metric, splits, mark, limit, colours)
     st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
-    st.html(figures.key(lines, metric))
+    if len(lines) > 1:
+        st.html(figures.key(lines, metric))
+
+
+def _splits_text(splits: int) -> str:
+    return "1 split" if splits == 1 else f"{splits:,} splits"
 
 
 def _second_kernel(parts) -> str:
@@ -235,17 +241,10 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
                 bytes_text(row.total("dram_read")) if row else "not recorded",
             ]
         )
-    origin = recording.origin if recording else "recorded"
-    head = (
-        "",
-        "key heads",
-        "K and V, counted",
-        "less",
-        "splits, own choice",
-        "time, modelled",
-        f"DRAM reads, {origin}",
-    )
-    st.html(table(head, rows))
+    head = ("", "key heads", "K and V, counted", "less", "splits", "time, modelled", "DRAM reads, recorded")
+    st.html(scrolled(table(head, rows), 360))
+    where = f" {recording.origin[:1].upper()}{recording.origin[1:]}: the GPU's counters." if recording else ""
+    st.caption(f"For one token, with as many splits as the kernel chooses.{where}")
 
 
 def _kind(kv_heads: int, heads: int) -> str:

@@ -21,7 +21,7 @@ COLUMNS = (
     "share",
     "seen",
     "in vain",
-    "requested, counted",
+    "bytes, counted",
     "FLOPs, counted",
     "time, modelled",
 )
@@ -73,11 +73,11 @@ def _assumed(experiment: Experiment) -> str:
 def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
     counts = one.simulation.traffic.per_head
     costs = (
-        f"{counts.tiles_visited:,} tiles visited",
+        f"{counts.tiles_visited:,} tiles",
         f"{one.visited:.1%}, {times_text(one.spares(none))} less work",
     )
     if one.mask == Mask():
-        costs = (f"{counts.tiles_visited:,} tiles visited", "100%")
+        costs = (f"{counts.tiles_visited:,} tiles", "100%")
     scenario_s = ("the scenario's mask",) * one.own
     return *_name(one.mask, experiment.problem.seq_kv), costs + scenario_s, one.density, one.own
 
@@ -92,7 +92,7 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
         length = f"{short_ones:,} or {short_ones + 1:,}" if longer else short(short_ones)
         return kind, ", ".join(filter(None, (f"{documents:,} of {length} keys", window)))
     if mask.window:
-        return "Window, causal or not", f"{mask.window:,} keys back"
+        return "Window", f"{mask.window:,} keys back"
     return ("Causal", "keys up to its own") if mask.causal else ("None", "every key")
 
 

@@ -9,7 +9,7 @@ from app import scenario
 from app.figures import decoding as figures
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
-from app.figures.tables import table
+from app.figures.tables import scrolled, table
 from engine.decoding import Parts
 
 SHOWN = 10  # rows of the table of parts
@@ -33,8 +33,8 @@ def show(parts: Parts, asked: int, colours: Palette) -> None:
         st.latex(FORMULA)
     with numbers:
         st.markdown(_sentence(parts, step))
-        st.html(_parts_table(parts, step))
-        st.html(_merged_table(parts, step))
+        st.html(scrolled(_parts_table(parts, step), 440))
+        st.html(scrolled(_merged_table(parts, step), 240))
         st.caption(_what_ran(parts, asked))
 
 

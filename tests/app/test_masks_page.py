@@ -34,7 +34,7 @@ def test_every_number_is_the_counted_one():
         {"documents": 16, "window": 300},
     ):
         one = simulate(Experiment.of(seq=4096, head_dim=128, heads=4, **values)).traffic.per_head
-        assert f"{one.tiles_visited:,} tiles visited" in shown
+        assert f"<p>{one.tiles_visited:,} tiles<br>" in shown
         for count in (one.tiles_full, one.tiles_partial, one.tiles_skipped):
             assert f"<td>{count:,}</td>" in shown
     assert shown.count("<br>the scenario&#x27;s mask") == 1
