@@ -6,6 +6,8 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.modelled import step_seconds
+from engine.recorded import MODEL_BLOCKS, experiment_of
+from engine.recording_file import recordings
 from engine.schedule import Operation
 from tests.engine.strategies import experiments
 
@@ -41,6 +43,70 @@ def test_modelled_speed_is_within_30_per_cent_of_an_h200(head_dim, seq, causal, 
 
 def test_a_plain_kernel_at_8192_tokens_is_within_10_per_cent_of_an_h200():
     assert modelled_tflops("flash2", 128, 8192, False) == pytest.approx(497, rel=0.1)
+
+
+def recorded_seconds(algorithm: str) -> list[tuple[Experiment, float]]:
+    """Every recorded forward time of an algorithm, and of its counted calls, with what was run."""
+    found = []
+    for recording in recordings():
+        timed = [row for row in recording.timings if row.direction == "forward" and row.times]
+        for row in timed:
+            blocks = MODEL_BLOCKS if row.provider != "flash3" else (None, None)
+            found.append((row, blocks, row.times.p50))
+        for row in recording.counters:
+            if row.direction == "forward" and row.kernels:
+                found.append((row, (row.block_q, row.block_kv), row.total("seconds")))
+    return [
+        (experiment_of(row.problem, algorithm, *blocks, "h200"), seconds)
+        for row, blocks, seconds in found
+        if row.provider == algorithm
+    ]
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3"])
+def test_modelled_times_are_near_all_that_were_recorded(algorithm):
+    """With constants that no single scenario was fitted to: N 128 to 131,072, d 64 to 256, every mask."""
+    recorded = recorded_seconds(algorithm)
+    off = np.abs([simulate(one).modelled.seconds / seconds - 1 for one, seconds in recorded])
+    assert len(off) >= 50
+    assert np.median(off) < 0.12
+    assert np.quantile(off, 0.9) < 0.3
+    assert off.max() < 0.55
+
+
+@pytest.mark.parametrize(
+    ("values", "bound"),
+    [
+        ({"heads": 16, "seq": 16384, "head_dim": 128, "block_q": 128}, "tensor core"),
+        ({"heads": 16, "seq": 16384, "head_dim": 16, "block_q": 128}, "exp"),
+        (
+            {
+                "algorithm": "standard",
+                "heads": 16,
+                "seq": 8192,
+                "head_dim": 64,
+                "block_q": 32,
+                "block_kv": 32,
+            },
+            "L2",
+        ),
+        ({"heads": 1024, "seq": 16, "seq_kv": 8192, "head_dim": 128, "block_q": 16}, "HBM"),
+        ({"heads": 1, "seq": 1024, "seq_kv": 65536, "block_q": 128}, "tail"),
+        ({"heads": 132, "seq": 64, "seq_kv": 16}, "launch"),
+        ({"algorithm": "flash1", "heads": 4, "seq": 4096}, "tail"),
+    ],
+)
+def test_what_holds_a_kernel_up_is_named(values, bound):
+    assert simulate(Experiment.of(**values, hardware="h200")).modelled.bound == bound
+
+
+@given(experiments())
+def test_no_kernel_is_faster_than_its_bytes(experiment):
+    modelled = simulate(experiment).modelled
+    assert modelled.busy.keys() == modelled.parts.keys()
+    for kernel, seconds in modelled.parts.items():
+        assert seconds > modelled.busy[kernel]["HBM"]
+        assert seconds > modelled.busy[kernel]["tail"]
 
 
 def test_flash1_with_few_heads_leaves_most_of_the_gpu_idle():
