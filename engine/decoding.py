@@ -111,7 +111,7 @@ class Parts:
     """What the splits of one query hold, executed through the counting memory, and how they merge.
 
     Attributes:
-        experiment: what was run: one key head, as many keys as are quickly computed.
+        experiment: what was run: one head, as many keys as are quickly computed.
         keys: [splits, 2] first and one past the last key of each split; equal where it has none.
         m, l, lse: [splits] maximum, sum of exp(score - m) and log-sum-exp of each; -inf, 0 and -inf for none.
         out: [splits, d] O of each, divided by its own l; 0 for none.
@@ -144,17 +144,17 @@ class Parts:
 def parts_of(decoding: Experiment) -> Parts:
     """The parts of a decoding's first query; raises SramOverflow where its blocks do not fit the chip."""
     problem = decoding.problem
-    head = decoding.changed(batch=1, heads=problem.heads // problem.kv_heads, kv_heads=1)
+    head = decoding.changed(batch=1, heads=1, kv_heads=1, block_q=SMALLEST_ROWS)
     tiles = min(MOST_BLOCKS, MOST_VALUES / (problem.head_dim * decoding.tiling.block_kv))
     run = drawable(head, tiles)
-    q, k, v = make_inputs(run.problem, heads=run.problem.heads)
-    found = execute_split(run, q.swapaxes(0, 1).reshape(-1, problem.head_dim), k[0], v[0])
+    q, k, v = (array[0] for array in make_inputs(run.problem))
+    found = execute_split(run, q, k, v)
     keys, visits = _keys(run), found.trace
     last = np.maximum(-(-keys[:, 1] // run.tiling.block_kv) - 1, 0)
     none = keys[:, 0] == keys[:, 1]
     lse, out = found.lse[:, 0].astype(np.float64), found.out[:, 0]
     steps = online_steps(lse)
-    exact, exact_lse = _exact(run.problem, q[0, 0], k[0], v[0])
+    exact, exact_lse = _exact(run.problem, q[0], k, v)
     return Parts(
         run,
         keys,

@@ -104,7 +104,8 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     st.html(figures.sms(blocks.blocks, colours))
     st.caption(
         f"A busy SM takes {scaled(rate_of_sm(simulation), 'B/s')} of K and V: its loads, products and "
-        f"softmax wait for one another. Only many SMs fill the memory's {scaled(readable(experiment.gpu), 'B/s')}."
+        "softmax wait for one another. Only many SMs fill the memory's "
+        f"{scaled(readable(experiment.gpu), 'B/s')}."
     )
     shared = f" for the {group} heads that share it" if group > 1 else ""
     st.caption(
