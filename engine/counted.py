@@ -156,7 +156,7 @@ def _counted(row: Counters, hardware: str) -> Counted | None:
 def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Counted, bool] | None:
     """The counted scenario of the same algorithm closest to this one, and whether it is the same.
 
-    None if the recording has none. Mask first; then by how many times longer, more heads, and so on.
+    None if the recording has none. The mask comes first; then how many times longer it is, and so on.
     """
     rows = [one for one in counted(recording) if one.experiment.algorithm == experiment.algorithm]
     best = min(rows, key=lambda one: _distance(one.experiment, experiment), default=None)
@@ -168,8 +168,8 @@ def _alike(one: Experiment, other: Experiment) -> bool:
     return (one.problem, one.blocks, one.hardware) == (other.problem, other.blocks, other.hardware)
 
 
-def _distance(one: Experiment, other: Experiment) -> float:
-    """Doublings between two scenarios, those of the problem counted twice, and more for another mask."""
+def _distance(one: Experiment, other: Experiment) -> tuple[int, float]:
+    """In what their masks differ; then doublings between two scenarios, those of the problem twice."""
 
     def doublings(a: float, b: float) -> float:
         return abs(math.log2(a / b))
@@ -180,7 +180,7 @@ def _distance(one: Experiment, other: Experiment) -> float:
     problem += doublings(a.head_dim, b.head_dim) + doublings(a.heads / a.kv_heads, b.heads / b.kv_heads)
     blocks = doublings(one.blocks.block_q, other.blocks.block_q)
     blocks += doublings(one.blocks.block_kv, other.blocks.block_kv)
-    return 8 * sum(x != y for x, y in zip(*masks, strict=True)) + 2 * problem + blocks
+    return sum(x != y for x, y in zip(*masks, strict=True)), 2 * problem + blocks
 
 
 def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]:

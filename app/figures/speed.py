@@ -28,6 +28,7 @@ LABELS = {
 NAMES = {"standard": "standard", "flash1": "flash 1", "flash2": "flash 2", "flash3": "flash 3"}
 SYMBOLS = {"standard": "circle", "flash1": "square", "flash2": "diamond", "flash3": "star", "eager": "x"}
 RATES = ("tflops", "tokens_per_second")
+LATE = 4  # times a length that reach the axis's end: a word to its right would be cut
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
 MODELLED, HERE = "modelled", "measured here"
 
@@ -102,7 +103,7 @@ def over_length(
         y=_linear(metric, max(everything)) if linear else _ticks(metric, min(everything), max(everything)),
         legend={"font": {"size": 12}, "entrywidth": 60 if legend_of_model else 140},
         shapes=[_mark(mark, colours)] if mark else [],
-        annotations=[_mark_name(mark, colours)] if mark else [],
+        annotations=[_mark_name(mark, lengths[-1], colours)] if mark else [],
     )
 
 
@@ -231,7 +232,9 @@ def _mark(keys: int, colours: Palette) -> dict:
     return {"type": "line", "yref": "paper", "x0": keys, "x1": keys, "y0": 0, "y1": 1, "line": line}
 
 
-def _mark_name(keys: int, colours: Palette) -> dict:
-    place = {"x": math.log10(keys), "y": 0, "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+def _mark_name(keys: int, longest: int, colours: Palette) -> dict:
+    """The name of that line, on the side where there is room."""
+    side, shift = ("right", -3) if LATE * keys > longest else ("left", 3)
+    place = {"x": math.log10(keys), "y": 0, "yref": "paper", "xanchor": side, "yanchor": "bottom"}
     font = {"color": colours.muted, "size": 12}
-    return {**place, "xshift": 3, "text": f"N = {short(keys)}", "showarrow": False, "font": font}
+    return {**place, "xshift": shift, "text": f"N = {short(keys)}", "showarrow": False, "font": font}

@@ -30,7 +30,9 @@ STYLE = f"""
   .grid .axis {{ font-family: inherit; height: 18px; }}
   @media (max-width: 1400px) {{ .grid td {{ font-size: 11px; }} .grid th:first-child {{ width: 30px; }} }}
   .bars {{ display: grid; grid-template-columns: auto 1fr; gap: 5px 10px; align-items: center; }}
-  .bars .key {{ grid-column: 2; display: flex; gap: 16px; font-size: 13px; min-height: 20px; }}
+  .bars .key {{ grid-column: 2; display: flex; flex-wrap: wrap; gap: 0 16px; font-size: 13px; }}
+  .bars .key {{ min-height: 20px; }}
+  .bars .key span {{ white-space: nowrap; }}
   .bars .key i {{ display: inline-block; width: 11px; height: 11px; margin-right: 6px; }}
   .bars .place {{ font: 12px {MONO}; white-space: pre; opacity: 0.8; }}
   .bars .bar {{ display: flex; align-items: center; height: 24px; font: 13px {MONO}; white-space: nowrap; }}

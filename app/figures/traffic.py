@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 NAMES = {"standard": "Standard", "flash1": "Flash 1", "flash2": "Flash 2"}
+LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
 DASHES = {"standard": "solid", "flash1": "dash", "flash2": "solid"}
 TENSOR_NAMES = {
     Tensor.Q: "Q",
@@ -155,7 +156,8 @@ def _length_figure(
     """Both axes logarithmic, with the scenario's length marked."""
     mark = {"type": "line", "yref": "paper", "x0": keys, "x1": keys, "y0": 0, "y1": 1}
     line = {"color": colours.muted, "width": 1, "dash": "dot"}
-    name = {"yref": "paper", "yanchor": "bottom", "xshift": 3}
+    side, shift = ("right", -3) if LATE * keys > survey.lengths[-1] else ("left", 3)
+    name = {"yref": "paper", "yanchor": "bottom", "xanchor": side, "xshift": shift}
     return drawn(
         traces,
         colours,

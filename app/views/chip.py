@@ -13,7 +13,7 @@ from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.roofline import both_levels
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, digits, times_text
+from app.figures.units import bytes_text, digits
 from engine.comparison import gpu_named
 from engine.counted import (
     Counted,
@@ -98,25 +98,27 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
     bound = BOUNDS[simulation.modelled.bound]
     st.markdown(f"**What holds it up**: modelled, the {bound}")
     shares = modelled_shares(simulation)
-    columns = [("here, modelled", shares)]
+    columns = [("modelled", shares)]
     if found is not None:
         one, same = found
-        columns += [] if same else [("nearest, modelled", modelled_shares(one.simulation))]
+        columns += [] if same else [("nearest", modelled_shares(one.simulation))]
         columns.append(("recorded", one.utilisation))
     rows = [
         [name, *(_percent(shares.get(unit)) for _, shares in columns)]
         for unit, name in UNITS.items()
         if any(shares.get(unit) is not None for _, shares in columns)
     ]
-    st.html(table(["share of the time", *(name for name, _ in columns)], rows))
+    st.html(table(["busy", *(name for name, _ in columns)], rows))
     said = "Modelled: what each unit's work would take alone, at the rate it reaches, over the whole time."
     if shares["L2"] > shares[simulation.modelled.bound]:
         said += " Copies from L2 that run ahead of the products hold nothing up."
     if found is not None:
         said += (
-            f" Recorded: of the datasheet's peak, by the counters of {_which(*found)}, {recording.origin}."
-            f" {_busiest(found[0])}"
+            "" if same else f" Nearest: modelled for the counted scenario nearest to this one, {one.what}."
         )
+        whose = "for this scenario" if same else "for that one"
+        said += f" Recorded: of the datasheet's peaks, by the counters {whose}, {recording.origin}."
+        said += f" {_busiest(one)}"
     st.caption(said)
 
 
@@ -146,7 +148,7 @@ def _percent(share: float | None) -> str:
 
 
 def _which(one: Counted, same: bool) -> str:
-    return one.what if same else f"the nearest counted scenario: {one.what}"
+    return one.what if same else f"Counted nearest to this scenario: {one.what}"
 
 
 def _gaps(one: Counted) -> list[str]:
@@ -171,6 +173,7 @@ def _reads(one: Counted) -> str:
     bytes_, gpu = one.simulation.traffic, one.experiment.gpu
     again = one.dram_read / bytes_.compulsory.total_read
     kept = bytes_text(gpu.l2_effective_bytes)
+    often = f"DRAM delivers {digits(again)} times the compulsory bytes"
     if one.experiment.algorithm == "standard":
         return (
             f"Every kernel reads its inputs from DRAM: S and P, {bytes_text(one.scores_bytes)} together, are "
@@ -180,7 +183,7 @@ def _reads(one: Counted) -> str:
         rows = "Q, O, m and l pass by once a key block, and from one block to the next "
         if again < FETCHED_AGAIN:
             return f"{rows}L2 keeps those of all heads under way: DRAM delivers them once."
-        return f"{rows}those of all heads under way outgrow L2: DRAM delivers {times_text(again)} compulsory."
+        return f"{rows}those of all heads under way outgrow L2: {often}."
     if again < FETCHED_AGAIN:
         return (
             f"L2 serves {1 - one.dram_read / one.read:.1%} of it: K and V of a head are "
@@ -188,13 +191,13 @@ def _reads(one: Counted) -> str:
         )
     return (
         f"K and V of a head are {bytes_text(one.keys_bytes)}; with what else is under way they outgrow the "
-        f"{kept} that L2 keeps of what all SMs share. Later waves of programs fetch them again: DRAM "
-        f"delivers {times_text(again)} compulsory."
+        f"{kept} that L2 keeps of what all SMs share. Later waves of programs fetch them again: {often}."
     )
 
 
 def _writes(one: Counted) -> str:
-    when = "the kernel ended" if len(one.row.kernels) == 1 else "one of the kernels ended"
+    kernels = len(one.row.kernels)
+    when = "the kernel ended" if kernels == 1 else f"each of the {kernels} kernels ended, summed"
     return (
         f"{bytes_text(one.left_in_cache)} still lay dirty in L2 when {when}: the counter misses what reaches "
         "DRAM later, the model counts it."

@@ -81,7 +81,8 @@ def _metric() -> str:
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
     """What holds the scenario up; measured against modelled; the recorded block sizes."""
     compared = pairs(experiment, measured) + (recorded.compared(recording) if recording else [])
-    held, versus, blocks = st.columns([1.1, 1, 1], gap="medium")
+    swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)
+    held, versus, *blocks = st.columns([1.2, 1, 1.1] if swept else 2, gap="medium")
     with held:
         chip.bounds(recording, experiment)
     if compared:
@@ -89,8 +90,8 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
             marks = "**Time against modelled**: measured filled, recorded open"
             st.markdown(marks if measured else "**Recorded time against modelled**")
             _chart(figures.against(compared, colours), "Measured against modelled")
-    if recording:
-        with blocks:
+    if swept:
+        with blocks[0]:
             recorded.blocks(recording, experiment, colours)
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario, shelf, theme
 from app.figures import traffic as figures
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
@@ -15,7 +15,6 @@ from app.figures.units import bytes_text, digits, times_text
 from app.views import chip
 from engine.experiment import Experiment
 from engine.footprint import largest_context, memory_bytes
-from engine.recording_file import recordings
 from engine.survey import by_algorithm, over_blocks, over_length
 
 KINDS = {
@@ -59,7 +58,7 @@ def show() -> None:
         _blocks(experiment, colours)
     with memory:
         _memory(experiment, colours)
-    for recording in recordings()[:1]:
+    if recording := shelf.chosen():
         chip.traffic(recording, experiment)
 
 

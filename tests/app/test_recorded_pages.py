@@ -6,12 +6,15 @@ import pytest
 
 from app.figures.colours import palette
 from app.figures.recorded import counters, heat_grid
+from app.figures.roofline import both_levels
 from app.figures.units import bytes_text
 from app.views import recorded
-from engine.counted import counted
-from engine.experiment import Mask, Problem
+from engine.counted import counted, under_both_roofs
+from engine.experiment import Experiment, Mask, Problem
+from engine.hardware import GPUS
 from engine.measuring.contest import usual
 from engine.recording import Counters, Device, KernelCounters, Recording, Times, Timing, Tried
+from engine.roofline import roofline
 from tests.app.worker_page import again, html, opened, own_worker
 
 COLOURS = palette(False)
@@ -97,6 +100,7 @@ def test_a_failed_block_size_says_why(shelf):
 def test_nothing_recorded_is_shown_as_nothing(empty_shelf):
     assert "ecorded" not in words(opened("speed"))
     assert "counters" not in words(opened("agreement"))
+    assert "on the chip" not in words(opened("traffic"))
 
 
 def test_the_agreement_page_holds_counters_against_the_model(shelf):
@@ -105,6 +109,70 @@ def test_the_agreement_page_holds_counters_against_the_model(shelf):
     assert "the L1 cache serves" in words(page)
     (flash2, _) = counted(RECORDING)
     assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td>" in html(page)
+
+
+def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
+    page = opened("traffic")
+    assert "**flash2, N 1,024, heads 16, d 64, blocks 64×64**, recorded on NVIDIA H200" in words(page)
+    (one, _) = counted(RECORDING)
+    requested = one.simulation.traffic.requested
+    cells = (bytes_text(amount) for amount in (requested.total_read, requested.total_written))
+    cells = "".join(f"<td>{cell}</td>" for cell in cells)
+    assert f"requested by tiles, counted by the scheduler</td>{cells}" in html(page)
+    assert "DRAM, recorded</td><td>7 MB</td><td>1 MB</td>" in html(page)
+    assert "still lay dirty in L2 when the kernel ended" in words(page)
+    assert f"reads are off by {one.modelled_dram_read / 7e6 - 1:+.1%}".replace("-", "−") in words(page)
+
+
+def test_the_traffic_page_names_the_sibling_that_it_shows(shelf):
+    said = words(opened("traffic", seq=3000, head_dim=128))
+    assert "**Counted nearest to this scenario: flash2, N 1,024," in said
+    assert "The same bytes on the chip" not in words(opened("traffic", algorithm="standard"))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "read", "sentence"),
+    [
+        ("flash2", 6.3e6, "K and V of a head are 262 kB, and of what all SMs share"),
+        ("flash2", 2e7, "Later waves of programs fetch them again: DRAM delivers 3.18 times the compulsory"),
+        ("flash1", 8e7, "outgrow L2"),
+        ("flash1", 1e6, "DRAM delivers them once"),
+        ("standard", 7e7, "Every kernel reads its inputs from DRAM: S and P, 67.1 MB together"),
+    ],
+)
+def test_why_dram_delivers_what_it_does_is_a_sentence(monkeypatch, own_worker, algorithm, read, sentence):
+    kernel = KernelCounters("a_kernel", "1", 1e-3, read, 1e6, 3e7, 1e6)
+    row = Counters(algorithm, "forward", PROBLEM, 64, 64, kernels=(kernel,))
+    monkeypatch.setattr("app.shelf.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+    assert sentence in words(opened("traffic", algorithm=algorithm))
+
+
+def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf, monkeypatch):
+    page = opened("speed")
+    said = words(page)
+    assert "**What holds it up**: modelled, the " in said
+    assert "by the counters for this scenario, recorded on NVIDIA H200, 2026-11-21." in said
+    kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 1e6, tensor_percent=41.4, sm_percent=97.0)
+    row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(kernel,))
+    monkeypatch.setattr("app.shelf.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+    page = opened("speed", seq=2048)
+    assert "<td>41%</td></tr>" in html(page)
+    assert "tail: SMs idle" in html(page)
+    assert "Closest to its peak: tensor cores, 41%." in words(page)
+    assert "Nearest: modelled for the counted scenario nearest to this one, flash2, N 1,024" in words(page)
+
+
+def test_a_call_has_a_mark_at_both_levels_of_the_roofline():
+    kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 2e6)
+    rows = tuple(Counters(name, "forward", PROBLEM, kernels=(kernel,)) for name in ("sdpa_flash", "flash3"))
+    points = under_both_roofs(Recording(DEVICE, counters=rows), Experiment.of())
+    l2_roof, hbm_roof, joins, l2, hbm = both_levels(
+        roofline(GPUS["h200"], "float16"), points, RECORDING.origin, COLOURS
+    ).data
+    assert list(joins.x) == [l2.x[0], hbm.x[0], None, l2.x[1], hbm.x[1], None]
+    assert hbm.x[0] == 5 * l2.x[0]
+    assert max(l2_roof.y) == max(hbm_roof.y) == GPUS["h200"].matrix_flops["float16"]
+    assert l2_roof.y[0] > hbm_roof.y[0]
 
 
 def test_a_point_is_counted_over_modelled():

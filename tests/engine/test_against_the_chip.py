@@ -62,14 +62,12 @@ def test_large_outputs_are_written_as_often_as_the_chip_counts():
         assert one.modelled_dram_written == pytest.approx(one.dram_written, rel=0.1)
 
 
-def test_programs_run_in_as_many_waves_as_the_launch_had():
-    for one in rows("flash2", "standard"):
-        schedule = build(one.experiment)
-        for phase, kernel in zip(schedule.phases, one.row.kernels, strict=True):
-            if kernel.waves is not None and phase.name != "softmax":
-                slots = one.experiment.gpu.sms * blocks_per_sm(one.experiment, schedule, phase)
-                programs = int(kernel.grid.split(" x ")[0])
-                assert programs / slots == pytest.approx(kernel.waves, abs=0.01)
+def test_flash2_runs_in_as_many_waves_as_the_chip_was_seen_to_run():
+    for one in rows("flash2"):
+        schedule, (kernel,) = build(one.experiment), one.row.kernels
+        slots = one.experiment.gpu.sms * blocks_per_sm(one.experiment, schedule, schedule.phases[0])
+        if kernel.waves is not None:
+            assert int(kernel.grid.split(" x ")[0]) / slots == pytest.approx(kernel.waves, abs=0.01)
 
 
 # blocks of threads an SM, from launch__waves_per_multiprocessor on an H200, Triton 3.6.0
