@@ -135,3 +135,17 @@ function backwardBlock(run, step) {
     `Kernel 3 of 3: query tile ${i} stays on the chip while its key tiles pass by again; dQ gathers there and is written once.`,
   ][run.phase[step]];
 }
+
+/** The sums of P and dS in the visited tile, of the middle sampled row of its query tile. */
+function gradientColumns(run, start) {
+  const row = (model, visit) => model.rowOf(run.query[start(visit)], 0.5);
+  const sums = (model, visit) => {
+    const j = run.key[start(visit)];
+    return j === NONE ? null : rowInTile(model, row(model, visit), j);
+  };
+  return [
+    { title: "row", number: true, value: (model, visit) => model.rows[row(model, visit)] },
+    { title: "P", number: true, value: (model, visit) => (sums(model, visit) ? percent(sums(model, visit).weight) : "–") },
+    { title: "dS", number: true, value: (model, visit) => (sums(model, visit) ? decimal(sums(model, visit).gradient, 3) : "–") },
+  ];
+}

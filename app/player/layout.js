@@ -3,13 +3,22 @@
 /** A step about a third through at which the followed row rescales, so that the first picture has something to say. */
 function tellingStep(model, run, slot) {
   const from = Math.floor(run.steps * 0.37);
-  if (run.name === "backward") return Math.max(from, run.operation.indexOf(SCORE_GRADIENT, from));
+  if (run.name === "backward") return tellingGradient(model, run, slot, from);
   for (let s = from; s < run.steps; s++) {
     if (run.operation[s] !== RESCALE) continue;
     const { alpha } = model.after(model.rowOf(run.query[s], slot), run.key[s]);
     if (alpha > 0.05 && alpha < 0.9) return s;
   }
   return from;
+}
+
+/** A step at which the followed row has a good part of its weight in the tile, and so something to pass on. */
+function tellingGradient(model, run, slot, from) {
+  for (let s = from; s < run.steps; s++) {
+    if (run.operation[s] !== SCORE_GRADIENT) continue;
+    if (rowInTile(model, model.rowOf(run.query[s], slot), run.key[s]).weight > 0.08) return s;
+  }
+  return Math.max(from, run.operation.indexOf(SCORE_GRADIENT, from));
 }
 
 /** The panels that differ between a forward pass and a backward one. */

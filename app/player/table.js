@@ -15,7 +15,8 @@ function visitColumns(run) {
     { title: "HBM written", number: true, value: (_, visit) => traffic(run.writtenAt(end(visit))) },
     { title: "modelled time", number: true, value: (_, visit) => duration(run.timeAt(end(visit))) },
   ];
-  if (run.name === "standard" || run.name === "backward") return [...places, ...bytes];
+  if (run.name === "standard") return [...places, ...bytes];
+  if (run.name === "backward") return [...places, ...gradientColumns(run, start), ...bytes];
   return [...places, ...statisticColumns(run, start), ...bytes];
 }
 
