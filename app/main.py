@@ -23,6 +23,7 @@ PAGES = {
     "FlashAttention-3": "flash3",
     "On the GPU": "gpu",
     "Agreement": "agreement",
+    "Claims": "claims",
     "Tour": "tour",
 }
 

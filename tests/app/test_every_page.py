@@ -11,7 +11,19 @@ import pytest
 from app import scenario
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
-PAGES = ("tiles", "softmax", "masks", "traffic", "speed", "decoding", "flash3", "gpu", "agreement", "tour")
+PAGES = (
+    "tiles",
+    "softmax",
+    "masks",
+    "traffic",
+    "speed",
+    "decoding",
+    "flash3",
+    "gpu",
+    "agreement",
+    "claims",
+    "tour",
+)
 EXTREMES = {
     "longest": {"seq": "1048576", "heads": "64", "head_dim": "256"},
     "one token": {"seq": "1", "seq_kv": "1", "head_dim": "1", "heads": "1"},

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 PAGES = (
     *("tiles", "softmax", "masks", "traffic", "speed"),
-    *("backward", "decoding", "flash3", "gpu", "agreement", "tour"),
+    *("backward", "decoding", "flash3", "gpu", "agreement", "claims", "tour"),
 )
 ODD = (
     "algorithm=flash1&seq=1000&heads=3&kv_heads=1&head_dim=48&window=77&causal=true&block_q=32&block_kv=16"

@@ -1,0 +1,175 @@
+"""Claims: verdicts follow from numbers, and the numbers have a second witness."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from engine.claims import CLAIMS, checked
+from engine.claims.broken import broken_update, rising
+from engine.claims.verdict import (
+    OFF,
+    PARTLY,
+    RIGHT,
+    UNKNOWN,
+    VERDICTS,
+    WRONG,
+    Finding,
+    check,
+    said,
+    states,
+    verdict_of,
+)
+from engine.recording_file import recordings
+from engine.softmax import PRESETS
+
+BY_NUMBER = {claim.number: claim for claim in CLAIMS}
+RECORDING = next(iter(recordings()))
+
+
+def found(number: int, recording=RECORDING) -> dict[str, Finding]:
+    return {finding.what: finding for finding in check(BY_NUMBER[number], recording).findings}
+
+
+def ours(number: int) -> list[float]:
+    return [finding.ours for finding in check(BY_NUMBER[number], RECORDING).findings]
+
+
+def test_there_are_21_claims_each_with_its_words():
+    assert [claim.number for claim in CLAIMS] == list(range(1, 22))
+    for one in checked():
+        assert one.verdict in VERDICTS
+        assert one.why == one.claim.words[one.verdict], one.claim.number
+        assert len({finding.what for finding in one.findings}) == len(one.findings)
+
+
+def test_a_number_is_held_to_its_range_and_tolerance():
+    assert said("", "", 100, 109, "").holds
+    assert not said("", "", 100, 111, "").holds
+    assert Finding("", "", (2, 4), 3, "").factor == 1
+    assert Finding("", "", (2, 4), 8, "").factor == 2
+    assert Finding("", "", (2, 4), 1, "").factor == 2
+    assert Finding("", "", (2, inf), 1e9, "").holds
+    assert not Finding("", "error", (0, 0), 1e-9, "").holds
+    assert Finding("", "error", (0, 0), 1e-9, "").factor == inf
+
+
+def test_the_verdict_follows_from_what_holds():
+    good, off, far = (said("", "", 10, value, "") for value in (10, 20, 1000))
+    assert verdict_of((good, good)) == RIGHT
+    assert verdict_of((good, far)) == PARTLY
+    assert verdict_of((off, far)) == OFF
+    assert verdict_of((far, far)) == WRONG
+    assert verdict_of((off, states("", False))) == WRONG
+    assert verdict_of((states("", None), Finding("", "", None, 3, ""))) == UNKNOWN
+    assert verdict_of((good, states("", None))) == RIGHT
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"claim {claim.number}")
+def test_other_numbers_would_give_another_verdict(claim):
+    one = check(claim, RECORDING)
+    met = tuple(_with_ours(finding, meets=True) for finding in one.findings)
+    missed = tuple(_with_ours(finding, meets=False) for finding in one.findings)
+    assert verdict_of(met) == RIGHT
+    assert verdict_of(missed) in (OFF, WRONG)
+
+
+def _with_ours(finding: Finding, meets: bool) -> Finding:
+    """The finding with a number of ours that meets what is claimed, or misses it."""
+    if not finding.judged:
+        return finding
+    low, high = finding.claimed
+    if meets:
+        return replace(finding, ours=low if low > 0 else high)
+    return replace(finding, ours=low / 3 if high == inf else 3 * high + 1)
+
+
+@pytest.mark.parametrize("number", [5, 10, 14])
+def test_without_a_recording_what_must_be_measured_is_not_invented(number):
+    one = check(BY_NUMBER[number], None)
+    assert one.verdict == UNKNOWN
+    assert all(finding.ours is None for finding in one.findings)
+
+
+def test_a_faster_unfused_kernel_in_the_recording_turns_the_verdict_on_short_sequences():
+    def slowed(row):
+        if row.provider != "sdpa_flash" or row.times is None or row.problem.seq_kv > 256:
+            return row
+        return replace(row, times=replace(row.times, p50=1.0))
+
+    other = replace(RECORDING, timings=tuple(map(slowed, RECORDING.timings)))
+    assert check(BY_NUMBER[5], RECORDING).verdict == WRONG
+    assert check(BY_NUMBER[5], other).verdict == RIGHT
+
+
+def test_the_bytes_of_claim_1_by_hand():
+    n, d = 4096, 128
+    unfused, flash = 2 * (4 * n * n + 4 * n * d), 2 * 4 * n * d + 4 * n
+    asked = 2 * (2 * n * d + 2 * n * n * d // 128) + 4 * n
+    assert ours(1)[:3] == [unfused, flash, unfused / flash]
+    assert ours(1)[3:5] == [32 * unfused, 32 * flash]
+    assert ours(1)[6] == asked
+
+
+def test_the_tiles_of_claim_2_by_hand():
+    assert ours(2) == [32, 64, 64, 3 * 32 + 2 * 64 + 1, 163, 0]
+
+
+def test_the_matrices_by_hand():
+    assert ours(7) == [20e9, 40e9]
+    assert ours(11) == [64]
+    assert ours(19) == [0.0625, 4, 64]
+
+
+def test_version_1_over_version_2_follows_the_papers_formulas():
+    n, d, findings = 4096, 128, found(8)
+    for rows, keys in ((64, 64), (128, 64), (64, 128), (128, 128)):
+        first = 2 * (2 * n * d + 3 * (n // keys) * n * d) + 4 * 4 * (n // keys) * n
+        second = 2 * (2 * n * d + 2 * (n // rows) * n * d) + 4 * n
+        finding = findings[f"version 1 over version 2, blocks {rows} × {keys}"]
+        assert finding.ours == pytest.approx(first / second)
+
+
+def test_the_recorded_speed_ups_are_those_of_the_recording():
+    times = {
+        row.provider: row.times.p50
+        for row in RECORDING.timings
+        if row.problem.seq_kv == 2048 and row.problem.head_dim == 128 and row.times
+        if not row.problem.mask.causal and row.direction == "forward"
+    }
+    finding = found(14)["N = 2,048, d = 128"]
+    assert finding.ours == pytest.approx(times["eager"] / times["sdpa_flash"])
+    assert finding.origin == RECORDING.origin
+
+
+def test_memory_kept_by_recomputing_by_hand():
+    # P in fp16 against lse, delta and lse in units of log2, float32: 2 N^2 / 12 N
+    assert found(16)["memory kept for it, storing P over recomputing"].ours == pytest.approx(2 * 4096 / 12)
+
+
+def test_the_broken_update_is_right_for_one_block_and_wrong_once_the_maximum_rises():
+    course = rising()
+    assert course.right.max() < 1e-14
+    assert course.broken[0] == 0
+    assert course.broken[1:].min() > 0.3
+
+
+def test_the_broken_update_is_right_while_the_maximum_falls():
+    scores = np.array(PRESETS["rising"].scores)[::-1].copy()
+    scores[0] = 9.0  # the first block has the largest
+    course = broken_update(scores, np.eye(len(scores)), 2)
+    assert course.broken.max() < 1e-14
+
+
+def test_the_error_of_the_broken_update_by_hand():
+    """Scores 0 and log 4, one a block: weights 1/5 and 4/5; forgotten, the first counts 1 instead of 1/4."""
+    course = broken_update(np.array([0.0, np.log(4)]), np.eye(2), 1)
+    assert course.broken[1] == pytest.approx((1 / 1.25 - 0.2) / 0.8)
+
+
+def test_bit_identity_fails_in_every_dtype_and_both_are_near_float64():
+    findings = found(15)
+    for dtype, epsilon in (("float16", 2**-10), ("bfloat16", 2**-7), ("float32", 2**-20)):
+        assert findings[f"{dtype}: unfused − flash"].ours > 0
+        assert findings[f"{dtype}: flash − float64"].ours < 4 * epsilon
