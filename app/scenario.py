@@ -6,6 +6,7 @@ one value of it; every run shows it in the widgets and writes it to the URL.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -15,7 +16,7 @@ from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 EXPERIMENT, NOTICES, EXTRAS = "experiment", "notices", "extra options"
 TOUCHED, ECHOES = "touched widgets", "echoes"
-PLAYED, PLACE, ARRIVED = "played", "place", "arrived"
+OFFERED, PLACE, ARRIVED = "offered", "place", "arrived"
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 OFF = None  # an emptied number: the window off, the keys as many as the queries
@@ -67,7 +68,7 @@ def adopt() -> None:
     """
     values = st.query_params.to_dict()
     went_back = getattr(get_script_run_ctx(), "is_history_navigation", False) and values
-    st.session_state[PLAYED] = {}
+    st.session_state[OFFERED] = {}
     if EXPERIMENT in st.session_state and not went_back:
         return _take()
     st.session_state[PLACE] = {name: values.pop(name) for name in PLACES if name in values}
@@ -143,14 +144,14 @@ def tally(name: str, size: int) -> list[int]:
     return st.session_state.setdefault(f"tally {name}", [0] * size)
 
 
-def offer(name: str, payload: bytes) -> None:
-    """Note what a player on this page shows, for those who take it home."""
-    st.session_state[PLAYED][name] = payload
+def offer(title: str, make: Callable[[], str]) -> None:
+    """Note what makes an offline file of something that this page shows."""
+    st.session_state[OFFERED][title] = make
 
 
-def offered() -> dict[str, bytes]:
-    """The payloads of the players that this run of the page has shown, by the player's name."""
-    return st.session_state[PLAYED]
+def offered() -> dict[str, Callable[[], str]]:
+    """What this run of the page has offered to take home, by title."""
+    return st.session_state[OFFERED]
 
 
 def url_values(experiment: Experiment) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Inside one block of threads: its lanes over time as one still picture, and a playhead that walks through it."""
+"""Inside one block of threads: its lanes over time as a still picture, and a playhead that walks through it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import streamlit as st
-
+from app.moving import Moving
 from app.player import HERE as PLAYER
 from engine.lanes import Inside
 
@@ -16,19 +15,14 @@ SOURCES = (PLAYER / "format.js", PLAYER / "look.js", HERE / "picture.js", HERE /
 
 
 @lru_cache(maxsize=1)
-def _component():
-    """The component, registered when a page first needs it."""
-    return st.components.v2.component(
-        "inside_a_block",
-        html=(HERE / "inside.html").read_text("utf-8"),
-        css=(HERE / "inside.css").read_text("utf-8"),
-        js="\n".join(source.read_text("utf-8") for source in SOURCES),
-    )
+def _moving() -> Moving:
+    """The picture as a component."""
+    return Moving.of("inside_a_block", HERE / "inside.html", [HERE / "inside.css"], SOURCES)
 
 
 def show(block: Inside, *, key: str = "inside") -> None:
     """Show a block's lanes; another block under the same key keeps the playhead's share of the way."""
-    _component()(key=key, data=payload(block))
+    _moving().show(payload(block), key=key, title="Inside one block")
 
 
 def payload(block: Inside) -> dict[str, Any]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-import streamlit as st
+from app.moving import Moving
 
-from app import scenario
-
+TITLE = "Player"
 HERE = Path(__file__).parent
 # one module to the browser, so each file uses what stands before it
 MODULES = (
@@ -19,20 +18,12 @@ MODULES = (
 
 
 @lru_cache(maxsize=1)
-def sources() -> tuple[str, str, str]:
-    """The player's HTML, CSS and JavaScript."""
-    js = "\n".join((HERE / f"{name}.js").read_text("utf-8") for name in MODULES)
-    return (HERE / "player.html").read_text("utf-8"), (HERE / "player.css").read_text("utf-8"), js
-
-
-@lru_cache(maxsize=1)
-def _component():
-    """The component, registered when a page first needs it."""
-    html, css, js = sources()
-    return st.components.v2.component("attention_player", html=html, css=css, js=js)
+def moving() -> Moving:
+    """The player as a component."""
+    modules = [HERE / f"{name}.js" for name in MODULES]
+    return Moving.of("attention_player", HERE / "player.html", [HERE / "player.css"], modules)
 
 
 def player(payload: bytes, *, key: str = "player") -> None:
     """Show what `payload.build` packed; a changed payload under the same key keeps the place in the run."""
-    scenario.offer(key, payload)
-    _component()(key=key, data=payload)
+    moving().show(payload, key=key, title=TITLE)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
 
 from app import scenario
 from app.take_home import snippet
-from app.take_home.offline import html_file
-from engine import simulate
+from engine import Experiment, simulate
+from engine.export import MOST_SLICES, chrome_trace
+from engine.grid import Grid
+from engine.simulated import simulate_timeline
 
 HERE = Path(__file__).parent
 
@@ -26,26 +29,45 @@ def _page_files():
 def show() -> None:
     """The popover; its files are made when they are asked for."""
     experiment = scenario.current()
+    name = f"attention-{experiment.algorithm}-{experiment.problem.seq_kv}"
     with st.popover("Take home", key="take_home"):
-        name = f"attention-{experiment.algorithm}-{experiment.problem.seq_kv}"
-        for played, payload in scenario.offered().items():
-            st.download_button(
-                "Player, one offline HTML file",
-                partial(html_file, payload, f"Attention, tile by tile: {experiment.algorithm}"),
-                f"{name}-{played}.html",
-                "text/html",
-                key=f"take home {played}",
-                on_click="ignore",
-            )
-        _page_files()(key="page_files", data={"name": name})
-        st.download_button(
-            "All numbers of the scenario, JSON",
-            lambda: json.dumps(simulate(experiment).summary(), indent=1),
-            f"{name}.json",
-            "application/json",
-            key="take home numbers",
-            on_click="ignore",
-        )
-        st.caption("The scenario in Python, from the repository's root: the model, then the kernel.")
+        _page_files()(key="page_files")
+        st.caption("To open anywhere, without server or network")
+        with st.container(horizontal=True):
+            for title, make in (scenario.offered() or {"Player": lambda: _player(experiment)}).items():
+                _file(f"{title}, HTML", make, f"{name}-{title.lower().replace(' ', '-')}.html", "text/html")
+            _file("All numbers, JSON", lambda: _numbers(experiment), f"{name}.json", "application/json")
+            _trace(experiment, name)
+        st.caption("The scenario in Python, from the repository's root: the model, then the kernel")
         st.code(snippet.model(experiment), "python")
         st.code(snippet.kernel(experiment), "python")
+
+
+def _file(label: str, make: Callable[[], str], name: str, kind: str) -> None:
+    st.download_button(label, make, name, kind, key=f"take home {label}", on_click="ignore")
+
+
+def _player(experiment: Experiment) -> str:
+    """The scenario's player, for pages that show none; its modules are loaded when it is asked for."""
+    from app.player import TITLE, moving
+    from app.player.payload import build
+
+    return moving().offline(build(experiment), TITLE)
+
+
+def _numbers(experiment: Experiment) -> str:
+    return json.dumps(simulate(experiment).summary(), indent=1)
+
+
+def _trace(experiment: Experiment, name: str) -> None:
+    """Blocks on SMs over time for ui.perfetto.dev, unless there are too many to look at."""
+    blocks = sum(Grid.of(experiment, phase).blocks for phase in simulate(experiment).schedule.phases)
+    if blocks > MOST_SLICES:
+        st.caption(f"No Perfetto trace: it holds {MOST_SLICES:,} blocks of threads, this is {blocks:,}.")
+        return
+    _file(
+        "Perfetto trace, modelled",
+        lambda: chrome_trace(simulate_timeline(experiment)),
+        f"{name}-trace.json",
+        "application/json",
+    )

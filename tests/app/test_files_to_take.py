@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from app.offline import html_file
+from app.player import moving
 from app.player.payload import build
 from app.take_home import snippet
-from app.take_home.offline import html_file
 from engine import Experiment, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,18 +32,25 @@ SMALL = {
 
 def test_the_offline_file_carries_its_payload_and_asks_for_nothing():
     payload = build(Experiment.of(seq=640, causal=True))
-    document = html_file(payload, "a <title>")
+    document = moving().offline(payload, "a <title>")
     assert "<title>a &lt;title&gt;</title>" in document
-    (packed,) = re.findall(r'id="attention-payload">([^<]*)<', document)
+    (packed,) = re.findall(r'id="attention-data">([^<]*)<', document)
     assert b64decode(packed) == payload
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|@import|url\(\s*["']?http""", document)
     assert document.count("</script>") == 2  # no script of the player ends its element early
 
 
+def test_data_that_json_holds_are_carried_as_such_and_end_no_script():
+    data = {"words": "</script><b>", "numbers": [1, 2.5]}
+    document = html_file("<p></p>", "", "export default function show() {}", data, "title")
+    (packed,) = re.findall(r'id="attention-data">(.*?)</script>', document, re.S)
+    assert json.loads(packed) == data
+
+
 def test_the_largest_offline_file_stays_below_4_mb_and_is_made_within_3_s():
     experiment = Experiment.of(seq=2**20, heads=7)
     start = time.perf_counter()
-    size = len(html_file(build(experiment), "largest").encode())
+    size = len(moving().offline(build(experiment), "largest").encode())
     assert size < 4_000_000
     assert time.perf_counter() - start < 3
 

@@ -43,7 +43,7 @@ def blocks(picture: np.ndarray, side: int) -> np.ndarray:
 def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard, browser, tmp_path):
     opened(page, f"{dashboard}/tiles?algorithm=flash1&seq=512&causal=true")
     file = tmp_path / "player.html"
-    file.write_bytes(taken(page, "offline HTML"))
+    file.write_bytes(taken(page, "Player, HTML"))
     assert file.stat().st_size < 4_000_000
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 720})
     alone, complaints, asked = context.new_page(), [], []

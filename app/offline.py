@@ -1,29 +1,34 @@
-"""The player and one payload as a single HTML file that plays anywhere: no server, no network."""
+"""A component and its data as a single HTML file that plays anywhere: no server, no network."""
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from html import escape
+from typing import Any
 
 from app.figures.colours import DARK, LIGHT, Palette
-from app.player import sources
 
 # The file may run what it carries and show what it draws; a browser lets it fetch nothing.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-DATA = "attention-payload"
+DATA = "attention-data"
 START = f"""
-const packed = document.getElementById("{DATA}").textContent;
+const carried = document.getElementById("{DATA}");
 const start = () => show({{
-  data: Uint8Array.from(atob(packed), (character) => character.charCodeAt(0)), parentElement: document.body,
+  data: carried.type === "application/json" ? JSON.parse(carried.textContent)
+    : Uint8Array.from(atob(carried.textContent), (character) => character.charCodeAt(0)),
+  parentElement: document.body,
 }});
 start();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", start);
 """
 
 
-def html_file(payload: bytes, title: str) -> str:
-    """A whole HTML document that shows what `app.player.payload.build` packed, in the reader's own theme."""
-    html, css, js = sources()
+def html_file(html: str, css: str, js: str, data: Any, title: str) -> str:
+    """A whole HTML document that shows a component's data, bytes or what JSON holds, in the reader's theme.
+
+    The JavaScript is one module whose default export is named `show`.
+    """
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -40,7 +45,7 @@ body {{ margin: 0; padding: 14px 20px 0; background: var(--st-background-color);
 </head>
 <body>
 {html}
-<script type="text/plain" id="{DATA}">{b64encode(payload).decode()}</script>
+{_carried(data)}
 <script type="module">
 {js}
 {START}
@@ -50,11 +55,21 @@ body {{ margin: 0; padding: 14px 20px 0; background: var(--st-background-color);
 """
 
 
+def _carried(data: Any) -> str:
+    """The data in an element that no browser runs."""
+    if isinstance(data, bytes):
+        return f'<script type="text/plain" id="{DATA}">{b64encode(data).decode()}</script>'
+    text = json.dumps(data).replace("</", "<\\/")
+    return f'<script type="application/json" id="{DATA}">{text}</script>'
+
+
 def _variables(palette: Palette) -> str:
     """The variables by which Streamlit tells a component its theme."""
     values = {
         "background-color": palette.ground,
         "secondary-background-color": palette.panel,
         "text-color": palette.ink,
+        "border-color": palette.grid,
+        "primary-color": palette.q,
     }
     return " ".join(f"--st-{name}: {value};" for name, value in values.items())

@@ -1,0 +1,44 @@
+"""A moving picture of a page: drawn in the browser from one block of data, here or from an offline file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from app import scenario
+from app.offline import html_file
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A component: its JavaScript has one default export, `show({ data, parentElement })`."""
+
+    name: str
+    html: str
+    css: str
+    js: str
+
+    @classmethod
+    def of(cls, name: str, html: Path, css: Sequence[Path], modules: Sequence[Path]) -> Moving:
+        """From files; the modules become one, so each uses what stands before it."""
+        styles, script = ("\n".join(file.read_text("utf-8") for file in files) for files in (css, modules))
+        return cls(name, html.read_text("utf-8"), styles, script)
+
+    @cached_property
+    def _component(self):
+        """Registered when a page first needs it."""
+        return st.components.v2.component(self.name, html=self.html, css=self.css, js=self.js)
+
+    def offline(self, data: Any, title: str) -> str:
+        """An HTML file that shows the same without server and network."""
+        return html_file(self.html, self.css, self.js, data, title)
+
+    def show(self, data: Any, *, key: str, title: str) -> None:
+        """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run."""
+        scenario.offer(title, partial(self.offline, data, title))
+        self._component(key=key, data=data)
