@@ -29,9 +29,8 @@ def _of_phase(
     schedule: Schedule, phase: Phase, query: np.ndarray, key: np.ndarray, rows: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(tiles, bytes) of blocks that have these query and key blocks."""
-    if rows is not None:  # of the softmax: whole rows of S in, as many of P out
-        row = 2 * schedule.problem.seq_kv * schedule.problem.itemsize
-        return np.zeros_like(rows), rows * row
+    if rows is not None:
+        return np.zeros_like(rows), _moved(schedule, phase.before, rows, schedule.problem.seq_kv)
     if phase.name == "scores":
         moved = _moved(schedule, phase.each, schedule.query_rows[query], schedule.key_rows[key])
         return np.ones(len(query), np.int64), moved
@@ -39,13 +38,17 @@ def _of_phase(
     group = schedule.problem.heads // schedule.problem.kv_heads if phase.shared else 1
     tiles, amounts = phase.visits * group, around + visits * group
     outer = query if phase.outer == "query" else key
+    if phase.splits > 1:  # the key block of a timeline is the split
+        outer = query * phase.splits + key
     if len(outer) and outer[0] < 0:  # flash1: one block for all of them
         return np.full(len(outer), tiles.sum()), np.full(len(outer), amounts.sum())
     return tiles[outer], amounts[outer]
 
 
 def _rows(timeline: Timeline, phase: Phase, of: np.ndarray) -> np.ndarray | None:
-    """[blocks] rows of S that each block of an unfused softmax takes; None of another kernel."""
+    """[blocks] rows of each block of a kernel that is launched by rows, not by blocks of them; else None."""
+    if phase.name == "combine":
+        return np.ones(int(of.sum()), np.int64)
     if phase.name != "softmax":
         return None
     problem = timeline.experiment.problem
@@ -59,6 +62,7 @@ def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]
     outer, inner = schedule.query_rows, schedule.key_rows
     if phase.outer == "key":
         outer, inner = inner, outer
+    outer = np.repeat(outer, phase.splits)
     ends = np.concatenate(([0], np.cumsum(inner)))
     passed = np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)  # rows of the inner blocks
     around, visits = np.zeros(len(outer), np.int64), np.zeros(len(outer), np.int64)
@@ -73,13 +77,16 @@ def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]
 
 def _moved(schedule: Schedule, steps: tuple[Step, ...], query_rows, key_rows) -> np.ndarray:
     """Bytes that steps move for blocks of so many rows."""
-    return sum(block_bytes(schedule.problem, step.tensor).of(query_rows, key_rows) for step in _moving(steps))
+    return sum(
+        step.times * block_bytes(schedule.problem, step.tensor).of(query_rows, key_rows)
+        for step in _moving(steps)
+    )
 
 
 def _amount(schedule: Schedule, step: Step, phase: Phase, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Bytes that a step moves where the outer and inner blocks have so many rows."""
     rows = (outer, inner) if phase.outer == "query" else (inner, outer)
-    return block_bytes(schedule.problem, step.tensor).of(*rows)
+    return step.times * block_bytes(schedule.problem, step.tensor).of(*rows)
 
 
 def _moving(steps: tuple[Step, ...]) -> list[Step]:

@@ -105,15 +105,13 @@ def requested_bytes(schedule: Schedule) -> Bytes:
 
 def _requested(schedule: Schedule) -> Bytes:
     """One head's tile requests."""
-    return Bytes.of(
-        *(
-            {
-                tensor: schedule.total(block_bytes(schedule.problem, tensor), operation, tensor)
-                for tensor in TENSORS
-            }
-            for operation in (Operation.LOAD, Operation.STORE)
-        )
-    )
+    moved: dict[Operation, dict[Tensor, int]] = {Operation.LOAD: {}, Operation.STORE: {}}
+    for phase in schedule.phases:
+        for step in {*phase.before, *phase.each, *phase.after}:
+            if step.operation in moved and step.tensor not in moved[step.operation]:
+                amount = block_bytes(schedule.problem, step.tensor)
+                moved[step.operation][step.tensor] = schedule.total(amount, step.operation, step.tensor)
+    return Bytes.of(moved[Operation.LOAD], moved[Operation.STORE])
 
 
 def counts(schedule: Schedule) -> Counts:
