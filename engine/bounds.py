@@ -45,6 +45,12 @@ def document_of(problem: Problem, position: np.ndarray) -> tuple[np.ndarray, np.
     return document * keys // count, (document + 1) * keys // count
 
 
+def document_edges(problem: Problem) -> np.ndarray:
+    """[documents + 1] the key at which each document starts, and one past the last key."""
+    count = min(problem.mask.documents, problem.seq_kv)
+    return np.arange(count + 1) * problem.seq_kv // count
+
+
 @dataclass(frozen=True)
 class KeyBounds:
     """Which key blocks each query block visits; arrays [query blocks] int64, never falling.

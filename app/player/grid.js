@@ -107,10 +107,10 @@ class GridLayers {
     return Array.from({ length: 33 }, (_, n) => mix(theme.P, theme.ground, (0.22 + (0.62 * n) / 32) * strength));
   }
 
-  /** What the mask hides inside tiles that are visited: the side beyond the diagonal or the window's edge. */
+  /** What the mask hides inside tiles that are visited: beyond the diagonal, the window's edge, other documents. */
   maskedHalves(pen) {
-    const { model, layout, theme } = this, { ctx } = pen, { drawn } = model;
-    if (!drawn.causal) return;
+    const { model, layout, theme } = this, { ctx } = pen, { drawn } = model, { documents } = drawn;
+    if (!drawn.causal && !documents.length) return;
     ctx.save();
     ctx.beginPath();
     for (let i = 0; i < model.queryBlocks; i++) {
@@ -120,23 +120,25 @@ class GridLayers {
       }
     }
     ctx.clip();
-    const offset = drawn.seq_kv - drawn.seq_q, { x0, y0, perKey, perQuery } = layout;
-    const x = (key) => x0 + key * perKey, y = (query) => y0 + query * perQuery, n = drawn.seq_q;
-    const veil = mix(theme.ground, theme.ground, 1).replace(")", ",0.62)").replace("rgb", "rgba");
-    const side = (start, end, far) => {
-      ctx.beginPath();
-      ctx.moveTo(x(start), y(0));
-      ctx.lineTo(x(end), y(n));
-      ctx.lineTo(x(far), y(n));
-      ctx.lineTo(x(far), y(0));
+    const offset = drawn.seq_kv - drawn.seq_q, { x0, y0, perKey, perQuery } = layout, n = drawn.seq_q;
+    const outline = (...corners) => {
+      corners.forEach(([key, query], at) => ctx[at ? "lineTo" : "moveTo"](x0 + key * perKey, y0 + query * perQuery));
       ctx.closePath();
-      ctx.fillStyle = veil;
-      ctx.fill();
-      ctx.fillStyle = hatching(ctx, theme.hatch, 7 * pen.u, layout.dpr);
-      ctx.fill();
     };
-    side(offset + 1, n + offset + 1, Math.max(drawn.seq_kv, n + offset + 1));
-    if (drawn.window !== null) side(offset + 1 - drawn.window, n + offset + 1 - drawn.window, Math.min(0, offset + 1 - drawn.window));
+    ctx.beginPath(); // what is hidden on the left turns one way, on the right the other: overlaps are veiled once
+    const right = (start, end, far, top = 0, bottom = n) => outline([start, top], [end, bottom], [far, bottom], [far, top]);
+    const left = (start, end, far, top = 0, bottom = n) => outline([far, top], [start, top], [end, bottom], [far, bottom]);
+    if (drawn.causal) right(offset + 1, n + offset + 1, Math.max(drawn.seq_kv, n + offset + 1));
+    if (drawn.window !== null) left(offset + 1 - drawn.window, n + offset + 1 - drawn.window, Math.min(0, offset + 1 - drawn.window));
+    for (let at = 0; at + 1 < documents.length; at++) {
+      const start = documents[at], end = documents[at + 1], top = at ? start - offset : 0;
+      left(start, start, 0, top, end - offset);
+      right(end, end, drawn.seq_kv, top, end - offset);
+    }
+    ctx.fillStyle = mix(theme.ground, theme.ground, 1).replace(")", ",0.62)").replace("rgb", "rgba");
+    ctx.fill();
+    ctx.fillStyle = hatching(ctx, theme.hatch, 7 * pen.u, layout.dpr);
+    ctx.fill();
     ctx.restore();
   }
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.bounds import blocks
+from engine.bounds import blocks, document_edges
 from engine.execute import row_statistics
 from engine.experiment import COMPARED, OFFERED, Experiment, Problem
 from engine.footprint import footprint, kernel_parts, memory_bytes
@@ -27,6 +27,7 @@ from engine.schedules import build as build_schedule
 NO_BLOCK = 255
 SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
 VALUE_BUDGET = 2**15  # numbers sent for each statistic
+MOST_DOCUMENTS = 512  # whose edges are drawn inside tiles
 
 
 @lru_cache(maxsize=64)
@@ -93,9 +94,16 @@ def sizes(experiment: Experiment) -> dict:
         "itemsize": problem.itemsize,
         "causal": not problem.mask.looks_ahead,
         "window": problem.mask.window,
+        "documents": _document_edges(problem),
         "block_q": tiling.block_q,
         "block_kv": tiling.block_kv,
     }
+
+
+def _document_edges(problem: Problem) -> list[int]:
+    """The key at which each document starts, and where the last one ends; empty where they are too fine."""
+    count = min(problem.mask.documents, problem.seq_kv)
+    return document_edges(problem).tolist() if 1 < count <= MOST_DOCUMENTS else []
 
 
 def _misfits(experiment: Experiment) -> dict[str, str]:

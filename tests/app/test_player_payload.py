@@ -22,6 +22,7 @@ SCENARIOS = {
     "causal window": {"seq": 300, "causal": True, "window": 70, "block_kv": 32},
     "fewer keys, rows that see none": {"seq": 200, "seq_kv": 90, "causal": True},
     "one row": {"seq": 1, "seq_kv": 64},
+    "documents": {"seq": 300, "documents": 3, "block_kv": 32},
 }
 
 
@@ -166,3 +167,12 @@ def test_a_difference_beyond_rounding_is_not_called_agreement():
     words, agrees = tiles.verdict(agreement(1e-3))
     assert "more than rounding" in words
     assert not agrees
+
+
+def test_documents_are_sent_with_their_edges_unless_too_fine_to_see():
+    def edges(documents):
+        header, _ = unpack(payload.build(Experiment.of(seq=1000, documents=documents)))
+        return header["drawn"]["documents"]
+
+    assert (edges(1), edges(3)) == ([], [0, 333, 666, 1000])
+    assert edges(1000) == []
