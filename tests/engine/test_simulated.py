@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from engine import Experiment, simulate
 from engine.asked import asked
+from engine.experiment import ALGORITHMS
 from engine.grid import default_order
 from engine.pipeline import pipeline_of
 from engine.placement import place
@@ -19,6 +20,9 @@ from engine.work import PLACED_ONE_BY_ONE, work_of
 from tests.engine.strategies import experiments
 
 ORDER = st.sampled_from(ORDERS)
+ANY = st.builds(
+    lambda one, splits: one.changed(splits=splits), experiments(ALGORITHMS), st.sampled_from([1, 2, 5])
+)
 
 
 def recorded():
@@ -27,7 +31,7 @@ def recorded():
     return [(one, simulate_timeline(one.experiment, one.order)) for one in found]
 
 
-@given(experiments(), ORDER)
+@given(ANY, ORDER)
 def test_every_tile_is_visited_once_and_every_byte_asked_for(experiment, order):
     timeline, moved = simulate_timeline(experiment, order), simulate(experiment).traffic
     tiles, amounts = asked(timeline)
@@ -41,7 +45,7 @@ def test_every_tile_is_visited_once_and_every_byte_asked_for(experiment, order):
     )
 
 
-@given(experiments(), ORDER)
+@given(ANY, ORDER)
 def test_no_sm_holds_more_blocks_than_it_has_places(experiment, order):
     timeline = simulate_timeline(experiment, order)
     for kernel, places in enumerate(timeline.resident):
@@ -51,7 +55,7 @@ def test_no_sm_holds_more_blocks_than_it_has_places(experiment, order):
             assert beside.sum() <= places
 
 
-@given(experiments(), ORDER)
+@given(ANY, ORDER)
 def test_no_two_blocks_share_a_place_at_a_time(experiment, order):
     timeline = simulate_timeline(experiment, order)
     by_place = np.lexsort((timeline.start, timeline.place, timeline.sm))
@@ -60,7 +64,7 @@ def test_no_two_blocks_share_a_place_at_a_time(experiment, order):
     assert (gaps[same] >= -1e-12).all()
 
 
-@given(experiments())
+@given(ANY)
 def test_no_timeline_is_shorter_than_its_bytes_or_an_even_spread_of_its_blocks(experiment):
     timeline, simulation = simulate_timeline(experiment), simulate(experiment)
     assert timeline.seconds >= sum(busy["HBM"] for busy in simulation.modelled.busy.values()) * (1 - 1e-9)
@@ -69,7 +73,7 @@ def test_no_timeline_is_shorter_than_its_bytes_or_an_even_spread_of_its_blocks(e
     assert timeline.seconds >= longest
 
 
-@given(experiments())
+@given(ANY)
 def test_the_modelled_time_is_the_timelines(experiment):
     seconds = simulate_timeline(experiment).seconds + LAUNCH
     assert simulate(experiment).modelled.seconds == pytest.approx(seconds, rel=1e-6)
