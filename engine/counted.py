@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from engine.comparison import gpu_named
 from engine.experiment import OFFERED, Experiment, ExperimentError
+from engine.l2 import kept_bytes
 from engine.measuring.bench import field_flops
 from engine.rates import CACHE_BYTES_PER_CLOCK
 from engine.recorded import FORWARD, experiment_of
@@ -67,6 +68,11 @@ class Counted:
         """Bytes of K and V of one head."""
         problem = self.experiment.problem
         return 2 * problem.seq_kv * problem.head_dim * problem.itemsize
+
+    @property
+    def kept_bytes(self) -> float:
+        """Bytes of what all SMs use that L2 keeps, about: modelled."""
+        return kept_bytes(self.experiment.gpu)
 
     @property
     def scores_bytes(self) -> int:

@@ -30,9 +30,9 @@ class Gpu:
         shared_bytes_sm: shared memory of one SM, bytes.
         register_bytes_sm: register file of one SM, bytes.
         l2_bytes: level-2 cache, bytes.
-        l2_effective_bytes: capacity at which K and V start to be fetched again, bytes. Where the chip
-            has two L2 partitions each keeps its own copy: an H200 with 60 MB behaves as if it had 34 (fitted
-            to its DRAM counters).
+        l2_effective_bytes: room in L2 for what all SMs use, bytes. Where the chip has two L2 partitions each
+            keeps its own copy: an H200 with 60 MB behaves as if it had 34 (fitted to its DRAM counters with
+            `engine.l2`, which says how much of it can be used before bytes are gone).
         memory_bytes: device memory, bytes.
         memory_bytes_per_second: peak bandwidth of device memory, bytes/s.
         clock_hz: the clock at which the tensor cores' peak is stated, Hz.

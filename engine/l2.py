@@ -18,6 +18,7 @@ import numpy as np
 from engine.bytes import Bytes
 from engine.experiment import Experiment
 from engine.grid import Grid, default_order
+from engine.hardware import Gpu
 from engine.occupancy import blocks_per_sm
 from engine.reuse import Programs, walk
 from engine.schedule import Operation, Phase, Schedule, Tensor, block_bytes
@@ -35,6 +36,11 @@ def gone(share):
     """The chance that bytes are no longer in L2 when such a share of it was used since."""
     share = np.asarray(share, float)
     return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((GONE - share) / SOFTNESS)))
+
+
+def kept_bytes(gpu: Gpu) -> float:
+    """Bytes that all SMs use of which half are still in L2 when as many others were used since."""
+    return GONE * gpu.l2_effective_bytes
 
 
 def dram_bytes(experiment: Experiment, schedule: Schedule, compulsory: Bytes, requested: Bytes) -> Bytes:

@@ -170,9 +170,8 @@ def _requests(one: Counted) -> str:
 
 def _reads(one: Counted) -> str:
     """Why DRAM delivers less than the SMs receive."""
-    bytes_, gpu = one.simulation.traffic, one.experiment.gpu
-    again = one.dram_read / bytes_.compulsory.total_read
-    kept = bytes_text(gpu.l2_effective_bytes)
+    again = one.dram_read / one.simulation.traffic.compulsory.total_read
+    kept = bytes_text(one.kept_bytes)
     often = f"DRAM delivers {digits(again)} times the compulsory bytes"
     if one.experiment.algorithm == "standard":
         return (
@@ -187,11 +186,11 @@ def _reads(one: Counted) -> str:
     if again < FETCHED_AGAIN:
         return (
             f"L2 serves {1 - one.dram_read / one.read:.1%} of it: K and V of a head are "
-            f"{bytes_text(one.keys_bytes)}, and of what all SMs share it keeps about {kept}."
+            f"{bytes_text(one.keys_bytes)}, and of what all SMs share it keeps about {kept} (modelled)."
         )
     return (
         f"K and V of a head are {bytes_text(one.keys_bytes)}; with what else is under way they outgrow the "
-        f"{kept} that L2 keeps of what all SMs share. Later waves of programs fetch them again: {often}."
+        f"{kept} that L2 keeps of what all SMs share (modelled). Later waves fetch them again: {often}."
     )
 
 

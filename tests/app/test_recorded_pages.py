@@ -134,7 +134,7 @@ def test_the_traffic_page_names_the_sibling_that_it_shows(shelf):
     ("algorithm", "read", "sentence"),
     [
         ("flash2", 6.3e6, "K and V of a head are 262 kB, and of what all SMs share"),
-        ("flash2", 2e7, "Later waves of programs fetch them again: DRAM delivers 3.18 times the compulsory"),
+        ("flash2", 2e7, "Later waves fetch them again: DRAM delivers 3.18 times the compulsory"),
         ("flash1", 8e7, "outgrow L2"),
         ("flash1", 1e6, "DRAM delivers them once"),
         ("standard", 7e7, "Every kernel reads its inputs from DRAM: S and P, 67.1 MB together"),
