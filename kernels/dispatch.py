@@ -79,10 +79,9 @@ def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits
     if not own_blocks:
         return call, "with blocks given, auto is flash2"
     processors = multiprocessors(q.device)
-    if q.is_cuda and worthwhile(call, processors):
-        split, _ = _choose(q, k, v, causal, window, scale, "split_kv", None, None, None)
-        if split.splits > 1:
-            return split, f"flash2 would start {call.programs} programs on {processors} SMs"
+    split, _ = _choose(q, k, v, causal, window, scale, "split_kv", None, None, None)
+    if q.is_cuda and worthwhile(call, split, processors):
+        return split, f"flash2 would start {call.programs} programs on {processors} SMs"
     if reason := _without_flash3(q, k, v):
         return replace(call, tma=_by_tma(call, q, k, v)), reason
     if call.programs <= processors and visible_keys(call) <= SHORT:

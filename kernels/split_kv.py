@@ -158,9 +158,10 @@ def split_count(call: Call, processors: int) -> int:
     return ceil_div(key_blocks, ceil_div(key_blocks, most))
 
 
-def worthwhile(call: Call, processors: int) -> bool:
-    """Whether flash2, whose call this is, would leave half of the SMs idle or more, with keys to split."""
-    return 2 * call.programs <= processors and visible_keys(call) >= MIN_KEYS
+def worthwhile(unsplit: Call, split: Call, processors: int) -> bool:
+    """Whether flash2's call would leave half of the SMs idle or more, and there are keys enough to split."""
+    enough = max(MIN_KEYS, 4 * KEYS_A_ROW * split.block_q)
+    return 2 * unsplit.programs <= processors and split.splits > 1 and visible_keys(split) >= enough
 
 
 def split_kv(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:

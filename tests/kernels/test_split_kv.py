@@ -1,5 +1,7 @@
 """Keys split over programs and put together again: any number of splits, and any two partial results."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from attention_cases import Shape, largest_difference, random_qkv
@@ -91,13 +93,17 @@ def test_many_rows_are_combined_together(seq_q, device):
 
 def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
     def chosen(**changed):
-        return worthwhile(call(algorithm="flash2", **changed), 132)
+        split = call(**changed)
+        split = replace(split, splits=split_count(split, 132))
+        return worthwhile(call(algorithm="flash2", **changed), split, 132)
 
     assert chosen()
     assert not chosen(batch=3)
     assert not chosen(heads=67, kv_heads=1)
     assert chosen(heads=66, kv_heads=1)
     assert not chosen(seq_kv=500)
+    assert chosen(seq_q=50, seq_kv=1024)
+    assert not chosen(seq_q=50, seq_kv=1000)  # more rows to combine want longer splits
     assert not chosen(window=10)
 
 
