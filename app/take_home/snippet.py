@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.experiment import PARAMETERS, Experiment
 
-FORWARD_KERNELS = ("standard", "flash1", "flash2")  # that take the scenario's blocks as they are
+FORWARD_KERNELS = ("standard", "flash1", "flash2", "split_kv")  # that take the scenario's blocks as they are
 
 
 def model(experiment: Experiment) -> str:
@@ -30,6 +30,8 @@ print(f"{{simulation.modelled.seconds:.3g}} s, modelled")
 def kernel(experiment: Experiment) -> str:
     """Lines that run the real kernel on random tensors: on a GPU, or in Triton's interpreter."""
     problem = experiment.problem
+    if problem.mask.documents > 1:
+        return "# The kernels take no mask of documents: there is nothing to run for this scenario.\n"
     q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
     kv = (problem.batch, problem.kv_heads, problem.seq_kv, problem.head_dim)
     options = {"causal": True} if problem.mask.causal else {}
@@ -40,6 +42,8 @@ def kernel(experiment: Experiment) -> str:
         options["algorithm"] = experiment.algorithm
     if experiment.algorithm in FORWARD_KERNELS:
         options |= {"block_q": experiment.tiling.block_q, "block_kv": experiment.tiling.block_kv}
+    if experiment.algorithm == "split_kv":
+        options["splits"] = experiment.tiling.splits
     last = "o.sum().backward()\nprint(q.grad.shape, q.grad.dtype)" if backward else "print(o.shape, o.dtype)"
     return f"""import torch
 

@@ -70,11 +70,17 @@ def test_the_models_lines_print_this_scenarios_numbers(values):
     assert float(printed[2].split()[0]) == pytest.approx(simulation.modelled.seconds, rel=1e-2)
 
 
-@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "split_kv"])
 def test_the_kernels_lines_run_as_shown(algorithm):
     pytest.importorskip("triton", reason="Triton is not installed here")
-    experiment = Experiment.of(**SMALL, algorithm=algorithm, causal=True, window=30)
+    experiment = Experiment.of(**SMALL, algorithm=algorithm, causal=True, window=30, splits=2)
     assert ran(snippet.kernel(experiment)) == "torch.Size([1, 2, 48, 16]) torch.float32\n"
+    assert ("splits=2" in snippet.kernel(experiment)) == (algorithm == "split_kv")
+
+
+def test_there_are_no_kernels_lines_for_a_mask_that_they_do_not_take():
+    lines = snippet.kernel(Experiment.of(documents=2))
+    assert all(line.startswith("#") for line in lines.splitlines())
 
 
 def test_every_page_offers_its_files_in_the_same_place(open_app):
