@@ -1,0 +1,96 @@
+"""A kernel that was launched before is started again without Triton's look at its arguments."""
+
+import pytest
+import torch
+
+from kernels import launch
+from kernels.arguments import Call
+
+CALL = Call(1, 1, 1, 16, 16, 16, False, None, 1.0, "flash2", 16, 16, None)
+
+
+class Kernel:
+    """Stands in for a compiled kernel and for the function that Triton compiles; notes how it is started."""
+
+    arg_names = ("q", "out", "size", "FLAG")
+
+    def __init__(self):
+        self.compiled, self.started = [], []
+
+    def __getitem__(self, grid):
+        def compile_and_run(*tensors, **arguments):
+            self.compiled.append((grid, arguments))
+            return Compiled(self.started)
+
+        return compile_and_run
+
+
+class Compiled:
+    def __init__(self, started):
+        self.started = started
+
+    def __getitem__(self, grid):
+        return lambda *arguments: self.started.append((grid, arguments))
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    monkeypatch.setattr(launch, "_COMPILED", {})
+    return Kernel()
+
+
+def run(kernel, q, out, programs=3, **changed):
+    arguments = {"num_warps": 4, "num_stages": 2, "FLAG": True, "size": 5, **changed}
+    launch.launch(kernel, programs, CALL, (q, out), **arguments)
+
+
+def test_a_second_launch_passes_its_own_tensors_and_all_arguments_in_order(kernel):
+    run(kernel, torch.zeros(8), None)
+    q = torch.ones(8)
+    run(kernel, q, None, programs=7)
+    assert kernel.compiled == [((3,), {"num_warps": 4, "num_stages": 2, "FLAG": True, "size": 5})]
+    assert kernel.started == [((7, 1, 1), (q, None, 5, True))]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"size": 6}, {"FLAG": False}, {"num_warps": 8}, {"num_stages": 1}, {"out": torch.zeros(1)}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_triton_may_compile_anew_for_is_launched_by_triton(kernel, changed):
+    q = torch.zeros(8)
+    run(kernel, q, None)
+    run(kernel, **{"q": q, "out": None, **changed})
+    assert len(kernel.compiled) == 2
+    assert not kernel.started
+
+
+@pytest.mark.parametrize("other", [torch.zeros(8).half(), torch.zeros(9)[1:]], ids=["dtype", "alignment"])
+def test_other_tensors_are_other_kernels(kernel, other):
+    run(kernel, torch.zeros(8), None)
+    run(kernel, other, None)
+    assert len(kernel.compiled) == 2
+
+
+def test_options_that_are_tried_are_not_mixed_up_with_the_kernels_own(kernel):
+    q = torch.zeros(8)
+    run(kernel, q, None)
+    with launch.trying(8, 3):
+        run(kernel, q, None)
+        run(kernel, q, None)
+    run(kernel, q, None)
+    assert [options["num_warps"] for _, options in kernel.compiled] == [4, 8]
+    assert len(kernel.started) == 2
+
+
+def test_what_is_remembered_is_bounded(kernel, monkeypatch):
+    monkeypatch.setattr(launch, "REMEMBERED", 2)
+    for size in (1, 2, 3):
+        run(kernel, torch.zeros(8), None, size=size)
+    assert len(launch._COMPILED) == 1
+
+
+def test_the_interpreter_leaves_nothing_to_remember(kernel, monkeypatch):
+    monkeypatch.setattr(Kernel, "__getitem__", lambda self, grid: lambda *tensors, **arguments: None)
+    run(kernel, torch.zeros(8), None)
+    assert not launch._COMPILED
