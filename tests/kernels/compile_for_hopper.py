@@ -97,7 +97,8 @@ def main(cases: list[str]) -> None:
         elif direction == "trace":
             trace_attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
         else:
-            out = attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
+            splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
+            out = attention(q, q, q, algorithm=algorithm, splits=splits, **blocks, **MASKS[mask])
         if direction == "backward":
             compiled.clear()
             out.sum().backward()
