@@ -2,6 +2,7 @@
 float64, and its tile requests against a GPU's own counters.
 """
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
+from engine.__main__ import main
 from engine.closed_form import (
     backward_flops,
     one_kernel_backward_bytes,
@@ -291,3 +293,12 @@ def test_one_kernel_asks_for_what_the_paper_says(experiment):
     costs = recomputation(experiment)
     heads = experiment.problem.batch * experiment.problem.heads
     assert costs.moved[STORED] == standard_backward_bytes(experiment) * heads
+
+
+def test_the_command_line_knows_the_backward_pass(capsys):
+    options = ["--heads", "2", "--seq", "256", "--json"]
+    flops = {}
+    for algorithm in ("flash2", "backward"):
+        assert main(["simulate", "--algorithm", algorithm, *options]) == 0
+        flops[algorithm] = json.loads(capsys.readouterr().out)["flops"]
+    assert flops["backward"] == 3.5 * flops["flash2"]
