@@ -26,10 +26,9 @@ from engine.schedule import Operation, Phase, Schedule, Tensor, block_bytes
 GONE = 0.8  # share of the cache used since, at which half of the bytes are gone; fitted to an H200's counters
 SOFTNESS = 0.06  # of that share, in which the odds change by a factor e; likewise
 NEVER_GONE = 0.4  # share below which all is still there; at it one byte in 800 is gone
-CHUNKS, DRIFTING_CHUNKS = 16, 32  # a head's K and V are cut into at most, the latter where blocks share an SM
-MOST_WAVES = (
-    8  # of programs that walk over whole heads are followed; those after them are taken to go on alike
-)
+# a head's K and V are cut into so many at most, the latter where blocks share an SM and drift apart
+CHUNKS, DRIFTING_CHUNKS = 16, 32
+MOST_WAVES = 8  # over whole heads are followed; those after them are taken to go on alike
 
 
 def gone(share):
@@ -128,14 +127,16 @@ def _walked_again(experiment: Experiment, schedule: Schedule, phase: Phase, walk
     """Bytes of the walked tensors that are fetched beyond the first time."""
     launch = _launch(experiment, schedule, phase, walked)
     programs, slots = launch.programs, launch.abreast * launch.places
-    if launch.heads * len(phase.first) <= slots:
+    count = launch.heads * len(phase.first)
+    if count <= slots:
         return 0.0
     streams = len(np.unique(programs.stream[: 2 * slots]))
     own = programs.around + programs.visit * len(launch.sizes)
     if streams * launch.sizes.sum() + 2 * slots * own < NEVER_GONE:
         return 0.0
     reuse = walk(programs, launch.sizes, launch.abreast, launch.places, MOST_WAVES * len(launch.sizes))
-    beyond = (launch.heads * len(phase.first) - slots) / max(1.0, reuse.walked - slots)
+    waves = -(-count // slots)  # the last walks over as much as a full one
+    beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
     return beyond * float((reuse.size * gone(reuse.since)).sum()) * experiment.gpu.l2_effective_bytes
 
 
