@@ -16,7 +16,7 @@ from engine.claims.verdict import Finding
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-HEAD = ("number", "claimed", "found", "origin", "")
+HEAD = ("number", "claimed", "found", "")
 SMALLEST = 1e-17  # of the error axis: what is exactly 0 stands here
 
 
@@ -38,7 +38,7 @@ UNITS = {
     "%": lambda value: f"{value:.0f} %",
     "error": lambda value: digits(value) if value >= 0.01 or not value else f"{value:.1e}",
     "FLOP/B": lambda value: f"{digits(value)} FLOP/B",
-    "tokens": lambda value: f"{value:,.0f} tokens",
+    "tokens": lambda value: f"{scaled(value, '').strip()} tokens",
     "": digits,
 }
 
@@ -72,13 +72,13 @@ def claimed_text(finding: Finding) -> str:
 
 def findings_table(findings: Sequence[Finding]) -> str:
     """Every number as claimed and as found, where it is from, and whether they agree."""
-    return table(HEAD, [_row(finding) for finding in findings], words=(0, 3))
+    return table(HEAD, [_row(finding) for finding in findings], words=(0,))
 
 
 def _row(finding: Finding) -> list[str]:
     found = "not recorded" if finding.ours is None else value_text(finding.ours, finding.unit)
     mark = "" if not finding.judged else "holds" if finding.holds else _miss(finding)
-    return [finding.what, claimed_text(finding), found, finding.origin, mark]
+    return [f"{finding.what} · {finding.origin}", claimed_text(finding), found, mark]
 
 
 def _miss(finding: Finding) -> str:

@@ -97,8 +97,10 @@ function bar(x, y, w, fill, title, more = "") {
 function markOf([operation, key, start, end], row, x, theme) {
   const color = theme[COLOR_OF[operation]], w = x(end) - x(start);
   const fill = mix(color, theme.ground, theme.name === "dark" ? 0.62 : 0.5), title = `${markName(operation, key)}: ${duration(end - start)}, modelled`;
-  const outlined = operation === "store O" ? `fill-opacity="0.25" stroke="${color}"` : "";
+  const outlined = operation === "store O" ? `fill-opacity="0.25" stroke="${color}"` : `stroke="${theme.ground}"`;
   const words = shortName(operation, key), fits = w > 7.4 * words.length + 3;
-  const text = fits ? label(x(start) + w / 2, row.y + MIDDLE, words, { color: theme.ink, anchor: "middle" }) : "";
+  const copied = operation === row.label; // several are under way at once: the name stands where each begins
+  const at = copied ? { x: x(start) + 6, anchor: "start" } : { x: x(start) + w / 2, anchor: "middle" };
+  const text = fits ? label(at.x, row.y + MIDDLE, words, { color: theme.ink, anchor: at.anchor }) : "";
   return `<g data-start="${start}" data-end="${end}">${bar(x(start), row.y, w, fill, title, outlined)}${text}</g>`;
 }

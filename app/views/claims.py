@@ -36,10 +36,11 @@ def show() -> None:
     everything = checked()
     st.header(_headline(everything), anchor=False)
     shown = _filter(everything)
-    columns = st.columns(2, gap="medium")
-    for place, one in enumerate(shown):
-        with columns[place % 2], st.container(border=True):
-            _card(one)
+    half = (len(shown) + 1) // 2
+    for column, part in zip(st.columns(2, gap="medium"), (shown[:half], shown[half:]), strict=True):
+        for one in part:
+            with column, st.container(border=True):
+                _card(one)
 
 
 def _headline(everything: tuple[Checked, ...]) -> str:

@@ -26,7 +26,7 @@ NAME_OF_FOCUS = """() => {
 def opened(page, address):
     """The page, its run ended and its content shown."""
     page.goto(address)
-    page.locator("[data-testid=stMain] [data-testid=stElementContainer]").first.wait_for()
+    page.locator("[data-testid=stMain] [data-testid=stElementContainer] >> visible=true").first.wait_for()
     settled(page)
     return page
 

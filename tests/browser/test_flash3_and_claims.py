@@ -1,0 +1,68 @@
+"""In a real Chromium: the lanes of a block play and follow the techniques; claims lead to their scenarios."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from engine.claims import checked
+from tests.browser.test_pages import opened, query, settled
+
+pytestmark = pytest.mark.browser
+
+SCENARIO = "seq=4096&head_dim=128&algorithm=flash3"
+
+
+def moment(page) -> str:
+    return page.locator(".inside .when").inner_text()
+
+
+def marks(page) -> list[str]:
+    return page.locator(".inside .picture title").all_text_contents()
+
+
+def test_the_playhead_walks_says_what_happens_and_stops_at_the_end(page, dashboard):
+    opened(page, f"{dashboard}/flash3?{SCENARIO}")
+    page.locator(".inside .picture svg").wait_for()
+    before, words = moment(page), page.locator(".inside .now").inner_text()
+    assert re.search(r"group 1 .*; group 2 ", words)
+    page.locator(".inside .play").click()
+    page.locator(".inside.playing").wait_for()
+    page.wait_for_timeout(400)
+    assert moment(page) != before
+    page.locator(".inside .play").click()
+    assert page.locator(".inside.playing").count() == 0
+    page.locator(".inside input").press("End")
+    at, _, whole = moment(page).partition(" of ")
+    assert at == whole
+    assert page.watch.complaints == []
+
+
+def test_switching_the_overlap_off_redraws_the_lanes_and_the_time(page, dashboard):
+    opened(page, f"{dashboard}/flash3?{SCENARIO}")
+    page.locator(".inside .picture svg").wait_for()
+    before, time = marks(page), page.locator("[data-testid=stMetricValue]").first.inner_text()
+    page.get_by_role("button", name="Softmax under products").click()
+    settled(page)
+    page.wait_for_function(
+        "time => document.querySelector('[data-testid=stMetricValue]').innerText !== time", arg=time
+    )
+    assert marks(page) != before
+    assert "Softmax under products is off" in page.locator("[data-testid=stMain]").inner_text()
+    assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
+
+
+def test_every_verdict_stands_on_the_page_and_its_link_opens_the_scenario(page, dashboard):
+    opened(page, f"{dashboard}/claims")
+    shown = page.locator("[data-testid=stMain]").inner_text()
+    for one in checked():
+        assert re.search(rf"{one.verdict}\s+{one.claim.number}\. ", shown, re.IGNORECASE), one.claim.number
+    link = page.get_by_role("link", name="Open this scenario on the page Traffic").first
+    link.click()
+    page.wait_for_url("**/traffic?*")
+    settled(page)
+    assert urlsplit(page.url).path == "/traffic"
+    assert (query(page)["seq"], query(page)["head_dim"], query(page)["heads"]) == ("4096", "128", "1")
+    assert page.watch.complaints == []
