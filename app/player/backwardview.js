@@ -115,7 +115,7 @@ function advanceBackward(tiles, operation, tensor, now, stays) {
   const words = {
     [ROW_TERMS]: { delta: "summed" }, [SCORES]: { S: now ? "being computed" : "scores" }, [WEIGHTS]: { S: "becomes P" },
     [VALUE_GRADIENT]: { S: "P, times dO", dV: "Pᵀ dO is added" }, [WEIGHT_GRADIENT]: { dP: now ? "being computed" : "here" },
-    [SCORE_GRADIENT]: { dP: "becomes dS" }, [KEY_GRADIENT]: { dP: "dS, times Q", dK: "dSᵀ Q is added" },
+    [SCORE_GRADIENT]: { S: "P", dP: "becomes dS" }, [KEY_GRADIENT]: { dP: "dS, times Q", dK: "dSᵀ Q is added" },
     [QUERY_GRADIENT]: { dP: "dS, times K", dQ: "dS K is added" },
   };
   if (operation === LOAD) tiles[tensor] = now ? "arriving" : stays ? "stays in place" : "here";

@@ -15,6 +15,7 @@ from app.views.recorded import shape_text
 from engine import simulate
 from engine.agreement import PAIRS
 from engine.comparison import gpu_named
+from engine.counted_backward import CountedKernel, counted_backward
 from engine.experiment import Experiment
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
 from engine.recomputation import (
@@ -33,6 +34,12 @@ from engine.worker import Job
 
 WAYS = {STORED: "P kept", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
 NAMES = {"kernel": "Triton kernels", "trace": "scheduler", "float64": "float64"}
+COUNTERS = (
+    "kernel",
+    *("asked to read", "counted"),
+    *("asked to write", "counted"),
+    *("time, modelled", "recorded"),
+)
 FORMULAS = (
     r"P = e^{S - \mathrm{lse}} \quad dV = P^\top dO \quad dP = dO\,V^\top \quad \delta = "
     r"\mathrm{rowsum}(dO \circ O) \quad dS = P \circ (dP - \delta) \quad dQ = \tfrac{1}{\sqrt d}\,dS\,K "
@@ -112,6 +119,7 @@ def _recorded(experiment: Experiment) -> None:
         figure, theme=None, config=CONFIG, key="backward times", alt="Recorded backward times over N"
     )
     st.caption(_ratio(recording, shape, keys))
+    _counters(recording)
 
 
 def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
@@ -126,6 +134,34 @@ def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
         f"forward and {seconds_text(both.backward)} backward: {digits(both.ratio)} times as long, with "
         f"{flops} times the FLOPs."
     )
+
+
+def _counters(recording: Recording) -> None:
+    """What the tiles ask for, kernel by kernel, against the GPU's own counters."""
+    kernels = counted_backward(recording)
+    if not kernels:
+        return
+    with st.expander("The chip's own counters, kernel by kernel"):
+        rows = [
+            [
+                _described(one),
+                *(bytes_text(one.modelled_read), bytes_text(one.counters.tile_read)),
+                *(bytes_text(one.modelled_written), bytes_text(one.counters.tile_written)),
+                *(seconds_text(one.modelled_seconds), seconds_text(one.counters.seconds)),
+            ]
+            for one in kernels
+        ]
+        st.html(scrolled(table(COUNTERS, rows), 330))
+        st.caption(
+            f"Counted: {recording.origin}, bytes between L2 and the SMs. Where the kernel of dK and dV "
+            "counts more, registers spill to memory; where it reads less, the L1 cache serves part of lse and δ."
+        )
+
+
+def _described(one: CountedKernel) -> str:
+    problem = one.problem
+    mask = ", causal" if problem.mask.causal else ""
+    return f"{one.name}, N {problem.seq_kv:,}, d {problem.head_dim}{mask}, {one.block_q}×{one.block_kv}"
 
 
 def _check(experiment: Experiment) -> None:

@@ -9,6 +9,7 @@ from app.figures.units import bytes_text, seconds_text
 from app.player import backward, payload
 from engine import simulate
 from engine.execute import row_statistics
+from engine.counted_backward import counted_backward
 from engine.experiment import Experiment
 from engine.inputs import make_inputs
 from engine.modelled import step_seconds
@@ -128,3 +129,12 @@ def test_a_smaller_sibling_is_said(own_worker):
     (caption,) = [caption.value for caption in page.caption if caption.value.startswith("Runs")]
     assert "4 heads that share one key head" in caption
     assert "a smaller sibling of the scenario's 65,536 and 65,536" in caption
+
+
+def test_the_chips_counters_stand_beside_the_model(own_worker):
+    text = html(opened("backward"))
+    kernels = counted_backward(recordings()[0])
+    assert kernels
+    for one in kernels:
+        counted = f"<td>{bytes_text(one.modelled_read)}</td><td>{bytes_text(one.counters.tile_read)}</td>"
+        assert counted in text

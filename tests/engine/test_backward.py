@@ -3,7 +3,6 @@ float64, and its tile requests against a GPU's own counters.
 """
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from engine.closed_form import (
     standard_backward_bytes,
     two_kernel_backward_bytes,
 )
+from engine.counted_backward import CountedKernel, counted_backward
 from engine.execute import execute
 from engine.execute_backward import GradientTrace, execute_backward
 from engine.experiment import Problem, Tiling
@@ -27,7 +27,7 @@ from engine.modelled import step_seconds
 from engine.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_bytes, recomputation
 from engine.recording_file import recordings
 from engine.schedule import Operation, Tensor
-from engine.traffic import counts, requested_bytes, summed
+from engine.traffic import counts, summed
 from tests.engine.strategies import dense_mask, exact_attention, exact_gradients, experiments
 
 BACKWARD = experiments(algorithms=("backward",))
@@ -200,50 +200,34 @@ def test_the_output_gradient_is_rounded_and_repeats():
     assert not np.array_equal(d_out[0], make_inputs(problem, 5)[0][0])
 
 
-INNER = 64  # rows of the blocks that pass by, in every recorded kernel
+def counted() -> list[CountedKernel]:
+    """Every recorded backward kernel of this project."""
+    return [kernel for recording in recordings() for kernel in counted_backward(recording)]
 
 
-def recorded() -> list:
-    """Every recorded backward call of this project's kernels, square and with as many key heads."""
-    rows = [row for recording in recordings() for row in recording.counters]
-    return [row for row in rows if (row.provider, row.direction) == ("flash2", "backward") and row.kernels]
+def test_every_recorded_backward_call_is_held_to_the_model():
+    assert len(counted()) >= 15
+    assert {kernel.name for kernel in counted()} == {"row terms", "dK and dV", "dQ"}
 
 
-def phases_of(row) -> list:
-    """(simulation, phase index, counters) of the three kernels, with the outer blocks of each as recorded."""
-    found = []
-    for index, (counters, rows) in enumerate(zip(row.kernels, (None, "block_kv", "block_q"), strict=True)):
-        heads, length = row.problem.batch * row.problem.heads, row.problem.seq_kv
-        outer = {rows: length * heads // int(counters.grid.split(" x ")[0])} if rows else {}
-        tiling = replace(Tiling(INNER, INNER), **outer)
-        found.append(
-            (simulate(Experiment(problem=row.problem, algorithm="backward", tiling=tiling)), index, counters)
-        )
-    return found
+@pytest.mark.parametrize("kernel", counted(), ids=lambda kernel: f"{kernel.problem.seq_q}-{kernel.name}")
+def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(kernel):
+    # of dK and dV's kernel the chip also counts registers that spill, and not what its L1 cache serves
+    near = {"rel": 0.06} if kernel.name == "dK and dV" else {"rel": 1e-9}
+    assert kernel.modelled_read == pytest.approx(kernel.counters.tile_read, **near)
+    if kernel.name != "dK and dV":
+        assert kernel.modelled_written == kernel.counters.tile_written
+    assert kernel.modelled_written <= kernel.counters.tile_written
 
 
-def test_there_are_recorded_backward_calls():
-    assert len(recorded()) >= 5
-
-
-@pytest.mark.parametrize("row", recorded(), ids=lambda row: f"{row.problem.seq_q}-{row.problem.head_dim}")
-def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(row):
-    for simulation, index, counters in phases_of(row):
-        schedule = simulation.schedule
-        asked = requested_bytes(replace(schedule, phases=(schedule.phases[index],)))
-        # of dK and dV's kernel the chip also counts registers that spill, and not what its L1 cache serves
-        near = {"rel": 0.06} if counters.name == "key_gradient_kernel" else {"rel": 1e-9}
-        assert asked.total_read == pytest.approx(counters.tile_read, **near)
-        if counters.name != "key_gradient_kernel" or row.problem.head_dim == 64:
-            assert asked.total_written == counters.tile_written
-
-
-@pytest.mark.parametrize("row", recorded(), ids=lambda row: f"{row.problem.seq_q}-{row.problem.head_dim}")
-def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(row):
-    phases = phases_of(row)
-    seconds = sum(list(one.modelled.parts.values())[index] for one, index, _ in phases)
-    assert seconds == pytest.approx(row.total("seconds"), rel=0.3)
-    assert phases[0][0].traffic.dram.total_read == pytest.approx(row.total("dram_read"), rel=0.15)
+@pytest.mark.parametrize("problem", {kernel.problem for kernel in counted()}, ids=lambda one: f"{one.seq_q}")
+def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(problem):
+    kernels = [kernel for kernel in counted() if kernel.problem == problem]
+    seconds = sum(kernel.modelled_seconds for kernel in kernels)
+    assert seconds == pytest.approx(sum(kernel.counters.seconds for kernel in kernels), rel=0.3)
+    experiment = Experiment(problem=problem, algorithm="backward", tiling=Tiling(128, 64))
+    counted_read = sum(kernel.counters.dram_read for kernel in kernels)
+    assert simulate(experiment).traffic.dram.total_read == pytest.approx(counted_read, rel=0.15)
 
 
 @given(BACKWARD)
