@@ -63,7 +63,7 @@ NO_PERMISSION = (
     "ncu may not read the counters (ERR_NVGPUCTRPERM): an administrator must allow it,"
     " see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 )
-AT_A_TIME = 28  # scenarios of one ncu process: what it counted is printed when it ends
+AT_A_TIME = 44  # scenarios of one ncu process: what it counted is printed when it ends
 QUERY_SECONDS = 60.0
 SPARE = 60.0  # seconds beyond its time after which ncu is given up
 
