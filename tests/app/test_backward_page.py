@@ -8,8 +8,8 @@ import pytest
 from app.figures.units import bytes_text, seconds_text
 from app.player import backward, payload
 from engine import simulate
-from engine.execute import row_statistics
 from engine.counted_backward import counted_backward
+from engine.execute import row_statistics
 from engine.experiment import Experiment
 from engine.inputs import make_inputs
 from engine.modelled import step_seconds
