@@ -1,4 +1,4 @@
-"""Inside one block of threads: its lanes over time as a still picture, and a playhead that walks through it."""
+"""Inside one block of threads: its lanes over time as a still picture, with a playhead that walks through."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ HERE = Path(__file__).parent
 @lru_cache(maxsize=1)
 def _page_files():
     """The component that finds the page's pictures and tables in the browser, and makes files of them."""
-    html, css, js = ((HERE / f"page_files.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    html, css = ((HERE / f"page_files.{kind}").read_text("utf-8") for kind in ("html", "css"))
+    js = "\n".join((HERE / f"{name}.js").read_text("utf-8") for name in ("html_svg", "page_files"))
     return st.components.v2.component("page_files", html=html, css=css, js=js)
 
 

@@ -1,6 +1,7 @@
 // Files of what the page shows now: players as PNG and GIF, charts as PNG and SVG, tables as CSV. All made here, in the browser.
 
 const SHARP = 2; // pixels of a chart's PNG for each of the screen's
+const MARGIN = 12; // px around a chart
 const SMALLEST = 80; // px: smaller pictures are icons
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "visibility", "display",
   "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "shape-rendering"];
@@ -26,12 +27,14 @@ function save(blob, name) {
 /** What a picture or table is called: its own label, else the words that stand before it. */
 function titleOf(element, otherwise) {
   const labelled = element.closest("[aria-label]");
-  if (labelled && main().contains(labelled)) return labelled.getAttribute("aria-label");
+  if (labelled && (!main().contains(element) || main().contains(labelled))) return labelled.getAttribute("aria-label").split(/\.( |$)/)[0];
   const own = element.querySelector?.("caption")?.innerText;
   if (own) return own;
+  const stands = main().contains(element) ? element : element.getRootNode().host;
+  const before = (text) => text.compareDocumentPosition(stands) & Node.DOCUMENT_POSITION_FOLLOWING;
   const words = [...main().querySelectorAll("[data-testid=stMarkdownContainer], [data-testid=stHeading]")]
-    .filter((text) => text.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING && /[a-z]{3}/i.test(text.innerText)).at(-1);
-  return words?.innerText.split(/[:.\n]/)[0].slice(0, 60) || otherwise;
+    .filter((text) => before(text) && /[a-z]{3}/i.test(text.innerText)).at(-1);
+  return words?.innerText.split(/[:.\n]/)[0].replace(/^(.{40}\S*?),? .*$/, "$1") || otherwise;
 }
 
 /** An SVG element with its looks written into it, so that it stands without the page's style sheets. */
@@ -48,15 +51,17 @@ function standing(svg) {
 
 /** A chart as one SVG document on the page's ground; a Plotly chart is several layers. */
 function chartSvg(chart) {
-  const layers = chart.matches("svg") ? [chart] : [...chart.querySelectorAll(".main-svg")];
-  const { width, height } = chart.getBoundingClientRect(), whole = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const set = (element, values) => Object.entries(values).forEach(([name, value]) => element.setAttribute(name, value));
-  set(whole, { width, height, viewBox: `0 0 ${width} ${height}` });
-  const ground = document.createElementNS(whole.namespaceURI, "rect");
-  set(ground, { width, height, fill: getComputedStyle(document.querySelector("[data-testid=stApp]")).backgroundColor });
-  const drawn = layers.map(standing);
-  drawn.forEach((layer, n) => set(layer, { width: layers[n].getBoundingClientRect().width, height: layers[n].getBoundingClientRect().height }));
-  whole.append(ground, ...drawn);
+  const box = chart.getBoundingClientRect(), width = box.width + 2 * MARGIN, height = box.height + 2 * MARGIN;
+  const fill = getComputedStyle(document.querySelector("[data-testid=stApp]")).backgroundColor;
+  const ground = shape("rect", { x: -MARGIN, y: -MARGIN, width, height, fill });
+  const whole = shape("svg", { width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}` }, ground);
+  if (chart.matches("[data-testid=stHtml]")) whole.append(new HtmlPicture(chart).draw());
+  for (const layer of chart.matches("svg") ? [chart] : chart.querySelectorAll(".main-svg")) {
+    const { width, height } = layer.getBoundingClientRect(), copy = standing(layer);
+    copy.setAttribute("width", width);
+    copy.setAttribute("height", height);
+    whole.append(copy);
+  }
   return new Blob([new XMLSerializer().serializeToString(whole)], { type: "image/svg+xml" });
 }
 
@@ -80,16 +85,22 @@ function tableCsv(table) {
   return new Blob(["\ufeff", rows.join("\r\n"), "\r\n"], { type: "text/csv" });
 }
 
+/** Whether an element is a picture of its own: no part of a chart, no icon, no mere table or text. */
+function isPicture(element) {
+  if (element.matches("svg")) return !element.closest(".js-plotly-plot, button, .katex");
+  return !element.matches("[data-testid=stHtml]") || !(element.querySelector("table.numbers, svg, style") && !element.querySelector("img, .grid, .bars"));
+}
+
 /** Every thing on the page that can be taken: its title and its files by kind. */
 function things() {
   const players = inPage(".player").filter((root) => root.takeHome).map((root) => ({ title: "Player", root }));
-  const charts = inPage(".js-plotly-plot, [data-testid=stHtml] svg").filter(large).map((chart) => ({
+  const charts = inPage(".js-plotly-plot, svg, [data-testid=stHtml]").filter((chart) => large(chart) && isPicture(chart)).map((chart) => ({
     title: titleOf(chart, "Chart"), files: { PNG: () => chartPng(chart), SVG: () => chartSvg(chart) },
   }));
-  const canvases = inPage("canvas[role=img]").filter((canvas) => large(canvas) && !canvas.closest(".player")).map((canvas) => ({
+  const canvases = inPage("canvas[role=img]").filter((canvas) => large(canvas) && !canvas.closest(".player")?.takeHome).map((canvas) => ({
     title: canvas.getAttribute("aria-label") || "Picture", files: { PNG: () => canvasPng(canvas) },
   }));
-  const tables = inPage("table").filter((table) => !table.closest(".player")).map((table) => ({
+  const tables = inPage("table").filter((table) => table.rows.length && !table.closest(".player")?.takeHome).map((table) => ({
     title: titleOf(table, "Table"), files: { CSV: () => tableCsv(table) },
   }));
   return [...players, ...charts, ...canvases, ...tables];

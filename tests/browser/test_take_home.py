@@ -23,7 +23,7 @@ def opened(page, address):
     return page
 
 
-def taken(page, name: str, seconds: float = 20) -> bytes:
+def taken(page, name: str | re.Pattern, seconds: float = 20) -> bytes:
     """The file that a button of the list gives."""
     with page.expect_download(timeout=1000 * seconds) as download:
         page.get_by_role("button", name=name).first.click()
@@ -96,6 +96,15 @@ def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
     picture = pixels(taken(page, "Bytes over the sequence length as PNG"))
     assert picture.shape[:2] == (2 * float(root.get("height")), 2 * int(float(root.get("width"))))
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
+    bars = ElementTree.fromstring(taken(page, re.compile("^Bytes by tensor.* as SVG")))
+    words = {text.text for text in bars.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Standard", "read", "written", "MB"} <= words
+    mauve = [
+        box
+        for box in bars.iter("{http://www.w3.org/2000/svg}rect")
+        if box.get("fill") == "rgb(214, 143, 192)"
+    ]
+    assert len(mauve) >= 3  # S in the key, read and written, on the dark theme
     rows = list(csv.reader(io.StringIO(taken(page, "as CSV").decode("utf-8-sig"))))
     assert rows[0] == ["", "Standard", "Flash 1", "Flash 2"]
     assert rows[1][0] == "requested"
