@@ -44,11 +44,11 @@ UNITS = {
 
 
 def value_text(value: float, unit: str) -> str:
-    """A number with its unit; statements as yes or no."""
+    """A number with its unit; statements as yes or no; infinite is a time that never comes."""
     if unit == "yes":
         return "yes" if value else "no"
     if value == inf:
-        return "no limit"
+        return "does not fit"
     return UNITS[unit](value) if unit in UNITS else scaled(value, unit)
 
 

@@ -102,6 +102,8 @@ def _what_runs(experiment: Experiment, shown: Variant) -> str:
     if len(off) > 1 and any(not shown.techniques.issuperset(each.needs) for each in off[1:]):
         idle = [each.name.lower() for each in off[1:] if not shown.techniques.issuperset(each.needs)]
         words.append(f"So nothing is left to work on for: {', '.join(idle)}.")
+    if shown.kernel:
+        words.append(f"The kernel {LABELS[shown.kernel]} does exactly this.")
     if not off and (why := unserved(experiment)):
         words.append(why)
     return " ".join(words)
@@ -187,8 +189,8 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
     st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
     st.caption(
-        "Each kernel runs with its own best blocks; the model takes FlashAttention-3's for all, which suit "
-        "FlashAttention-1 better than its own."
+        "Each kernel runs with its own blocks; the model takes FlashAttention-3's for all. "
+        "Ratio: modelled over recorded."
     )
 
 

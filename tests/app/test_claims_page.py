@@ -72,7 +72,7 @@ def test_numbers_carry_their_units():
         )
     ]  # fmt: skip
     assert texts == [
-        "138 MB", "64 KB", "64 MB", "no limit", "yes", "312 TFLOP/s", "32 k tokens", "1.5e-07", "1.81",
+        "138 MB", "64 KB", "64 MB", "does not fit", "yes", "312 TFLOP/s", "32 k tokens", "1.5e-07", "1.81",
         "2,034 FLOP/B",
     ]  # fmt: skip
 
