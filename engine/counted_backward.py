@@ -8,7 +8,7 @@ from engine.bounds import blocks
 from engine.comparison import gpu_named
 from engine.experiment import Problem
 from engine.recorded import BACKWARD, OWN, experiment_of
-from engine.recording import Counters, KernelCounters, Recording
+from engine.recording import KernelCounters, Recording
 from engine.schedules.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
 from engine.simulation import Simulation, simulate
 from engine.traffic import requested_bytes
@@ -45,35 +45,44 @@ class CountedKernel:
 
 
 def counted_backward(recording: Recording) -> list[CountedKernel]:
-    """Every kernel of this project's counted backward passes; none if the GPU is not known."""
+    """Every kernel of this project's counted backward passes; none if the GPU is not known.
+
+    Left out are those of a stranger's file whose grid this project's kernels do not have.
+    """
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
         return []
-    rows = [row for row in recording.counters if (row.provider, row.direction) == (OWN, BACKWARD)]
-    return [
-        _counted(row, counters, gpu.key)
-        for row in rows
+    kernels = (
+        _counted(row.problem, counters, gpu.key)
+        for row in recording.counters
+        if (row.provider, row.direction) == (OWN, BACKWARD)
         for counters in row.kernels
         if counters.name in KERNELS
-    ]
+    )
+    return [kernel for kernel in kernels if kernel is not None]
 
 
-def _counted(row: Counters, counters: KernelCounters, hardware: str) -> CountedKernel:
-    name = KERNELS[counters.name]
-    simulation = _simulated(row.problem, name, int(counters.grid.split(" x ")[0]), hardware)
+def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> CountedKernel | None:
+    name, programs = KERNELS[counters.name], counters.grid.partition(" ")[0]
+    try:
+        simulation = _simulated(problem, name, int(programs), hardware)
+    except ValueError:  # no number, fewer programs than heads, or no block that makes so few
+        return None
     schedule, tiling = simulation.schedule, simulation.schedule.tiling
     phase = next(phase for phase in schedule.phases if phase.name == name)
     asked = requested_bytes(replace(schedule, phases=(phase,)))
     return CountedKernel(
-        *(row.problem, name, tiling.block_q, tiling.block_kv, counters),
+        *(problem, name, tiling.block_q, tiling.block_kv, counters),
         *(asked.total_read, asked.total_written, simulation.modelled.parts[name]),
     )
 
 
 def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Simulation:
-    """The backward pass in the blocks that make a kernel so many programs."""
+    """The backward pass in the blocks that make a kernel so many programs; raises ValueError."""
     by_keys = name == KEY_GRADIENTS
     heads = problem.batch * (problem.kv_heads if by_keys else problem.heads)
+    if programs < heads:
+        raise ValueError(f"programs is {programs}; it must be {heads} at least")
     staying = _power_of_two(blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads))
     sizes = (PASSING, staying) if by_keys else (staying, PASSING)
     return simulate(experiment_of(problem, "backward", *sizes, hardware))

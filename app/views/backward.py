@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import scenario, theme, working
+from app import scenario, shelf, theme, working
 from app.figures import speed as figures
 from app.figures.base import CONFIG
 from app.figures.tables import scrolled, table
@@ -29,7 +29,6 @@ from engine.recomputation import (
 )
 from engine.recorded import BACKWARD, both_ways, modelled_backward, nearest, recorded_rows, timings_of
 from engine.recording import Recording
-from engine.recording_file import recordings
 from engine.worker import Job
 
 WAYS = {STORED: "P kept", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
@@ -61,9 +60,12 @@ def show() -> None:
     costs, times = st.columns([1.15, 1], gap="large")
     with costs:
         _costs(experiment, recomputation(experiment))
+    recording = shelf.chosen()
     with times:
-        _recorded(experiment)
+        _recorded(experiment, recording)
     _check(experiment)
+    if recording:
+        _counters(recording)
 
 
 def _costs(experiment: Experiment, costs: Recomputation) -> None:
@@ -99,9 +101,8 @@ def _derivation(experiment: Experiment) -> str:
     )
 
 
-def _recorded(experiment: Experiment) -> None:
+def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     """Recorded times of the backward pass alone, over the length."""
-    recording = next(iter(recordings()), None)
     shape = nearest(recording, experiment) if recording else None
     timings = timings_of(recording, *shape, BACKWARD) if shape else ()
     st.subheader("How long it takes", anchor=False)
@@ -119,7 +120,6 @@ def _recorded(experiment: Experiment) -> None:
         figure, theme=None, config=CONFIG, key="backward times", alt="Recorded backward times over N"
     )
     st.caption(_ratio(recording, shape, keys))
-    _counters(recording)
 
 
 def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:

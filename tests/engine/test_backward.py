@@ -3,6 +3,7 @@ float64, and its tile requests against a GPU's own counters.
 """
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -286,3 +287,12 @@ def test_the_command_line_knows_the_backward_pass(capsys):
         assert main(["simulate", "--algorithm", algorithm, *options]) == 0
         flops[algorithm] = json.loads(capsys.readouterr().out)["flops"]
     assert flops["backward"] == 3.5 * flops["flash2"]
+
+
+@pytest.mark.parametrize("grid", ["4 x 1 x 1", "x", "99999999 x 1 x 1", ""])
+def test_a_strangers_grid_is_left_out_or_cut_finely(grid):
+    recording = recordings()[0]
+    row = next(row for row in recording.counters if (row.provider, row.direction) == ("flash2", "backward"))
+    strange = replace(row, kernels=(replace(row.kernels[1], grid=grid),))
+    kept = counted_backward(replace(recording, counters=(strange,)))
+    assert [kernel.block_kv for kernel in kept] == ([16] if grid.startswith("9") else [])
