@@ -13,7 +13,6 @@ from engine.execute_split import execute_split
 from engine.experiment import Experiment, Problem
 from engine.hardware import Gpu
 from engine.inputs import make_inputs
-from engine.measuring.decoding import key_bytes
 from engine.rates import MEMORY_SHARE
 from engine.recording import Counters, Decoding, Recording
 from engine.scaled import drawable
@@ -96,9 +95,19 @@ def readable(gpu: Gpu) -> float:
     return MEMORY_SHARE * gpu.memory_bytes_per_second
 
 
+def key_reads(simulation: Simulation) -> int:
+    """Bytes of K and V that must be read for one token, all heads."""
+    return sum(simulation.traffic.compulsory.read[tensor] for tensor in (Tensor.K, Tensor.V))
+
+
 def rate(simulation: Simulation) -> float:
     """Bytes of K and V a second, in the modelled time: what recordings of decoding count."""
-    return key_bytes(simulation.experiment.problem) / simulation.modelled.seconds
+    return key_reads(simulation) / simulation.modelled.seconds
+
+
+def seconds_at(simulation: Simulation, rate: float) -> float:
+    """Seconds that K and V take at so many bytes a second."""
+    return key_reads(simulation) / rate
 
 
 def rate_of_sm(simulation: Simulation) -> float:
@@ -205,11 +214,6 @@ def grouped(decoding: Experiment) -> dict[int, Simulation]:
         one = one.changed(block_q=packed_rows(one.problem))
         found[heads] = simulate(one.changed(splits=own_splits(one)))
     return found
-
-
-def key_reads(simulation: Simulation) -> int:
-    """Bytes of K and V that must be read for one token, all heads."""
-    return sum(simulation.traffic.compulsory.read[tensor] for tensor in (Tensor.K, Tensor.V))
 
 
 def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding, ...]:

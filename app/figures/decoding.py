@@ -65,14 +65,9 @@ class Line:
 
 
 def over_splits(
-    lines: Sequence[Line],
-    metric: str,
-    splits: Sequence[int],
-    mark: int | None,
-    limit: float,
-    colours: Palette,
+    lines: Sequence[Line], metric: str, splits: Sequence[int], mark: int | None, colours: Palette
 ) -> go.Figure:
-    """Time (both axes logarithmic) or bytes a second (from 0, with a limit) over the number of splits."""
+    """Time (both axes logarithmic) or bytes a second (from 0) over the number of splits."""
     low, high = min(splits), max(splits)
     values = [value for line in lines for value in (line.seconds if metric == TIME else line.rates)]
     powers = [2**power for power in range(high.bit_length()) if low <= 2**power <= high]
@@ -88,12 +83,9 @@ def over_splits(
             "range": [math.log10(low) - 0.05, math.log10(high) + 0.05],
             "title_text": "splits of the keys",
         },
-        y=_times(min(values), max(values)) if metric == TIME else _rates(max(*values, limit)),
+        y=_times(min(values), max(values)) if metric == TIME else _rates(max(values)),
         legend=False,
-        shapes=[
-            *([{**line, "line": {"color": colours.muted, "width": 1, "dash": "dot"}}] if mark else []),
-            *_limit(limit, metric, colours),
-        ],
+        shapes=[{**line, "line": {"color": colours.muted, "width": 1, "dash": "dot"}}] if mark else [],
     )
 
 
@@ -145,14 +137,6 @@ def _rates(most: float) -> dict:
     values = [step * index for index in range(int(most / step) + 1)]
     texts = [scaled(value, "B/s") if value else "0" for value in values]
     return {"tickvals": values, "ticktext": texts, "range": [0, 1.06 * most]}
-
-
-def _limit(limit: float, metric: str, colours: Palette) -> list[dict]:
-    """The fastest that bytes can come."""
-    if metric == TIME:
-        return []
-    place = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit, "y1": limit}
-    return [{**place, "line": {"color": colours.bad, "width": 1.5, "dash": "dot"}}]
 
 
 def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:

@@ -27,6 +27,7 @@ from engine.decoding import (
     readable,
     recorded_decoding,
     recorded_near,
+    seconds_at,
     spread,
 )
 from engine.experiment import Experiment
@@ -117,10 +118,9 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
 def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     found = over_splits(decoding)
     st.markdown(f"**This cache**, {decoding.gpu.name}, modelled")
-    limit = readable(decoding.gpu)
-    _over_splits(
-        [_line(found, "split keys", colours)], metric, list(found), decoding.tiling.splits, limit, colours
-    )
+    limit = _limit("at the memory's speed", simulate(decoding), readable(decoding.gpu), "modelled", colours)
+    lines = [_line(found, "split keys", colours), limit]
+    _over_splits(lines, metric, list(found), decoding.tiling.splits, colours)
     best = min(found, key=lambda splits: found[splits].modelled.seconds)
     seconds = found[best].modelled.seconds
     now = found[decoding.tiling.splits].modelled
@@ -130,12 +130,11 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     )
 
 
-def _over_splits(lines, metric: str, splits, mark: int | None, limit: float, colours: Palette) -> None:
+def _over_splits(lines, metric: str, splits, mark: int | None, colours: Palette) -> None:
     alt = f"{lines[0].origin.capitalize()}: {metric} over the number of splits"
-    figure = figures.over_splits(lines, metric, splits, mark, limit, colours)
+    figure = figures.over_splits(lines, metric, splits, mark, colours)
     st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
-    if len(lines) > 1:
-        st.html(figures.key(lines, metric))
+    st.html(figures.key(lines, metric))
 
 
 def _splits_text(splits: int) -> str:
@@ -160,6 +159,12 @@ def _line(found: dict[int, Simulation], name: str, colours: Palette) -> figures.
     )
 
 
+def _limit(name: str, simulation: Simulation, fastest: float, origin: str, colours: Palette) -> figures.Line:
+    """The level of K and V that come as fast as bytes can."""
+    seconds = seconds_at(simulation, fastest)
+    return figures.Line(name, origin, colours.bad, [], [seconds], [fastest], modelled=origin == "modelled")
+
+
 def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: Palette) -> None:
     """What was recorded over the splits at the nearest number of keys, its model, and its rivals."""
     rows = recorded_near(recording, decoding)
@@ -174,11 +179,13 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
     if gpu:
         lines.insert(1, _line(over_splits(like), "the same, modelled", colours))
     copy = next((row.bytes_per_second for row in timed if row.provider == "copy"), 0.0)
-    _over_splits(lines, metric, SPLITS, None, copy, colours)
+    if copy:
+        lines.append(_limit("at a copy's speed", simulate(like), copy, recording.origin, colours))
+    _over_splits(lines, metric, SPLITS, None, colours)
     st.caption(
         f"One query, {problem.heads} heads on {problem.kv_heads} key heads, d {problem.head_dim}, "
         f"{problem.dtype}: {bytes_text(key_reads(simulate(like)))} of K and V. Dashed: without a number of "
-        f"splits to set. A copy in the same run moves {scaled(copy, 'B/s')}."
+        f"splits to set. A copy in the same run moved {scaled(copy, 'B/s')}, read plus written."
     )
     with st.expander("Recorded numbers"):
         st.html(scrolled(_recorded_table(rows, copy), 330))

@@ -127,5 +127,8 @@ def test_the_nearest_recorded_cache_is_shown():
     rows = recorded_near(recordings()[0], decoding_of(Experiment.of(seq_kv=50_000)))
     assert {row.problem.seq_kv for row in rows} == {65536}
     like = recorded_decoding(rows, "h200", 64)
+    for row in rows:
+        if row.provider == "split_kv":  # the bytes that the recorded rate counts
+            assert row.bytes_per_second * row.times.p50 == pytest.approx(key_reads(simulate(like)))
     assert (like.problem, like.tiling.block_q) == (rows[0].problem, 16)
     assert recorded_near(recordings()[0].__class__(recordings()[0].device), like) == ()
