@@ -2,6 +2,7 @@
 // They act where nothing else has the focus, and the element's data-keys tells the player to leave them alone.
 
 const FULL_SCREEN = "full screen";
+const PLAYERS = ".player, .inside"; // they have keys of their own while they have the focus
 const bound = new WeakMap();
 
 class Keys {
@@ -25,8 +26,7 @@ class Keys {
   pressed(event) {
     if (!this.host.isConnected || event.ctrlKey || event.metaKey || event.altKey) return;
     const [target, ...around] = event.composedPath();
-    const player = around.find((element) => element.matches?.(".player")) ?? (target.matches?.(".player") && target);
-    if (player) {
+    if ([target, ...around].some((element) => element.matches?.(PLAYERS))) {
       if (event.key === "Escape") target.blur(); // the keys are the page's again; the player hears Escape too
       return;
     }

@@ -56,6 +56,17 @@ def current() -> Experiment:
     return st.session_state[EXPERIMENT]
 
 
+def under(algorithm: str) -> Experiment:
+    """The scenario under an algorithm that only this page shows; who takes the page home gets that."""
+    st.session_state[SUBJECT] = current().changed(algorithm=algorithm)
+    return st.session_state[SUBJECT]
+
+
+def subject() -> Experiment:
+    """What the page shows: the scenario, or what it made of it with `under`."""
+    return st.session_state[SUBJECT] or current()
+
+
 def notices() -> tuple[str, ...]:
     """One sentence for each value of the link that could not be used, until the scenario is changed."""
     return st.session_state[NOTICES]
@@ -68,13 +79,15 @@ def adopt() -> None:
     """
     values = st.query_params.to_dict()
     went_back = getattr(get_script_run_ctx(), "is_history_navigation", False) and values
-    st.session_state[OFFERED] = {}
+    st.session_state[OFFERED], st.session_state[SUBJECT] = {}, None
     if EXPERIMENT in st.session_state and not went_back:
         return _take()
-    st.session_state[PLACE] = {name: values.pop(name) for name in PLACES if name in values}
+    st.session_state[PLACE] = places = {name: values.pop(name) for name in PLACES if name in values}
     st.session_state[ARRIVED] = "by link" if values else ""
     experiment, errors = Experiment.lenient(values)
     st.session_state[EXPERIMENT] = experiment
+    if places.get("present", "false") not in ("true", "false"):
+        errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))
     st.session_state[NOTICES] = tuple(notice(error) for error in errors)
     st.session_state[TOUCHED], st.session_state[ECHOES] = [], {}
 
@@ -89,7 +102,7 @@ def publish(path: str) -> None:
 def link_values(path: str = "") -> dict[str, str]:
     """The values of a link to what is shown now: the scenario, the mode and, on the tour's page, its step."""
     names = PLACES if path == "tour" else ("present",)
-    return {name: place(name) for name in names if place(name)} | url_values(current())
+    return {name: place(name) for name in names if place(name) not in ("", "false")} | url_values(current())
 
 
 def short_values(path: str) -> dict[str, str]:
@@ -248,6 +261,8 @@ def _text(value: Any) -> str:
 
 def notice(error: ExperimentError) -> str:
     """One sentence on a value of a link that was replaced; it quotes the link, so show it as text."""
+    if error.field == "present":
+        return f"The link's {error}. Shown instead: false."
     if error.field not in BY_NAME:
         return f"The link has a value named {error.field!r:.60}, which is not known here; it was left out."
     default = BY_NAME[error.field].default

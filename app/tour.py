@@ -36,7 +36,7 @@ from engine.answers import BYTES, FLOPS, SECONDS, Answer, AnswerError, answer
 from engine.experiment import Experiment, ExperimentError
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "tours"
-PICTURES = ("player", "race", "bytes", "length", "memory", "roofline", "softmax")
+PICTURES = ("player", "race", "bytes", "length", "memory", "roofline", "softmax", "inside")
 REQUIRED = ("scenario", "picture", "question", "choices", "answer")
 OPTIONAL = ("unit", "formula")
 CLOSE = 1.25  # an answer must lie within this factor of a choice, and no second choice may

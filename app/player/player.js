@@ -3,6 +3,7 @@
 const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
 const RACE_MARKS = 10000; // positions of the scrubber in a race
 const CALM = matchMedia("(prefers-reduced-motion: reduce)"), CALM_PAUSE = 200; // ms between the pictures of a calm player
+const MOMENT = "attention moment"; // what is kept for a reload
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
@@ -84,6 +85,8 @@ class Player {
       this.race = linked.has("race") && this.races;
       this.at = this.race ? clamp(Number(linked.get("race")) || 0, 0, 1) * RACE_MARKS : Number(linked.get("step")) || 0;
       this.at = clamp(this.at, 0, this.last);
+    } else if (noted() !== null) {
+      this.fraction = noted();
     } else {
       this.at = tellingStep(this.model, this.run, this.slot) + 1;
     }
@@ -248,6 +251,7 @@ class Player {
 
   settle() {
     this.controls.fillTable();
+    if (!this.race) note(this.fraction);
     const { model, run } = this;
     this.stage.canvas.setAttribute("aria-label", `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
       `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
@@ -284,6 +288,23 @@ class Player {
     const { stage, controls, narrator, view, position, last, playing, race, loop, speed } = this;
     stage.paint(view);
     controls.show({ ...narrator.words(view.step), position, last, playing, race, loop, speed });
+  }
+}
+
+/** Notes the share of a run that is done, for when this tab is loaded again. */
+function note(share) {
+  try {
+    sessionStorage.setItem(MOMENT, share);
+  } catch {} // a browser may forbid it
+}
+
+/** The share that was noted, where the page was loaded again; else null. */
+function noted() {
+  try {
+    const [opened] = performance.getEntriesByType("navigation"), share = sessionStorage.getItem(MOMENT);
+    return opened?.type === "reload" && share !== null ? clamp(Number(share) || 0, 0, 1) : null;
+  } catch {
+    return null;
   }
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from app import keys, scenario, theme, tour
+from app import inside, keys, scenario, theme, tour
 from app.figures import roofline as roofs
 from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
@@ -18,6 +18,8 @@ from engine.answers import AnswerError, answer
 from engine.comparison import modelled_rows, under_roof
 from engine.experiment import Experiment
 from engine.footprint import largest_context
+from engine.lanes import inside as lanes_of
+from engine.pipeline import pipeline_of
 from engine.roofline import roofline
 from engine.softmax import PRESETS, naive_sums, online_steps
 from engine.survey import by_algorithm, over_length
@@ -30,6 +32,7 @@ KEYS = {
     **dict.fromkeys(("ArrowLeft", "PageUp"), "tour_back"),
     **{str(choice + 1): f"tour_choice_{choice}" for choice in range(MOST_CHOICES)},
 }
+HELP = "Keys: → or Space on, ← back, 1 to 5 vote, Enter plays, p presents."
 ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
 
 
@@ -44,6 +47,8 @@ def show() -> None:
     number = _number(len(shown.steps))
     step = shown.steps[number - 1]
     scenario.arrive(f"{name} {number}", step.experiment)
+    if not scenario.presenting():
+        st.caption(f"**{shown.title}.** {shown.about} {HELP}")
     _screen(step, number, len(shown.steps), _tally(name, number))
 
 
@@ -199,6 +204,15 @@ def _softmax(experiment: Experiment, colours: Palette) -> None:
     _chart(figure, "Scores, weights, sums and rescale factors")
 
 
+def _inside(experiment: Experiment, colours: Palette) -> None:
+    block = lanes_of(experiment, pipeline_of("flash3"))
+    st.markdown(f"**Inside one block of FlashAttention-3**, {experiment.gpu.name}, modelled")
+    inside.show(block, key="tour inside")
+    st.caption(
+        f"At work: tensor cores {block.tensor_busy:.0%} of the time, softmax units {block.softmax_busy:.0%}."
+    )
+
+
 PICTURES = {
     "player": _player,
     "race": _race,
@@ -207,4 +221,5 @@ PICTURES = {
     "memory": _memory,
     "roofline": _roofline,
     "softmax": _softmax,
+    "inside": _inside,
 }

@@ -10,6 +10,10 @@ import pytest
 pytestmark = pytest.mark.browser
 
 STEPS = 9
+NOTED = """() => {  // the player's moment, for a reload
+    const { position, last } = window.__player.state();
+    return Math.abs(Number(sessionStorage.getItem("attention moment")) * last - position) < 0.5;
+}"""
 
 
 def opened(page, address):
@@ -81,8 +85,10 @@ def test_presenting_turns_pages_by_keys_and_a_reload_stays_where_it_was(page, da
     before = page.evaluate("window.__player.state().position")
     page.keyboard.press("ArrowRight")  # the player's own keys stay its own
     assert page.evaluate("window.__player.state().position") == before + 1
+    page.wait_for_function(NOTED)
     page.reload()
     page.wait_for_function("window.__player && window.__player.state().redrawn")
+    assert page.evaluate("window.__player.state().position") == before + 1
     assert page.locator("[data-testid=stSidebar]").is_hidden()
     assert query(page)["seq"] == "512"
     page.keyboard.press("p")
