@@ -85,15 +85,22 @@ attention_operator.register_autograd(_backward, setup_context=_setup_context)
 forward.__signature__ = signature(forward)  # autograd asks for it at every call, and this is quick to read
 
 
+class Gradients(torch.autograd.Function):
+    """dQ, dK and dV, which may be asked for a derivative of their own and refuse."""
+
+    forward = staticmethod(gradients)
+    setup_context = staticmethod(lambda ctx, inputs, output: None)
+    backward = staticmethod(_twice)
+
+
 class Differentiable(torch.autograd.Function):
-    """The same for autograd alone, with a fraction of the operators' time on the host."""
+    """The operator for autograd and torch.func, with a fraction of its time on the host."""
 
     forward = staticmethod(forward)
     setup_context = staticmethod(_setup_context)
 
     @staticmethod
     def backward(ctx, d_out, d_lse):
-        """dQ, dK and dV; the operator, which refuses a second derivative, only where one may follow."""
-        if torch.is_grad_enabled():
-            return _backward(ctx, d_out, d_lse)
-        return *gradients(*ctx.saved_tensors, d_out, d_lse, *ctx.options), *NO_GRADIENTS
+        """dQ, dK and dV, and nothing for the options."""
+        differentiate = Gradients.apply if torch.is_grad_enabled() else gradients
+        return *differentiate(*ctx.saved_tensors, d_out, d_lse, *ctx.options), *NO_GRADIENTS

@@ -75,3 +75,15 @@ def test_a_second_derivative_is_refused_in_a_sentence(attend, tensors):
     assert torch.equal(d_q, plain[0])
     with pytest.raises(NotImplementedError, match=r"^attention has a first derivative only: for a second"):
         d_q.sum().backward()
+
+
+def test_torch_func_differentiates_it_once(tensors):
+    q, k, v = (tensor.detach() for tensor in tensors)
+
+    def squares(q):
+        return by_autograd(q, k, v).square().sum()
+
+    (expected,) = torch.autograd.grad(by_autograd(*tensors).square().sum(), tensors[:1])
+    assert torch.equal(torch.func.grad(squares)(q), expected)
+    with pytest.raises(NotImplementedError, match=r"^attention has a first derivative only"):
+        torch.func.grad(lambda q: torch.func.grad(squares)(q).sum())(q)
