@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.experiment import COMPARED, LARGEST_SEQUENCE, Experiment
+from engine.experiment import COMPARED, LARGEST_SEQUENCE, OFFERED, Experiment
 from engine.simulation import Simulation, simulate
 
 SMALLEST_LENGTH = 64
@@ -28,9 +28,14 @@ def at_length(experiment: Experiment, keys: int) -> Experiment:
     return experiment.changed(seq=min(queries, LARGEST_SEQUENCE), seq_kv=keys)
 
 
+def side_by_side(experiment: Experiment) -> tuple[str, ...]:
+    """What is shown with an experiment: the algorithms of one tiling, and flash3 where that is asked."""
+    return OFFERED if experiment.algorithm == "flash3" else COMPARED
+
+
 def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
-    """The experiment under every algorithm."""
-    return {name: simulate(experiment.changed(algorithm=name)) for name in COMPARED}
+    """The experiment under every algorithm that is shown with it."""
+    return {name: simulate(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
 
 
 @lru_cache(maxsize=64)
@@ -42,7 +47,7 @@ def over_length(experiment: Experiment) -> OverLength:
         lengths,
         {
             name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in lengths)
-            for name in COMPARED
+            for name in side_by_side(experiment)
         },
     )
 

@@ -50,7 +50,7 @@ class Palette:
     @property
     def algorithms(self) -> dict[str, str]:
         """Colour of a line or bar that stands for a whole algorithm."""
-        return {"standard": self.muted, "flash1": self.k, "flash2": self.v}
+        return {"standard": self.muted, "flash1": self.k, "flash2": self.v, "flash3": self.o}
 
     def tensor(self, name: str) -> str:
         """Colour of a tensor by its name: Q, K, V, S, P, O, m, l, alpha or lse; raises KeyError."""

@@ -54,7 +54,6 @@ def label(row: dict) -> str:
 def marks(provider: str, colours: Palette) -> tuple[str, str]:
     """Colour and marker of a provider: the algorithms' own; for others', tones apart from the tensors'."""
     others = {
-        "flash3": colours.o,
         "eager": colours.ink,
         "sdpa": colours.violet,
         "sdpa_flash": colours.violet,

@@ -18,9 +18,9 @@ from engine.survey import OverLength
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-NAMES = {"standard": "Standard", "flash1": "Flash 1", "flash2": "Flash 2"}
+NAMES = {"standard": "Standard", "flash1": "Flash 1", "flash2": "Flash 2", "flash3": "Flash 3"}
 LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
-DASHES = {"standard": "solid", "flash1": "dash", "flash2": "solid"}
+DASHES = {"standard": "solid", "flash1": "dash", "flash2": "solid", "flash3": "dot"}
 TENSOR_NAMES = {
     Tensor.Q: "Q",
     Tensor.K: "K",

@@ -13,9 +13,9 @@ from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
 from app.views import chip
-from engine.experiment import Experiment
+from engine.experiment import COMPARED, Experiment
 from engine.footprint import largest_context, memory_bytes
-from engine.survey import by_algorithm, over_blocks, over_length
+from engine.survey import by_algorithm, over_blocks, over_length, side_by_side
 
 KINDS = {
     "dram": "DRAM, modelled",
@@ -75,7 +75,7 @@ def _over_memory(experiment: Experiment, colours: Palette):
 
 def _largest(experiment: Experiment) -> dict[str, int]:
     """Most keys that fit the GPU's memory, by algorithm."""
-    return {name: largest_context(experiment.changed(algorithm=name)) for name in figures.NAMES}
+    return {name: largest_context(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
 
 
 def _headline(simulations) -> str:
@@ -108,7 +108,7 @@ def _numbers(simulations, kind: str) -> None:
 
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:
-    if experiment.algorithm not in figures.NAMES:  # it chooses its blocks itself
+    if experiment.algorithm not in COMPARED:  # it chooses its blocks itself
         experiment = experiment.changed(algorithm="flash2")
     st.markdown(f"**Over block sizes**: requested, {figures.NAMES[experiment.algorithm]}, counted")
     tiling = experiment.tiling
@@ -119,7 +119,7 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
     _chart(_over_memory(experiment, colours), "Memory over the sequence length against the GPU's")
-    names = figures.NAMES.items()
+    names = [(name, figures.NAMES[name]) for name in side_by_side(experiment)]
     ends = ", ".join(f"{label} beyond {_largest(experiment)[name]:,}" for name, label in names)
     now = ", ".join(bytes_text(memory_bytes(experiment.changed(algorithm=name))) for name, _ in names)
     st.caption(f"Runs out: {ends} keys. Here: {now}.")
