@@ -16,7 +16,7 @@ from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 EXPERIMENT, NOTICES, EXTRAS = "experiment", "notices", "extra options"
 TOUCHED, ECHOES = "touched widgets", "echoes"
-OFFERED, PLACE, ARRIVED = "offered", "place", "arrived"
+OFFERED, SUBJECT, PLACE, ARRIVED = "offered", "subject", "place", "arrived"
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 OFF = None  # an emptied number: the window off, the keys as many as the queries

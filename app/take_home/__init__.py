@@ -29,7 +29,7 @@ def _page_files():
 
 def show() -> None:
     """The popover; its files are made when they are asked for."""
-    experiment = scenario.current()
+    experiment = scenario.subject()
     name = f"attention-{experiment.algorithm}-{experiment.problem.seq_kv}"
     with st.popover("Take home", key="take_home"):
         _page_files()(key="page_files")

@@ -48,7 +48,7 @@ FORMULAS = (
 
 def show() -> None:
     """Draw the page."""
-    experiment = scenario.current().changed(algorithm="backward")
+    experiment = scenario.under("backward")
     st.header(
         "Training needs dQ, dK and dV. P was never kept, so the backward pass computes it again from Q, K "
         "and lse, twice: look at what stays on the chip in each kernel, and at the N × N matrix that never "

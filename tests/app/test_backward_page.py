@@ -138,3 +138,10 @@ def test_the_chips_counters_stand_beside_the_model(own_worker):
     for one in kernels:
         counted = f"<td>{bytes_text(one.modelled_read)}</td><td>{bytes_text(one.counters.tile_read)}</td>"
         assert counted in text
+
+
+def test_the_page_taken_home_is_the_backward_pass(open_app):
+    code = [block.value for block in open_app("backward", seq="512", causal="true").sidebar.code]
+    assert "algorithm='backward'" in code[0]
+    assert "o.sum().backward()" in code[1]
+    assert "backward" not in "".join(block.value for block in open_app("tiles", seq="512").sidebar.code)
