@@ -8,20 +8,22 @@ from engine import Experiment, schedules
 from engine.schedule import Operation, Tensor, block_bytes, matrix_flops
 from engine.traffic import counts, summed
 from tests.engine.strategies import experiments
+from tests.engine.test_split_kv import split
 
 
 def walked(schedule) -> list[tuple]:
-    """Every step as (phase, operation, tensor, query block, key block), loop by loop."""
+    """Every step as (phase, operation, tensor, query block, key block, blocks moved), loop by loop."""
     steps = []
     for index, phase in enumerate(schedule.phases):
 
         def add(group, outer, inner, index=index, phase=phase):
             query, key = (outer, inner) if phase.outer == "query" else (inner, outer)
-            steps.extend((index, step.operation, step.tensor, query, key) for step in group)
+            steps.extend((index, step.operation, step.tensor, query, key, step.times) for step in group)
 
-        for outer in range(len(phase.visits)):
+        for program in range(len(phase.visits)):
+            outer = program // phase.splits
             add(phase.before, outer, -1)
-            inners = range(phase.first[outer], phase.stop[outer])
+            inners = range(phase.first[program], phase.stop[program])
             for inner in reversed(inners) if phase.reverse else inners:
                 add(phase.each, outer, inner)
             add(phase.after, outer, -1)
@@ -32,29 +34,30 @@ def rows_of(rows: np.ndarray, block: int) -> int:
     return int(rows.sum() if block < 0 else rows[block])
 
 
-@given(experiments())
+@given(experiments() | split())
 def test_columns_are_the_loops_walked_step_by_step(experiment):
     schedule = schedules.build(experiment)
     columns = schedule.columns
     names = (columns.phase, columns.operation, columns.tensor, columns.query_block, columns.key_block)
-    assert list(zip(*(column.tolist() for column in names), strict=True)) == walked(schedule)
+    steps = [step[:-1] for step in walked(schedule)]
+    assert list(zip(*(column.tolist() for column in names), strict=True)) == steps
     assert schedule.steps == len(columns)
 
 
-@given(experiments())
+@given(experiments() | split())
 def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
     schedule = schedules.build(experiment)
     columns, problem = schedule.columns, experiment.problem
-    for at, (_, operation, tensor, query, key) in enumerate(walked(schedule)):
+    for at, (_, operation, tensor, query, key, times) in enumerate(walked(schedule)):
         rows, keys = rows_of(schedule.query_rows, query), rows_of(schedule.key_rows, key)
-        moved = block_bytes(problem, tensor).of(rows, keys) if tensor != Tensor.NONE else 0
+        moved = times * block_bytes(problem, tensor).of(rows, keys) if tensor != Tensor.NONE else 0
         product = operation in (Operation.SCORES, Operation.ACCUMULATE)
         assert columns.read_bytes[at] == (moved if operation == Operation.LOAD else 0)
         assert columns.written_bytes[at] == (moved if operation == Operation.STORE else 0)
         assert columns.flops[at] == (matrix_flops(problem).of(rows, keys) if product else 0)
 
 
-@given(experiments())
+@given(experiments() | split())
 def test_totals_from_the_loop_nests_are_the_sums_over_all_steps(experiment):
     schedule = schedules.build(experiment)
     totals = counts(schedule)
