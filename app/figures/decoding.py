@@ -36,7 +36,7 @@ STYLE = f"""
 
 def sms(blocks: np.ndarray, colours: Palette) -> str:
     """One square an SM as HTML: how many blocks it runs; hatched where it has none."""
-    busy = f"background:color-mix(in srgb, {colours.k} 62%, {colours.ground});color:{colours.ink}"
+    busy = f"background:color-mix(in srgb, {colours.k} 45%, {colours.panel});color:{colours.ink}"
     stripes = f"{colours.muted} 0 1px, transparent 1px 5px"
     idle = f"background:repeating-linear-gradient(135deg, {stripes});border:1px solid {colours.grid}"
     squares = "".join(f"<i style='{busy if n else idle}'>{n if n else ''}</i>" for n in blocks.tolist())
