@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
 from importlib.util import find_spec
 
 import torch
+
+from kernels.launch import multiprocessors, remember
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 _THREE_CONSUMERS = {"CONSUMERS": 3, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
@@ -14,6 +17,8 @@ TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp tak
     128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
     256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "TURNS": False, **_TWO_CONSUMERS},
 }
+FEW_KEYS = 768  # that a query sees on average: below, tiles are short, and turns hold up their starts
+FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS}}
 DTYPES = (torch.float16, torch.bfloat16)
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
 COUNTERS = 1024  # filled at a time
@@ -23,11 +28,11 @@ TMA_ALIGNMENT = 16  # bytes, of addresses and strides (CUDA driver API, cuTensor
 
 def unsupported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
     """One sentence on why flash3 does not serve these tensors, or None where it does."""
-    if find_spec("triton.experimental.gluon") is None:
+    if not _has_gluon():
         return "flash3 is written in Gluon, which this Triton does not have"
     if q.device.type != "cuda":
         return f"flash3 needs a Hopper GPU, q is on {q.device}"
-    capability = torch.cuda.get_device_capability(q.device)
+    capability = _capability(q.device)
     if capability[0] != 9:
         return "flash3 needs a Hopper GPU (compute capability 9.0), this one has {}.{}".format(*capability)
     return unserved_layout(q, k, v)
@@ -74,45 +79,76 @@ def flash3(
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    with torch.cuda.device(q.device):
+    elsewhere = q.device.index != torch.cuda.current_device()
+    with torch.cuda.device(q.device) if elsewhere else nullcontext():
         _launch(q, k, v, out, lse, causal or window is not None, window, scale)
     return out, lse
 
 
+def tiling(head_dim: int, seq_q: int, seq_kv: int, causal: bool, window: int | None) -> dict:
+    """The kernel's blocks, buffers and registers for a problem, window implying causal."""
+    keys = seq_kv - min(seq_q, seq_kv) // 2 if causal else seq_kv
+    keys = keys if window is None else min(keys, window)
+    return (FEW_KEYS_TILING if keys < FEW_KEYS else {}).get(head_dim, TILING[head_dim])
+
+
+_launched: dict[tuple, tuple] = {}  # what `_prepared` gave, by all of a launch's arguments but addresses
+
+
 def _launch(q, k, v, out, lse, causal, window, scale) -> None:
-    """Start one block of threads an SM, or one a tile if there are fewer."""
-    from kernels.flash3_kernel import ROWS, attention_kernel
+    """Start one block of threads an SM, or one a tile if there are fewer.
+
+    A launch like an earlier one is spared Triton's look at every argument, which takes longer than a short
+    kernel.
+    """
+    tensors = (q, k, v, out)
+    counter = _zeroed_counter(q.device)
+    layouts = [(tensor.shape, tensor.stride()) for tensor in tensors]
+    alike = (*layouts, q.dtype, q.device, causal, window, scale)
+    if found := _launched.get(alike):
+        compiled, programs, fields, constants = found
+        compiled[programs, 1, 1](*map(_describing, fields, tensors), lse, counter, *constants)
+        return
+    from kernels.flash3_kernel import attention_kernel
+
+    programs, descriptors, arguments = _prepared(*tensors, causal, window, scale)
+    compiled = attention_kernel[(programs,)](*descriptors, lse, counter, **arguments, num_warps=4)
+    if compiled is not None:  # a stand-in compiles nothing
+        fields = [{**vars(each), "base": None} for each in descriptors]
+        constants = tuple(arguments[name] for name in attention_kernel.arg_names[-len(arguments) :])
+        remember(_launched, alike, (compiled, programs, fields, constants))
+
+
+def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
+    """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
+    from kernels.flash3_kernel import ROWS
 
     batch, heads, seq_q, head_dim = q.shape
     kv_heads, seq_kv = k.shape[1:3]
-    tiling = dict(TILING[head_dim])
-    block_kv = tiling.pop("BLOCK_KV")
+    window = window if window is not None and window < seq_kv else None
+    chosen = dict(tiling(head_dim, seq_q, seq_kv, causal, window))
+    block_kv = chosen.pop("BLOCK_KV")
     heads_per_kv_head = heads // kv_heads
     bytes_of_keys = 2 * seq_kv * head_dim * k.element_size()
-    query_blocks = -(-seq_q // (ROWS.value * tiling["CONSUMERS"]))
-    tiles = batch * heads * query_blocks
-    windowed = window is not None and window < seq_kv
-    attention_kernel[(min(_multiprocessors(q.device), tiles),)](
-        _descriptor(q, ROWS.value),
-        _descriptor(k, block_kv),
-        _descriptor(v, block_kv),
-        _descriptor(out, ROWS.value),
-        lse,
-        _zeroed_counter(q.device),
-        batch_heads=batch * heads,
-        heads=heads,
-        heads_per_kv_head=heads_per_kv_head,
-        heads_together=heads_per_kv_head * max(1, L2_FOR_KEYS // bytes_of_keys),
-        query_blocks=query_blocks,
-        seq_q=seq_q,
-        seq_kv=seq_kv,
-        window=window if windowed else 0,
-        scale_log2=scale * math.log2(math.e),
-        CAUSAL=causal,
-        WINDOWED=windowed,
-        num_warps=4,
-        **tiling,
-    )
+    query_blocks = -(-seq_q // (ROWS.value * chosen["CONSUMERS"]))
+    arguments = {
+        "batch_heads": batch * heads,
+        "heads": heads,
+        "heads_per_kv_head": heads_per_kv_head,
+        "heads_together": heads_per_kv_head * max(1, L2_FOR_KEYS // bytes_of_keys),
+        "query_blocks": query_blocks,
+        "seq_q": seq_q,
+        "seq_kv": seq_kv,
+        "window": window or 0,
+        "scale_log2": scale * math.log2(math.e),
+        "CAUSAL": causal,
+        "WINDOWED": window is not None,
+        "OTHERS_WHOLE": window is None and (not causal or (seq_kv - seq_q) % ROWS.value == 0),
+        **chosen,
+    }
+    rows = (ROWS.value, block_kv, block_kv, ROWS.value)
+    descriptors = [_descriptor(*pair) for pair in zip((q, k, v, out), rows, strict=True)]
+    return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
 
 
 def _descriptor(tensor: torch.Tensor, rows: int):
@@ -122,6 +158,15 @@ def _descriptor(tensor: torch.Tensor, rows: int):
     block = (1, 1, rows, tensor.shape[-1])
     layout = _block_layout(block, tensor.dtype)
     return TensorDescriptor(tensor, list(tensor.shape), [*_outer_strides(tensor), 1], list(block), layout)
+
+
+def _describing(fields: dict, tensor: torch.Tensor):
+    """The descriptor of another tensor of the same layout, which need not be checked again."""
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    descriptor = object.__new__(TensorDescriptor)
+    vars(descriptor).update(fields, base=tensor)
+    return descriptor
 
 
 @cache
@@ -141,8 +186,13 @@ def _outer_strides(tensor: torch.Tensor) -> list[int]:
 
 
 @cache
-def _multiprocessors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count
+def _has_gluon() -> bool:
+    return find_spec("triton.experimental.gluon") is not None
+
+
+@cache  # asking takes microseconds at every launch
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
 
 
 _counters: dict[torch.cuda.Stream, Iterator[torch.Tensor]] = {}

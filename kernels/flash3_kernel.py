@@ -2,7 +2,7 @@
 
 A block of threads stays on its SM and takes tiles, 64 query rows for each of its consumers, until none is
 left. The producer warp copies Q, K and V into shared memory by TMA. Each consumer warp group issues the
-scores of key block j together with P V of key block j - 1, so that the softmax of j runs under a product.
+scores of key block j together with P V of key block j - 1; its softmax runs under the products of the others.
 Source: Shah et al., FlashAttention-3, arXiv 2407.08608, algorithm 2.
 """
 
@@ -70,32 +70,41 @@ def _load(ring, visit, descriptor, batch, head, row):
 
 
 @gluon.jit
+def _draw(counter, next_tiles, tile_visit):
+    """The tile to come after this one, which the consumers are told as well."""
+    SCALAR: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
+    drawn = gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed")
+    next_tiles.wait_empty(tile_visit)
+    next_tiles.block(tile_visit).store(gl.full([1], drawn, gl.int32, SCALAR))
+    mbarrier.arrive(next_tiles.arrival(tile_visit), count=1)
+    return drawn
+
+
+@gluon.jit
 def _produce(inputs, rings, schedule, counter):
     """Draw tiles and copy their Q, K and V, key blocks from the last to the first."""
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
-    SCALAR: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     tile = gl.program_id(0)
     tile_visit = 0
     visit = 0
     while tile < schedule.tiles():
-        drawn = gl.num_programs(0) + gl.atomic_add(counter, 1)
-        # said before the copies: a consumer that sees few keys asks before it hands back the others'
-        next_tiles.wait_empty(tile_visit)
-        next_tiles.block(tile_visit).store(gl.full([1], drawn, gl.int32, SCALAR))
-        mbarrier.arrive(next_tiles.arrival(tile_visit), count=1)
         row, batch, head = schedule.place(tile)
         kv_head = head // schedule.heads_per_kv_head
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
-        for step in range(end - first):
-            key = (end - 1 - step) * schedule.BLOCK_KV
-            _load(keys, visit, k_tensor, batch, kv_head, key)
-            if step == 0:
-                _load(queries, tile_visit, q_tensor, batch, head, row)
-            _load(values, visit, v_tensor, batch, kv_head, key)
+        key = (end - 1) * schedule.BLOCK_KV
+        _load(keys, visit, k_tensor, batch, kv_head, key)
+        _load(queries, tile_visit, q_tensor, batch, head, row)
+        _load(values, visit, v_tensor, batch, kv_head, key)
+        # said before the other copies: a consumer that sees few keys asks before it hands back the others'
+        tile = _draw(counter, next_tiles, tile_visit)
+        for _ in range(end - first - 1):
+            key -= schedule.BLOCK_KV
             visit += 1
+            _load(keys, visit, k_tensor, batch, kv_head, key)
+            _load(values, visit, v_tensor, batch, kv_head, key)
+        visit += 1
         tile_visit += 1
-        tile = drawn
 
 
 @gluon.jit
@@ -139,12 +148,10 @@ def _start_output(P, values, visit, out):
 
 
 @gluon.jit
-def _softmax_step(S, running_max, running_sum, scale_log2, MASKED: gl.constexpr):
+def _softmax_step(S, running_max, running_sum, scale_log2):
     """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there."""
     new_max = gl.maximum(running_max, gl.max(S, axis=1))
-    offset = new_max * scale_log2
-    if MASKED:  # a row may have seen no key yet
-        offset = gl.where(new_max == float("-inf"), 0.0, offset)
+    offset = gl.where(new_max == float("-inf"), 0.0, new_max * scale_log2)  # a row may have seen no key yet
     alpha = gl.exp2(running_max * scale_log2 - offset)
     P = gl.exp2(S * scale_log2 - offset[:, None])
     return P, new_max, running_sum * alpha + gl.sum(P, axis=1), alpha
@@ -164,56 +171,19 @@ def _beside_output(column, OUT: gl.constexpr):
 
 
 @gluon.jit
-def _visit_partial(
-    first, end, state, Q, keys, values, schedule, positions, scale_log2,
+def _visit_others(
+    last, first, P, state, Q, keys, values, schedule, whole, positions, scale_log2,
     CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
-    """Key blocks end - 1 down to first, masked; few, so one after the other."""
-    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[4])
-    out, running_max, running_sum, visit = state
-    for step in range(end - first):
-        keys.wait_full(visit)
-        _take_turn(CONSUMER, TURNS)
-        S = _start_scores(Q, keys, visit)
-        _pass_turn(CONSUMER, CONSUMERS, TURNS)
-        S = warpgroup_mma_wait(0, deps=[S])
-        keys.release(visit)
-        S = schedule.masked(S, positions, end - 1 - step, accumulator_layout(schedule.BLOCK_KV))
-        weights, running_max, running_sum, alpha = _softmax_step(
-            S, running_max, running_sum, scale_log2, True
-        )
-        P = _as_operand(weights, Q.dtype, OUT)
-        values.wait_full(visit)
-        out = _start_output(P, values, visit, out * _beside_output(alpha, OUT))
-        out, P = warpgroup_mma_wait(0, deps=[out, P])
-        values.release(visit)
-        visit += 1
-    return out, running_max, running_sum, visit
+    """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued.
 
-
-@gluon.jit
-def _visit_whole(
-    start, partial, blocks, state, Q, keys, values, schedule, positions, scale_log2,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
-):  # fmt: skip
-    """Key block `start`, masked if partial, and the `blocks` before it, which are whole.
-
-    The scores of each are issued together with P V of the one before, its softmax runs under that product.
-    The last P V is left to issue: returns P with the state.
+    The scores of each are issued together with P V of the one before. The last P V is left to issue: returns
+    P with the state.
     """
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
     OUT: gl.constexpr = accumulator_layout(values.blocks.shape[4])
     out, running_max, running_sum, visit = state
-    keys.wait_full(visit)
-    S = warpgroup_mma_wait(0, deps=[_start_scores(Q, keys, visit)])
-    keys.release(visit)
-    if partial:
-        S = schedule.masked(S, positions, start, SCORES)
-    weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, scale_log2, True)
-    if schedule.CAUSAL:  # otherwise nothing came before
-        out = out * _beside_output(alpha, OUT)
-    P = _as_operand(weights, Q.dtype, OUT)
-    for _ in range(blocks):
+    for step in range(last - first):
         keys.wait_full(visit + 1)
         _take_turn(CONSUMER, TURNS)
         S = _start_scores(Q, keys, visit + 1)
@@ -222,9 +192,10 @@ def _visit_whole(
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
-        weights, running_max, running_sum, alpha = _softmax_step(
-            S, running_max, running_sum, scale_log2, False
-        )
+        if not schedule.OTHERS_WHOLE:
+            S = schedule.masked_if_partial(S, positions, last - 1 - step, whole, SCORES)
+        weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, scale_log2)
+        # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         out = out * _beside_output(alpha, OUT)
@@ -236,7 +207,7 @@ def _visit_whole(
 @gluon.jit
 def _store(state, Q_block, output, place, row, schedule, scale_log2):
     """Divide by the row sums, and store the output, by way of Q's shared memory, and the log-sum-exp."""
-    out, running_max, running_sum, _ = state
+    out, running_max, running_sum = state
     out_tensor, lse = output
     batch, head = place
     HEAD_DIM: gl.constexpr = Q_block.shape[3]
@@ -249,7 +220,14 @@ def _store(state, Q_block, output, place, row, schedule, scale_log2):
     row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
     lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
     gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
+
+
+@gluon.jit
+def _hand_back(queries, tile_visit):
+    """Give Q's shared memory back to the producer, once the output that leaves by way of it has left."""
     tma.store_wait(0)
+    barrier_of_warps()
+    queries.release(tile_visit)
 
 
 @gluon.jit
@@ -261,7 +239,9 @@ def _consume(
     queries, keys, values, next_tiles = rings
     HEAD_DIM: gl.constexpr = values.blocks.shape[4]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
-    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV))
+    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
+    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, SCORES)
+    LATE: gl.constexpr = queries.full.shape[0] > 1  # the next tile starts while this one's output leaves
 
     if CONSUMER == CONSUMERS - 1:
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
@@ -273,7 +253,8 @@ def _consume(
         row = tile_row + CONSUMER * ROWS
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
-        first, whole_first, start, end, partial = schedule.parts(row, ROWS)
+        first, end = schedule.seen_blocks(row, ROWS)
+        whole = schedule.whole_blocks(row, ROWS)
         visit = _skip(tile_end - end, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
         queries.wait_full(tile_visit)
         Q_block = queries.block(tile_visit, CONSUMER)
@@ -281,15 +262,19 @@ def _consume(
         out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
         running_max = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
         running_sum = gl.zeros([ROWS], gl.float32, SCORES_ROW)
-        state = out, running_max, running_sum, visit
-        if schedule.CAUSAL:
-            state = _visit_partial(
-                start + 1, end, state, Q, keys, values, schedule, positions, scale_log2,
-                CONSUMER, CONSUMERS, TURNS,
-            )  # fmt: skip
-        P, out, running_max, running_sum, visit = _visit_whole(
-            start, partial, start - whole_first, state, Q, keys, values, schedule, positions, scale_log2,
-            CONSUMER, CONSUMERS, TURNS,
+        keys.wait_full(visit)
+        S = _start_scores(Q, keys, visit)
+        if LATE:  # noqa: SIM102 (known when compiling, what follows is not)
+            if tile_visit > 0:
+                _hand_back(queries, tile_visit - 1)
+        S = warpgroup_mma_wait(0, deps=[S])
+        keys.release(visit)
+        S = schedule.masked_if_partial(S, positions, end - 1, whole, SCORES)
+        weights, running_max, running_sum, _ = _softmax_step(S, running_max, running_sum, scale_log2)
+        P = _as_operand(weights, Q.dtype, OUT)
+        P, out, running_max, running_sum, visit = _visit_others(
+            end - 1, first, P, (out, running_max, running_sum, visit), Q, keys, values, schedule, whole,
+            positions, scale_log2, CONSUMER, CONSUMERS, TURNS,
         )  # fmt: skip
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
@@ -298,20 +283,12 @@ def _consume(
         tile_row, batch, head = schedule.place(tile)
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
-        visit += 1
-        state = out, running_max, running_sum, visit
-        if schedule.WINDOWED:
-            state = _visit_partial(
-                first, whole_first, state, Q, keys, values, schedule, positions, scale_log2,
-                CONSUMER, CONSUMERS, TURNS,
-            )  # fmt: skip
-        out, running_max, running_sum, visit = state
-        visit = _skip(first - tile_first, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
-
-        _store(state, Q_block, output, place, row, schedule, scale_log2)
-        barrier_of_warps()
-        queries.release(tile_visit)
+        visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
+        _store((out, running_max, running_sum), Q_block, output, place, row, schedule, scale_log2)
+        if not LATE:
+            _hand_back(queries, tile_visit)
         tile_visit += 1
+    tma.store_wait(0)
 
 
 @gluon.jit(
@@ -323,7 +300,7 @@ def _consume(
 def attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, OTHERS_WHOLE: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
@@ -336,7 +313,7 @@ def attention_kernel(
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, OTHERS_WHOLE,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout

@@ -70,7 +70,10 @@ def make_ring(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr):
 
 @aggregate
 class Schedule:
-    """Tiles in the order they are handed out, and the keys that rows of queries see."""
+    """Tiles in the order they are handed out, and the keys that rows of queries see.
+
+    OTHERS_WHOLE says that of the key blocks of ROWS queries only the last may be partial.
+    """
 
     batch_heads: gl.tensor
     heads: gl.tensor
@@ -84,6 +87,7 @@ class Schedule:
     BLOCK_KV: gl.constexpr
     CAUSAL: gl.constexpr
     WINDOWED: gl.constexpr
+    OTHERS_WHOLE: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(
@@ -100,6 +104,7 @@ class Schedule:
         BLOCK_KV,
         CAUSAL,
         WINDOWED,
+        OTHERS_WHOLE,
     ):
         self.batch_heads = batch_heads
         self.heads = heads
@@ -113,6 +118,7 @@ class Schedule:
         self.BLOCK_KV = gl.constexpr(BLOCK_KV)
         self.CAUSAL = gl.constexpr(CAUSAL)
         self.WINDOWED = gl.constexpr(WINDOWED)
+        self.OTHERS_WHOLE = gl.constexpr(OTHERS_WHOLE)
 
     @gluon.jit
     def tiles(self):
@@ -167,28 +173,23 @@ class Schedule:
         return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV
 
     @gluon.jit
-    def parts(self, row, ROWS: gl.constexpr):
-        """How ROWS queries from `row` see their key blocks, taken from the last to the first.
-
-        Returns first, whole_first, start, end, partial: the blocks between `start` and `end` are partial,
-        `start` is if `partial`, those from whole_first to it are whole, those from `first` on partial again.
-        """
-        first, end = self.seen_blocks(row, ROWS)
-        whole_first, whole_end = self.whole_blocks(row, ROWS)
-        start = gl.maximum(gl.minimum(whole_end, end - 1), first)
-        partial = (start >= whole_end) | (start < whole_first)
-        return first, gl.minimum(gl.maximum(whole_first, first), start), start, end, partial
-
-    @gluon.jit
     def masked(self, scores, positions, key_block, SCORES: gl.constexpr):
         """scores [rows, BLOCK_KV] with -inf where the row at `positions` does not see the key."""
-        keys = key_block * self.BLOCK_KV + gl.arange(0, self.BLOCK_KV, layout=gl.SliceLayout(0, SCORES))
-        if self.CAUSAL:
-            seen = positions[:, None] - keys[None, :]
-            if self.WINDOWED:  # a distance from 0 on and below the window, in one comparison
-                seen = seen.to(gl.uint32, bitcast=True) < self.window.to(gl.uint32)
-            else:
-                seen = seen >= 0
+        columns = gl.arange(0, self.BLOCK_KV, layout=gl.SliceLayout(0, SCORES))[None, :]
+        first = key_block * self.BLOCK_KV
+        if self.WINDOWED:  # a distance from 0 on and below the window, in one comparison
+            distance = positions[:, None] - (first + columns)
+            seen = distance.to(gl.uint32, bitcast=True) < self.window.to(gl.uint32)
+        elif self.CAUSAL:
+            seen = columns <= (positions - first)[:, None]
         else:
-            seen = (keys < self.seq_kv)[None, :]
+            seen = columns < self.seq_kv - first
         return gl.where(seen, scores, float("-inf"))
+
+    @gluon.jit
+    def masked_if_partial(self, scores, positions, key_block, whole, SCORES: gl.constexpr):
+        """`masked` for a block outside of `whole`, which is as `whole_blocks` returns it."""
+        whole_first, whole_end = whole
+        if (key_block < whole_first) | (key_block >= whole_end):
+            scores = self.masked(scores, positions, key_block, SCORES)
+        return scores

@@ -70,10 +70,9 @@ def resources(kernel) -> dict:
 
 
 def launch_flash3(q, causal=False, window=None) -> None:
-    """flash3's launch, which asks the GPU for its SMs and for a counter."""
+    """flash3's launch, which asks the GPU for a counter."""
     from kernels import flash3
 
-    flash3._multiprocessors = lambda device: 132
     flash3._zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     lse = torch.empty(q.shape[:3])
     flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1)

@@ -198,7 +198,7 @@ def language(block, program, programs):
     def store(pointer, value, mask):
         pointer.memory[pointer.offsets[mask]] = value[mask]
 
-    def atomic_add(counter, value):
+    def atomic_add(counter, value, sem):
         before = int(counter)
         counter += value
         return before

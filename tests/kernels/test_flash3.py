@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from kernels import flash3, reference_attention
+from kernels import flash3, flash3_kernel, reference_attention
+from kernels.flash3_kernel import attention_kernel
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 SHAPES = [
@@ -14,6 +15,7 @@ SHAPES = [
     (1, 3, 1, 200, 333),
     (1, 4, 4, 333, 200),
     (1, 8, 2, 1024, 1024),
+    (1, 2, 2, 300, 2028),
 ]
 MASKS = {"none": (False, None), "causal": (True, None), "one": (False, 1), "window": (True, 100)}
 
@@ -59,6 +61,62 @@ def test_what_is_not_served_says_why(change, reason):
 @pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")
 def test_without_a_hopper_gpu_it_says_so():
     assert "needs a Hopper GPU" in flash3.unsupported(*tensors(1, 1, 1, 64, 64))
+
+
+@pytest.mark.parametrize(
+    ("problem", "consumers"),
+    [
+        ((512, 512, False, None), 2),
+        ((1024, 1024, True, None), 2),
+        ((1024, 1024, False, None), 3),
+        ((2048, 2048, True, None), 3),
+        ((1, 1024, True, None), 3),
+        ((16384, 16384, True, 512), 2),
+        ((16384, 16384, True, 1024), 3),
+    ],
+)
+def test_few_keys_take_two_consumers_at_head_dim_64(problem, consumers):
+    assert flash3.tiling(64, *problem)["CONSUMERS"] == consumers
+    assert flash3.tiling(128, *problem) == flash3.TILING[128]
+
+
+class Recorded:
+    """Stands in for attention_kernel, and for what it compiles: keeps how it is launched."""
+
+    arg_names = attention_kernel.arg_names
+
+    def __init__(self):
+        self.compilations, self.launches = [], []
+
+    def __getitem__(self, grid):
+        def launch(*tensors, num_warps=None, **arguments):
+            if num_warps is None:
+                self.launches.append((grid, *tensors))
+                return None
+            self.compilations.append(
+                (*tensors, *(arguments[name] for name in self.arg_names[len(tensors) :]))
+            )
+            return self
+
+        return launch
+
+
+def test_launches_alike_are_compiled_once_and_see_their_own_tensors(monkeypatch):
+    kernel = Recorded()
+    monkeypatch.setattr(flash3_kernel, "attention_kernel", kernel)
+    monkeypatch.setattr(flash3, "_launched", {})
+    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
+    calls = [tensors(2, 4, 2, 300, 500) for _ in range(3)]
+    for window, (q, k, v) in zip((None, None, 100), calls, strict=True):
+        flash3._launch(q, k, v, torch.empty_like(q), torch.empty(q.shape[:3]), True, window, 0.1)
+    assert len(kernel.compilations) == 2
+    [(grid, *arguments)] = kernel.launches
+    assert grid == (24, 1, 1)
+    assert [each.base is tensor for each, tensor in zip(arguments[:3], calls[1], strict=False)] == [True] * 3
+    first = kernel.compilations[0]
+    assert arguments[6:] == list(first[6:])
+    for again, before in zip(arguments[:4], first[:4], strict=True):
+        assert {**vars(again), "base": None} == {**vars(before), "base": None}
 
 
 @pytest.mark.gpu

@@ -15,7 +15,9 @@ SHAPES = [
     (1, 4, 2, 200, 600),
     (2, 1, 1, 450, 130),  # causal rows that see no key
     (1, 3, 3, 577, 577),
+    (1, 2, 2, 130, 450),  # 64 rows see but one key block in part
 ]
+TILINGS = {"few keys": 10**9, "many keys": 0}  # by the number that counts as few
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def on_threads(monkeypatch):
     """flash3 with its launch's GPU parts replaced: two blocks of threads share the tiles."""
     monkeypatch.setattr(flash3_kernel, "attention_kernel", Kernel())
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
-    monkeypatch.setattr(flash3, "_multiprocessors", lambda device: 2)
+    monkeypatch.setattr(flash3, "multiprocessors", lambda device: 2)
     monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
 
 
@@ -41,10 +43,14 @@ def check(shape, head_dim, causal, window):
     torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("head_dim", flash3.TILING)
+@pytest.mark.parametrize(
+    ("head_dim", "tiling"),
+    [(64, "few keys"), (64, "many keys"), (128, "many keys"), (256, "many keys")],
+)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_partitions_finish_with_the_right_result(on_threads, shape, mask, head_dim):
+def test_partitions_finish_with_the_right_result(on_threads, monkeypatch, shape, mask, head_dim, tiling):
+    monkeypatch.setattr(flash3, "FEW_KEYS", TILINGS[tiling])
     check(shape, head_dim, *MASKS[mask])
 
 
@@ -56,5 +62,6 @@ def test_an_order_that_deadlocks_is_caught(on_threads, monkeypatch):
         return visit + blocks
 
     monkeypatch.setattr(flash3_kernel, "_skip", skip_without_turns)
+    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
     with pytest.raises((DeadlockError, AssertionError)):
         check((1, 1, 1, 1, 700), 64, False, None)
