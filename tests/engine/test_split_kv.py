@@ -142,23 +142,19 @@ def test_one_split_leaves_no_parts_and_needs_no_second_kernel():
     assert simulation.experiment.tiling.splits == 1
 
 
-@pytest.mark.parametrize(("keys", "splits"), [(8192, 33), (65536, 33), (131072, 33), (65536, 8)])
-def test_the_bytes_are_those_that_a_gpu_counted(keys, splits):
+def test_the_bytes_are_those_that_a_gpu_counted():
     """An H200's counters of the real kernels; lse moves in sectors of 32 bytes there, 8 times its size."""
-    (row,) = [
-        row
-        for row in recordings()[0].counters
-        if row.provider == "split_kv"
-        and row.problem.seq_kv == keys
-        and row.kernels[0].grid.startswith(f"{8 * splits} ")
-    ]
-    experiment = Experiment(problem=row.problem).changed(
-        algorithm="split_kv", splits=splits, block_q=16, block_kv=MODEL_BLOCKS[1]
-    )
-    traffic = simulate(experiment).traffic
-    lse = traffic.requested.read[Tensor.PARTIAL_LSE]
-    assert row.total("tile_read") == pytest.approx(traffic.requested.total_read + 7 * lse, rel=1e-4)
-    assert row.total("dram_read") == pytest.approx(traffic.dram.total_read, rel=0.02)
+    rows = [row for row in recordings()[0].counters if row.provider == "split_kv" and row.kernels]
+    assert len(rows) >= 4
+    for row in rows:
+        splits = int(row.kernels[0].grid.split(" x ")[0]) // (row.problem.batch * row.problem.kv_heads)
+        experiment = Experiment(problem=row.problem).changed(
+            algorithm="split_kv", splits=splits, block_q=16, block_kv=MODEL_BLOCKS[1]
+        )
+        traffic = simulate(experiment).traffic
+        lse = traffic.requested.read[Tensor.PARTIAL_LSE]
+        assert row.total("tile_read") == pytest.approx(traffic.requested.total_read + 7 * lse, rel=2e-4)
+        assert row.total("dram_read") == pytest.approx(traffic.dram.total_read, rel=0.02)
 
 
 def test_modelled_times_are_those_of_an_h200_over_keys_and_splits():
