@@ -184,8 +184,9 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
     _over_splits(lines, metric, SPLITS, None, colours)
     st.caption(
         f"One query, {problem.heads} heads on {problem.kv_heads} key heads, d {problem.head_dim}, "
-        f"{problem.dtype}: {bytes_text(key_reads(simulate(like)))} of K and V. Dashed: without a number of "
-        f"splits to set. A copy in the same run moved {scaled(copy, 'B/s')}, read plus written."
+        f"{problem.dtype}: {bytes_text(key_reads(simulate(like)))} of K and V. Dotted: modelled with key "
+        f"blocks of {MODEL_BLOCKS[1]}. Dashed: no splits to set. A copy in the same run moved "
+        f"{scaled(copy, 'B/s')}, read plus written."
     )
     with st.expander("Recorded numbers"):
         st.html(scrolled(_recorded_table(rows, copy), 330))
