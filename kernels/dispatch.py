@@ -5,7 +5,8 @@ from dataclasses import replace
 import torch
 
 from kernels.arguments import Call, checked
-from kernels.backward import backward, tilings
+from kernels.backward import backward
+from kernels.backward_tiling import tilings
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
@@ -78,16 +79,21 @@ def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits
         return replace(call, tma=own_blocks and _by_tma(call, q, k, v)), "it was asked for"
     if not own_blocks:
         return call, "with blocks given, auto is flash2"
-    processors = multiprocessors(q.device)
     split, _ = _choose(q, k, v, causal, window, scale, "split_kv", None, None, None)
+    return _fastest(call, split, q, k, v)
+
+
+def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
+    """What auto takes, given flash2's call and split_kv's; as measured on an H200."""
+    processors = multiprocessors(q.device)
     if q.is_cuda and worthwhile(call, split, processors):
         return split, f"flash2 would start {call.programs} programs on {processors} SMs"
-    if reason := _without_flash3(q, k, v):
-        return replace(call, tma=_by_tma(call, q, k, v)), reason
-    if call.programs <= processors and visible_keys(call) <= SHORT:
+    reason = _without_flash3(q, k, v)
+    if reason is None and call.programs <= processors and visible_keys(call) <= SHORT:
         reason = f"for {visible_keys(call)} keys and {call.programs} programs flash3 takes longer to start"
-        return replace(call, tma=_by_tma(call, q, k, v)), reason
-    return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
+    if reason is None:
+        return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
+    return replace(call, tma=_by_tma(call, q, k, v)), reason
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:

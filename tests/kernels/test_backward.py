@@ -16,6 +16,8 @@ from attention_cases import (
 )
 
 from kernels import attention, reference_attention
+from kernels.arguments import Call
+from kernels.backward_tiling import tilings
 
 ROOMY = Shape("roomy", 4, 2, 40, 56, 32, 16, 32)
 
@@ -166,6 +168,19 @@ def test_default_blocks_of_the_backward_pass(device):
             assert (
                 largest_difference(leaf.grad, right.double()) < 8 * torch.finfo(dtype).eps * right.abs().max()
             )
+
+
+@pytest.mark.parametrize("head_dim", [1, 64, 65, 200, 256])
+def test_each_gradient_has_a_tiling_of_its_own_unless_blocks_are_given(head_dim):
+    call = Call(1, 2, 2, 100, 100, head_dim, False, None, 1.0, "flash2", 128, 64, None)
+    for one in tilings(call, torch.float16, None, None):
+        assert (one.call.head_dim, one.call.seq_kv) == (head_dim, 100)
+        assert 64 <= one.call.block_q <= 128
+        assert one.call.block_kv in (32, 64)
+    keys, queries = tilings(call, torch.float16, 32, None)
+    assert (keys.call.block_q, queries.call.block_q) == (32, 32)
+    keys, queries = tilings(call, torch.float16, 16, 128)
+    assert (keys.call.block_kv, queries.call.block_kv) == (128, 128)
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash1"])

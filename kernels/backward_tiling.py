@@ -1,0 +1,41 @@
+"""In which blocks, with how many warps and stages, the two large kernels of the backward pass run."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+
+from kernels.arguments import Call, default_blocks
+from kernels.launch import MOST_STAGES, REMEMBERED, warps
+
+# block_q, block_kv, warps, stages by head dim: the fastest of those measured on an H200, N 4096 and 16384
+KEY_TILING = {64: (64, 64, 4, 3), 128: (64, 64, 4, 2), 256: (64, 64, 8, 2)}
+QUERY_TILING = {64: (128, 64, 4, 3), 128: (128, 64, 8, 3), 256: (64, 32, 4, 3)}
+
+
+class Pass(NamedTuple):
+    """How one of the two large kernels runs; stages is the most it uses, fewer where they do not fit."""
+
+    call: Call
+    warps: int
+    stages: int
+
+
+@lru_cache(REMEMBERED)
+def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int | None) -> tuple[Pass, Pass]:
+    """How the key gradient runs, and how the query gradient: in the blocks given, or in the fastest known."""
+    own = block_q is None and block_kv is None and dtype != torch.float32
+    if own:
+        head_dim = max(64, call.padded_head_dim)
+        keys, queries = KEY_TILING[head_dim], QUERY_TILING[head_dim]
+    else:
+        wide, narrow = default_blocks(call.head_dim, dtype) if dtype == torch.float32 else (64, 64)
+        keys = (block_q or narrow, block_kv or wide)
+        queries = (block_q or wide, block_kv or narrow)
+        keys = (*keys, 8 if call.padded_head_dim > 128 else warps(keys[1]), MOST_STAGES)
+        queries = (*queries, warps(queries[0]), MOST_STAGES)
+    return tuple(
+        Pass(replace(call, block_q=rows, block_kv=columns), *launched)
+        for rows, columns, *launched in (keys, queries)
+    )
