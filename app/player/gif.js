@@ -4,7 +4,6 @@
 const COLOURS = 255; // the 256th entry of the palette means: as in the picture before
 const UNCHANGED = 255;
 const MOST_CODES = 4096;
-const SLOTS = 16384; // of the hash table that LZW looks its strings up in
 
 /** The most frequent colours of some pictures, as [r, g, b], the most frequent first; pictures are Uint32Arrays of RGBA. */
 function commonColours(pictures) {
@@ -18,9 +17,9 @@ function commonColours(pictures) {
   const often = [...counts].sort((a, b) => b[1] - a[1]);
   const near = new Set(), chosen = [];
   for (const [pixel] of often) { // of colours that hardly differ, the first speaks for all
-    const rough = pixel & 0xf8f8f8;
-    if (near.has(rough)) continue;
-    near.add(rough);
+    const alike = pixel & 0xf8f8f8;
+    if (near.has(alike)) continue;
+    near.add(alike);
     chosen.push([pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255]);
     if (chosen.length === COLOURS) break;
   }
@@ -31,9 +30,11 @@ class GifEncoder {
   /** A picture of `width` by `height` pixels in the colours of `palette`, played over and over. */
   constructor(width, height, palette) {
     Object.assign(this, { width, height, palette, parts: [], size: 0 });
-    this.known = new Map(); // colour of a pixel to its place in the palette
-    this.keys = new Int32Array(SLOTS);
-    this.codes = new Uint16Array(SLOTS);
+    this.known = new Uint8Array(65536).fill(UNCHANGED); // a rough colour's place in the palette, once looked for
+    palette.forEach(([r, g, b], n) => (this.known[rough(r | (g << 8) | (b << 16))] = n));
+    this.codes = new Uint16Array(MOST_CODES << 8); // of LZW, by the code before and the index that follows; 0: none
+    this.indices = new Uint8Array(width * height);
+    this.out = new Uint8Array(2 * width * height + 16);
     const table = new Uint8Array(768);
     palette.forEach((colour, n) => table.set(colour, 3 * n));
     this.write([...new TextEncoder().encode("GIF89a"), ...short(width), ...short(height), 0xf7, 0, 0]);
@@ -69,57 +70,53 @@ class GifEncoder {
   }
 
   indexed(picture, { x, y, w, h }) {
-    const { last, width } = this, indices = new Uint8Array(w * h);
-    let n = 0, pixel = -1, index = 0;
+    const { last, width, indices } = this;
+    let n = 0;
     for (let row = y; row < y + h; row++) {
       for (let at = row * width + x, end = at + w; at < end; at++, n++) {
-        if (picture[at] !== pixel) index = this.nearest((pixel = picture[at]));
-        indices[n] = last && pixel === last[at] ? UNCHANGED : index;
+        indices[n] = last && picture[at] === last[at] ? UNCHANGED : this.nearest(picture[at]);
       }
     }
-    return indices;
+    return indices.subarray(0, n);
   }
 
   nearest(pixel) {
-    const found = this.known.get(pixel);
-    if (found !== undefined) return found;
+    const found = this.known[rough(pixel)];
+    if (found !== UNCHANGED) return found;
     const r = pixel & 255, g = (pixel >> 8) & 255, b = (pixel >> 16) & 255;
     let best = 0, least = Infinity;
     this.palette.forEach((colour, n) => {
       const distance = 2 * (r - colour[0]) ** 2 + 4 * (g - colour[1]) ** 2 + 3 * (b - colour[2]) ** 2;
       if (distance < least) [best, least] = [n, distance];
     });
-    this.known.set(pixel, best);
-    return best;
+    return (this.known[rough(pixel)] = best);
   }
 
   /** LZW with codes of 9 to 12 bits, in blocks of at most 255 bytes. */
   compress(indices) {
-    const { keys, codes } = this, CLEAR = 256, END = 257, out = new Uint8Array(2 * indices.length + 16);
+    const { codes, out } = this, CLEAR = 256, END = 257;
     let held = 0, bits = 0, filled = 0, width = 9, next = END + 1;
     const emit = (code) => {
       held |= code << bits;
       for (bits += width; bits >= 8; bits -= 8, held >>>= 8) out[filled++] = held & 255;
     };
     const clear = () => {
-      keys.fill(-1);
+      codes.fill(0);
       [width, next] = [9, END + 1];
     };
     clear();
     emit(CLEAR);
     let prefix = indices[0];
     for (let n = 1; n < indices.length; n++) {
-      const key = (prefix << 8) | indices[n];
-      let slot = (key * 2654435761) >>> 18;
-      while (keys[slot] !== key && keys[slot] !== -1) slot = (slot + 1) & (SLOTS - 1);
-      if (keys[slot] === key) {
-        prefix = codes[slot];
+      const string = (prefix << 8) | indices[n], code = codes[string];
+      if (code) {
+        prefix = code;
         continue;
       }
       emit(prefix);
       prefix = indices[n];
       if (next < MOST_CODES) {
-        [keys[slot], codes[slot]] = [key, next];
+        codes[string] = next;
         if (next === 1 << width) width++;
         next++;
       } else {
@@ -151,4 +148,6 @@ class GifEncoder {
   }
 }
 
+/** Five or six bits of each channel of a pixel. */
+const rough = (pixel) => ((pixel & 0xf8) << 8) | ((pixel & 0xfc00) >> 5) | ((pixel & 0xf80000) >> 19);
 const short = (number) => [number & 255, number >> 8];

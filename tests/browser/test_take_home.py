@@ -67,7 +67,7 @@ def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard,
 
 def test_the_animation_is_a_gif_of_256_pictures_that_begins_and_ends_as_the_player_does(page, dashboard):
     opened(page, f"{dashboard}/tiles?causal=true")
-    gif = image.open(io.BytesIO(taken(page, "Player's run as GIF", 15)))
+    gif = image.open(io.BytesIO(taken(page, "Player's run as GIF", 60)))
     assert (gif.n_frames, gif.size) == (256, (1152, 720))
     assert gif.info["loop"] == 0
     for frame, key in ((0, "Home"), (255, "End")):
