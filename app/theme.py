@@ -36,6 +36,7 @@ STYLE = """
   .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
+  .st-key-flash3_words { min-height: 3.2rem; }
   .st-key-notices { padding: 0.4rem 0.8rem; }
 </style>
 """

@@ -19,7 +19,7 @@ from engine.hardware import KIB
 from engine.modelled import modelled
 from engine.pipeline import Pipeline
 from engine.recorded import nearest, timings_of
-from engine.recording import Recording, Timing
+from engine.recording import Recording, Timing, Tried
 from engine.schedule import Operation, Schedule, Step, Tensor, load
 from engine.traffic import Traffic, traffic
 
@@ -91,6 +91,7 @@ KERNELS = {
     frozenset({"fusion", "tiling", "online", "deferred", "asynchronous"}): "flash2",
     ALL: "flash3",
 }
+WAITING = frozenset({"fusion", "tiling", "online", "deferred"})  # flash2 with one stage: no copy runs ahead
 
 
 @dataclass(frozen=True)
@@ -196,10 +197,14 @@ def unserved(experiment: Experiment) -> str | None:
 class RecordedKernel:
     """A kernel of this project that has some of the techniques, on a recorded problem; seconds forward.
 
-    seconds is the recorded median; modelled_seconds the model's of the same problem with flash3's blocks.
+    Attributes:
+        stages: how many tiles its copies run ahead, where that is not the kernel's own choice.
+        seconds: the recorded median.
+        modelled_seconds: the model's of the same problem, with flash3's blocks.
     """
 
     kernel: str
+    stages: int | None
     techniques: frozenset[str]
     problem: Problem
     seconds: float
@@ -218,13 +223,17 @@ def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[Reco
         return ()
     keys = min(lengths, key=lambda length: abs(log2(length / experiment.problem.seq_kv)))
     found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
-    return tuple(
-        _recorded_kernel(found[name], techniques, gpu.key)
-        for techniques, name in KERNELS.items()
-        if name in found
-    )
+    kernels = [(techniques, found[name]) for techniques, name in KERNELS.items() if name in found]
+    problem = found["flash3"].problem
+    waiting = [row for row in recording.sweep if row.problem == problem and row.times]
+    waiting = [row for row in waiting if (row.algorithm, row.stages) == ("flash2", 1)]
+    if waiting:
+        kernels.append((WAITING, min(waiting, key=lambda row: row.times.p50)))
+    kernels.sort(key=lambda pair: len(pair[0]))
+    return tuple(_recorded_kernel(row, techniques, gpu.key) for techniques, row in kernels)
 
 
-def _recorded_kernel(row: Timing, techniques: frozenset[str], hardware: str) -> RecordedKernel:
+def _recorded_kernel(row: Timing | Tried, techniques: frozenset[str], hardware: str) -> RecordedKernel:
     modelled = variant(Experiment(problem=row.problem, hardware=hardware), techniques).seconds
-    return RecordedKernel(row.provider, techniques, row.problem, row.times.p50, row.tflops, modelled)
+    name, stages = (row.algorithm, row.stages) if isinstance(row, Tried) else (row.provider, None)
+    return RecordedKernel(name, stages, techniques, row.problem, row.times.p50, row.tflops, modelled)

@@ -49,7 +49,8 @@ def show() -> None:
     st.header(_headline(experiment, full), anchor=False)
     chosen = _toggles()
     shown = variant(experiment, chosen)
-    st.caption(_what_runs(experiment, shown))
+    with st.container(key="flash3_words"):
+        st.caption(_what_runs(experiment, shown))
     picture, numbers = st.columns([2.6, 1], gap="large")
     block = lanes_of(experiment, shown.pipeline if "deferred" in shown.techniques else full.pipeline)
     with picture:
@@ -135,7 +136,7 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     """The lanes of a block; of FlashAttention-3 where what is on has no loop that keeps O on the chip."""
     whose = f"{experiment.gpu.name}, modelled"
     if "deferred" not in shown.techniques:
-        whose = "FlashAttention-3's with all techniques on, modelled: what is left has no such loop"
+        whose = "FlashAttention-3's with everything on, modelled"
     st.markdown(f"**Inside one block of threads**, {whose}")
     inside.show(block)
     st.caption(
@@ -197,7 +198,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
 def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
     words = ", ".join(NAMES[key].lower() for key in BY_KEY if key in added) or "none of them"
     return [
-        LABELS[row.kernel],
+        LABELS[row.kernel] + (f", {row.stages} stage" if row.stages else ""),
         words,
         seconds_text(row.seconds),
         f"{row.tflops:,.0f} TFLOP/s",

@@ -66,3 +66,24 @@ def test_every_verdict_stands_on_the_page_and_its_link_opens_the_scenario(page, 
     assert urlsplit(page.url).path == "/traffic"
     assert (query(page)["seq"], query(page)["head_dim"], query(page)["heads"]) == ("4096", "128", "1")
     assert page.watch.complaints == []
+
+
+def test_the_player_runs_flash3_from_the_last_key_tile_to_the_first(page, dashboard):
+    opened(page, f"{dashboard}/tiles?algorithm=flash3&seq=1024&head_dim=64&causal=true")
+    page.wait_for_function("window.__player !== undefined")
+    last = page.evaluate("window.__player.state().last")
+    seen = []
+    for position in range(1, last, max(1, last // 60)):
+        page.evaluate(f"window.__player.seek({position})")
+        met = re.match(
+            r"Query tile (\d+) meets key tile (\d+)", page.evaluate("window.__player.state().sentence")
+        )
+        seen += [(int(met[1]), int(met[2]))] if met else []
+    assert len(seen) > 10
+    assert seen == sorted(seen, key=lambda tile: (tile[0], -tile[1]))
+    page.evaluate(f"window.__player.seek({last})")
+    assert "FlashAttention-3 asked HBM for" in page.evaluate("window.__player.state().sentence")
+    page.get_by_role("button", name="race").click()
+    assert page.evaluate("window.__player.state().race")
+    assert "FlashAttention-3" in page.evaluate("window.__player.state().sentence")
+    assert page.watch.complaints == []
