@@ -139,10 +139,16 @@ def described(experiment: Experiment) -> str:
 
 def counted(recording: Recording) -> list[Counted]:
     """Its counted scenarios that the model knows, each simulated now; none if it does not know the GPU."""
+    return [Counted(row, simulate(experiment)) for row, experiment in _modelled(recording)]
+
+
+def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
+    """Its counted scenarios that the model knows, with what they are to it."""
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
         return []
-    return [one for row in recording.counters if _has_model(row) and (one := _counted(row, gpu.key))]
+    found = ((row, _experiment(row, gpu.key)) for row in recording.counters if _has_model(row))
+    return [(row, experiment) for row, experiment in found if experiment is not None]
 
 
 def _has_model(row: Counters) -> bool:
@@ -151,12 +157,11 @@ def _has_model(row: Counters) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _counted(row: Counters, hardware: str) -> Counted | None:
+def _experiment(row: Counters, hardware: str) -> Experiment | None:
     try:
-        experiment = experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
+        return experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
     except ExperimentError:  # blocks in a stranger's file
         return None
-    return Counted(row, simulate(experiment))
 
 
 def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Counted, bool] | None:
@@ -164,9 +169,12 @@ def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Count
 
     None if the recording has none. The mask comes first; then how many times longer it is, and so on.
     """
-    rows = [one for one in counted(recording) if one.experiment.algorithm == experiment.algorithm]
-    best = min(rows, key=lambda one: _distance(one.experiment, experiment), default=None)
-    return None if best is None else (best, _alike(best.experiment, experiment))
+    rows = [(row, one) for row, one in _modelled(recording) if one.algorithm == experiment.algorithm]
+    best = min(rows, key=lambda found: _distance(found[1], experiment), default=None)
+    if best is None:
+        return None
+    row, one = best
+    return Counted(row, simulate(one)), _alike(one, experiment)
 
 
 def _alike(one: Experiment, other: Experiment) -> bool:
