@@ -1,11 +1,14 @@
 """Split keys: the schedule is the kernel's, parts merge to exact attention, bytes are those a GPU counted."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
+from engine.__main__ import main
 from engine.closed_form import split_kv_bytes
 from engine.execute_split import execute_split
 from engine.inputs import make_inputs
@@ -170,3 +173,14 @@ def test_modelled_times_are_those_of_an_h200_over_keys_and_splits():
     assert len(ratios) == 32
     assert all(0.75 < ratio < 1.35 for ratio in ratios.values()), ratios
     assert 0.9 < np.median(list(ratios.values())) < 1.1
+
+
+def test_the_command_line_splits_keys_and_masks_documents(capsys):
+    words = "simulate --algorithm split_kv --seq 1 --seq-kv 8192 --heads 8 --kv-heads 2 --splits 4 --json"
+    assert main([*words.split(), "--documents", "2"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    experiment = Experiment.of(
+        algorithm="split_kv", seq=1, seq_kv=8192, heads=8, kv_heads=2, splits=4, documents=2
+    )
+    assert summary == simulate(experiment).summary()
+    assert summary["tiles_visited"] == 2 * 4096 // 64  # the last document's keys, of two key heads
