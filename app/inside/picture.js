@@ -61,7 +61,7 @@ function pictureOf(data, width, theme) {
   const x = (seconds) => left + seconds * scale, parts = [];
   for (let tick = 0, step = tickStep(data.seconds, (width - left) / 75); tick <= data.seconds; tick += step) {
     parts.push(`<line x1="${x(tick)}" x2="${x(tick)}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.line}"/>`);
-    parts.push(label(x(tick), height - 5, duration(tick), { color: theme.muted, anchor: tick ? "middle" : "start", mono: true }));
+    parts.push(label(x(tick), height - 5, duration(tick), { color: theme.muted, anchor: !tick ? "start" : x(tick) > width - 32 ? "end" : "middle", mono: true }));
   }
   const switched = x(data.switch);
   parts.push(`<line x1="${switched}" x2="${switched}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.muted}" stroke-dasharray="4 4"/>`);

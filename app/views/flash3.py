@@ -92,17 +92,14 @@ def _toggles() -> frozenset[str]:
 
 
 def _what_runs(experiment: Experiment, shown: Variant) -> str:
-    """Which blocks, what is off and what that means, in one paragraph."""
+    """What is off and what that means, and which kernel is like it, in one paragraph."""
     off = [technique for technique in TECHNIQUES if technique.key not in shown.techniques]
-    blocks = experiment.changed(algorithm="flash3").blocks
-    words = [
-        f"Blocks of {blocks.block_q} × {blocks.block_kv}, which FlashAttention-3 has at this head dimension."
-    ]
-    if off:
-        words.append(f"{off[0].name} is off. {off[0].off}")
-    if len(off) > 1 and any(not shown.techniques.issuperset(each.needs) for each in off[1:]):
-        idle = [each.name.lower() for each in off[1:] if not shown.techniques.issuperset(each.needs)]
-        words.append(f"So nothing is left to work on for: {', '.join(idle)}.")
+    idle = [each.name.lower() for each in off if not shown.techniques.issuperset(each.needs)]
+    words = [f"Without {each.name.lower()}: {each.off}" for each in off if each.name.lower() not in idle]
+    if idle:
+        words.append(f"So nothing is left to work on for {', '.join(idle)}.")
+    if not off:
+        words.append("Everything is on: this is FlashAttention-3.")
     if shown.kernel:
         words.append(f"The kernel {LABELS[shown.kernel]} does exactly this.")
     if not off and (why := unserved(experiment)):
@@ -117,12 +114,10 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
     for label, kind in (("Requested by tiles, counted", "requested"), ("DRAM bytes, modelled", "dram")):
         value, usual = (getattr(each.traffic, kind).total for each in (shown, full))
         st.metric(label, bytes_text(value), _against(value, usual), **GREY)
-    st.metric(
-        "Tensor cores at work, modelled",
-        f"{block.tensor_busy:.0%}",
-        f"softmax units {block.softmax_busy:.0%}",
-        **GREY,
-    )
+    looping = "deferred" in shown.techniques
+    busy = f"{block.tensor_busy:.0%}" if looping else "–"
+    softmax = f"softmax units {block.softmax_busy:.0%}" if looping else "not the loop of the picture"
+    st.metric("Tensor cores at work, modelled", busy, softmax, **GREY)
 
 
 def _against(value: float | None, full: float) -> str:
@@ -134,7 +129,8 @@ def _against(value: float | None, full: float) -> str:
 
 def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     """The lanes of a block; of FlashAttention-3 where what is on has no loop that keeps O on the chip."""
-    whose = f"{experiment.gpu.name}, modelled"
+    blocks = block.lanes.experiment.blocks
+    whose = f"{blocks.block_q} × {blocks.block_kv}, {experiment.gpu.name}, modelled"
     if "deferred" not in shown.techniques:
         whose = "FlashAttention-3's with everything on, modelled"
     st.markdown(f"**Inside one block of threads**, {whose}")

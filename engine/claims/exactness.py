@@ -64,7 +64,13 @@ def _recomputed(_: Recording | None) -> tuple[Finding, ...]:
         Finding(
             "memory kept for it, storing P over recomputing", "×", (1, inf), _ratio(costs.kept), COMPUTED
         ),
-        Finding("bytes moved, storing P over recomputing", "×", (1, inf), _ratio(costs.moved), COUNTED),
+        Finding(
+            "bytes that storing P must move, over those recomputing asks for",
+            "×",
+            (1, inf),
+            _ratio(costs.moved),
+            COUNTED,
+        ),
         Finding("FLOPs, recomputing over storing P", "×", None, 1 / _ratio(costs.flops), COUNTED),
     )
 

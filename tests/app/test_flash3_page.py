@@ -35,10 +35,20 @@ def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_t
     pills(app).set_value([key for key in KEYS if key != "deferred"]).run()
     assert not app.exception
     words = " ".join(caption.value for caption in app.caption)
-    assert "Deferred rescale is off. FlashAttention-1's loop" in words
-    assert "nothing is left to work on for: asynchronous copies, warp specialisation, softmax" in words
+    assert "Without deferred rescale: FlashAttention-1's loop" in words
+    assert "nothing is left to work on for asynchronous copies, warp specialisation, softmax" in words
+    assert metrics(app)["Tensor cores at work, modelled"] == "–"
     assert metrics(app)["Time, modelled"] != before["Time, modelled"]
     assert metrics(app)["Requested by tiles, counted"] != before["Requested by tiles, counted"]
+
+
+def test_everything_that_is_off_by_choice_is_explained(open_app):
+    app = open_app("flash3", seq="4096", head_dim="128")
+    pills(app).set_value([key for key in KEYS if key not in ("specialised", "overlapped")]).run()
+    words = " ".join(caption.value for caption in app.caption)
+    assert "Without warp specialisation:" in words
+    assert "Without softmax under products:" in words
+    assert "The kernel Triton flash 2 does exactly this." in words
 
 
 def test_all_techniques_off_is_unfused_attention(open_app):

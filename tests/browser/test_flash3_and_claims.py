@@ -50,7 +50,7 @@ def test_switching_the_overlap_off_redraws_the_lanes_and_the_time(page, dashboar
         "time => document.querySelector('[data-testid=stMetricValue]').innerText !== time", arg=time
     )
     assert marks(page) != before
-    assert "Softmax under products is off" in page.locator("[data-testid=stMain]").inner_text()
+    assert "Without softmax under products" in page.locator("[data-testid=stMain]").inner_text()
     assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
 
 
