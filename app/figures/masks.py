@@ -11,7 +11,7 @@ from app.figures.colours import Palette
 from engine.masks import Density
 
 LEVELS = 16  # shades of a pixel that stands for many tiles
-SIDE = 384  # most units of the longer side
+SIDE, THINNEST = 384, 40  # units of the longer side at most, of the shorter at least
 STYLE = """
 <style>
   .masks { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 14px 18px; }
@@ -65,40 +65,34 @@ def _picture(density: Density, alt: str, colours: Palette) -> str:
 
 
 def _svg(density: Density, colours: Palette) -> str:
-    """The grid as SVG: each row of pixels in runs of one shade."""
+    """The grid as SVG; what is visited lies on plain ground, so that no hatch shows through."""
     rows, columns = density.visited.shape
-    unit = max(1, SIDE // max(rows, columns))  # whole, so that no seam shows
-    shades = _shades(density)
-    runs = [
-        f"<rect x='{start * unit}' y='{row * unit}' width='{(stop - start) * unit}' height='{unit}' "
-        f"fill-opacity='{shade:.3g}'/>"
-        for row, line in enumerate(shades)
-        for start, stop, shade in _runs(line)
-    ]
-    width, height = columns * unit, rows * unit
-    size = 12 if max(rows, columns) > 1 else SIDE / 3
+    across = SIDE // max(rows, columns)  # whole units, so that no seam shows
+    wide, high = max(across, THINNEST // columns), max(across, THINNEST // rows)
+    size = 12 if rows * columns > 1 else SIDE // 3
     stripes = (
         f"<pattern id='hatch' width='{size}' height='{size}' patternUnits='userSpaceOnUse' "
         f"patternTransform='rotate(45)'><line y2='{size}' stroke='{colours.muted}' stroke-opacity='0.55' "
         f"stroke-width='{size / 5:.2f}'/></pattern>"
     )
-    whole = f"<rect width='{width}' height='{height}'"
+    whole = f"<rect width='{columns * wide}' height='{rows * high}'"
     ground, hatch = f"{whole} fill='{colours.panel}'/>", f"{whole} fill='url(#hatch)'/>"
+    visited = f"<g fill='{colours.ground}'>{_rects(np.sign(density.visited), wide, high)}</g>"
+    tiles = f"<g fill='{colours.s}'>{_rects(_shades(density), wide, high)}</g>"
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' "
-        f"width='{width}' height='{height}' shape-rendering='crispEdges'>"
-        f"<defs>{stripes}</defs>{ground}{hatch}<g fill='{colours.ground}'>{_under(density, unit)}</g>"
-        f"<g fill='{colours.s}'>{''.join(runs)}</g>{_lines(density, unit, colours)}</svg>"
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {columns * wide} {rows * high}' "
+        f"width='{columns * wide}' height='{rows * high}' shape-rendering='crispEdges'>"
+        f"<defs>{stripes}</defs>{ground}{hatch}{visited}{tiles}{_lines(density, wide, high, colours)}</svg>"
     )
 
 
-def _under(density: Density, unit: int) -> str:
-    """The ground of what is visited, so that no hatch shows through."""
+def _rects(opacities: np.ndarray, wide: int, high: int) -> str:
+    """Each row of pixels, in runs of one opacity."""
     return "".join(
-        f"<rect x='{start * unit}' y='{row * unit}' width='{(stop - start) * unit}' height='{unit}'/>"
-        for row, line in enumerate(density.visited > 0)
-        for start, stop, visited in _runs(line)
-        if visited
+        f"<rect x='{start * wide}' y='{row * high}' width='{(stop - start) * wide}' height='{high}' "
+        f"fill-opacity='{opacity:.3g}'/>"
+        for row, line in enumerate(opacities)
+        for start, stop, opacity in _runs(line)
     )
 
 
@@ -117,11 +111,11 @@ def _runs(line: np.ndarray):
     return [run for run in zip(starts.tolist(), stops.tolist(), values.tolist(), strict=True) if run[2]]
 
 
-def _lines(density: Density, unit: int, colours: Palette) -> str:
+def _lines(density: Density, wide: int, high: int, colours: Palette) -> str:
     """The edges of the tiles, where they are large enough to be told apart."""
     rows, columns = density.visited.shape
-    if not density.exact or unit < 6 or rows * columns == 1:
+    if not density.exact or min(wide, high) < 6 or rows * columns == 1:
         return ""
-    down = "".join(f"M{x * unit} 0V{rows * unit}" for x in range(1, columns))
-    across = "".join(f"M0 {y * unit}H{columns * unit}" for y in range(1, rows))
+    down = "".join(f"M{x * wide} 0V{rows * high}" for x in range(1, columns))
+    across = "".join(f"M0 {y * high}H{columns * wide}" for y in range(1, rows))
     return f"<path d='{down}{across}' stroke='{colours.ground}' stroke-width='1' fill='none'/>"

@@ -51,10 +51,12 @@ def show() -> None:
 
 def _headline(found: tuple[Masked, ...]) -> str:
     none, causal = found[:2]
+    spared = causal.spares(none)
+    work = f"{digits(spared)} times less work (counted)" if spared > 1 else "no less work than none"
     return (
         "A tile in which the mask hides every score is never loaded and never multiplied: look at what is "
-        f"hatched. Causal visits {causal.visited:.0%} of the tiles, {digits(causal.spares(none))} times less "
-        "work (counted); a window leaves a band, documents leave blocks."
+        f"hatched. Causal visits {causal.visited:.0%} of the tiles, {work}; a window leaves a band, documents "
+        "leave blocks."
     )
 
 
@@ -71,15 +73,13 @@ def _assumed(experiment: Experiment) -> str:
 
 
 def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
-    counts = one.simulation.traffic.per_head
+    tiles, spared = one.simulation.traffic.per_head.tiles_visited, one.spares(none)
     costs = (
-        f"{counts.tiles_visited:,} tiles",
-        f"{one.visited:.1%}, {times_text(one.spares(none))} less work",
+        f"{tiles:,} {'tile' if tiles == 1 else 'tiles'}",
+        f"{one.visited:.1%}, {times_text(spared)} less work" if spared > 1 else f"{one.visited:.0%}",
     )
-    if one.mask == Mask():
-        costs = (f"{counts.tiles_visited:,} tiles", "100%")
-    scenario_s = ("the scenario's mask",) * one.own
-    return *_name(one.mask, experiment.problem.seq_kv), costs + scenario_s, one.density, one.own
+    own = ("the scenario's mask",) * one.own
+    return *_name(one.mask, experiment.problem.seq_kv), costs + own, one.density, one.own
 
 
 def _name(mask: Mask, keys: int) -> tuple[str, str]:

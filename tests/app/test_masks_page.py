@@ -73,7 +73,8 @@ def test_a_picture_fills_exactly_the_visited_tiles():
     ).decode()
     unit, filled = 48, np.zeros((4, 8))
     for x, y, width, height, opacity in re.findall(
-        r"<rect x='(\d+)' y='(\d+)' width='(\d+)' height='(\d+)' fill-opacity='([\d.]+)'/>", svg
+        r"<rect x='(\d+)' y='(\d+)' width='(\d+)' height='(\d+)' fill-opacity='([\d.]+)'/>",
+        svg.split("<g fill=")[2],  # the tiles, upon the ground of what is visited
     ):
         assert int(height) == unit
         filled[int(y) // unit, int(x) // unit : (int(x) + int(width)) // unit] = float(opacity)
