@@ -55,8 +55,8 @@ def _headline(found: tuple[Masked, ...]) -> str:
     work = f"{digits(spared)} times less work (counted)" if spared > 1 else "no less work than none"
     return (
         "A tile in which the mask hides every score is never loaded and never multiplied: look at what is "
-        f"hatched. Causal visits {causal.visited:.0%} of the tiles, {work}; a window leaves a band, documents "
-        "leave blocks."
+        f"hatched. Causal visits {causal.visited:.0%} of the tiles, {work}; a window leaves a band, "
+        "documents leave blocks."
     )
 
 
