@@ -18,6 +18,7 @@ from engine.schedule import Tensor
 from engine.simulation import Simulation, simulate
 
 OWN_BLOCKS = ("flash3",)  # are recorded without blocks: the kernel has no others
+MOST_ROWS = 512  # of a file that are held to the model
 UNITS = {  # of Modelled.busy, by the counters' own percentage where there is one
     "tensor core": "tensor_percent",
     "exp": "exponential_percent",
@@ -147,16 +148,22 @@ def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
         return []
-    found = ((row, _experiment(row, gpu.key)) for row in recording.counters if _has_model(row))
+    known = [row for row in recording.counters if _has_model(row)][:MOST_ROWS]
+    found = ((row, _experiment(row, gpu.key)) for row in known)
     return [(row, experiment) for row, experiment in found if experiment is not None]
 
 
 def _has_model(row: Counters) -> bool:
-    known = row.provider in OFFERED and row.direction == FORWARD and bool(row.kernels)
+    known = row.provider in OFFERED and row.direction == FORWARD and _is_counted(row)
     return known and (row.provider in OWN_BLOCKS or None not in (row.block_q, row.block_kv))
 
 
-@lru_cache(maxsize=512)
+def _is_counted(row: Counters) -> bool:
+    """Whether a row has something to divide by; a stranger's file may not."""
+    return bool(row.kernels) and all(row.total(name) > 0 for name in ("seconds", "dram_read", "tile_read"))
+
+
+@lru_cache(maxsize=MOST_ROWS)
 def _experiment(row: Counters, hardware: str) -> Experiment | None:
     try:
         return experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
@@ -208,7 +215,7 @@ def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]
         row
         for row in recording.counters
         if row.direction == FORWARD
-        and row.kernels
+        and _is_counted(row)
         and row.problem.head_dim == problem.head_dim
         and row.problem.mask.looks_ahead == problem.mask.looks_ahead
         and row.problem.seq_q > 1

@@ -55,6 +55,13 @@ def test_what_has_no_model_is_left_out(row):
     assert counted(Recording(DEVICE, counters=(row,))) == []
 
 
+@pytest.mark.parametrize("nothing", ["seconds", "dram_read", "tile_read"])
+def test_a_strangers_row_with_nothing_to_divide_by_is_left_out(nothing):
+    row = replace(row_of(), kernels=(replace(KERNEL, **{nothing: 0.0}),))
+    recording = Recording(DEVICE, counters=(row,))
+    assert counted(recording) == under_both_roofs(recording, Experiment(problem=PROBLEM)) == []
+
+
 def test_a_gpu_without_a_preset_has_no_model():
     row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(KERNEL,))
     assert counted(Recording(replace(DEVICE, gpu="GeForce 9999"), counters=(row,))) == []
