@@ -12,7 +12,7 @@ from kernels.trace import BlockTimes
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 UNPROBED = ("flash3", "split_kv")
-TRACED = ("standard", "flash1", "flash2")
+TRACED = ("standard", "flash1", "flash2", "flash3")
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,10 @@ def trace_attention(
 ) -> Traced:
     """`attention` with every block of threads written down, see `Traced`; it costs less than 3 % of the time.
 
-    algorithm is standard, flash1 or flash2. heavy_first False has flash2 launch the query blocks of a causal
-    head from the first to the last, which its kernel otherwise turns around. Raises RuntimeError where the
-    kernels are interpreted: there is no SM to name and no clock to read.
+    algorithm is standard, flash1, flash2, or flash3, whose blocks of threads stay and draw tiles: of it these
+    are written down. heavy_first False has flash2 launch the query blocks of a causal head from the first to
+    the last, which its kernel otherwise turns around. Raises RuntimeError where the kernels are interpreted:
+    there is no SM to name and no clock to read.
     """
     if algorithm not in TRACED:
         raise ValueError(f"algorithm is {algorithm!r}, it must be {', '.join(TRACED)} to be traced")

@@ -15,8 +15,8 @@ from kernels.split_kv import split_count, split_kv, visible_keys, worthwhile
 from kernels.standard import standard
 
 
-def _flash3(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
-    return flash3(q, k, v, causal=call.causal, window=call.window, scale=call.scale)
+def _flash3(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor]:
+    return flash3(q, k, v, causal=call.causal, window=call.window, scale=call.scale, times=times)
 
 
 FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _flash3, "split_kv": split_kv}

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import torch
 
 from kernels.launch import multiprocessors, remember
+from kernels.trace import BlockTimes
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 _THREE_CONSUMERS = {"CONSUMERS": 3, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
@@ -68,12 +69,14 @@ def flash3(
     causal: bool,
     window: int | None,
     scale: float,
+    times: BlockTimes | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(out, lse) of attention that `unsupported` has no objection to.
 
     q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q,
     lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal shows it the
-    keys up to there, window the last `window` of those. A query that sees no key gives 0 and lse -inf.
+    keys up to there, window the last `window` of those. A query that sees no key gives 0 and lse -inf. times:
+    to write the tiles down, see `kernels.trace`.
     """
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
@@ -81,7 +84,7 @@ def flash3(
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     elsewhere = q.device.index != torch.cuda.current_device()
     with torch.cuda.device(q.device) if elsewhere else nullcontext():
-        _launch(q, k, v, out, lse, causal or window is not None, window, scale)
+        _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
     return out, lse
 
 
@@ -95,7 +98,7 @@ def tiling(head_dim: int, seq_q: int, seq_kv: int, causal: bool, window: int | N
 _launched: dict[tuple, tuple] = {}  # what `_prepared` gave, by all of a launch's arguments but addresses
 
 
-def _launch(q, k, v, out, lse, causal, window, scale) -> None:
+def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> None:
     """Start one block of threads an SM, or one a tile if there are fewer.
 
     A launch like an earlier one is spared Triton's look at every argument, which takes longer than a short
@@ -105,15 +108,18 @@ def _launch(q, k, v, out, lse, causal, window, scale) -> None:
     counter = _zeroed_counter(q.device)
     layouts = [(tensor.shape, tensor.stride()) for tensor in tensors]
     alike = (*layouts, q.dtype, q.device, causal, window, scale)
-    if found := _launched.get(alike):
+    if times is None and (found := _launched.get(alike)):
         compiled, programs, fields, constants = found
-        compiled[programs, 1, 1](*map(_describing, fields, tensors), lse, counter, *constants)
+        compiled[programs, 1, 1](*map(_describing, fields, tensors), lse, counter, None, *constants)
         return
     from kernels.flash3_kernel import attention_kernel
 
     programs, descriptors, arguments = _prepared(*tensors, causal, window, scale)
-    compiled = attention_kernel[(programs,)](*descriptors, lse, counter, **arguments, num_warps=4)
-    if compiled is not None:  # a stand-in compiles nothing
+    arguments["TRACED"] = times is not None
+    tiles = arguments["batch_heads"] * arguments["query_blocks"]
+    blocks = times and times.room("attention", tiles, q.device)
+    compiled = attention_kernel[(programs,)](*descriptors, lse, counter, blocks, **arguments, num_warps=4)
+    if times is None and compiled is not None:  # a stand-in compiles nothing
         fields = [{**vars(each), "base": None} for each in descriptors]
         constants = tuple(arguments[name] for name in attention_kernel.arg_names[-len(arguments) :])
         remember(_launched, alike, (compiled, programs, fields, constants))

@@ -57,6 +57,29 @@ def _pass_turn(CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.conste
 
 
 @gluon.jit
+def _now(TRACED: gl.constexpr):
+    """Nanoseconds of the GPU's clock; 0 where nothing is traced."""
+    if TRACED:
+        now = gl.inline_asm_elementwise(
+            "mov.u64 $0, %globaltimer;", "=l", [], dtype=gl.int64, is_pure=False, pack=1
+        )
+    else:
+        now = 0
+    return now
+
+
+@gluon.jit
+def _store_times(blocks, tile, start, TRACED: gl.constexpr):
+    """Write down a tile's SM, start and end, see `kernels.trace`."""
+    if TRACED:
+        end = _now(TRACED)
+        sm = gl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
+        gl.store(blocks + tile * 3, sm.to(gl.int64))
+        gl.store(blocks + tile * 3 + 1, start)
+        gl.store(blocks + tile * 3 + 2, end)
+
+
+@gluon.jit
 def _load(ring, visit, descriptor, batch, head, row):
     """Copy the rows from `row` on that fill this visit's buffer, once its last reader is done."""
     PARTS: gl.constexpr = ring.PARTS
@@ -232,10 +255,10 @@ def _hand_back(queries, tile_visit):
 
 @gluon.jit
 def _consume(
-    output, rings, schedule, scale_log2,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
+    output, rings, schedule, scale_log2, blocks,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, TRACED: gl.constexpr,
 ):  # fmt: skip
-    """Attention of 64 rows of every tile."""
+    """Attention of 64 rows of every tile; a trace has the first consumer's times for the tile's."""
     queries, keys, values, next_tiles = rings
     HEAD_DIM: gl.constexpr = values.blocks.shape[4]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
@@ -250,6 +273,7 @@ def _consume(
     tile_visit = 0
     visit = 0
     while tile < schedule.tiles():
+        traced_tile, began = tile, _now(TRACED)
         row = tile_row + CONSUMER * ROWS
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
@@ -285,6 +309,8 @@ def _consume(
         values.release(visit)
         visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
         _store((out, running_max, running_sum), Q_block, output, place, row, schedule, scale_log2)
+        if CONSUMER == 0:
+            _store_times(blocks, traced_tile, began, TRACED)
         if not LATE:
             _hand_back(queries, tile_visit)
         tile_visit += 1
@@ -298,15 +324,16 @@ def _consume(
     ]
 )  # fmt: skip
 def attention_kernel(
-    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter,
+    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
     CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, OTHERS_WHOLE: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr, TRACED: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
+    blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.trace`.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
@@ -334,8 +361,8 @@ def attention_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consume, (output, rings, schedule, scale_log2, 0, CONSUMERS, TURNS)),
-                (_consume, (output, rings, schedule, scale_log2, 1, CONSUMERS, TURNS)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 0, CONSUMERS, TURNS, TRACED)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 1, CONSUMERS, TURNS, TRACED)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 1],
@@ -344,9 +371,9 @@ def attention_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consume, (output, rings, schedule, scale_log2, 0, CONSUMERS, TURNS)),
-                (_consume, (output, rings, schedule, scale_log2, 1, CONSUMERS, TURNS)),
-                (_consume, (output, rings, schedule, scale_log2, 2, CONSUMERS, TURNS)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 0, CONSUMERS, TURNS, TRACED)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 1, CONSUMERS, TURNS, TRACED)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 2, CONSUMERS, TURNS, TRACED)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 4, 1],

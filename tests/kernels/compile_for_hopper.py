@@ -5,6 +5,7 @@ python compile_for_hopper.py [algorithm:dtype:head_dim:block_q:block_kv:mask:pas
 """
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -69,17 +70,20 @@ def resources(kernel) -> dict:
     }
 
 
-def launch_flash3(q, causal=False, window=None) -> None:
-    """flash3's launch, which asks the GPU for a counter."""
+def launch_flash3(q, times, causal=False, window=None) -> None:
+    """flash3's launch, which asks the GPU for a counter, in the tilings for many keys and for few."""
     from kernels import flash3
 
     flash3._zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     lse = torch.empty(q.shape[:3])
-    flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1)
+    for few_keys in (0, math.inf) if q.shape[-1] in flash3.FEW_KEYS_TILING else (0,):
+        flash3.FEW_KEYS = few_keys
+        flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1, times)
 
 
 def main(cases: list[str]) -> None:
     from kernels import arguments, attention, dispatch, flash3, trace_attention
+    from kernels.trace import BlockTimes
 
     check_alike = arguments._check_alike
     arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)  # CPU tensors stand in
@@ -92,7 +96,7 @@ def main(cases: list[str]) -> None:
         q.requires_grad_(direction == "backward")
         blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
         if algorithm == "flash3":
-            launch_flash3(q, **MASKS[mask])
+            launch_flash3(q, BlockTimes() if direction == "trace" else None, **MASKS[mask])
         elif direction == "trace":
             trace_attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
         else:

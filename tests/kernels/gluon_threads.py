@@ -306,10 +306,10 @@ class Kernel:
 
     def __getitem__(self, grid):
         def launch(*tensors, window, num_warps, **arguments):
-            *descriptors, lse, counter = tensors
+            *descriptors, lse, counter, blocks = tensors
             window = torch.tensor(window).as_subclass(Value)
             for program in range(grid[0]):
                 kernel = kernel_of_block(program, grid[0])
-                kernel(*descriptors, Pointer(lse.view(-1)), counter, window=window, **arguments)
+                kernel(*descriptors, Pointer(lse.view(-1)), counter, blocks, window=window, **arguments)
 
         return launch

@@ -26,6 +26,7 @@ CASES = [
     "standard:float16:128:0:0:none:trace",
     "flash1:float16:128:0:0:causal:trace",
     "flash2:float16:128:0:0:causal:trace",
+    "flash3:float16:128:0:0:causal:trace",
 ]
 WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel", "combine_kernel")
 
