@@ -31,12 +31,16 @@ STYLE = """
   .st-key-tools button p { font-size: 0.85rem; white-space: nowrap; }
   .st-key-tools [data-testid="stPopoverButton"] > div > div + div { display: none; }
   [data-testid="stPopoverBody"] { max-width: min(44rem, 94vw); }
+  [data-testid="stPopoverBody"] [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
+  [data-testid="stPopoverBody"] dl { margin: 0; padding-right: 0.8rem; }
+  [data-testid="stPopoverBody"] dd { margin: 0 0 0.7rem; }
   .st-key-presenter_keys, .st-key-tour_keys, .st-key-glossary { position: absolute; }
   .st-key-tour_words { gap: 0.5rem; }
   .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-flash3_words { min-height: 3.2rem; }
+  .st-key-flash3_picture { min-height: 29.4rem; }
   .st-key-notices { padding: 0.4rem 0.8rem; }
 </style>
 """

@@ -4,6 +4,7 @@ const WALK_SECONDS = 24; // from the first mark to the last
 const STILL = matchMedia("(prefers-reduced-motion: reduce)"), STILL_PAUSE = 400; // ms between a calm playhead's moves
 const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose middle the playhead stands at first
 const STEPS = 1000;
+const USUAL_TYPE = 14; // px, of the page; a presenter's is larger, and the picture grows with it
 const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
 
 const DOING = { "Q Kᵀ": "multiplies", "P V": "multiplies", softmax: "takes the", "store O": "stores" };
@@ -59,16 +60,17 @@ class InsideView {
   draw() {
     const { clientWidth } = this.picture;
     if (!this.data || !clientWidth || clientWidth === this.width) return;
-    this.width = clientWidth;
-    this.picture.innerHTML = pictureOf(this.data, clientWidth, this.theme);
+    const u = parseFloat(getComputedStyle(document.documentElement).fontSize) / USUAL_TYPE;
+    Object.assign(this, { width: clientWidth, across: clientWidth / u });
+    this.picture.innerHTML = pictureOf(this.data, this.across, this.theme, u);
     this.head = this.picture.querySelector(".head");
-    this.left = clientWidth < 640 ? 96 : 176;
+    this.left = leftOf(this.across);
     this.move(this.share);
   }
 
   move(share) {
     this.share = clamp(share, 0, 1);
-    const seconds = this.share * this.data.seconds, x = this.left + this.share * (this.width - this.left - 8);
+    const seconds = this.share * this.data.seconds, x = this.left + this.share * (this.across - this.left - 8);
     this.head.setAttribute("x1", x);
     this.head.setAttribute("x2", x);
     for (const mark of this.picture.querySelectorAll("g[data-start]")) {

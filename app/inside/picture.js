@@ -4,6 +4,11 @@ const COLOR_OF = { Q: "Q", K: "K", V: "V", "Q Kᵀ": "S", softmax: "statistics",
 const PRODUCTS = ["Q Kᵀ", "P V"];
 const ROW = 23, GAP = 14, TOP = 24, MIDDLE = 15.5; // pixels; the last is a text's baseline in its row
 
+const NARROW_PICTURE = 640;
+
+/** Where the time axis begins, at a width. */
+const leftOf = (width) => (width < NARROW_PICTURE ? 96 : 176);
+
 /** Text, escaped. */
 const escaped = (words) => String(words).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
@@ -55,9 +60,9 @@ function placedRows(data) {
   return { rows, height: y + ROW + 22 };
 }
 
-/** The whole picture at a width in pixels. */
-function pictureOf(data, width, theme) {
-  const left = width < 640 ? 96 : 176, { rows, height } = placedRows(data), scale = (width - left - 8) / data.seconds;
+/** The whole picture at a width in units, each of `u` pixels: larger for a room. */
+function pictureOf(data, width, theme, u) {
+  const left = leftOf(width), { rows, height } = placedRows(data), scale = (width - left - 8) / data.seconds;
   const x = (seconds) => left + seconds * scale, parts = [];
   for (let tick = 0, step = tickStep(data.seconds, (width - left) / 75); tick <= data.seconds; tick += step) {
     parts.push(`<line x1="${x(tick)}" x2="${x(tick)}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.line}"/>`);
@@ -67,7 +72,7 @@ function pictureOf(data, width, theme) {
   parts.push(`<line x1="${switched}" x2="${switched}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.muted}" stroke-dasharray="4 4"/>`);
   parts.push(label(switched, 12, "next tile", { color: theme.muted, anchor: "middle" }));
   for (const row of rows) {
-    const short = width < 640, name = short ? row.title.replace("warp group", "group").replace("copies by TMA", "TMA") : row.title;
+    const short = width < NARROW_PICTURE, name = short ? row.title.replace("warp group", "group").replace("copies by TMA", "TMA") : row.title;
     if (name) parts.push(label(0, row.y + MIDDLE, short ? name.replace(" busy", "") : name, { color: theme.ink, weight: 600 }));
     if (row.label && !short) parts.push(label(left - 8, row.y + MIDDLE, row.label, { color: theme.muted, anchor: "end" }));
     if (row.marks) parts.push(...row.marks.map((mark) => markOf(mark, row, x, theme)));
@@ -75,7 +80,7 @@ function pictureOf(data, width, theme) {
   }
   parts.push(`<line class="head" y1="${TOP - 10}" y2="${height - 18}" stroke="${theme.edge}" stroke-width="1.5"/>`);
   const about = "Copies, matrix products and softmax of one block of threads over time";
-  return `<svg viewBox="0 0 ${width} ${height}" height="${height}" role="img" aria-label="${about}">${parts.join("")}</svg>`;
+  return `<svg viewBox="0 0 ${width} ${height}" height="${height * u}" role="img" aria-label="${about}">${parts.join("")}</svg>`;
 }
 
 /** A round step that gives no more than so many ticks. */

@@ -134,7 +134,8 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     if "deferred" not in shown.techniques:
         whose = "FlashAttention-3's with everything on, modelled"
     st.markdown(f"**Inside one block of threads**, {whose}")
-    inside.show(block)
+    with st.container(key="flash3_picture"):
+        inside.show(block)
     st.caption(
         f"Drawn: {block.visits} of a tile's {block.visits_in_all:,} key blocks, the last one first, and the "
         "start of the next tile. S is Q Kᵀ, P its softmax, O gathers P V. In the loop a key block takes "
