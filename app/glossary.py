@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 
 import streamlit as st
+
+from app.figures.tables import scrolled
 
 # term, or terms between | signs that mean the same: the first is its name
 TERMS: Mapping[str, str] = MappingProxyType(
@@ -110,6 +113,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "wave|waves": "As many thread blocks as the GPU runs at once; the next wave waits for room.",
     }
 )
+LIST_HEIGHT = 460  # px
 LETTERS = 2  # shorter names are not looked for on a page: K, V and m are in too many words
 
 
@@ -146,14 +150,18 @@ def show() -> None:
     """The popover that lists every term."""
     with st.popover("Words", key="words"):
         st.markdown("**Words of these pages.** Point at an underlined one to read this where it stands.")
-        lines = (f"**{names(term)[0]}**{_also(term)} {meaning}" for term, meaning in _sorted())
-        st.markdown("\n\n".join(lines))
+        st.html(scrolled(listed(), LIST_HEIGHT))
+
+
+def listed() -> str:
+    """Every term with its other names and its definition, in order, as HTML."""
+    entries = (
+        f"<dt><b>{escape(first)}</b>{escape(''.join(f', {name}' for name in others))}</dt>"
+        f"<dd>{escape(meaning)}</dd>"
+        for (first, *others), meaning in ((names(term), meaning) for term, meaning in _sorted())
+    )
+    return f"<dl>{''.join(entries)}</dl>"
 
 
 def _sorted() -> list[tuple[str, str]]:
     return sorted(TERMS.items(), key=lambda entry: entry[0].casefold())
-
-
-def _also(term: str) -> str:
-    others = names(term)[1:]
-    return f" ({', '.join(others)}):" if others else ":"

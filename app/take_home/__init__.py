@@ -40,8 +40,8 @@ def show() -> None:
             _file("All numbers, JSON", lambda: _numbers(experiment), f"{name}.json", "application/json")
             _trace(experiment, name)
         st.caption("The scenario in Python, from the repository's root: the model, then the kernel")
-        st.code(snippet.model(experiment), "python")
-        st.code(snippet.kernel(experiment), "python")
+        st.code(snippet.model(experiment), None)
+        st.code(snippet.kernel(experiment), None)
 
 
 def _file(label: str, make: Callable[[], str], name: str, kind: str) -> None:
