@@ -149,7 +149,7 @@ def hover() -> None:
 def show() -> None:
     """The popover that lists every term."""
     with st.popover("Words", key="words"):
-        st.markdown("**Words of these pages.** Point at an underlined one to read this where it stands.")
+        st.caption("Point at an underlined word on a page to read this where it stands.")
         st.html(scrolled(listed(), LIST_HEIGHT))
 
 

@@ -1,9 +1,19 @@
 // Keys that press buttons of the page: what they press is clicked, so that keys and buttons can never differ.
 // They act where nothing else has the focus, and the element's data-keys tells the player to leave them alone.
 
-const FULL_SCREEN = "full screen";
+const SCROLL = 0.7; // of the page's height that a key moves it by
+const ACTIONS = {
+  "full screen": () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()),
+  down: () => scroll(SCROLL),
+  up: () => scroll(-SCROLL),
+};
 const PLAYERS = ".player, .inside"; // they have keys of their own while they have the focus
 const bound = new WeakMap();
+
+function scroll(part) {
+  const main = document.querySelector("[data-testid=stMain]");
+  main.scrollBy({ top: part * main.clientHeight, behavior: "smooth" });
+}
 
 class Keys {
   constructor(host) {
@@ -12,7 +22,7 @@ class Keys {
     window.addEventListener("keydown", this.press, true);
   }
 
-  /** `buttons` maps a key to the name of a button's container, or to FULL_SCREEN. */
+  /** `buttons` maps a key to the name of a button's container, or to one of ACTIONS. */
   bind(buttons) {
     this.buttons = buttons;
     this.host.dataset.keys = JSON.stringify(Object.keys(buttons));
@@ -35,10 +45,8 @@ class Keys {
     if (target.matches?.("button, a") && [" ", "Enter"].includes(key)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    if (name === FULL_SCREEN) {
-      if (document.fullscreenElement) document.exitFullscreen();
-      else document.documentElement.requestFullscreen();
-    } else document.querySelector(`.st-key-${name} button:not(:disabled)`)?.click();
+    if (name in ACTIONS) ACTIONS[name]();
+    else document.querySelector(`.st-key-${name} button:not(:disabled)`)?.click();
   }
 }
 

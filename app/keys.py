@@ -8,7 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
-FULL_SCREEN = "full screen"  # what a key may do besides pressing a button
+FULL_SCREEN, DOWN, UP = "full screen", "down", "up"  # what a key may do besides pressing a button
 
 
 @lru_cache(maxsize=1)

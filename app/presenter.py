@@ -9,10 +9,15 @@ import streamlit as st
 
 from app import keys, scenario
 
-KEYS = {"p": "present", "f": keys.FULL_SCREEN}
-WHILE_PRESENTING = {**KEYS, "a": "audience"}
+WHILE_PRESENTING = {
+    "p": "present",
+    "f": keys.FULL_SCREEN,
+    "a": "audience",
+    "j": keys.DOWN,
+    "k": keys.UP,
+}
 TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
-HINT = "PageUp and PageDown turn the pages · f full screen · a link for the audience · p leaves"
+HINT = "PageUp, PageDown turn pages · j, k scroll · f full screen · a the audience's link · p leaves"
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
