@@ -5,6 +5,7 @@ for, and what no one has written is NaN, so that a wrong order of the partitions
 """
 
 import threading
+import time
 from types import FunctionType, SimpleNamespace
 
 import torch
@@ -195,8 +196,14 @@ def language(block, program, programs):
             return Barriers(MemoryBarrier(block) for _ in range(shape[0]))
         return Shared(torch.full(shape, torch.nan if dtype.is_floating_point else -1, dtype=dtype))
 
-    def store(pointer, value, mask):
-        pointer.memory[pointer.offsets[mask]] = value[mask]
+    def store(pointer, value, mask=None):
+        if mask is None:
+            pointer.memory[pointer.offsets] = value
+        else:
+            pointer.memory[pointer.offsets[mask]] = value[mask]
+
+    def clock_or_sm(asm, *_args, **_kwargs):
+        return time.monotonic_ns() if "%globaltimer" in asm else torch.tensor(program)
 
     def atomic_add(counter, value, sem):
         before = int(counter)
@@ -224,6 +231,7 @@ def language(block, program, programs):
         num_programs=lambda axis: programs,
         static_range=range,
         atomic_add=atomic_add,
+        inline_asm_elementwise=clock_or_sm,
         store=store,
         zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
         full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
@@ -308,6 +316,7 @@ class Kernel:
         def launch(*tensors, window, num_warps, **arguments):
             *descriptors, lse, counter, blocks = tensors
             window = torch.tensor(window).as_subclass(Value)
+            blocks = None if blocks is None else Pointer(blocks.view(-1))
             for program in range(grid[0]):
                 kernel = kernel_of_block(program, grid[0])
                 kernel(*descriptors, Pointer(lse.view(-1)), counter, blocks, window=window, **arguments)

@@ -1,12 +1,14 @@
 """flash3's producer and consumers, run as threads on the CPU: none waits for ever, the result is right."""
 
 import math
+import time
 
 import pytest
 import torch
 from gluon_threads import DeadlockError, Descriptor, Kernel
 
 from kernels import flash3, flash3_kernel, reference_attention
+from kernels.trace import BlockTimes
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 200)}
 SHAPES = [
@@ -29,7 +31,7 @@ def on_threads(monkeypatch):
     monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
 
 
-def check(shape, head_dim, causal, window):
+def check(shape, head_dim, causal, window, times=None):
     torch.manual_seed(0)
     batch, heads, kv_heads, seq_q, seq_kv = shape
     q = torch.randn(batch, heads, seq_q, head_dim)
@@ -37,7 +39,7 @@ def check(shape, head_dim, causal, window):
     out = torch.full_like(q, math.nan)
     lse = torch.full(q.shape[:3], math.nan)
     scale = head_dim**-0.5
-    flash3._launch(q, k, v, out, lse, causal, window, scale)
+    flash3._launch(q, k, v, out, lse, causal, window, scale, times)
     exact_out, exact_lse = reference_attention(q, k, v, causal=causal, window=window, scale=scale)
     torch.testing.assert_close(out.double(), exact_out, atol=1e-5, rtol=0)
     torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-5, rtol=0)
@@ -52,6 +54,21 @@ def check(shape, head_dim, causal, window):
 def test_partitions_finish_with_the_right_result(on_threads, monkeypatch, shape, mask, head_dim, tiling):
     monkeypatch.setattr(flash3, "FEW_KEYS", TILINGS[tiling])
     check(shape, head_dim, *MASKS[mask])
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_a_trace_has_every_tile_once_and_one_after_another_on_its_sm(on_threads, mask):
+    times, before = BlockTimes(), time.monotonic_ns()
+    check((1, 3, 3, 577, 577), 128, *MASKS[mask], times=times)
+    tiles = times.kernels["attention"]
+    assert tiles.shape == (3 * 5, 3)
+    assert set(tiles[:, 0].tolist()) == {0, 1}
+    assert (tiles[:, 1] > before).all()
+    assert (tiles[:, 2] < time.monotonic_ns()).all()
+    for sm in (0, 1):
+        mine = tiles[tiles[:, 0] == sm, 1:]
+        moments = mine[mine[:, 0].argsort()].reshape(-1)
+        assert (moments.diff() >= 0).all()
 
 
 def test_an_order_that_deadlocks_is_caught(on_threads, monkeypatch):
