@@ -176,6 +176,7 @@ class TracedCall:
         sms: of the GPU.
         tick: seconds of a tick of its clock.
         times: of the same call without the trace; None in an order that only a trace has.
+        commit: of this project, where it is not the recording's.
     """
 
     provider: str
@@ -187,6 +188,7 @@ class TracedCall:
     tick: float = 0.0
     times: Times | None = None
     kernels: tuple[TracedKernel, ...] = ()
+    commit: str | None = None
     skipped: str | None = None
 
 

@@ -115,8 +115,9 @@ def _notes(
     if call is None and drawn != experiment:
         words.append(f"Drawn: {_shape(drawn.problem)}; the scenario has more blocks than can be watched.")
     if call is not None:
+        kernel = f", with the kernel of commit {call.commit[:7]}" if call.commit else ""
         words.append(
-            f"The recorded call takes {seconds_text(call.times.p50)} without its timestamps (median)."
+            f"The recorded call takes {seconds_text(call.times.p50)} without its timestamps (median){kernel}."
         )
     if rows:
         far = off_by(tuple(row for row in rows if row.times is not None), hardware_of(recording))

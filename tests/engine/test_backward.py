@@ -221,7 +221,9 @@ def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(kernel):
     assert kernel.modelled_written <= kernel.counters.tile_written
 
 
-@pytest.mark.parametrize("problem", {kernel.problem for kernel in counted()}, ids=lambda one: f"{one.seq_q}")
+@pytest.mark.parametrize(
+    "problem", dict.fromkeys(kernel.problem for kernel in counted()), ids=lambda one: f"{one.seq_q}"
+)
 def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(problem):
     kernels = [kernel for kernel in counted() if kernel.problem == problem]
     seconds = sum(kernel.modelled_seconds for kernel in kernels)
