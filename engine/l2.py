@@ -25,7 +25,7 @@ from engine.schedule import Operation, Phase, Schedule, Tensor, block_bytes
 
 GONE = 0.8  # share of the cache used since, at which half of the bytes are gone; fitted to an H200's counters
 SOFTNESS = 0.06  # of that share, in which the odds change by a factor e; likewise
-NEVER_GONE = 0.4  # share below which all is still there; at it one byte in 800 is gone
+NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 150 is gone
 # a head's K and V are cut into so many at most, the latter where blocks share an SM and drift apart
 CHUNKS, DRIFTING_CHUNKS = 16, 32
 MOST_WAVES = 8  # over whole heads are followed; those after them are taken to go on alike
@@ -126,13 +126,11 @@ class _Launch:
 def _walked_again(experiment: Experiment, schedule: Schedule, phase: Phase, walked: set[Tensor]) -> float:
     """Bytes of the walked tensors that are fetched beyond the first time."""
     launch = _launch(experiment, schedule, phase, walked)
-    programs, slots = launch.programs, launch.abreast * launch.places
-    count = launch.heads * len(phase.first)
-    if count <= slots:
-        return 0.0
-    streams = len(np.unique(programs.stream[: 2 * slots]))
+    programs, count = launch.programs, launch.heads * len(phase.first)
+    slots = min(launch.abreast * launch.places, count)
+    streams = len(np.unique(programs.stream[:slots])) + 1  # those of a wave, wherever it begins
     own = programs.around + programs.visit * len(launch.sizes)
-    if streams * launch.sizes.sum() + 2 * slots * own < NEVER_GONE:
+    if streams * launch.sizes.sum() + slots * own < NEVER_GONE:
         return 0.0
     reuse = walk(programs, launch.sizes, launch.abreast, launch.places, MOST_WAVES * len(launch.sizes))
     waves = -(-count // slots)  # the last walks over as much as a full one
