@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
@@ -60,10 +60,11 @@ def _toggle_link() -> None:
 def _link(path: str) -> None:
     """The same scenario without the presentation, in as few values as it takes."""
     here = urlsplit(st.context.url or "")
-    address = f"{here.scheme}://{here.netloc}/{path}"
+    folder = here.path.rpartition("/")[0]
     values = urlencode(scenario.short_values(path))
+    link = urlunsplit((here.scheme, here.netloc, f"{folder}/{path}", values, ""))
     st.markdown("**The same scenario on your own screen** (a closes this)")
-    st.code(f"{address}?{values}" if values else address, language=None, wrap_lines=True)
+    st.code(link, language=None, wrap_lines=True)
     if here.hostname in THIS_MACHINE:
         st.caption(
             "This address leads to this machine only: open the dashboard by its network address, "
