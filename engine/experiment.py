@@ -14,6 +14,9 @@ COMPARED = ("standard", "flash1", "flash2")  # one problem and tiling for all: s
 OFFERED = (*COMPARED, "flash3")  # to choose from: flash3 has a tiling of its own
 ALGORITHMS = (*OFFERED, "split_kv", "backward")
 FLASH3_BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
+FLASH3_FEW_KEYS = (
+    768  # that a query sees on average; with fewer, the blocks of head dimension 64 are as of 128
+)
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
@@ -70,6 +73,14 @@ class Problem:
         return DTYPE_BYTES[self.dtype]
 
     @property
+    def keys_seen(self) -> int:
+        """Keys that a query sees on average, or the window that bounds them; documents aside."""
+        if self.mask.looks_ahead:
+            return self.seq_kv
+        keys = self.seq_kv - min(self.seq_q, self.seq_kv) // 2
+        return keys if self.mask.window is None else min(keys, self.mask.window)
+
+    @property
     def scale(self) -> float:
         """What Q K^T is multiplied by."""
         return self.head_dim**-0.5
@@ -115,13 +126,16 @@ class Experiment:
     def blocks(self) -> Tiling:
         """The tiling that runs: as asked, but FlashAttention-3 has its own by head dimension.
 
-        Its kernel serves the head dimensions of FLASH3_BLOCKS; one in between is cut as the next larger is.
+        Its kernel serves the head dimensions of FLASH3_BLOCKS; one in between is cut as the next larger is,
+        and 64 as 128 where a query sees few keys.
         """
         if self.shared_blocks is not None:
             return self.shared_blocks
         if self.algorithm != "flash3":
             return self.tiling
         served = min(size for size in FLASH3_BLOCKS if size >= self.problem.head_dim)
+        if self.problem.keys_seen < FLASH3_FEW_KEYS:
+            served = max(served, 128)
         block_q, block_kv = FLASH3_BLOCKS[served]
         return replace(self.tiling, block_q=block_q, block_kv=block_kv)
 

@@ -202,7 +202,7 @@ def _around(
 
     Those come from HBM, which all running SMs share.
     """
-    waits = ROUND_TRIPS * LATENCY
+    waits = (ROUND_TRIPS - pipeline.specialised) * LATENCY  # whose first loads are there when it starts
     if pipeline.specialised or not pipeline.asynchronous:  # copied ahead, or counted with each visit
         return waits
     loads = tuple(step for step in phase.each if step.operation == Operation.LOAD)

@@ -9,7 +9,7 @@ from engine.experiment import FLASH3_BLOCKS
 from engine.hardware import KIB
 from engine.inputs import make_inputs
 from engine.schedule import Operation
-from kernels.flash3 import TILING
+from kernels.flash3 import TILING, tiling
 from tests.engine.strategies import exact_attention
 
 CONSUMER_ROWS = 64
@@ -17,15 +17,28 @@ CONSUMER_ROWS = 64
 
 @pytest.mark.parametrize("head_dim", list(FLASH3_BLOCKS))
 def test_blocks_and_buffers_are_those_of_the_kernel(head_dim):
-    tiling = TILING[head_dim]
-    assert FLASH3_BLOCKS[head_dim] == (tiling["CONSUMERS"] * CONSUMER_ROWS, tiling["BLOCK_KV"])
+    kernel = TILING[head_dim]
+    assert FLASH3_BLOCKS[head_dim] == (kernel["CONSUMERS"] * CONSUMER_ROWS, kernel["BLOCK_KV"])
     found = simulate(Experiment.of(algorithm="flash3", head_dim=head_dim)).footprint
     rows, keys = FLASH3_BLOCKS[head_dim]
     assert [part.bytes for part in found.parts] == [
-        tiling["Q_BUFFERS"] * rows * head_dim * 2,
-        tiling["KV_BUFFERS"] * keys * head_dim * 2,
-        tiling["KV_BUFFERS"] * keys * head_dim * 2,
+        kernel["Q_BUFFERS"] * rows * head_dim * 2,
+        kernel["KV_BUFFERS"] * keys * head_dim * 2,
+        kernel["KV_BUFFERS"] * keys * head_dim * 2,
     ]
+
+
+@pytest.mark.parametrize("head_dim", list(FLASH3_BLOCKS))
+@pytest.mark.parametrize("window", [None, 100, 767, 768, 5000])
+@pytest.mark.parametrize("causal", [False, True])
+def test_few_keys_have_the_blocks_that_the_kernel_gives_them(head_dim, window, causal):
+    for seq, seq_kv in ((64, 64), (767, 767), (768, 768), (1535, 1535), (1536, 1536), (1, 800), (900, 800)):
+        mask = {"causal": causal, "window": window}
+        experiment = Experiment.of(algorithm="flash3", head_dim=head_dim, seq=seq, seq_kv=seq_kv, **mask)
+        bounding = window if window is None or window < seq_kv else None
+        kernel = tiling(head_dim, seq, seq_kv, causal or window is not None, bounding)
+        blocks = (kernel["CONSUMERS"] * CONSUMER_ROWS, kernel["BLOCK_KV"])
+        assert (experiment.blocks.block_q, experiment.blocks.block_kv) == blocks
 
 
 def test_the_chip_at_head_dimension_128_by_hand():

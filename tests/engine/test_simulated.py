@@ -128,7 +128,7 @@ def test_a_timeline_that_is_too_long_says_so():
 
 @pytest.mark.parametrize(
     ("algorithm", "median", "worst"),
-    [("flash1", 0.2, 0.4), ("flash2", 0.05, 0.3), ("flash3", 0.1, 0.3), ("standard", 0.1, 0.3)],
+    [("flash1", 0.2, 0.4), ("flash2", 0.05, 0.3), ("flash3", 0.1, 0.4), ("standard", 0.1, 0.3)],
 )
 def test_a_simulated_timeline_is_as_long_as_the_recorded_one(algorithm, median, worst):
     pairs = [(real, ours) for real, ours in recorded() if real.experiment.algorithm == algorithm]
