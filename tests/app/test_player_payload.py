@@ -74,7 +74,7 @@ def test_the_steps_are_those_of_the_schedule(scenario, algorithm):
 
 
 def test_flash3_is_drawn_beside_others_on_its_own_blocks():
-    scenario = Experiment.of(algorithm="flash3", seq=1000, causal=True)
+    scenario = Experiment.of(algorithm="flash3", seq=1600, causal=True)
     header, arrays = unpack(payload.build(scenario))
     assert (header["drawn"]["block_q"], header["drawn"]["block_kv"]) == (192, 128)
     assert list(header["runs"]) == ["standard", "flash2", "flash3"]
