@@ -40,7 +40,7 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     rows = np.asarray(rows, np.int64)
     unfused = experiment.algorithm == "standard"
     along = -1 if experiment.algorithm == "flash3" else 1  # its key blocks come from the last to the first
-    scores = _scores(experiment, q, k, rows)
+    scores = masked_scores(experiment, q, k, rows)
     if unfused:
         scores = round_to(scores, experiment.problem.dtype)
     tiles = scores.reshape(len(rows), -1, experiment.blocks.block_kv)[:, ::along]
@@ -60,7 +60,7 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     return RowStatistics(rows, m, sums, alpha, weight, lse)
 
 
-def _scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """[rows, keys of whole blocks] float32 scaled scores, -inf where masked or past the last key."""
     problem, width = experiment.problem, experiment.blocks.block_kv
     scores = np.full((len(rows), blocks(problem.seq_kv, width) * width), -np.inf, np.float32)
