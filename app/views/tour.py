@@ -122,7 +122,7 @@ def _way(number: int, steps: int, tally: list[int]) -> None:
     """Back, and on: first to the answer, then to the next step."""
     label, act, arguments = "Next", _go, (number + 1,)
     if not tally[0]:
-        label, act, arguments = "Show the answer", _count, (tally, 0)
+        label, act, arguments = "The answer", _count, (tally, 0)
     ended = bool(tally[0]) and number == steps
     label = "The end" if ended else label
     with st.container(horizontal=True, vertical_alignment="center"):
