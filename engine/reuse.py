@@ -54,47 +54,49 @@ def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_step
     sizes is [chunks], of a stream's chunks; sms * places programs run at once, place after place.
     """
     names, stream = np.unique(programs.stream, return_inverse=True)
-    base, count = stream * len(sizes), len(stream)
     visits = np.maximum(programs.stop - programs.first, 1)
+    ends = stream * len(sizes) + (programs.stop - 1 if programs.reverse else programs.first)
+    ahead = -1 if programs.reverse else 1
+    count, every = len(stream), np.tile(sizes, len(names))
     slots = min(sms * places, count)
-    place = np.arange(slots) // sms
-    speed = 1 - DRIFT * place / max(1, places - 1)
-    running, progress, waiting = np.arange(slots), np.zeros(slots), slots
-    last = np.full(len(names) * len(sizes), -1)  # step at which a chunk was last used
+    speed = 1 - DRIFT * (np.arange(slots) // sms) / max(1, places - 1)
+    progress, waiting = np.zeros(slots), slots
+    begun, length = ends[:slots].copy(), visits[:slots].copy()  # of the programs that run
+    last = np.full(len(every), -1)  # step at which a chunk was last used
+    here = np.zeros(len(every), bool)
     used = np.zeros(most_steps + 1)  # by the step of its last use
     used[0] = slots * programs.around / 2
     found: list[tuple[np.ndarray, np.ndarray]] = []
     step, ended = 0, 0
-    while len(running) and step < most_steps:
-        at = np.minimum(progress.astype(np.int64), visits[running] - 1)
-        at = programs.stop[running] - 1 - at if programs.reverse else programs.first[running] + at
-        here = np.zeros(len(last), bool)
-        here[base[running] + at] = True
+    while len(begun) and step < most_steps:
+        here[begun + ahead * progress.astype(np.int64)] = True
         chunks = here.nonzero()[0]
-        before, size = last[chunks], sizes[chunks % len(sizes)]
-        known = before >= 0
-        if known.any():
+        here[chunks] = False
+        before, size = last[chunks], every[chunks]
+        known = (before >= 0).nonzero()[0]
+        if len(known):
+            before, again = before[known], size[known]
             until = used[step::-1].cumsum()  # from each step to this one, the latest first
-            found.append((size[known], until[step - 1 - before[known]]))
-            np.subtract.at(used, before[known], size[known])
-        used[step] += size.sum() + len(running) * programs.visit
+            found.append((again, until[step - 1 - before]))
+            np.subtract.at(used, before, again)
+        used[step] += size.sum() + len(begun) * programs.visit
         last[chunks] = step
         progress += speed
-        done = progress >= visits[running]
+        free = (progress >= length).nonzero()[0]
         step += 1
-        if done.any():
-            free = np.flatnonzero(done)
+        if len(free):
             ended += len(free)
             started = min(len(free), count - waiting)
-            running[free[:started]] = np.arange(waiting, waiting + started)
+            new = slice(waiting, waiting + started)
+            begun[free[:started]], length[free[:started]] = ends[new], visits[new]
             progress[free[:started]] = 0
             waiting += started
             used[step - 1] += len(free) * programs.around / 2
             used[step] += started * programs.around / 2
             if started < len(free):
-                kept = np.ones(len(running), bool)
+                kept = np.ones(len(begun), bool)
                 kept[free[started:]] = False
-                running, progress, speed = running[kept], progress[kept], speed[kept]
+                begun, length, progress, speed = begun[kept], length[kept], progress[kept], speed[kept]
     columns = zip(*found, strict=True) if found else ((np.zeros(0),),) * 2
-    on_their_way = float((progress / visits[running]).sum())
+    on_their_way = float((progress / length).sum())
     return Reuse(*(np.concatenate(column) for column in columns), ended + on_their_way)
