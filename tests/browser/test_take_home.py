@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from xml.etree import ElementTree
 
@@ -110,3 +111,15 @@ def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
     assert rows[1][0] == "requested"
     assert page.watch.complaints == []
     assert page.watch.hosts == {"127.0.0.1"}
+
+
+def test_the_link_the_numbers_and_the_trace_are_of_the_scenario_on_screen(page, dashboard):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(page, f"{dashboard}/traffic?seq=512&causal=true")
+    page.get_by_role("button", name="Copy the link").click()
+    page.get_by_role("button", name="Link copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    numbers = json.loads(taken(page, "All numbers"))
+    assert (numbers["seq"], numbers["causal"], numbers["tiles_skipped"]) == (512, True, 16 * 28)
+    trace = json.loads(taken(page, "Perfetto trace"))
+    assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == 16 * 8  # heads, query blocks
