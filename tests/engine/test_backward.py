@@ -33,6 +33,7 @@ from tests.engine.strategies import dense_mask, exact_attention, exact_gradients
 
 BACKWARD = experiments(algorithms=("backward",))
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+LINE = 128  # bytes: what a warp loads of lse
 
 
 def one_key_head(experiment: Experiment) -> Experiment:
@@ -215,7 +216,12 @@ def test_every_recorded_backward_call_is_held_to_the_model():
 def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(kernel):
     # of dK and dV's kernel the chip also counts registers that spill, and not what its L1 cache serves
     near = {"rel": 0.06} if kernel.name == "dK and dV" else {"rel": 1e-9}
-    assert kernel.modelled_read == pytest.approx(kernel.counters.tile_read, **near)
+    counted_read = kernel.counters.tile_read
+    if kernel.name == "row terms":  # two warps load the same line of lse, which L1 may lose in between
+        again, rest = divmod(counted_read - kernel.modelled_read, LINE)
+        assert rest == 0 and 0 <= again <= 1
+        counted_read -= again * LINE
+    assert kernel.modelled_read == pytest.approx(counted_read, **near)
     if kernel.name != "dK and dV":
         assert kernel.modelled_written == kernel.counters.tile_written
     assert kernel.modelled_written <= kernel.counters.tile_written
