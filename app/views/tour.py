@@ -58,7 +58,7 @@ def _chosen() -> str:
     wanted = linked or FIRST
     if len(known) > 1 and not scenario.presenting():
         index = known.index(wanted) if wanted in known else None
-        wanted = st.selectbox("Tour", known, index, key="tour_choice") or wanted
+        wanted = st.selectbox("Tour", known, index, key=f"tour_choice {wanted}") or wanted
     if linked not in ("", wanted):
         scenario.go(step="1")
     scenario.go(tour=wanted)
