@@ -2,8 +2,9 @@
 
 Each mark is as long as its work takes the unit that does it: the tensor cores of the SM take one warp group's
 products after another's, and so do its exponentials. With overlap a warp group issues Q Kᵀ of a key block
-together with P V of the one before, and its softmax runs under the other group's products (Shah et al., arXiv
-2407.08608, section 3). Without, all warp groups do the same at the same time.
+together with P V of the one before, and its softmax runs under the other groups' products (Shah et al., arXiv
+2407.08608, section 3). The paper would run it under the group's own P V as well; in the kernel the compiler
+waits for that product first, and so do the lanes. Without overlap all warp groups do the same at the same time.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ class _Block:
         return self.link + self.costs.latency
 
     def _take_turns(self, step: int, keys: list[int], k_there: float, v_before: float) -> None:
-        """Overlap: a group issues Q Kᵀ with P V of the visit before; its softmax runs under others."""
+        """Overlap: a group issues Q Kᵀ with P V of the visit before; its softmax waits for both."""
         costs, done = self.costs, []
         for group in range(self.groups):
             start = max(self.ready[group], self.tensor, k_there)
@@ -185,7 +186,7 @@ class _Block:
                 self.tensor = self._mark(group + 1, PV, keys[step - 1], max(scored, v_before), costs.product)
             ended = self.tensor
             self.tensor += costs.turn
-            begun = max(scored, self.exponentials)
+            begun = max(ended, self.exponentials)
             softmax = self._mark(group + 1, SOFTMAX, keys[step], begun, costs.softmax)
             self.exponentials = softmax + costs.turn
             self.ready[group] = max(ended, softmax)

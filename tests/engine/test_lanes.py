@@ -92,7 +92,8 @@ def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim
     whole = pipeline.with_copies(pipeline.arithmetic(products, softmax), copies)
     assert block.period == pytest.approx(whole)
     starts = [mark.start for mark in marks(block, QK, lanes=slice(1, 2))]
-    assert starts[3] - starts[2] == pytest.approx(whole, rel=0.05 if pipeline.asynchronous else 0.1)
+    # where all wait for copies, the last group's softmax has no other group's products to run under
+    assert starts[3] - starts[2] == pytest.approx(whole, rel=0.05 if pipeline.asynchronous else 0.15)
 
 
 def test_softmax_runs_under_another_groups_products_only_with_overlap():
@@ -105,6 +106,14 @@ def test_softmax_runs_under_another_groups_products_only_with_overlap():
 
     assert together(Pipeline(True, True, True)) > 0.5e-6
     assert together(Pipeline(True, True, False)) == pytest.approx(0, abs=NEAR)
+
+
+@pytest.mark.parametrize("pipeline", [each for each in PIPELINES if each.overlapped], ids=str)
+def test_a_groups_softmax_never_runs_under_its_own_products(experiment, pipeline):
+    block = inside(experiment, pipeline)
+    for group in range(1, len(block.lanes.lanes)):
+        own = marks(block, QK, PV, SOFTMAX, lanes=slice(group, group + 1))
+        assert all(before.end <= after.start + NEAR for before, after in pairwise(own))
 
 
 def test_a_block_that_ends_with_its_tile_waits_for_the_next_ones_first_copies():
