@@ -86,9 +86,12 @@ class Tried:
 
 @dataclass(frozen=True)
 class Decoding:
-    """Attention of few queries; `splits` None where the implementation chooses. Provider "copy" is a copy.
+    """Attention of few queries; provider "copy" is a copy.
 
-    bytes_per_second: bytes of K and V (of a copy: read and written) over the median time.
+    Attributes:
+        splits: None where the implementation chooses.
+        bytes_per_second: bytes of K and V (of a copy: read and written) over the median time.
+        block_q, block_kv: of split_kv: rows (those of all heads that share a key head) and keys of its blocks.
     """
 
     provider: str
@@ -98,6 +101,8 @@ class Decoding:
     times: Times | None = None
     bytes_per_second: float | None = None
     skipped: str | None = None
+    block_q: int | None = None
+    block_kv: int | None = None
 
 
 @dataclass(frozen=True)

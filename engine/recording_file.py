@@ -204,6 +204,8 @@ def _fault(record: Any) -> str | None:
             Experiment(problem=record)
         except ExperimentError as error:
             return f"is no problem: {error}"
+    elif isinstance(record, Decoding) and (fault := _blocks_fault(record)):
+        return fault
     elif isinstance(record, Times):
         if not 0 < record.p20 <= record.p50 <= record.p80:
             return "has percentiles that are not positive and rising"
@@ -215,6 +217,14 @@ def _fault(record: Any) -> str | None:
         return traced_fault(record)
     elif isinstance(record, Counters) and bool(record.kernels) == (record.skipped is not None):
         return "must have either kernels or the reason why it has none"
+    return None
+
+
+def _blocks_fault(record: Decoding) -> str | None:
+    try:
+        Experiment(problem=record.problem).changed(block_q=record.block_q, block_kv=record.block_kv)
+    except ExperimentError as error:
+        return f"has blocks that cannot be: {error}"
     return None
 
 

@@ -19,7 +19,7 @@ KV_HEADS = (8, 32)  # grouped, and each head with keys of its own
 COPIED = 2**30  # bytes
 REPEATS = clock.Repeats(10, 30, 0.03)
 PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
-COPY = "copy"
+COPY, SPLIT = "copy", "split_kv"
 
 
 def plan() -> list[Problem]:
@@ -36,8 +36,19 @@ def key_bytes(problem: Problem) -> int:
     return 2 * problem.batch * problem.kv_heads * problem.seq_kv * problem.head_dim * problem.itemsize
 
 
+def own_blocks(problem: Problem) -> tuple[int, int]:
+    """(block_q, block_kv) that split_kv takes for a problem."""
+    import torch
+
+    from kernels.arguments import split_blocks
+
+    rows = problem.heads // problem.kv_heads * problem.seq_q
+    return split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype))
+
+
 def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
     """Every split count, split_kv's own choice, the peers, and a copy in the same run; checked first."""
+    blocks = dict(zip(("block_q", "block_kv"), own_blocks(problem), strict=True))
     inputs = random_inputs(problem, "cuda" if cuda else "cpu")
     exact = reference(*inputs, problem)
     entered: list[tuple[Contender, int | None]] = [(split_keys(splits), splits) for splits in (None, *SPLITS)]
@@ -51,7 +62,7 @@ def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
             return call, exact.error(call())
 
         found, reason = attempt(checked, cuda)
-        row = Decoding(one.name, one.label, problem, splits)
+        row = Decoding(one.name, one.label, problem, splits, **(blocks if one.name == SPLIT else {}))
         if found is not None and not found[1] <= exact.allowed:
             reason = f"its result is wrong: off by {found[1]:.2g}, allowed is {exact.allowed:.2g}"
         rows[one.name, splits] = replace(row, skipped=reason)
