@@ -31,6 +31,13 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "its outputs."
         ),
         "counted": "Said of a number that the running scheduler adds up, step by step.",
+        "dQ|dK|dV|dO|dS|dP": "The gradients: how the loss changes with each element of Q, K, V, O, S or P.",
+        "decoding": "Producing one token at a time: a single query against all the keys stored so far.",
+        "delta|δ": "For each row, the sum of dO times O, which the backward pass needs once.",
+        "document mask|documents": (
+            "A mask under which a query sees only the keys of its own document where several are packed "
+            "end to end."
+        ),
         "DRAM|DRAM bytes": (
             "The chips that hold a GPU's memory; DRAM bytes are those that the caches could not serve."
         ),
@@ -50,6 +57,10 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "grouped heads|key heads|grouped-query attention": (
             "Fewer heads of K and V than of Q, so that several query heads read the same keys."
         ),
+        "heaviest blocks first|heavy-first": (
+            "An order in which thread blocks with most key blocks start first, so that none of them is left "
+            "for the end."
+        ),
         "HBM": (
             "High-bandwidth memory: the GPU's large memory, beside the chip; fast, and still far slower "
             "than what is on the chip."
@@ -66,6 +77,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "m|running maximum": "The largest score of a row so far.",
         "measured here|measured": "Said of a time taken on the machine that runs this dashboard.",
         "modelled": "Said of a number that follows from formulas and a GPU's rates, not from a run.",
+        "merge|merged": "Two partial results with their m and l, or lse, put together as if made in one go.",
         "N|sequence length": "How many positions there are: queries and keys alike unless said otherwise.",
         "O": "The output: for each query, the mean of all values, weighted by P.",
         "occupancy|blocks an SM": (
@@ -102,6 +114,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "standard|unfused|standard attention|unfused attention": (
             "Attention as three kernels, S and P written to memory and read back between them."
         ),
+        "tail": "The end of a kernel, when some SMs have no block left while others still work.",
         "tensor core|tensor cores": (
             "The unit of an SM that multiplies small matrices, many times faster than its other arithmetic."
         ),
