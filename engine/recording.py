@@ -91,7 +91,7 @@ class Decoding:
     Attributes:
         splits: None where the implementation chooses.
         bytes_per_second: bytes of K and V (of a copy: read and written) over the median time.
-        block_q, block_kv: of split_kv: rows (those of all heads that share a key head) and keys of its blocks.
+        block_q, block_kv: of split_kv: rows (of all heads that share a key head) and keys of its blocks.
     """
 
     provider: str

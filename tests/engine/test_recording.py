@@ -70,7 +70,7 @@ def recording():
             Tried("flash2", PROBLEM, 64, 64, 8, 2, replace(TIMES, p50=0.00115), 350.0),
             Tried("flash2", PROBLEM, 128, 64, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
         ),
-        decoding=(Decoding("split_kv", "split", replace(PROBLEM, seq_q=1), 8, TIMES, 3e12),),
+        decoding=(Decoding("split_kv", "split", replace(PROBLEM, seq_q=1), 8, TIMES, 3e12, None, 16, 128),),
         counters=(Counters("flash2", "forward", PROBLEM, 128, 64, kernels=(KERNEL, KERNEL)),),
     )
 
@@ -135,6 +135,7 @@ def spoiled(recording, change) -> bytes:
         (lambda c: c["timings"][0].update(tflops=-1), "must be from 0 to"),
         (lambda c: c["timings"][0].pop("tflops"), "must have either times and their rate, or the reason"),
         (lambda c: c["timings"][0]["problem"].update(heads=0), "is no problem: heads is 0; it must be"),
+        (lambda c: c["decoding"][0].update(block_kv=100), "has blocks that cannot be: block_kv is 100; it"),
         (lambda c: c["timings"][0]["problem"].update(dtype=["x"]), "must be one line of at most"),
         (lambda c: c["device"].update(gpu="a\nb"), "must be one line of at most"),
         (lambda c: c["device"].update(gpu="a" * 601), "must be one line of at most"),
