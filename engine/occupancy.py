@@ -30,7 +30,8 @@ def blocks_per_sm(experiment: Experiment, schedule: Schedule, phase: Phase) -> i
     held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
     stages = 1
     if streamed and not any(step.operation == Operation.STORE for step in phase.each):
-        stages = min(STAGES, max(1, (gpu.shared_bytes_block - held) // streamed))
+        most = STAGES - (experiment.algorithm == "split_kv")  # without TMA, a tile is in registers when used
+        stages = min(most, max(1, (gpu.shared_bytes_block - held) // streamed))
     rows = schedule.tiling.block_q if phase.outer == "query" else schedule.tiling.block_kv
     threads = WIDE if rows >= WIDE_ROWS else NARROW
     registers = REGISTER_BYTES * WORKING_REGISTERS * threads + _accumulated(schedule, phase)

@@ -17,7 +17,6 @@ ROUND_TRIPS = (
     3  # that a block waits for one after another: its first loads, its first products, its last store
 )
 LAUNCH = 3e-6  # s, start of a kernel
-CHAIN = 0.93e-6  # s, a visit of few rows, whose loads, products and softmax wait for one another; fitted
 TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
 
 

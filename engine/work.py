@@ -3,7 +3,9 @@
 A visit keeps three units of the SM busy: the tensor cores; exponentials and float32, for the softmax; the way
 from L2. `engine.pipeline` says what of that an algorithm does at the same time. Further blocks on the same SM
 fill the gaps: each adds the time of the busiest unit only, from two warp groups on. The blocks of unfused
-attention are short and many: they hide each other's waiting, and the busiest unit is all that counts.
+attention are short and many: they hide each other's waiting, and the busiest unit is all that counts. A visit
+of split keys, whose rows are few, waits for a round trip and for its keys to pass the SM's own way from L2;
+what L2 delivers in all is shared by the SMs that have keys to read.
 """
 
 from __future__ import annotations
@@ -16,9 +18,17 @@ import numpy as np
 from engine.experiment import Experiment
 from engine.footprint import COMBINED_AT_ONCE, kernel_parts
 from engine.grid import Grid
+from engine.occupancy import blocks_per_sm
 from engine.pipeline import Pipeline
 from engine.placement import makespan_alike, place
-from engine.rates import CHAIN, LATENCY, ROUND_TRIPS, SCORE_OPERATIONS, TWO_WARP_GROUPS, Rates
+from engine.rates import (
+    CACHE_BYTES_PER_CLOCK,
+    LATENCY,
+    ROUND_TRIPS,
+    SCORE_OPERATIONS,
+    TWO_WARP_GROUPS,
+    Rates,
+)
 from engine.schedule import (
     EXPONENTIALS,
     MATRIX_PRODUCTS,
@@ -44,7 +54,7 @@ class Work:
         grid: how they are launched.
         seconds: [grid.count], of each of a head's where all places of its SM are taken; [1] if all are alike.
         speeds: [places + 1], see `engine.placement`.
-        around: seconds of each block before its first visit and after its last.
+        around: seconds of a block before its first visit and after its last, on average.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
     """
 
@@ -96,35 +106,50 @@ def work_of(
     gpu, problem = experiment.gpu, experiment.problem
     rates = Rates.of(gpu, problem.dtype, pipeline.returning)
     grid = Grid.of(experiment, phase)
-    places = _places(experiment, phase, grid.blocks)
+    places = _places(experiment, schedule, phase, grid.blocks)
     units = _units(schedule, phase, traffic, rates)
     if experiment.algorithm == "standard" or not phase.each:
-        around = LATENCY * _chunks(experiment) if phase.name == "combine" else 0.0
+        around = np.full(1, LATENCY * _chunks(experiment) if phase.name == "combine" else 0.0)
         visits, rows = np.ones(1), TWO_WARP_GROUPS
         alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / grid.blocks
     else:
         tensor, softmax, copies = visit_seconds(experiment, phase, rates)
-        alone = pipeline.with_copies(pipeline.arithmetic(tensor, softmax), copies)
+        waited, rows = 0.0, experiment.blocks.block_q
+        if experiment.algorithm == "split_kv":  # other blocks on the SM run while one waits
+            copies, waited = _few_rows(experiment, phase, grid, copies)
+            rows = max(rows, TWO_WARP_GROUPS)
+        alone = max(waited, pipeline.with_copies(pipeline.arithmetic(tensor, softmax), copies))
         longest = max(tensor, softmax, copies)
         visits = _visits(schedule, phase, (tensor + softmax) / alone if pipeline.overlapped else 1.0)
-        around = _around(experiment, phase, rates, pipeline, min(grid.blocks, gpu.sms), places)
-        rows = experiment.blocks.block_q
-        if experiment.algorithm == "split_kv":  # other blocks on the SM run while one waits
-            alone, rows = max(alone, CHAIN), max(rows, TWO_WARP_GROUPS)
+        filling = _filling(experiment, phase, rates, pipeline, min(grid.blocks, gpu.sms), places)
+        around = (ROUND_TRIPS - pipeline.specialised) * LATENCY + np.where(visits > 0, filling, 0.0)
     taken = np.array([_shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     seconds = around + visits * taken[-1]
     if (seconds == seconds[0]).all():
         seconds = seconds[:1]
     speeds = np.concatenate(([1.0], taken[-1] / taken))
-    return Work(grid, seconds, speeds, around, units)
+    return Work(grid, seconds, speeds, float(around.mean()), units)
 
 
-def _places(experiment: Experiment, phase: Phase, blocks: int) -> int:
+def _places(experiment: Experiment, schedule: Schedule, phase: Phase, blocks: int) -> int:
     """Blocks that share an SM: as many as its shared memory holds, or as there are."""
     gpu = experiment.gpu
     held = sum(part.bytes for part in kernel_parts(experiment)[phase.name])
     most = 1 if experiment.algorithm == "flash3" else gpu.blocks_sm
+    if experiment.algorithm == "split_kv":  # small tiles, many copies of which are on their way
+        most = blocks_per_sm(experiment, schedule, phase)
     return max(1, min(gpu.shared_bytes_sm // held, most, -(-blocks // gpu.sms)))
+
+
+def _few_rows(experiment: Experiment, phase: Phase, grid: Grid, copies: float) -> tuple[float, float]:
+    """Seconds of an SM for a visit's copies, and those that a visit on its own waits for them.
+
+    copies: the first, were all SMs to copy at once.
+    """
+    gpu = experiment.gpu
+    through = _moved(experiment, phase.each) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    copying = min(gpu.sms, grid.heads * int((phase.visits > 0).sum()))
+    return max(through, copies * copying / gpu.sms), LATENCY + through
 
 
 def _units(schedule: Schedule, phase: Phase, traffic: Traffic, rates: Rates) -> dict[str, float]:
@@ -195,18 +220,17 @@ def _visits(schedule: Schedule, phase: Phase, masked: float) -> np.ndarray:
     return visits * (problem.heads // problem.kv_heads if phase.shared else 1)
 
 
-def _around(
+def _filling(
     experiment: Experiment, phase: Phase, rates: Rates, pipeline: Pipeline, running: int, places: int
 ) -> float:
-    """Seconds of a block before its first visit and after its last: round trips, and bytes nothing hides.
+    """Seconds of a block for the bytes of its first visit and around all, which nothing hides.
 
-    Those come from HBM, which all running SMs share.
+    They come from HBM, which all running SMs share.
     """
-    waits = (ROUND_TRIPS - pipeline.specialised) * LATENCY  # whose first loads are there when it starts
     if pipeline.specialised or not pipeline.asynchronous:  # copied ahead, or counted with each visit
-        return waits
+        return 0.0
     loads = tuple(step for step in phase.each if step.operation == Operation.LOAD)
-    return waits + places * running * _moved(experiment, phase.before + loads + phase.after) / rates.memory
+    return places * running * _moved(experiment, phase.before + loads + phase.after) / rates.memory
 
 
 def _chunks(experiment: Experiment) -> int:
