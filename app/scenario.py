@@ -157,14 +157,14 @@ def tally(name: str, size: int) -> list[int]:
     return st.session_state.setdefault(f"tally {name}", [0] * size)
 
 
-def offer(title: str, make: Callable[[], str]) -> None:
-    """Note what makes an offline file of something that this page shows."""
-    st.session_state[OFFERED][title] = make
+def offer(title: str, make: Callable[[], str], kind: str = "HTML") -> None:
+    """Note what makes a file of something that this page shows: offline HTML, or a Perfetto trace."""
+    st.session_state[OFFERED][title, kind] = make
 
 
-def offered() -> dict[str, Callable[[], str]]:
-    """What this run of the page has offered to take home, by title."""
-    return st.session_state[OFFERED]
+def offered(kind: str) -> dict[str, Callable[[], str]]:
+    """What this run of the page has offered to take home as files of a kind, by title."""
+    return {title: make for (title, each), make in st.session_state[OFFERED].items() if each == kind}
 
 
 def url_values(experiment: Experiment) -> dict[str, str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SMS_ACROSS = 22
 HEIGHT = 250
+FEW = 16  # splits, each of which has its number on the axis
 TIME, RATE = "time", "bytes/s"
 STYLE = f"""
 <style>
@@ -189,7 +190,13 @@ def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
         colours,
         height=330,
         legend=False,
-        x={"title_text": "split", "anchor": "y2", "range": [0.4, len(split) + 0.6], "showgrid": False},
+        x={
+            "title_text": "split",
+            "anchor": "y2",
+            "range": [0.4, len(split) + 0.6],
+            "showgrid": False,
+            **({"tickvals": split} if len(split) <= FEW else {}),  # Plotly's own are whole for more
+        },
         y={"domain": (0.58, 0.93), "range": [low - space, high + space], "title_text": "lse", **look},
         yaxis2=axis(
             colours,
@@ -202,7 +209,7 @@ def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
         ),
         annotations=[
             _title(0.94, f"{_mark('lse of each split', colours.statistics)} · — m, the largest so far"),
-            _title(0.43, f"{_mark('exp(lse − m), weights now', colours.s)} · — in the end"),
+            _title(0.43, f"{_mark('weight now, exp(lse − m)', colours.s)} · — final"),
         ],
         barmode="overlay",
         margin={"l": 58, "r": 8, "t": 8, "b": 40},

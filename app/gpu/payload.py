@@ -8,9 +8,10 @@ import numpy as np
 
 from app.player.payload import pack
 from engine.schedules import build as build_schedule
-from engine.timeline import Timeline
+from engine.timeline import HEAVY_FIRST, NATURAL, Timeline
 
 MICRO = 1e6
+ORDER_NAMES = {NATURAL: "natural order", HEAVY_FIRST: "heavy blocks first"}
 
 
 def build(timelines: Sequence[Timeline]) -> bytes:
@@ -40,7 +41,7 @@ def build(timelines: Sequence[Timeline]) -> bytes:
 def _lane(timeline: Timeline) -> dict:
     """What is said of a timeline as a whole; times in microseconds."""
     return {
-        "name": timeline.order,
+        "name": ORDER_NAMES[timeline.order],
         "origin": timeline.origin,
         "microseconds": timeline.seconds * MICRO,
         "tail": timeline.tail * MICRO,

@@ -17,6 +17,7 @@ from engine.grid import Grid
 from engine.simulated import simulate_timeline
 
 HERE = Path(__file__).parent
+TRACE = "Perfetto trace"  # a kind of file that a page offers
 
 
 @lru_cache(maxsize=1)
@@ -35,10 +36,10 @@ def show() -> None:
         _page_files()(key="page_files")
         st.caption("To open anywhere, without server or network")
         with st.container(horizontal=True):
-            for title, make in (scenario.offered() or {"Player": lambda: _player(experiment)}).items():
-                _file(f"{title}, HTML", make, f"{name}-{title.lower().replace(' ', '-')}.html", "text/html")
+            for title, make in (scenario.offered("HTML") or {"Player": lambda: _player(experiment)}).items():
+                _file(f"{title}, HTML", make, f"{name}-{_slug(title)}.html", "text/html")
             _file("All numbers, JSON", lambda: _numbers(experiment), f"{name}.json", "application/json")
-            _trace(experiment, name)
+            _traces(experiment, name)
         st.caption("The scenario in Python, from the repository's root: the model, then the kernel")
         st.code(snippet.model(experiment), None)
         st.code(snippet.kernel(experiment), None)
@@ -46,6 +47,11 @@ def show() -> None:
 
 def _file(label: str, make: Callable[[], str], name: str, kind: str) -> None:
     st.download_button(label, make, name, kind, key=f"take home {label}", on_click="ignore")
+
+
+def _slug(title: str) -> str:
+    """A title as part of a file's name."""
+    return title.lower().replace(",", "").replace(" ", "-")
 
 
 def _player(experiment: Experiment) -> str:
@@ -60,14 +66,23 @@ def _numbers(experiment: Experiment) -> str:
     return json.dumps(simulate(experiment).summary(), indent=1)
 
 
+def _traces(experiment: Experiment, name: str) -> None:
+    """Blocks on SMs over time for ui.perfetto.dev: the runs that the page shows, else the scenario's."""
+    runs = scenario.offered(TRACE)
+    for title, make in runs.items():
+        _file(f"{TRACE}: {title}", make, f"attention-{_slug(title)}-trace.json", "application/json")
+    if not runs:
+        _trace(experiment, name)
+
+
 def _trace(experiment: Experiment, name: str) -> None:
-    """Blocks on SMs over time for ui.perfetto.dev, unless there are too many to look at."""
+    """The scenario's, modelled, unless it has too many blocks to look at."""
     blocks = sum(Grid.of(experiment, phase).blocks for phase in simulate(experiment).schedule.phases)
     if blocks > MOST_SLICES:
         st.caption(f"No Perfetto trace: it holds {MOST_SLICES:,} blocks of threads, this is {blocks:,}.")
         return
     _file(
-        "Perfetto trace, modelled",
+        f"{TRACE}, modelled",
         lambda: chrome_trace(simulate_timeline(experiment)),
         f"{name}-trace.json",
         "application/json",

@@ -230,15 +230,14 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
     alone = key_reads(found[problem.heads])
     saved = alone / key_reads(found[problem.kv_heads])
     st.subheader("Heads that share keys read them once", anchor=False)
-    less = (
-        f"{digits(saved)} times fewer bytes"
-        if saved > 1
-        else "nothing saved yet: set Key heads in the sidebar"
-    )
-    st.markdown(f"{problem.heads} heads on {problem.kv_heads} key heads: **{less}** to read for every token.")
+    less = f"**{digits(saved)} times fewer bytes** to read for every token."
+    if saved == 1:
+        less = "**nothing is shared yet.** Set fewer key heads in the sidebar."
+    st.markdown(f"{problem.heads} heads on {problem.kv_heads} key heads: {less}")
+    counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
     rows = []
     for heads, one in found.items():
-        row = counted_reads(recording, one.experiment) if recording else None
+        row = counted[heads]
         rows.append(
             [
                 _kind(heads, problem.heads),
@@ -252,7 +251,7 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
         )
     head = ("", "key heads", "K and V, counted", "less", "splits", "time, modelled", "DRAM reads, recorded")
     st.html(scrolled(table(head, rows), 360))
-    where = f" {recording.origin[:1].upper()}{recording.origin[1:]}: the GPU's counters." if recording else ""
+    where = f" The GPU's counters: {recording.origin}." if any(counted.values()) else ""
     st.caption(f"For one token, with as many splits as the kernel chooses.{where}")
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import streamlit as st
 
 from app import scenario, shelf
 from app.figures.units import seconds_text
 from app.gpu import on_the_gpu
-from app.gpu.payload import build
+from app.gpu.payload import ORDER_NAMES, build
 from app.sidebar import ALGORITHM_NAMES
+from app.take_home import TRACE
 from engine.experiment import Experiment, Problem
+from engine.export import chrome_trace
 from engine.grid import default_order
 from engine.recording import Recording, TracedCall
 from engine.scaled import watchable
@@ -21,23 +23,30 @@ from engine.traced import hardware_of, in_order, nearest_call, off_by, timeline_
 
 MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
 SOURCES = {
-    BESIDE: "recorded and modelled",
+    BESIDE: "side by side",
     RECORDED: "recorded",
-    MODELLED: "this scenario, modelled",
+    MODELLED: "this scenario",
 }
 BOTH = "both"
-ORDERS = {BOTH: "both orders", HEAVY_FIRST: "heaviest blocks first", NATURAL: "natural order"}
+ORDERS = {BOTH: "both orders", **ORDER_NAMES}
+OPENING = (
+    "Every line is an SM, every bar the work of one block of threads, time runs to the right. Look at the "
+    "right end, the tail: SMs with nothing left to do wait for the others."
+)
 
 
 def show() -> None:
     """Draw the page."""
     experiment, recording = scenario.current(), shelf.chosen()
+    st.markdown(OPENING)
     rows = traced_calls(recording) if recording else []
     with st.container(horizontal=True, vertical_alignment="center"):
         source = _one("Timeline", SOURCES, "gpu_source") if rows else MODELLED
         call = _call(rows, experiment) if source != MODELLED else None
         lanes = _modelled(experiment) if call is None else _recorded(recording, rows, call, source)
     on_the_gpu(build(lanes), key="gpu")
+    for timeline in lanes:
+        scenario.offer(_run(timeline), partial(chrome_trace, timeline), TRACE)
     _notes(experiment, recording, rows, call)
 
 
@@ -71,6 +80,13 @@ def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
 def _named(row: TracedCall) -> str:
     blocks = f", blocks {row.block_q} × {row.block_kv}" if row.block_q else ""
     return f"{ALGORITHM_NAMES.get(row.provider, row.provider)}: {_shape(row.problem)}{blocks}"
+
+
+def _run(timeline: Timeline) -> str:
+    """What a timeline is of, as the name of a file says it."""
+    drawn = timeline.experiment
+    name = ALGORITHM_NAMES[drawn.algorithm]
+    return f"{name}, N {drawn.problem.seq_kv}, {ORDER_NAMES[timeline.order]}, {timeline.origin}"
 
 
 def _shape(problem: Problem) -> str:
@@ -115,10 +131,15 @@ def _notes(
     if call is None and drawn != experiment:
         words.append(f"Drawn: {_shape(drawn.problem)}; the scenario has more blocks than can be watched.")
     if call is not None:
-        kernel = f", with the kernel of commit {call.commit[:7]}" if call.commit else ""
         words.append(
-            f"The recorded call takes {seconds_text(call.times.p50)} without its timestamps (median){kernel}."
+            f"{_named(call)}: {seconds_text(call.times.p50)} without its timestamps (median), "
+            f"{recording.origin}."
         )
+        if call.commit:
+            words.append(
+                f"This call ran the kernel as it was at commit {call.commit[:7]}; "
+                f"the rest of the recording is of commit {recording.device.commit[:7]}."
+            )
     if rows:
         far = off_by(tuple(row for row in rows if row.times is not None), hardware_of(recording))
         each = (

@@ -95,7 +95,7 @@ CLAIMS = (
     Claim(
         4,
         sources.CODE,
-        "Its update adds P V exp(m_block − m_new) to O and leaves what was gathered before as it is.",
+        "To bring in a block, add P V exp(m_block − m_new) to O and leave what was gathered before as it is.",
         r"O' = e^{\,m - m'}\, O + e^{\,m_\text{block} - m'}\, P V",
         "softmax",
         SMALL,
@@ -115,7 +115,8 @@ CLAIMS = (
         _identical,
         {
             WRONG: "Sums in another order round differently. Flash is exact in the sense that it computes "
-            "the same function: both are about as far from float64.",
+            "the same function: as near to float64 in float32, and nearer in 16 bits, where unfused "
+            "attention stores S and P rounded.",
             PARTLY: "Equal in some data types on these numbers, and not in others: sums in another order "
             "round differently.",
         },

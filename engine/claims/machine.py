@@ -102,8 +102,8 @@ CLAIMS = (
         ON_A100,
         _roofline,
         {
-            PARTLY: "Right only where the numbers agree: the peak is the datasheet's. With S and P in "
-            "HBM there are still 4 N² d FLOPs for 8 N² bytes, d / 2 FLOP a byte, not 2.8.",
+            PARTLY: "Right for the peak, and for version 2's speed as modelled. With S and P in HBM there "
+            "are still 4 N² d FLOPs for 8 N² bytes, d / 2 FLOP a byte, not 2.8.",
         },
     ),
     Claim(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.gpu.payload import build
+from app.take_home import TRACE
 from engine import simulate
 from engine.experiment import Experiment
 from engine.measuring.timelines import call, traced_kernel
@@ -118,3 +119,18 @@ def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named
     page = open_app("gpu", seq="1048576", heads="64")
     assert not page.exception
     assert "Drawn: N" in " ".join(block.value for block in page.caption)
+
+
+def test_the_runs_on_screen_can_be_taken_home_as_traces(open_app, recorded):
+    """A recorded call and its model: each is a Chrome trace whose slices are its blocks."""
+    page = open_app("gpu", causal="true", head_dim="128")
+    offered = page.session_state["offered"]
+    traces = {title: json.loads(make()) for (title, kind), make in offered.items() if kind == TRACE}
+    assert [title.split(", ")[2:4] for title in traces] == [
+        ["heavy blocks first", "recorded on NVIDIA H200"],
+        ["heavy blocks first", "modelled"],
+    ]
+    for trace in traces.values():
+        slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        assert len(slices) == len(recorded.timelines[0].kernels[0].start)
+        assert all(event["dur"] > 0 and event["ts"] >= 0 for event in slices)

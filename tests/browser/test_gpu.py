@@ -14,11 +14,11 @@ def gpu(browser, dashboard):
     page.goto(f"{dashboard}/gpu?seq=2048&causal=true")
     page.wait_for_function("window.__gpu?.state().sentence")
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
-    choice = page.get_by_text("this scenario, modelled")
+    choice = page.get_by_text("this scenario")
     if choice.count():  # where a recording has timelines
         choice.click()
         page.evaluate("document.activeElement.blur()")
-    page.wait_for_function("window.__gpu.state().sentence.startsWith('Heavy first')")
+    page.wait_for_function("window.__gpu.state().sentence.startsWith('Heavy blocks first')")
     yield page
     page.close()
 

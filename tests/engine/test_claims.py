@@ -109,7 +109,21 @@ def test_the_bytes_of_claim_1_by_hand():
     asked = 2 * (2 * n * d + 2 * n * n * d // 128) + 4 * n
     assert ours(1)[:3] == [unfused, flash, unfused / flash]
     assert ours(1)[3:5] == [32 * unfused, 32 * flash]
-    assert ours(1)[6] == asked
+    assert ours(1)[7] == asked
+
+
+def test_the_counters_of_claim_1_are_those_of_the_recording():
+    for name, index in (("standard", 5), ("flash2", 6)):
+        row = next(
+            row
+            for row in RECORDING.counters
+            if (row.provider, row.direction, row.problem.batch, row.problem.seq_kv)
+            == (name, "forward", 1, 4096)
+            and row.problem.head_dim == 128
+            and not row.problem.mask.causal
+        )
+        moved = sum(kernel.dram_read + kernel.dram_written for kernel in row.kernels)
+        assert ours(1)[index] == pytest.approx(moved / 16)
 
 
 def test_the_tiles_of_claim_2_by_hand():
