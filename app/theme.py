@@ -43,6 +43,9 @@ STYLE = """
   .st-key-flash3_words { min-height: 3.2rem; }
   .st-key-flash3_picture { min-height: 29.4rem; }
   .st-key-notices { padding: 0.4rem 0.8rem; }
+  [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
+  [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
+  [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
 </style>
 """
 PRESENTER_STYLE = """

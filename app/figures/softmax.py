@@ -13,7 +13,7 @@ from engine.softmax import OnlineSteps
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-HEIGHT = 570
+HEIGHT = 588
 # The part of the height that each panel takes, counted from the bottom.
 SCORES, WEIGHTS, SUMS, ALPHAS = (0.72, 1.0), (0.42, 0.64), (0.18, 0.34), (0.0, 0.10)
 
@@ -61,23 +61,22 @@ def row(
         shapes=_bands(start, stop, colours),
         barmode="overlay",
         bargap=0.25,
-        margin={"l": 58, "r": 8, "t": 24, "b": 40},
+        margin={"l": 58, "r": 8, "t": 42, "b": 40},
     )
 
 
 def _titles(dtype: str, colours: Palette) -> list[dict]:
-    """What each panel shows, every name in its mark's colour; they stand in place of a legend."""
+    """What each panel shows, every name in its mark's colour, in lines that a phone is wide enough for."""
 
     def mark(text, colour):
         return f'<b style="color:{colour}">{text}</b>'
 
     titles = {
-        SCORES: f"{mark('s, scores', colours.s)}: this step, earlier, to come (faint) · "
-        f"{mark('m, running maximum', colours.statistics)}",
-        WEIGHTS: f"{mark('exp(s − m), weights now', colours.s)} · "
-        f"{mark('▨ before this step’s rescale', colours.muted)} · "
-        f"{mark('— in the end, divided by l', colours.ink)}",
-        SUMS: f"{mark('l, running sum', colours.v)} · "
+        SCORES: f"{mark('s, scores', colours.s)} · {mark('m, running maximum', colours.statistics)}<br>"
+        "s: this step, earlier, to come (faint)",
+        WEIGHTS: f"{mark('exp(s − m), weights now', colours.s)}<br>"
+        f"▨ before the rescale · {mark('— in the end, ÷ l', colours.ink)}",
+        SUMS: f"{mark('l, running sum', colours.v)}<br>"
         f"{mark(f'naive sum of exp(s), {dtype}', colours.bad)}, dotted",
         ALPHAS: mark("α, rescale factor of each step", colours.o),
     }
@@ -87,6 +86,7 @@ def _titles(dtype: str, colours: Palette) -> list[dict]:
         "x": 0,
         "xanchor": "left",
         "yanchor": "bottom",
+        "align": "left",
         "showarrow": False,
     }
     font = {"size": 13, "color": colours.muted}

@@ -17,9 +17,10 @@ STYLE = f"""
   .numbers th {{ font-weight: 600; text-align: right; vertical-align: bottom; }}
   .numbers td {{ text-align: right; font-family: {MONO}; font-variant-numeric: tabular-nums; }}
   .numbers th:first-child, .numbers td:first-child {{ text-align: left; padding-left: 0; }}
-  .numbers .words {{ text-align: left; font-family: inherit; }}
+  .numbers .words {{ text-align: left; font-family: inherit; min-width: 6rem; }}
   .numbers td:not(.words), .numbers th:not(:first-child) {{ white-space: nowrap; }}
   .scrolled {{ overflow: auto; }}
+  .scrolled .words:first-child {{ min-width: 11rem; }}
   .scrolled th {{ position: sticky; top: 0; }}
   .grid {{ border-collapse: separate; border-spacing: 2px; width: 100%; table-layout: fixed; }}
   .grid {{ margin: 0; border: none; }}
@@ -46,14 +47,16 @@ LABEL_WIDTH = 76  # pixels that a bar leaves for its total
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[int] = (0,)) -> str:
     """A table of numbers: monospaced, right-aligned; the columns in `words` are text."""
-    heads = "".join(
-        f"<th scope='col'{TEXT * (column in words)}>{escape(name)}</th>" for column, name in enumerate(head)
-    )
+    heads = "".join(_head(name, column in words) for column, name in enumerate(head))
     lines = [
         "<tr>" + "".join(_cell(text, column in words) for column, text in enumerate(row)) + "</tr>"
         for row in rows
     ]
     return f"<table class='numbers'><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _head(name: str, words: bool) -> str:
+    return f"<th scope='col'{TEXT * words}>{escape(name)}</th>" if name else "<td></td>"
 
 
 def _cell(text: str, words: bool) -> str:
@@ -92,8 +95,8 @@ def grid(
         f"<tr><th scope='row'>{escape(name)}</th>{''.join(_grid_cell(cell, colours) for cell in line)}</tr>"
         for name, line in zip(rows, cells, strict=True)
     ]
-    foot = f"<tr><th class='axis'></th><th class='axis' colspan='{len(columns)}'>{escape(axes)}</th></tr>"
-    return f"<table class='grid'><tbody>{''.join(lines)}<tr><th></th>{head}</tr>{foot}</tbody></table>"
+    foot = f"<tr><td></td><th class='axis' colspan='{len(columns)}'>{escape(axes)}</th></tr>"
+    return f"<table class='grid'><tbody>{''.join(lines)}<tr><td></td>{head}</tr>{foot}</tbody></table>"
 
 
 def _grid_cell(cell: Cell, colours: Palette) -> str:

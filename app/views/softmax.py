@@ -76,7 +76,8 @@ def _row(dtype: str) -> None:
 def _stepper(most: int) -> int:
     """A slider over the steps between two buttons; 0 is before the first."""
     key = scenario.counter("softmax step", most, 2)
-    before, slider, after = st.columns([1, 12, 1], vertical_alignment="bottom")
+    with st.container(key="in_a_row_stepper"):
+        before, slider, after = st.columns([1, 12, 1], vertical_alignment="bottom")
     before.button("◀", help="previous step", on_click=scenario.count, args=(key, -1, most), width="stretch")
     after.button("▶", help="next step", on_click=scenario.count, args=(key, 1, most), width="stretch")
     return slider.slider("Step", 0, most, key=key)
@@ -114,7 +115,8 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
         "α": "α, rescale factor",
         "lse": "lse = m + log l",
     }
-    rows = [st.columns(2), st.columns(2)]
+    with st.container(key="in_a_row_numbers"):
+        rows = [st.columns(2), st.columns(2)]
     for cell, (name, values) in zip((*rows[0], *rows[1]), series.items(), strict=True):
         now, before = (values[index] if index >= 0 else start[name] for index in (step - 1, step - 2))
         cell.metric(
