@@ -65,3 +65,8 @@ def test_the_rule_sees_imports_inside_functions(tmp_path):
     file = tmp_path / "file.py"
     file.write_text("import numpy\ndef f():\n    from torch import nn\n")
     assert imports(file) == [("numpy", False), ("torch", True)]
+
+
+def test_no_two_test_files_share_a_name():
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names))  # pytest takes both for one module where both are named in a call

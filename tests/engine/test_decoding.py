@@ -21,7 +21,7 @@ from engine.decoding import (
 )
 from engine.recording_file import recordings
 from tests.engine.strategies import exact_attention, experiments
-from tests.engine.test_split_kv import one_key_head
+from tests.engine.test_split_kv_schedule import one_key_head
 
 LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": True}
 

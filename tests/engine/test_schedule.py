@@ -8,7 +8,7 @@ from engine import Experiment, schedules
 from engine.schedule import Operation, Tensor, block_bytes, matrix_flops
 from engine.traffic import counts, summed
 from tests.engine.strategies import experiments
-from tests.engine.test_split_kv import split
+from tests.engine.test_split_kv_schedule import split
 
 
 def walked(schedule) -> list[tuple]:
