@@ -147,4 +147,5 @@ def _footprint() -> None:
     colour = "green" if footprint.fits else "red"
     verdict, rest = footprint.sentence.split(", ", 1)
     with st.container(border=True, key="footprint"):
-        st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[modelled, one block, forward]")
+        counted = "modelled, forward: KB of a block with its S and O, which kernels keep in registers"
+        st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[{counted}]")

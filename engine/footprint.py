@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from engine import schedules
 from engine.experiment import Experiment, Problem
 from engine.hardware import KIB
+from engine.occupancy import blocks_per_sm
 from engine.schedule import PARTIALS, Tensor, block_bytes, copies
 
 ACCUMULATOR_BYTES = 4  # sums and scores are float32 on the chip whatever the dtype
@@ -57,7 +59,7 @@ class Footprint:
         capacity_bytes: what the GPU gives one thread block.
         fits: whether the first is within the second.
         register_bytes: the share of sram_bytes that a real kernel keeps in registers.
-        blocks_per_sm: thread blocks resident on one SM; 0 where one does not fit.
+        blocks_per_sm: of the real kernel on one SM, see `engine.occupancy`; 0 if one does not fit.
         sentence: the same in words.
     """
 
@@ -79,9 +81,7 @@ def footprint(experiment: Experiment) -> Footprint:
     )
     sram = sum(part.bytes for part in parts)
     fits = sram <= gpu.shared_bytes_block
-    resident = min(gpu.shared_bytes_sm // sram, gpu.blocks_sm) if fits else 0
-    if experiment.algorithm == "flash3":  # launched once an SM, to stay there
-        resident = min(resident, 1)
+    resident = _resident(experiment, kernel) if fits else 0
     need, capacity = -(-sram // KIB), gpu.shared_bytes_block // KIB
     if fits:
         each = "block" if resident == 1 else "blocks"
@@ -99,6 +99,14 @@ def footprint(experiment: Experiment) -> Footprint:
         register_bytes=sum(part.bytes for part in parts if part.tensor in ON_CHIP),
         blocks_per_sm=resident,
         sentence=sentence,
+    )
+
+
+def _resident(experiment: Experiment, kernel: str) -> int:
+    """Blocks of one kernel that share an SM, as real ones do: S and O in registers, K and V several times."""
+    schedule = schedules.build(experiment)
+    return next(
+        blocks_per_sm(experiment, schedule, phase) for phase in schedule.phases if phase.name == kernel
     )
 
 

@@ -34,7 +34,8 @@ def blocks_per_sm(experiment: Experiment, schedule: Schedule, phase: Phase) -> i
         stages = min(most, max(1, (gpu.shared_bytes_block - held) // streamed))
     rows = schedule.tiling.block_q if phase.outer == "query" else schedule.tiling.block_kv
     threads = WIDE if rows >= WIDE_ROWS else NARROW
-    registers = REGISTER_BYTES * WORKING_REGISTERS * threads + _accumulated(schedule, phase)
+    working = WORKING_REGISTERS * (2 if experiment.algorithm == "flash1" else 1)  # old sums and new at a visit
+    registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
     by_shared_memory = gpu.shared_bytes_sm // (held + stages * streamed + RESERVED)
     return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))
 

@@ -9,6 +9,7 @@ from engine.footprint import footprint, kernel_parts, largest_context, memory_by
 from engine.hardware import GPUS, KIB
 from engine.roofline import roofline
 from engine.schedule import Tensor
+from engine.simulated import simulate_timeline
 
 
 def test_a_64_by_64_tile_of_flash2_by_hand():
@@ -37,9 +38,17 @@ def test_the_largest_of_the_unfused_kernels_counts(seq, kernel):
     assert found.sram_bytes == max(sizes)
 
 
-def test_small_tiles_are_limited_by_the_blocks_that_an_sm_can_hold():
-    assert footprint(Experiment.of(head_dim=32, block_q=16, block_kv=16, hardware="t4")).blocks_per_sm == 10
-    assert footprint(Experiment.of(head_dim=1, block_q=16, block_kv=16, hardware="t4")).blocks_per_sm == 16
+def test_small_tiles_are_limited_by_shared_memory_and_a_launch_that_stays_is_by_itself():
+    # a T4's 64 KB an SM: Q, K and V on their way three times, and 1 KB that the GPU takes for itself
+    small = Experiment.of(head_dim=32, block_q=16, block_kv=16, hardware="t4")
+    assert footprint(small).blocks_per_sm == 64 // (1 + 3 * (1 + 1) + 1)
+    assert footprint(Experiment.of(algorithm="flash3")).blocks_per_sm == 1
+
+
+@pytest.mark.parametrize("hardware", list(GPUS))
+def test_the_blocks_of_an_sm_are_those_that_the_timeline_places(hardware):
+    experiment = Experiment.of(head_dim=64, heads=64, seq=8192, hardware=hardware)
+    assert simulate_timeline(experiment).resident == (footprint(experiment).blocks_per_sm,)
 
 
 def test_key_heads_share_keys_and_values_in_memory():
