@@ -32,9 +32,10 @@ def blocks_per_sm(experiment: Experiment, schedule: Schedule, phase: Phase) -> i
     if streamed and not any(step.operation == Operation.STORE for step in phase.each):
         most = STAGES - (experiment.algorithm == "split_kv")  # without TMA, a tile is in registers when used
         stages = min(most, max(1, (gpu.shared_bytes_block - held) // streamed))
-    rows = schedule.tiling.block_q if phase.outer == "query" else schedule.tiling.block_kv
+    flash1, by_query = experiment.algorithm == "flash1", phase.outer == "query"
+    rows = schedule.tiling.block_q if by_query or flash1 else schedule.tiling.block_kv
     threads = WIDE if rows >= WIDE_ROWS else NARROW
-    working = WORKING_REGISTERS * (2 if experiment.algorithm == "flash1" else 1)  # old sums and new at a visit
+    working = WORKING_REGISTERS * (1 + flash1)  # sums as they come from memory, and as they go back
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
     by_shared_memory = gpu.shared_bytes_sm // (held + stages * streamed + RESERVED)
     return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))
