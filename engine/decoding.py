@@ -14,6 +14,7 @@ from engine.experiment import Experiment, Problem
 from engine.hardware import Gpu
 from engine.inputs import make_inputs
 from engine.rates import MEMORY_SHARE
+from engine.recorded import MODEL_BLOCKS
 from engine.recording import Counters, Decoding, Recording
 from engine.scaled import drawable
 from engine.schedule import Tensor
@@ -217,22 +218,43 @@ def grouped(decoding: Experiment) -> dict[int, Simulation]:
 
 
 def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding, ...]:
-    """The recorded rows of the problem whose keys are nearest to a scenario's; empty if there are none."""
+    """The recorded rows of the problem nearest to a scenario's; empty if there are none.
+
+    The number of keys comes first, then the head dimension, then how many heads share a key head.
+    """
     problems = {row.problem for row in recording.decoding}
     if not problems:
         return ()
 
     def distance(problem: Problem) -> tuple:
         asked = decoding.problem
-        return abs(np.log2(problem.seq_kv / asked.seq_kv)), abs(problem.head_dim - asked.head_dim)
+        shared = problem.heads / problem.kv_heads / (asked.heads / asked.kv_heads)
+        keys = abs(np.log2(problem.seq_kv / asked.seq_kv))
+        return keys, abs(problem.head_dim - asked.head_dim), abs(np.log2(shared))
 
     nearest = min(problems, key=lambda problem: (*distance(problem), problem.heads, problem.kv_heads))
     return tuple(row for row in recording.decoding if row.problem == nearest)
 
 
-def recorded_decoding(rows: Sequence[Decoding], hardware: str, block_kv: int) -> Experiment:
-    """What was recorded as a decoding of the model, with the kernel's own rows of a block."""
+def recorded_by_key_heads(recording: Recording, rows: Sequence[Decoding]) -> dict[int, Decoding]:
+    """split_kv's own choice for the problem of some rows and for others that differ in their key heads.
+
+    By key heads, the most first; only what has a time.
+    """
     (problem,) = {row.problem for row in rows}
+    found = {
+        row.problem.kv_heads: row
+        for row in recording.decoding
+        if (row.provider, row.splits) == ("split_kv", None) and row.times is not None
+        if replace(row.problem, kv_heads=problem.kv_heads) == problem
+    }
+    return dict(sorted(found.items(), reverse=True))
+
+
+def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:
+    """What was recorded as a decoding of the model, in the kernel's blocks; MODEL_BLOCKS if not recorded."""
+    (problem,) = {row.problem for row in rows}
+    block_kv = next((row.block_kv for row in rows if row.block_kv), MODEL_BLOCKS[1])
     return decoding_of(Experiment(problem=problem, hardware=hardware).changed(block_kv=block_kv))
 
 

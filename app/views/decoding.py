@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario, shelf, theme
 from app.figures import decoding as figures
 from app.figures import speed
 from app.figures.base import CONFIG
@@ -25,6 +25,7 @@ from engine.decoding import (
     rate,
     rate_of_sm,
     readable,
+    recorded_by_key_heads,
     recorded_decoding,
     recorded_near,
     seconds_at,
@@ -32,9 +33,7 @@ from engine.decoding import (
 )
 from engine.experiment import Experiment
 from engine.memory import SramOverflow
-from engine.recorded import MODEL_BLOCKS
 from engine.recording import Recording
-from engine.recording_file import recordings
 from engine.simulation import Simulation, simulate
 
 METRICS = (figures.TIME, figures.RATE)
@@ -43,7 +42,7 @@ METRICS = (figures.TIME, figures.RATE)
 def show() -> None:
     """Draw the page."""
     decoding, colours = decoding_of(scenario.current()), theme.colours()
-    simulation, recording = simulate(decoding), next(iter(recordings()), None)
+    simulation, recording = simulate(decoding), shelf.chosen()
     st.header(_headline(simulation), anchor=False)
     splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
     with splits:
@@ -172,9 +171,9 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
     if not timed:
         return
     problem = timed[0].problem
-    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {problem.seq_kv:,} keys")
+    st.markdown(f"**{_sentence_start(recording.origin)}**: {problem.seq_kv:,} keys")
     gpu = gpu_named(recording.device.gpu)
-    like = recorded_decoding(rows, (gpu or decoding.gpu).key, MODEL_BLOCKS[1])
+    like = recorded_decoding(rows, (gpu or decoding.gpu).key)
     lines = _recorded_lines(timed, recording.origin, colours)
     if gpu:
         lines.insert(1, _line(over_splits(like), "the same, modelled", colours))
@@ -185,7 +184,7 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
     st.caption(
         f"One query, {problem.heads} heads on {problem.kv_heads} key heads, d {problem.head_dim}, "
         f"{problem.dtype}: {bytes_text(key_reads(simulate(like)))} of K and V. Dotted: modelled with key "
-        f"blocks of {MODEL_BLOCKS[1]}. Dashed: no splits to set. A copy in the same run moved "
+        f"blocks of {like.tiling.block_kv}. Dashed: no splits to set. A copy in the same run moved "
         f"{scaled(copy, 'B/s')}, read plus written."
     )
     with st.expander("Recorded numbers"):
@@ -253,6 +252,28 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
     st.html(scrolled(table(head, rows), 360))
     where = f" The GPU's counters: {recording.origin}." if any(counted.values()) else ""
     st.caption(f"For one token, with as many splits as the kernel chooses.{where}")
+    if recording:
+        _recorded_grouping(recording, decoding)
+
+
+def _recorded_grouping(recording: Recording, decoding: Experiment) -> None:
+    """How long the nearest recorded cache took with the most and the fewest key heads."""
+    rows = recorded_near(recording, decoding)
+    found = list(recorded_by_key_heads(recording, rows).items()) if rows else []
+    if len(found) < 2:
+        return
+    (most, plain), (fewest, shared) = found[0], found[-1]
+    times = [seconds_text(row.times.p50) for row in (plain, shared)]
+    problem = shared.problem
+    st.caption(
+        f"{_sentence_start(recording.origin)}, {problem.seq_kv:,} keys, d {problem.head_dim}: "
+        f"{problem.heads} heads take {times[0]} on {most} key heads and {times[1]} on {fewest}: "
+        f"{shared.times.p50 / plain.times.p50:.0%} of the time for {fewest / most:.0%} of the bytes."
+    )
+
+
+def _sentence_start(origin: str) -> str:
+    return origin[:1].upper() + origin[1:]
 
 
 def _kind(kv_heads: int, heads: int) -> str:

@@ -92,6 +92,25 @@ def test_grouped_heads_show_what_is_saved_and_what_a_gpu_counted():
     assert shown.count("not recorded") == 2
 
 
+def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
+    for kv_heads in (8, 32):
+        page = opened("decoding", **{**LONG, "kv_heads": kv_heads})
+        recording = recordings()[0]
+        own, grouped = (
+            next(
+                row.times.p50
+                for row in recording.decoding
+                if (row.provider, row.splits) == ("split_kv", None)
+                and (row.problem.seq_kv, row.problem.kv_heads) == (65536, heads)
+            )
+            for heads in (32, 8)
+        )
+        said = f"32 heads take {seconds_text(own)} on 32 key heads and {seconds_text(grouped)} on 8: "
+        assert f"{said}{grouped / own:.0%} of the time for 25% of the bytes." in texts(page)
+        assert f"32 heads on {kv_heads} key heads, d 128, float16" in texts(page)
+        assert "Dotted: modelled with key blocks of 128." in texts(page)
+
+
 def test_more_splits_than_key_blocks_leave_some_without_keys():
     page = opened("decoding", seq=128, splits=16, block_kv=32)
     page.main.slider[0].set_value(16)

@@ -15,6 +15,7 @@ from engine.decoding import (
     own_splits,
     parts_of,
     rate,
+    recorded_by_key_heads,
     recorded_decoding,
     recorded_near,
     spread,
@@ -29,7 +30,7 @@ LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("heads", [(1, 1), (32, 8), (64, 1), (128, 1)])
 @pytest.mark.parametrize(
-    ("keys", "window", "head_dim"), [(512, None, 64), (9000, None, 128), (9000, 700, 32)]
+    ("keys", "window", "head_dim"), [(512, None, 64), (9000, None, 128), (9000, 700, 32), (9000, None, 256)]
 )
 def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, head_dim):
     torch = pytest.importorskip("torch")
@@ -126,9 +127,31 @@ def test_a_gpu_reads_the_keys_of_grouped_heads_once(keys):
 def test_the_nearest_recorded_cache_is_shown():
     rows = recorded_near(recordings()[0], decoding_of(Experiment.of(seq_kv=50_000)))
     assert {row.problem.seq_kv for row in rows} == {65536}
-    like = recorded_decoding(rows, "h200", 64)
+    like = recorded_decoding(rows, "h200")
+    assert {row.block_kv for row in rows if row.provider == "split_kv"} == {like.tiling.block_kv}
     for row in rows:
         if row.provider == "split_kv":  # the bytes that the recorded rate counts
             assert row.bytes_per_second * row.times.p50 == pytest.approx(key_reads(simulate(like)))
     assert (like.problem, like.tiling.block_q) == (rows[0].problem, 16)
     assert recorded_near(recordings()[0].__class__(recordings()[0].device), like) == ()
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "recorded"), [(64, 16, 8), (8, 8, 32), (16, 16, 32), (8, 1, 8)]
+)
+def test_heads_that_share_keys_are_set_beside_such_heads(heads, kv_heads, recorded):
+    decoding = decoding_of(Experiment.of(**{**LONG, "heads": heads, "kv_heads": kv_heads}))
+    rows = recorded_near(recordings()[0], decoding)
+    assert {row.problem.kv_heads for row in rows} == {recorded}
+    both = recorded_by_key_heads(recordings()[0], rows)
+    assert list(both) == [32, 8]
+    for kv_heads, row in both.items():
+        assert (row.problem.kv_heads, row.problem.seq_kv, row.splits) == (kv_heads, 65536, None)
+
+
+@pytest.mark.parametrize("keys", [8192, 65536, 131072])
+def test_a_gpu_ran_as_many_splits_as_the_kernel_chooses_in_its_recorded_blocks(keys):
+    decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
+    like = recorded_decoding(recorded_near(recordings()[0], decoding), "h200")
+    grid = counted_reads(recordings()[0], like).kernels[0].grid
+    assert grid.split(" x ")[0] == str(own_splits(like) * like.problem.kv_heads)
