@@ -18,9 +18,12 @@ STYLE = f"""
   .numbers td {{ text-align: right; font-family: {MONO}; font-variant-numeric: tabular-nums; }}
   .numbers th:first-child, .numbers td:first-child {{ text-align: left; padding-left: 0; }}
   .numbers .words {{ text-align: left; font-family: inherit; min-width: 6rem; }}
-  .numbers td:not(.words), .numbers th:not(:first-child) {{ white-space: nowrap; }}
+  .numbers td:not(.words), .numbers th:not(.words) {{ white-space: nowrap; }}
   .scrolled {{ overflow: auto; }}
-  .scrolled .words:first-child {{ min-width: 11rem; }}
+  @media (max-width: 760px) {{
+    .scrolled .words {{ min-width: 14rem; }}
+    .scrolled .words:first-child {{ min-width: 11rem; }}
+  }}
   .scrolled th {{ position: sticky; top: 0; }}
   .grid {{ border-collapse: separate; border-spacing: 2px; width: 100%; table-layout: fixed; }}
   .grid {{ margin: 0; border: none; }}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 WIDTH = 13  # pixels of a bar
-ROOM = 0.9  # for the words to the right of the longest bar, of the axis
+WORDS = 112  # pixels to the right of the axis, for the words beside the longest bar
 NAME = {"size": 13, "family": SANS}
 
 
@@ -43,9 +43,10 @@ def waterfall(names: Sequence[str], steps: Sequence[Variant], colours: Palette) 
         colours,
         height=36 * len(steps) + 40,
         legend=False,
-        x={**axis, "range": [low, high + ROOM * (high - low)]},
+        x=axis,
         y={"type": "category", "autorange": "reversed", "categoryarray": labels, "tickfont": NAME},
         annotations=notes,
+        margin={"r": round(WORDS * colours.type_scale)},
     )
 
 

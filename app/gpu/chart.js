@@ -18,7 +18,7 @@ class ChartPanel {
 
   layout({ model, u, dpr, theme }, box) {
     this.narrow = box.w < 560 * u;
-    const lane = model.lanes[this.number], left = 46 * u, top = (this.narrow ? 44 : 26) * u, strip = 30 * u, axis = 26 * u;
+    const lane = model.lanes[this.number], left = 46 * u, top = (this.narrow ? 62 : 26) * u, strip = 30 * u, axis = 26 * u;
     const h = box.h - top - strip - axis - 8 * u;
     Object.assign(this, { model, lane, dpr, theme, u, pictures: new Map() });
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h };
@@ -74,9 +74,14 @@ class ChartPanel {
     const width = pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
     const facts = `${duration(lane.microseconds / 1e6)} · SMs busy ${percent(lane.busy)} of it · tail ${duration(lane.tail / 1e6)}`;
     const style = { size: 13, mono: true, room: plot.w };
-    const more = narrow ? pen.text(facts, plot.x, y + 18 * u, style) && 0 : pen.text(facts, plot.x + width + 12 * u, y, style);
-    const room = plot.w - width - more - 36 * u;
-    pen.text(lane.origin, plot.x + plot.w, y, { size: 12.5, color: theme.good, align: "right", room });
+    const source = { size: 12.5, color: theme.good };
+    if (narrow) {
+      pen.text(lane.origin, plot.x, y + 18 * u, { ...source, room: plot.w });
+      pen.text(facts, plot.x, y + 36 * u, style);
+      return;
+    }
+    const more = pen.text(facts, plot.x + width + 12 * u, y, style);
+    pen.text(lane.origin, plot.x + plot.w, y, { ...source, align: "right", room: plot.w - width - more - 36 * u });
   }
 
   /** Part of a picture, from one abscissa to another. */

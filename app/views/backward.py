@@ -40,9 +40,13 @@ COUNTERS = (
     *("time, modelled", "recorded"),
 )
 FORMULAS = (
-    r"P = e^{S - \mathrm{lse}} \quad dV = P^\top dO \quad dP = dO\,V^\top \quad \delta = "
-    r"\mathrm{rowsum}(dO \circ O) \quad dS = P \circ (dP - \delta) \quad dQ = \tfrac{1}{\sqrt d}\,dS\,K "
-    r"\quad dK = \tfrac{1}{\sqrt d}\,dS^\top Q"
+    r"P = e^{S - \mathrm{lse}}",
+    r"dV = P^\top dO",
+    r"dP = dO\,V^\top",
+    r"\delta = \mathrm{rowsum}(dO \circ O)",
+    r"dS = P \circ (dP - \delta)",
+    r"dQ = \tfrac{1}{\sqrt d}\,dS\,K",
+    r"dK = \tfrac{1}{\sqrt d}\,dS^\top Q",
 )
 
 
@@ -56,7 +60,9 @@ def show() -> None:
         anchor=False,
     )
     player(build(experiment), key="backward")
-    st.latex(FORMULAS)
+    with st.container(horizontal=True, horizontal_alignment="center", gap="medium"):
+        for formula in FORMULAS:
+            st.latex(formula, width="content")
     costs, times = st.columns([1.15, 1], gap="large")
     with costs:
         _costs(experiment, recomputation(experiment))
