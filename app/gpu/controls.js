@@ -36,9 +36,7 @@ class GpuControls {
       start: () => player.seek(0), end: () => player.seek(Infinity), back: () => player.step(-1), forward: () => player.step(1),
       play: () => player.toggle(), whole: () => player.zoomOut(), full: () => this.fullScreen(), help: () => this.showHelp(this.help.hidden),
     };
-    const list = (title, entries) =>
-      `<div><h3>${title}</h3><dl>${entries.map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`).join("")}</dl></div>`;
-    this.help.innerHTML = `<div class="columns">${list("Keys", KEYS)}${list("How to read it", GUIDE)}</div>`;
+    this.help.innerHTML = helpPage(KEYS, GUIDE);
     this.listen();
   }
 
@@ -58,36 +56,23 @@ class GpuControls {
     canvas.addEventListener("pointerleave", () => player.leave());
     canvas.addEventListener("wheel", (event) => player.zoom(event), { passive: false });
     canvas.addEventListener("dblclick", () => player.zoomOut());
-    root.addEventListener("keydown", (event) => this.key(event));
-    this.ownKeys = (event) => {
-      const nothingFocused = [document.body, document.documentElement].includes(event.composedPath()[0]);
-      if (nothingFocused && root.isConnected) this.key(event);
-    };
-    window.addEventListener("keydown", this.ownKeys, true);
+    this.keys = new OwnKeys(root, (far) => this.keyActions(far));
   }
 
   release() {
-    window.removeEventListener("keydown", this.ownKeys, true);
+    this.keys.release();
   }
 
-  /** One key of this player's; its own keys go no further, so that Streamlit's shortcuts do not fire. */
-  key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const target = event.composedPath()[0], player = this.player, far = event.shiftKey;
-    if (target.matches?.("select") && event.key !== "Escape") return event.stopPropagation();
-    if (target.matches?.("button") && [" ", "Enter"].includes(event.key)) return event.stopPropagation();
-    const keys = {
-      " ": this.actions.play, Home: this.actions.start, End: this.actions.end, 0: this.actions.whole, f: this.actions.full,
+  /** What each key does. */
+  keyActions(far) {
+    const { player } = this;
+    return {
+      " ": this.actions.play, Enter: this.actions.play, Home: this.actions.start, End: this.actions.end, 0: this.actions.whole, f: this.actions.full,
       ArrowLeft: () => player.step(-1, far), ArrowRight: () => player.step(1, far),
       ArrowUp: () => player.moveHead(far ? -10 : -1), ArrowDown: () => player.moveHead(far ? 10 : 1),
       "+": () => player.faster(1), "=": () => player.faster(1), "-": () => player.faster(-1), "−": () => player.faster(-1),
       c: () => player.nextColouring(), "?": this.actions.help, Escape: () => this.showHelp(false),
     };
-    const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!action) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-    action();
   }
 
   showHelp(on) {

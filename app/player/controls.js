@@ -72,25 +72,17 @@ class Controls {
     this.slider.addEventListener("input", () => player.seek(Number(this.slider.value)));
     this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
     this.canvas.addEventListener("pointerdown", (event) => player.chooseAt(event.offsetX, event.offsetY));
-    root.addEventListener("keydown", (event) => this.key(event));
-    this.ownKeys = (event) => {
-      const nothingFocused = [document.body, document.documentElement].includes(event.composedPath()[0]);
-      if (nothingFocused && root.isConnected && !takenByPage(event.key)) this.key(event);
-    };
-    window.addEventListener("keydown", this.ownKeys, true);
+    this.keys = new OwnKeys(root, (far) => this.keyActions(far));
   }
 
   release() {
-    window.removeEventListener("keydown", this.ownKeys, true);
+    this.keys.release();
   }
 
-  /** One key of the player's; its own keys go no further, so that Streamlit's shortcuts do not fire. */
-  key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const target = event.composedPath()[0], player = this.player, far = event.shiftKey;
-    if (target.matches?.("select") && event.key !== "Escape") return event.stopPropagation();
-    if (target.matches?.("button") && [" ", "Enter"].includes(event.key)) return event.stopPropagation();
-    const keys = {
+  /** What each key does. */
+  keyActions(far) {
+    const { player } = this;
+    return {
       " ": this.actions.play, Enter: this.actions.play, Home: this.actions.start, End: this.actions.end,
       ArrowLeft: () => player.step(-1, far), ArrowRight: () => player.step(1, far),
       ArrowUp: () => player.moveRow(-1, far), ArrowDown: () => player.moveRow(1, far),
@@ -98,11 +90,6 @@ class Controls {
       r: this.actions.race, l: this.actions.loop, f: this.actions.full, t: this.actions.table, c: this.actions.link,
       "?": this.actions.help, Escape: () => this.escape(),
     };
-    const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!action) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-    action();
   }
 
   escape() {
@@ -115,7 +102,8 @@ class Controls {
   /** What the reader can do and read with this model: a race needs others, a backward pass has gradients. */
   suit(model, races) {
     this.root.querySelector('[data-do="race"]').hidden = !races;
-    this.fillHelp(races ? KEYS : KEYS.filter(([key]) => key !== "r"), model.algorithm === "backward" ? BACKWARD_GUIDE : GUIDE);
+    const keys = races ? KEYS : KEYS.filter(([key]) => key !== "r");
+    this.help.innerHTML = helpPage(keys, model.algorithm === "backward" ? BACKWARD_GUIDE : GUIDE);
   }
 
   press(name, on) {
@@ -125,12 +113,6 @@ class Controls {
   showHelp(on) {
     this.help.hidden = !on;
     this.press("help", on);
-  }
-
-  fillHelp(keys, guide) {
-    const list = (title, entries) =>
-      `<div><h3>${title}</h3><dl>${entries.map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`).join("")}</dl></div>`;
-    this.help.innerHTML = `<div class="columns">${list("Keys", keys)}${list("How to read it", guide)}</div>`;
   }
 
   fullScreen() {
@@ -230,11 +212,6 @@ class Controls {
     }
     this.steps.querySelector("tbody").innerHTML = rows.join("");
   }
-}
-
-/** Whether a part of the page has put its name on a key that goes to nothing else, see app/keys.js. */
-function takenByPage(key) {
-  return [...document.querySelectorAll("[data-keys]")].some((element) => JSON.parse(element.dataset.keys).includes(key));
 }
 
 function copyBySelection(text, root) {
