@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from engine.bounds import blocks
 from engine.comparison import gpu_named
 from engine.experiment import Problem
-from engine.recorded import BACKWARD, OWN, experiment_of
+from engine.recorded import BACKWARD, KEY_GRADIENT_BLOCKS, OWN, experiment_of, query_gradient_blocks
 from engine.recording import KernelCounters, Recording
 from engine.schedules.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
 from engine.simulation import Simulation, simulate
 from engine.traffic import requested_bytes
 
-PASSING = 64  # rows of the blocks that pass by; how many stay is told by the launched programs
 KERNELS = {
     "row_terms_kernel": ROW_TERMS,
     "key_gradient_kernel": KEY_GRADIENTS,
@@ -78,13 +77,17 @@ def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> Count
 
 
 def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Simulation:
-    """The backward pass in the blocks that make a kernel so many programs; raises ValueError."""
+    """The backward pass in the blocks that make a kernel so many programs; raises ValueError.
+
+    That tells how many rows stay; those that pass by are the kernel's own.
+    """
     by_keys = name == KEY_GRADIENTS
     heads = problem.batch * (problem.kv_heads if by_keys else problem.heads)
     if programs < heads:
         raise ValueError(f"programs is {programs}; it must be {heads} at least")
     staying = _power_of_two(blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads))
-    sizes = (PASSING, staying) if by_keys else (staying, PASSING)
+    queries_passing, keys_passing = KEY_GRADIENT_BLOCKS[0], query_gradient_blocks(problem.head_dim)[1]
+    sizes = (queries_passing, staying) if by_keys else (staying, keys_passing)
     return simulate(experiment_of(problem, "backward", *sizes, hardware))
 
 

@@ -10,13 +10,15 @@ from engine.comparison import BASELINE, Row, modelled_row
 from engine.experiment import OFFERED, Experiment, Problem
 from engine.measuring.bench import field_flops
 from engine.recording import Recording, Timing
+from engine.schedules.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
 from engine.simulation import simulate
 
 FORWARD, BACKWARD = "forward", "backward"
 OWN = "flash2"  # the provider whose backward pass the model is of
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
-BACKWARD_BLOCKS = {256: (64, 64)}  # query and key rows by head dimension, MODEL_BLOCKS for others
 MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
+KEY_GRADIENT_BLOCKS = (64, 64)  # of the kernel of dK and dV, in 16 bits
+QUERY_GRADIENT_BLOCKS = {64: (128, 64), 128: (128, 64), 256: (64, 32)}  # of dQ's, by head dimension up to
 
 
 def nearest(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
@@ -92,17 +94,29 @@ def experiment_of(problem: Problem, algorithm: str, block_q, block_kv, hardware:
 
 
 def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
-    """The model of this project's backward kernels on recorded problems, in blocks about like their own.
+    """The model of this project's backward kernels on recorded problems, each in its own blocks.
 
     FLOPs as the field counts them: 2.5 times the forward pass's, whatever is computed twice.
     """
     rows = []
     for keys, problem in sorted({row.problem.seq_kv: row.problem for row in timings}.items()):
-        blocks = BACKWARD_BLOCKS.get(problem.head_dim, MODEL_BLOCKS)
-        seconds = simulate(experiment_of(problem, "backward", *blocks, hardware)).modelled.seconds
+        seconds = _backward_seconds(problem, hardware)
         tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12
         rows.append({"provider": OWN, "keys": keys, "p50": seconds, "tflops": tflops})
     return rows
+
+
+def query_gradient_blocks(head_dim: int) -> tuple[int, int]:
+    """Query and key rows of the kernel of dQ, in 16 bits."""
+    return QUERY_GRADIENT_BLOCKS[min(size for size in QUERY_GRADIENT_BLOCKS if size >= head_dim)]
+
+
+def _backward_seconds(problem: Problem, hardware: str) -> float:
+    keys, queries = (
+        simulate(experiment_of(problem, "backward", *blocks, hardware)).modelled.parts
+        for blocks in (KEY_GRADIENT_BLOCKS, query_gradient_blocks(problem.head_dim))
+    )
+    return keys[KEY_GRADIENTS] + queries[ROW_TERMS] + queries[QUERY_GRADIENTS]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from engine.inputs import make_inputs, make_output_gradient, round_to
 from engine.memory import SramOverflow
 from engine.modelled import step_seconds
 from engine.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_bytes, recomputation
+from engine.recorded import KEY_GRADIENT_BLOCKS, query_gradient_blocks
 from engine.recording_file import recordings
 from engine.schedule import Operation, Tensor
 from engine.traffic import counts, summed
@@ -205,6 +206,22 @@ def test_the_output_gradient_is_rounded_and_repeats():
 def counted() -> list[CountedKernel]:
     """Every recorded backward kernel of this project."""
     return [kernel for recording in recordings() for kernel in counted_backward(recording)]
+
+
+@pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256])
+def test_the_modelled_blocks_are_those_of_the_kernels(head_dim):
+    torch = pytest.importorskip("torch")
+    tilings = pytest.importorskip("kernels.backward_tiling").tilings
+    arguments = pytest.importorskip("kernels.arguments")
+    q = torch.empty(1, 1, 256, head_dim, dtype=torch.float16)
+    call = arguments.checked(
+        q, q, q, causal=False, window=None, scale=None, algorithm="flash2", algorithms=("flash2",),
+        block_q=None, block_kv=None, splits=None, interpreted=True,
+    )  # fmt: skip
+    keys, queries = (
+        (one.call.block_q, one.call.block_kv) for one in tilings(call, torch.float16, None, None)
+    )
+    assert (keys, queries) == (KEY_GRADIENT_BLOCKS, query_gradient_blocks(head_dim))
 
 
 def test_every_recorded_backward_call_is_held_to_the_model():
