@@ -36,7 +36,7 @@ def heat_grid(heat: HeatMap, current: tuple[int, int], colours: Palette) -> str:
         for i, rows in reversed(list(enumerate(heat.block_q)))
     ]
     names = [str(rows) for rows in reversed(heat.block_q)]
-    axes = "query block ↓, key block →, rows"
+    axes = "query block ↑, key block →, in rows"
     return tables.grid(names, [str(columns) for columns in heat.block_kv], cells, axes, colours)
 
 

@@ -25,6 +25,7 @@ STYLE = f"""
     .scrolled .words:first-child {{ min-width: 11rem; }}
   }}
   .scrolled th {{ position: sticky; top: 0; }}
+  .scrolled .numbers th {{ white-space: normal; }}
   .grid {{ border-collapse: separate; border-spacing: 2px; width: 100%; table-layout: fixed; }}
   .grid {{ margin: 0; border: none; }}
   .grid th, .grid td {{ border: none; padding: 0; text-align: center; height: 30px; white-space: nowrap; }}

@@ -130,7 +130,7 @@ def over_blocks(
         ]
         for row in rows
     ]
-    axes = "query block ↓, key block →, rows"
+    axes = "query block ↑, key block →, in rows"
     return tables.grid([str(row) for row in rows], [str(column) for column in columns], cells, axes, colours)
 
 
@@ -143,6 +143,7 @@ def _lines(survey: OverLength, lines: Mapping[str, list[int]], colours: Palette)
             "name": NAMES[name],
             "mode": "lines",
             "line": {"color": colours.algorithms[name], "width": 2.5, "dash": DASHES[name]},
+            "zorder": int(DASHES[name] != "solid"),  # where lines coincide, both are seen
             "customdata": [bytes_text(value) for value in values],
             "hovertemplate": f"{NAMES[name]}, N = %{{x:,}}: %{{customdata}}<extra></extra>",
         }

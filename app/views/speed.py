@@ -102,6 +102,7 @@ def _rooflines(experiment: Experiment, measured: list[dict], recording, colours:
         st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}, modelled")
         points = under_roof(experiment, measured)
         _chart(_roofline(experiment, points, colours), "Roofline")
+        st.caption("A mark is a length N, its colour as in the curves; filled diamonds are this scenario's.")
     if recording:
         with counted:
             chip.rooflines(recording, experiment, colours)

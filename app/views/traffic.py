@@ -19,7 +19,7 @@ from engine.survey import by_algorithm, over_blocks, over_length, side_by_side
 
 KINDS = {
     "dram": "DRAM, modelled",
-    "requested": "requested by tiles",
+    "requested": "requested",
     "compulsory": "compulsory",
 }
 MEANINGS = {
