@@ -14,9 +14,7 @@ COMPARED = ("standard", "flash1", "flash2")  # one problem and tiling for all: s
 OFFERED = (*COMPARED, "flash3")  # to choose from: flash3 has a tiling of its own
 ALGORITHMS = (*OFFERED, "split_kv", "backward")
 FLASH3_BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
-FLASH3_FEW_KEYS = (
-    768  # that a query sees on average; with fewer, the blocks of head dimension 64 are as of 128
-)
+FLASH3_FEW_KEYS = 768  # that a query sees on average: with fewer, head dimension 64 is cut as 128 is
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16

@@ -106,6 +106,14 @@ def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
     return rows
 
 
+def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> tuple[float, float] | None:
+    """The least and the most that modelled times are of recorded medians; None where there are no such."""
+    recorded = {(row.provider, row.problem.seq_kv): row.times.p50 for row in timings if row.times is not None}
+    found = [(row["p50"], recorded.get((row["provider"], row["keys"]))) for row in model]
+    shares = [modelled / real for modelled, real in found if real is not None]
+    return (min(shares), max(shares)) if shares else None
+
+
 def query_gradient_blocks(head_dim: int) -> tuple[int, int]:
     """Query and key rows of the kernel of dQ, in 16 bits."""
     return QUERY_GRADIENT_BLOCKS[min(size for size in QUERY_GRADIENT_BLOCKS if size >= head_dim)]

@@ -27,7 +27,15 @@ from engine.recomputation import (
     Recomputation,
     recomputation,
 )
-from engine.recorded import BACKWARD, both_ways, modelled_backward, nearest, recorded_rows, timings_of
+from engine.recorded import (
+    BACKWARD,
+    both_ways,
+    modelled_backward,
+    modelled_over_recorded,
+    nearest,
+    recorded_rows,
+    timings_of,
+)
 from engine.recording import Recording
 from engine.worker import Job
 
@@ -125,18 +133,26 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     st.plotly_chart(
         figure, theme=None, config=CONFIG, key="backward times", alt="Recorded backward times over N"
     )
-    st.caption(_ratio(recording, shape, keys))
+    st.caption(f"{_dotted(modelled_over_recorded(model, timings))} {_ratio(recording, shape, keys)}")
+
+
+def _dotted(shares: tuple[float, float] | None) -> str:
+    """What the dotted line is, and how far off."""
+    if shares is None:
+        return "Dotted: this project's kernels, *modelled*."
+    return (
+        f"Dotted: this project's kernels, *modelled*: {shares[0]:.2f} to {shares[1]:.2f} times as recorded."
+    )
 
 
 def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
-    """How the backward time compares with the forward one, beside the FLOPs."""
+    """How the backward time compares with the forward one, beside the FLOPs; empty if not recorded."""
     both = both_ways(recording, *shape, keys)
-    dotted = "Dotted: this project's kernels, *modelled*."
     if both is None:
-        return dotted
+        return ""
     flops = digits(PRODUCTS[TWO_KERNELS] / FORWARD_PRODUCTS)
     return (
-        f"{dotted} At N = {both.problem.seq_kv:,}, *recorded*, they take {seconds_text(both.forward)} "
+        f"At N = {both.problem.seq_kv:,}, *recorded*, they take {seconds_text(both.forward)} "
         f"forward and {seconds_text(both.backward)} backward: {digits(both.ratio)} times as long, with "
         f"{flops} times the FLOPs."
     )

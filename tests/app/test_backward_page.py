@@ -109,6 +109,23 @@ def test_the_modelled_backward_times_are_near_the_recorded_ones():
                 )
 
 
+@pytest.mark.parametrize("head_dim", [64, 256])
+def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
+    page = opened("backward", head_dim=head_dim)
+    timings = timings_of(recordings()[0], head_dim, False, "backward")
+    recorded = {
+        row.problem.seq_kv: row.times.p50 for row in timings if row.provider == "flash2" and row.times
+    }
+    shares = [
+        row["p50"] / recorded[row["keys"]]
+        for row in modelled_backward(timings, "h200")
+        if row["keys"] in recorded
+    ]
+    assert len(shares) >= 8
+    said = f"*modelled*: {min(shares):.2f} to {max(shares):.2f} times as recorded. At N ="
+    assert any(said in caption.value for caption in page.caption)
+
+
 def test_the_gradients_are_checked_when_asked(own_worker):
     pytest.importorskip("triton")
     page = opened("backward", **TINY)
