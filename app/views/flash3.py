@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import inside, scenario, theme
+from app import inside, scenario, shelf, theme
 from app.figures import techniques as figures
 from app.figures.base import CONFIG
 from app.figures.speed import LABELS
@@ -14,7 +14,6 @@ from engine.experiment import Experiment
 from engine.lanes import Inside
 from engine.lanes import inside as lanes_of
 from engine.recording import Recording
-from engine.recording_file import recordings
 from engine.techniques import (
     ALL,
     BY_KEY,
@@ -66,7 +65,7 @@ def show() -> None:
     with fall:
         _waterfall(experiment)
     with recorded:
-        for recording in recordings()[:1]:
+        if recording := shelf.chosen():
             _recorded(recording, experiment)
     _worth(experiment, full)
 
