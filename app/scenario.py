@@ -57,13 +57,18 @@ def current() -> Experiment:
 
 
 def under(algorithm: str) -> Experiment:
-    """The scenario under an algorithm that only this page shows; who takes the page home gets that."""
-    st.session_state[SUBJECT] = current().changed(algorithm=algorithm)
-    return st.session_state[SUBJECT]
+    """The scenario under an algorithm that only this page shows."""
+    return shows(current().changed(algorithm=algorithm))
+
+
+def shows(experiment: Experiment) -> Experiment:
+    """Note what this page made of the scenario; who takes the page home gets that."""
+    st.session_state[SUBJECT] = experiment
+    return experiment
 
 
 def subject() -> Experiment:
-    """What the page shows: the scenario, or what it made of it with `under`."""
+    """What the page shows: the scenario, or what it made of it."""
     return st.session_state[SUBJECT] or current()
 
 

@@ -41,7 +41,7 @@ METRICS = (figures.TIME, figures.RATE)
 
 def show() -> None:
     """Draw the page."""
-    decoding, colours = decoding_of(scenario.current()), theme.colours()
+    decoding, colours = scenario.shows(decoding_of(scenario.current())), theme.colours()
     simulation, recording = simulate(decoding), shelf.chosen()
     st.header(_headline(simulation), anchor=False)
     splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
@@ -197,7 +197,7 @@ def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
         return figures.Line(name, origin, colour, splits, seconds, [row.bytes_per_second for row in rows])
 
     swept = sorted((row for row in timed if row.splits), key=lambda row: row.splits)
-    lines = [line("split keys", colours.k, swept, [row.splits for row in swept])]
+    lines = [line("split keys", colours.k, swept, [row.splits for row in swept])] if swept else []
     for row in timed:
         if row.provider == "split_kv" and row.splits is None:
             lines.append(line("own choice", colours.ink, [row], []))
