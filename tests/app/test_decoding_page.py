@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
+from app.views.decoding import _recorded
 from engine import Experiment, simulate
 from engine.decoding import decoding_of, own_splits, parts_of, rate, recorded_near, spread
 from engine.recording_file import recordings
@@ -109,6 +112,16 @@ def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
         assert f"{said}{grouped / own:.0%} of the time for 25% of the bytes." in texts(page)
         assert f"32 heads on {kv_heads} key heads, d 128, float16" in texts(page)
         assert "Dotted: modelled with key blocks of 128." in texts(page)
+
+
+@pytest.mark.parametrize("provider", ["copy", "sdpa_cudnn", "split_kv"])
+def test_a_recording_that_sweeps_no_splits_is_drawn(provider):
+    recording = recordings()[0]
+    decoding = decoding_of(Experiment.of(**LONG))
+    rows = [row for row in recorded_near(recording, decoding) if row.times and not row.splits]
+    few = [row for row in rows if row.provider == provider]
+    assert len(few) == 1
+    _recorded(replace(recording, decoding=tuple(few)), decoding, figures.TIME, COLOURS)
 
 
 def test_more_splits_than_key_blocks_leave_some_without_keys():
