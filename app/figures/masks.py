@@ -11,7 +11,8 @@ from app.figures.colours import Palette
 from engine.masks import Density
 
 LEVELS = 16  # shades of a pixel that stands for many tiles
-SIDE, THINNEST = 384, 40  # units of the longer side at most, of the shorter at least
+SIDE = 384  # units of the width
+FLATTEST, TALLEST = 0.1, 1.5  # of the height over the width, whatever the queries are over the keys
 STYLE = """
 <style>
   .masks { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 14px 18px; }
@@ -30,15 +31,18 @@ STYLE = """
 """
 
 
-def multiples(panels: list[tuple[str, str, tuple[str, ...], Density, bool]], colours: Palette) -> str:
+def multiples(
+    panels: list[tuple[str, str, tuple[str, ...], Density, bool]], aspect: float, colours: Palette
+) -> str:
     """Pictures side by side as HTML.
 
     Args:
         panels: name, what it shows, lines of what it costs, the tile grid, whether it is the scenario's own.
+        aspect: queries over keys; the pictures keep it whatever the blocks are, so that nothing moves.
     """
-    figures = []
+    figures, aspect = [], min(max(aspect, FLATTEST), TALLEST)
     for name, what, costs, density, own in panels:
-        picture = _picture(density, f"{name}: {', '.join(costs)}", colours)
+        picture = _picture(density, f"{name}: {', '.join(costs)}", colours, aspect)
         picture = f"<div class='{'own' * own}'>{picture}</div>"
         caption = f"<figcaption><b>{escape(name)}</b>{escape(what)}</figcaption>"
         figures.append(f"<figure>{caption}{picture}<p>{'<br>'.join(map(escape, costs))}</p></figure>")
@@ -58,17 +62,18 @@ def key(exact: bool, colours: Palette) -> str:
     return f"<div class='masks-key'>{''.join(marks)}</div>"
 
 
-def _picture(density: Density, alt: str, colours: Palette) -> str:
+def _picture(density: Density, alt: str, colours: Palette, aspect: float = 1.0) -> str:
     """The grid as an image of HTML, which may hold no SVG of its own."""
-    data = b64encode(_svg(density, colours).encode()).decode()
-    return f"<img alt='{escape(alt)}' src='data:image/svg+xml;base64,{data}'>"
+    data = b64encode(_svg(density, aspect, colours).encode()).decode()
+    style = f"aspect-ratio:{1 / aspect:.4g}"
+    return f"<img alt='{escape(alt)}' style='{style}' src='data:image/svg+xml;base64,{data}'>"
 
 
-def _svg(density: Density, colours: Palette) -> str:
+def _svg(density: Density, aspect: float, colours: Palette) -> str:
     """The grid as SVG; what is visited lies on plain ground, so that no hatch shows through."""
     rows, columns = density.visited.shape
-    across = SIDE // max(rows, columns)  # whole units, so that no seam shows
-    wide, high = max(across, THINNEST // columns), max(across, THINNEST // rows)
+    # whole units, so that no seam shows; what that rounds is made good where the picture is placed
+    wide, high = max(1, round(SIDE / columns)), max(1, round(aspect * SIDE / rows))
     size = 12 if rows * columns > 1 else SIDE // 3
     stripes = (
         f"<pattern id='hatch' width='{size}' height='{size}' patternUnits='userSpaceOnUse' "
@@ -81,7 +86,8 @@ def _svg(density: Density, colours: Palette) -> str:
     tiles = f"<g fill='{colours.s}'>{_rects(_shades(density), wide, high)}</g>"
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {columns * wide} {rows * high}' "
-        f"width='{columns * wide}' height='{rows * high}' shape-rendering='crispEdges'>"
+        f"width='{columns * wide}' height='{rows * high}' preserveAspectRatio='none' "
+        f"shape-rendering='crispEdges'>"
         f"<defs>{stripes}</defs>{ground}{hatch}{visited}{tiles}{_lines(density, wide, high, colours)}</svg>"
     )
 

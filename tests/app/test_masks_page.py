@@ -68,20 +68,26 @@ def test_a_picture_fills_exactly_the_visited_tiles():
     bounds = key_bounds(experiment.problem, experiment.tiling)
     svg = base64.b64decode(
         re.search(
-            "base64,([^']+)'", figures.multiples([("a", "b", ("c",), density(bounds, 8), True)], COLOURS)
+            "base64,([^']+)'", figures.multiples([("a", "b", ("c",), density(bounds, 8), True)], 1.0, COLOURS)
         )[1]
     ).decode()
-    unit, filled = 48, np.zeros((4, 8))
+    wide, high, filled = 48, 96, np.zeros((4, 8))  # tiles of 64 queries and 32 keys: twice as high as wide
     for x, y, width, height, opacity in re.findall(
         r"<rect x='(\d+)' y='(\d+)' width='(\d+)' height='(\d+)' fill-opacity='([\d.]+)'/>",
         svg.split("<g fill=")[2],  # the tiles, upon the ground of what is visited
     ):
-        assert int(height) == unit
-        filled[int(y) // unit, int(x) // unit : (int(x) + int(width)) // unit] = float(opacity)
+        assert int(height) == high
+        filled[int(y) // high, int(x) // wide : (int(x) + int(width)) // wide] = float(opacity)
     tiles = np.arange(8)
     visited = (tiles >= bounds.first[:, None]) & (tiles < bounds.stop[:, None])
     full = (tiles >= bounds.full_first[:, None]) & (tiles < bounds.full_stop[:, None])
     np.testing.assert_array_equal(filled, np.where(full, 0.9, np.where(visited, 0.42, 0)))
+
+
+def test_a_picture_has_the_shape_of_queries_over_keys_whatever_the_blocks():
+    for values, ratio in (({}, 1), ({"block_q": 16, "block_kv": 256}, 1), ({"seq_kv": 2048}, 2)):
+        shown = html(opened("masks", seq=1024, **values))
+        assert set(re.findall(r"<img alt='[^']+' style='aspect-ratio:([\d.]+)'", shown)) == {str(ratio)}
 
 
 @pytest.mark.parametrize("seq", [1, 64, 4096, 2**20])
