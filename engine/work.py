@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.footprint import COMBINED_AT_ONCE, kernel_parts
+from engine.footprint import COMBINED_AT_ONCE
 from engine.grid import Grid
 from engine.occupancy import blocks_per_sm
 from engine.pipeline import Pipeline
@@ -106,7 +106,7 @@ def work_of(
     gpu, problem = experiment.gpu, experiment.problem
     rates = Rates.of(gpu, problem.dtype, pipeline.returning)
     grid = Grid.of(experiment, phase)
-    places = _places(experiment, schedule, phase, grid.blocks)
+    places = min(blocks_per_sm(experiment, schedule, phase), -(-grid.blocks // gpu.sms))
     units = _units(schedule, phase, traffic, rates)
     if experiment.algorithm == "standard" or not phase.each:
         around = np.full(1, LATENCY * _chunks(experiment) if phase.name == "combine" else 0.0)
@@ -129,16 +129,6 @@ def work_of(
         seconds = seconds[:1]
     speeds = np.concatenate(([1.0], taken[-1] / taken))
     return Work(grid, seconds, speeds, float(around.mean()), units)
-
-
-def _places(experiment: Experiment, schedule: Schedule, phase: Phase, blocks: int) -> int:
-    """Blocks that share an SM: as many as its shared memory holds, or as there are."""
-    gpu = experiment.gpu
-    held = sum(part.bytes for part in kernel_parts(experiment)[phase.name])
-    most = 1 if experiment.algorithm == "flash3" else gpu.blocks_sm
-    if experiment.algorithm == "split_kv":  # small tiles, many copies of which are on their way
-        most = blocks_per_sm(experiment, schedule, phase)
-    return max(1, min(gpu.shared_bytes_sm // held, most, -(-blocks // gpu.sms)))
 
 
 def _few_rows(experiment: Experiment, phase: Phase, grid: Grid, copies: float) -> tuple[float, float]:
