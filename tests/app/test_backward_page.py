@@ -103,7 +103,7 @@ def test_the_modelled_backward_times_are_near_the_recorded_ones():
         recorded = {row.problem.seq_kv: row for row in timings if row.provider == "flash2"}
         for row in modelled_backward(timings, "h200"):
             if row["keys"] >= 2048:
-                assert row["p50"] == pytest.approx(recorded[row["keys"]].times.p50, rel=0.27)
+                assert row["p50"] == pytest.approx(recorded[row["keys"]].times.p50, rel=0.2)
                 assert row["tflops"] * row["p50"] == pytest.approx(
                     recorded[row["keys"]].tflops * recorded[row["keys"]].times.p50
                 )

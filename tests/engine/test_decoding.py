@@ -20,6 +20,7 @@ from engine.decoding import (
     recorded_near,
     spread,
 )
+from engine.measuring.decoding import own_blocks
 from engine.recording_file import recordings
 from tests.engine.strategies import exact_attention, experiments
 from tests.engine.test_split_kv_schedule import one_key_head
@@ -48,6 +49,7 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
     )  # fmt: skip
     decoding = decoding_of(scenario)
     assert decoding.tiling.block_q == call.block_q
+    assert own_blocks(decoding.problem) == (call.block_q, call.block_kv)  # what is recorded with the times
     assert own_splits(decoding) == split_count(call, decoding.gpu.sms)
 
 
