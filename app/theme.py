@@ -37,7 +37,7 @@ STYLE = """
   .st-key-presenter_keys, .st-key-tour_keys, .st-key-glossary { position: absolute; }
   .st-key-tour_words { gap: 0.5rem; }
   .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
-  .st-key-tour_words .katex-display { margin: 0; padding: 0.4rem 0; }
+  .st-key-tour_words .katex-display { margin: 0; padding: 0.4rem 0 0.9rem; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-flash3_words { min-height: 3.2rem; }
