@@ -17,12 +17,14 @@ STYLE = f"""
   .numbers th {{ font-weight: 600; text-align: right; vertical-align: bottom; }}
   .numbers td {{ text-align: right; font-family: {MONO}; font-variant-numeric: tabular-nums; }}
   .numbers th:first-child, .numbers td:first-child {{ text-align: left; padding-left: 0; }}
-  .numbers .words {{ text-align: left; font-family: inherit; min-width: 6rem; }}
+  .numbers .words {{ text-align: left; font-family: inherit; }}
   .numbers td:not(.words), .numbers th:not(.words) {{ white-space: nowrap; }}
   .scrolled {{ overflow: auto; }}
+  @media (max-width: 1200px) {{ .numbers {{ font-size: 12px; }} }}
   @media (max-width: 760px) {{
+    .numbers .words {{ min-width: 6rem; }}
     .scrolled .words {{ min-width: 14rem; }}
-    .scrolled .words:first-child {{ min-width: 11rem; }}
+    .scrolled .words:first-child {{ min-width: 9rem; }}
   }}
   .scrolled th {{ position: sticky; top: 0; }}
   .scrolled .numbers th {{ white-space: normal; }}

@@ -30,8 +30,8 @@ SOURCES = {
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (
-    "Every line is an SM, every bar a block of threads, time runs to the right. Look at the right end, the "
-    "tail: SMs without work wait for the others."
+    "Every line is an SM, every bar a block of threads. Look at the right end, the tail: SMs without work "
+    "wait for the others."
 )
 
 
