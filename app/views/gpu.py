@@ -132,8 +132,8 @@ def _notes(
         words.append(f"Drawn: {_shape(drawn.problem)}; the scenario has more blocks than can be watched.")
     if call is not None:
         words.append(
-            f"{_named(call)}: {seconds_text(call.times.p50)} without its timestamps (median), "
-            f"{recording.origin}."
+            f"{_named(call)}: a whole call takes {seconds_text(call.times.p50)} without its timestamps "
+            f"(median), {recording.origin}."
         )
         if call.commit:
             words.append(
