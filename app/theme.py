@@ -24,6 +24,7 @@ STYLE = """
     font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
     font-variant-numeric: tabular-nums;
   }
+  [data-testid="stSidebar"] [data-testid="stSlider"] { margin-bottom: -0.5rem; }
   [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
   [data-testid="stWidgetLabelRequired"] { display: none; }
   .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 14.5rem; }
@@ -44,8 +45,15 @@ STYLE = """
   .st-key-flash3_picture { min-height: 29.4rem; }
   .st-key-notices { padding: 0.4rem 0.8rem; }
   [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
-  [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
+  [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
   [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
+  @media (min-width: 641px) {
+    .st-key-in_a_row_numbers [data-testid="stMetricValue"] { font-size: clamp(1.3rem, 1.9vw, 2.25rem); }
+  }
+  @media (max-width: 900px) { /* beside the sidebar there is no room for columns */
+    [data-testid="stMain"] [data-testid="stColumn"] { min-width: calc(100% - 1.5rem); }
+  }
+  @media (max-width: 767px) { .st-key-tools { margin-top: 0.3rem; } } /* the pages' names stand above */
 </style>
 """
 PRESENTER_STYLE = """

@@ -158,7 +158,7 @@ class BackwardRowPanel {
     pen.rule(box.x, box.y, box.w);
     const width = pen.text(`Row ${model.rows[row]}, backward`, box.x, y, { size: 15, weight: 600 });
     const where = following ? "follows the tile at work" : "kept in view, Esc follows again";
-    pen.text(`query tile ${model.blockOf(row)} · ${where}${still ? "" : " · ↑ ↓ choose"}`, box.x + width + 12 * u, y, { size: 12.5, color: theme.muted });
+    pen.text(`computed · query tile ${model.blockOf(row)} · ${where}${still ? "" : " · ↑ ↓ choose"}`, box.x + width + 12 * u, y, { size: 12.5, color: theme.muted });
     const known = this.known(model, run, step, row), small = 0.15 * box.w, wide = (box.w - 2 * small - 3 * gap) / 2;
     const at = (n) => ({ x: box.x + [0, small + gap, 2 * (small + gap), 2 * (small + gap) + wide + gap][n], y: box.y + 36 * u, w: n < 2 ? small : wide, h: box.h - 36 * u });
     this.number(pen, at(0), "lse", model.arrays.lse[row], ["kept by the forward pass,", "4 bytes a row"], theme.lse);

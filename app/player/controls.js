@@ -25,7 +25,8 @@ const GUIDE = [
   ["mauve", "done; the stronger, the more softmax mass of its rows lies in it"],
   ["hatched", "hidden by the mask: whole tiles are skipped, halves are masked"],
   ["O", "pale while it gathers, full when written for good; in FlashAttention-1 every part is one rewrite"],
-  ["counted", "bytes that the schedule's steps ask of HBM for one head, 1 MB = 10⁶ bytes; on the chip 1 KB = 1,024 bytes"],
+  ["counted", "bytes that the schedule's steps ask of HBM for one head, 1 MB = 10⁶ bytes"],
+  ["on chip", "what one block of threads keeps on its SM, modelled; 1 KB = 1,024 bytes"],
   ["pale bars", "the whole run; the other algorithms stand at the same share of their own modelled time"],
   ["1×", "one tile a second; in the race, the slowest takes 24 s"],
 ];
@@ -37,6 +38,7 @@ const BACKWARD_GUIDE = [
   ["striped", "a gradient, in the colour of its tensor: pale while it gathers, full when written"],
   ["δ", "one number a row, rowsum(dO ∘ O)"],
   ["counted", "bytes that the schedule's steps ask of HBM for one head, 1 MB = 10⁶ bytes; K, V, dK and dV of kernel 2 once for all heads that share them"],
+  GUIDE[6],
   ["closed form", "what the formulas of the papers give for other ways through the same pass"],
   ["1×", "one tile a second"],
 ];

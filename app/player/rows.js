@@ -67,7 +67,7 @@ class RowPanel {
     const block = model.blockOf(row);
     const where = following ? "follows the tile at work" : run.name === "flash1" && !view.pinned
       ? "waits in HBM between its visits" : "kept in view, Esc follows again";
-    const place = `query tile ${block} · ${where}${view.still ? "" : " · ↑ ↓ choose"}`;
+    const place = `computed · query tile ${block} · ${where}${view.still ? "" : " · ↑ ↓ choose"}`;
     const taken = width + 36 * u + pen.text(place, box.x + width + 12 * u, y, { size: 12.5, color: theme.muted });
     if (model.agreement) {
       const color = model.agrees ? theme.good : theme.bad;
