@@ -73,9 +73,9 @@ class ChipPanel {
   heading(pen, box, chip, held, whole) {
     const { u, theme } = pen, fits = whole <= chip.capacity;
     const y = box.y + 16 * u;
-    const width = pen.text("On chip, modelled", box.x, y, { size: 14.5, weight: 600 });
+    const width = pen.text("On chip, modelled", box.x, y, { size: 13.5, weight: 600 });
     const amount = `${kib(fits ? held : whole).replace(" KB", "")} of ${kib(chip.capacity)}`;
-    pen.text(amount, box.x + box.w, y, { size: 12, mono: true, align: "right", color: fits ? theme.muted : theme.bad, room: box.w - width - 8 * u });
+    pen.text(amount, box.x + box.w, y, { size: 11.5, mono: true, align: "right", color: fits ? theme.muted : theme.bad, room: box.w - width - 4 * u });
     const bar = { x: box.x, y: box.y + 27 * u, w: box.w, h: 9 * u };
     const part = (bytes) => bar.w * Math.min(1, bytes / chip.capacity);
     pen.box(bar.x, bar.y, bar.w, bar.h, theme.cell, 4);
