@@ -167,14 +167,32 @@ async function copyLink(control) {
   control.textContent = copied ? "Link copied" : url;
 }
 
-export default function ({ parentElement }) {
-  const list = parentElement.querySelector("ul"), link = parentElement.querySelector("[data-do=link]");
-  const found = things(), seen = new Map();
-  for (const thing of found) {
+const LOOK_AGAIN = 500; // ms: charts of a page that has just opened come one by one
+const looking = new WeakMap(); // a list to its timer
+
+/** What there is, with a number where titles repeat. */
+function numbered() {
+  const seen = new Map();
+  return things().map((thing) => {
     const nth = (seen.get(thing.title) ?? 0) + 1;
     seen.set(thing.title, nth);
-    if (nth > 1) thing.title += `, ${nth}`;
-  }
+    return nth > 1 ? { ...thing, title: `${thing.title}, ${nth}` } : thing;
+  });
+}
+
+/** Lists what there is; an unchanged list stays as it is, so that no button moves under the pointer. */
+function fill(list, anyway) {
+  const found = numbered(), names = found.map(({ title }) => title).join("\n");
+  if (!anyway && names === list.dataset.names) return;
+  list.dataset.names = names;
   list.replaceChildren(...found.map((thing) => (thing.root ? playerLine(thing.root) : fileLine(thing))));
+}
+
+export default function ({ parentElement }) {
+  const list = parentElement.querySelector("ul"), link = parentElement.querySelector("[data-do=link]");
+  fill(list, true);
+  clearInterval(looking.get(list));
+  looking.set(list, setInterval(() => fill(list, false), LOOK_AGAIN));
   link.onclick = () => copyLink(link);
+  return () => clearInterval(looking.get(list));
 }

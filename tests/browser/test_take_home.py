@@ -18,6 +18,7 @@ image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
 def opened(page, address):
     page.goto(address)
+    page.locator(".st-key-footprint").wait_for(state="attached")  # what a run of the page draws last
     page.wait_for_selector("[data-test-script-state=notRunning]")
     page.get_by_role("button", name="Take home").click()
     page.locator(".files li").first.wait_for()
