@@ -110,7 +110,7 @@ def _first_page(browser, address: str, started: float) -> bool:
 def _page(browser, address: str, name: str, rounds: int) -> bool:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(f"{address}/{name}?seq=64")
-    page.wait_for_selector("[data-testid=stMain] [data-testid=stElementContainer]")
+    page.wait_for_selector("[data-testid=stMain] [data-testid=stElementContainer] >> visible=true")
     page.wait_for_timeout(2500)
     page.evaluate(WATCH)
     times = []
