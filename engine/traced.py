@@ -138,13 +138,21 @@ def recorded_timeline(
 
 
 @lru_cache(maxsize=16)
+def predicted(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
+    """The modelled seconds of every call that was timed, in the order that its kernel has."""
+    found = {}
+    for row in rows:
+        experiment = _experiment(row, hardware)
+        if row.times is not None and row.order == default_order(experiment):
+            found[row] = simulate(experiment).modelled.seconds
+    return found
+
+
 def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
     """How far the modelled time is from the recorded one, by algorithm: (median, worst, calls), shares."""
     found: dict[str, list[float]] = {}
-    for row in rows:
-        if row.order == default_order(experiment := _experiment(row, hardware)):
-            ratio = simulate(experiment).modelled.seconds / row.times.p50
-            found.setdefault(row.provider, []).append(abs(ratio - 1))
+    for row, seconds in predicted(rows, hardware).items():
+        found.setdefault(row.provider, []).append(abs(seconds / row.times.p50 - 1))
     return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import scenario, shelf
+from app.figures.tables import table
 from app.figures.units import seconds_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
@@ -19,7 +20,7 @@ from engine.recording import Recording, TracedCall
 from engine.scaled import watchable
 from engine.simulated import simulate_timeline
 from engine.timeline import HEAVY_FIRST, NATURAL, Timeline
-from engine.traced import hardware_of, in_order, nearest_call, off_by, timeline_of, traced_calls
+from engine.traced import hardware_of, in_order, nearest_call, off_by, predicted, timeline_of, traced_calls
 
 MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
 SOURCES = {
@@ -141,7 +142,7 @@ def _notes(
                 f"the rest of the recording is of commit {recording.device.commit[:7]}."
             )
     if rows:
-        far = off_by(tuple(row for row in rows if row.times is not None), hardware_of(recording))
+        far = off_by(tuple(rows), hardware_of(recording))
         each = (
             f"{ALGORITHM_NAMES.get(name, name)} {median:.0%} (at most {most:.0%}, {calls} calls)"
             for name, (median, most, calls) in far.items()
@@ -150,3 +151,21 @@ def _notes(
             f"Modelled time against all calls {recording.origin}, off in the median by: {', '.join(each)}."
         )
     st.caption("  \n".join(words))
+    if rows:
+        _predictions(recording, tuple(rows))
+
+
+def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
+    """Every recorded call beside the time that the model gives it."""
+    with st.expander("Prediction against record: every call"):
+        lines = [
+            [
+                _named(row) + (f" (kernel of commit {row.commit[:7]})" if row.commit else ""),
+                seconds_text(row.times.p50),
+                seconds_text(seconds),
+                f"{seconds / row.times.p50:.2f}",
+            ]
+            for row, seconds in predicted(rows, hardware_of(recording)).items()
+        ]
+        st.html(table(("call", "recorded, median", "modelled", "ratio"), lines))
+        st.caption("What happens inside one block, by warp group, is on the page FlashAttention-3, modelled.")
