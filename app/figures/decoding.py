@@ -140,21 +140,23 @@ def _rates(most: float) -> dict:
     return {"tickvals": values, "ticktext": texts, "range": [0, 1.06 * most]}
 
 
-def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
-    """What each part counts for after some have been merged: lse with the maximum so far, and weights."""
-    split, steps = np.arange(1, len(parts.lse) + 1), parts.steps
-    known = np.where(np.isfinite(parts.lse), parts.lse, np.nan)
+def _known(parts: Parts) -> tuple[np.ndarray, np.ndarray]:
+    """[splits] their numbers from 1, and their lse where they have keys."""
+    return np.arange(1, len(parts.lse) + 1), np.where(np.isfinite(parts.lse), parts.lse, np.nan)
+
+
+def _merge_traces(parts: Parts, step: int, base: float, colours: Palette) -> list[dict]:
+    """Bars of lse from `base` up with the maximum so far; bars of weights with marks where they end."""
+    (split, known), steps = _known(parts), parts.steps
     opacity = np.where(split == step, 1.0, np.where(split < step, 0.6, 0.22))
     now = steps.weights[step - 1] if step else np.zeros(len(split))
-    bar = {"type": "bar", "x": split}
-    low, high = np.nanmin(known), np.nanmax(known)
-    space = max(0.5, 0.25 * (high - low))
     maxima = np.where(np.isfinite(steps.m), steps.m, np.nan)[:step]
-    traces = [
+    bar = {"type": "bar", "x": split}
+    return [
         {
             **bar,
-            "y": known - (low - space),
-            "base": low - space,
+            "y": known - (base),
+            "base": base,
             "marker": {"color": colours.statistics, "opacity": opacity},
             "customdata": known,
             "hovertemplate": "split %{x}: lse %{customdata:.4g}<extra></extra>",
@@ -184,6 +186,14 @@ def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
             "hovertemplate": "in the end %{y:.4g}<extra></extra>",
         },
     ]
+
+
+def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
+    """What each part counts for after some have been merged: lse with the maximum so far, and weights."""
+    split, known = _known(parts)
+    low, high = np.nanmin(known), np.nanmax(known)
+    space = max(0.5, 0.25 * (high - low))
+    traces = _merge_traces(parts, step, low - space, colours)
     look = {"automargin": False}
     return drawn(
         traces,

@@ -227,7 +227,7 @@ class GpuPlayer {
     const name = model.lanes.length > 1 ? `${apart[0].toUpperCase()}${apart.slice(1)}: ` : "";
     if (time >= lane.microseconds) {
       return `${name}${plural(lane.count, "block")} in ${duration(lane.microseconds / 1e6)}. SMs were busy ${percent(lane.busy)} of the time; ` +
-        `in the last ${duration(lane.tail / 1e6)}, the tail, some had nothing left to do.`;
+        `in the last ${duration(lane.tail / 1e6)}, the tail, some had nothing left to do; the busiest worked ${percent(lane.imbalance)} longer than the average.`;
     }
     const idle = lane.used - busy, never = lane.sms - lane.used, tail = time >= lane.microseconds - lane.tail;
     const state = `${name}${plural(running, "block")} on ${busy} of ${lane.sms} SMs, ${grouped(done)} of ${grouped(lane.count)} done.`;

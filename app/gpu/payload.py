@@ -43,9 +43,9 @@ def _lane(timeline: Timeline) -> dict:
     return {
         "name": ORDER_NAMES[timeline.order],
         "origin": timeline.origin,
-        "microseconds": timeline.seconds * MICRO,
         "tail": timeline.tail * MICRO,
         "busy": timeline.busy_share,
+        "imbalance": timeline.imbalance,
         "kernels": timeline.kernels,
         "resident": timeline.resident,
         "waves": int(timeline.wave.max()) + 1,

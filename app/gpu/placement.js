@@ -21,6 +21,7 @@ class Placement {
     this.count = this.sm.length;
     this.starts = this.start.slice().sort();
     this.ends = this.end.slice().sort();
+    this.microseconds = this.ends.at(-1); // as rounded as the ends are, so that all are done then
     this.place();
     this.share();
     this.events = Float32Array.from(new Set([0, ...this.starts, ...this.ends])).sort();

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from app import scenario
 from app.figures import decoding as figures
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
+from app.stepper import stepper
 from engine.decoding import Parts
 
 SHOWN = 10  # rows of the table of parts
@@ -25,7 +25,7 @@ def show(parts: Parts, asked: int, colours: Palette) -> None:
     """The parts of one query and how they become one; its own control redraws only this."""
     st.subheader("The parts of one query, and their merge", anchor=False)
     most = len(parts.lse)
-    step = _stepper(most)
+    step = stepper("Parts merged", most, 1, name="decoding step", unit="part")
     picture, numbers = st.columns([1, 1.25], gap="medium")
     with picture:
         alt = "What each part counts for"
@@ -36,14 +36,6 @@ def show(parts: Parts, asked: int, colours: Palette) -> None:
         st.html(scrolled(_parts_table(parts, step), 440))
         st.html(scrolled(_merged_table(parts, step), 240))
         st.caption(_what_ran(parts, asked))
-
-
-def _stepper(most: int) -> int:
-    key = scenario.counter("decoding step", most, 1)
-    before, slider, after = st.columns([1, 12, 1], vertical_alignment="bottom")
-    before.button("◀", help="one part fewer", on_click=scenario.count, args=(key, -1, most), width="stretch")
-    after.button("▶", help="one part more", on_click=scenario.count, args=(key, 1, most), width="stretch")
-    return slider.slider("Parts merged", 0, most, key=key)
 
 
 def _sentence(parts: Parts, step: int) -> str:

@@ -9,6 +9,7 @@ from app import scenario, theme
 from app.figures import softmax as figures
 from app.figures.base import CONFIG
 from app.figures.tables import table
+from app.stepper import stepper
 from engine.softmax import (
     PRESETS,
     OnlineSteps,
@@ -53,7 +54,7 @@ def _row(dtype: str) -> None:
         st.text(f"{error}.")
         return
     steps = online_steps(scores, block)
-    step = _stepper(len(steps.stops))
+    step = stepper("Step", len(steps.stops), 2, name="softmax step", unit="step")
     headline.header(_sentence(steps, step), anchor=False)
     mine = list(PRESETS[name].scores) != scores.tolist()
     headline.caption("Your own scores." if mine else PRESETS[name].what)
@@ -71,16 +72,6 @@ def _row(dtype: str) -> None:
         _numbers(steps, step)
         st.latex(FORMULAS)
         _comparison(scores, block, dtype)
-
-
-def _stepper(most: int) -> int:
-    """A slider over the steps between two buttons; 0 is before the first."""
-    key = scenario.counter("softmax step", most, 2)
-    with st.container(key="in_a_row_stepper"):
-        before, slider, after = st.columns([1, 12, 1], vertical_alignment="bottom")
-    before.button("◀", help="previous step", on_click=scenario.count, args=(key, -1, most), width="stretch")
-    after.button("▶", help="next step", on_click=scenario.count, args=(key, 1, most), width="stretch")
-    return slider.slider("Step", 0, most, key=key)
 
 
 def _sentence(steps: OnlineSteps, step: int) -> str:

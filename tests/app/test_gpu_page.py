@@ -58,7 +58,6 @@ def unpacked(payload: bytes) -> tuple[dict, dict[str, np.ndarray]]:
 def test_the_browser_gets_every_block_of_the_timeline(algorithm):
     timeline = simulate_timeline(Experiment.of(algorithm=algorithm, seq=512, heads=4, splits=2))
     header, arrays = unpacked(build([timeline]))
-    assert header["lanes"][0]["microseconds"] == pytest.approx(timeline.seconds * 1e6)
     assert header["lanes"][0]["kernels"] == list(timeline.kernels)
     np.testing.assert_array_equal(arrays["lane0.sm"], timeline.sm)
     np.testing.assert_array_equal(arrays["lane0.query"], timeline.query_block)

@@ -13,11 +13,10 @@ def gpu(browser, dashboard):
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(f"{dashboard}/gpu?seq=2048&causal=true")
     page.wait_for_function("window.__gpu?.state().sentence")
+    page.locator(".st-key-footprint").wait_for(state="attached")  # what a run of the page draws last
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
-    choice = page.get_by_text("this scenario")
-    if choice.count():  # where a recording has timelines
-        choice.click()
-        page.evaluate("document.activeElement.blur()")
+    page.get_by_text("this scenario", exact=True).click()
+    page.evaluate("document.activeElement.blur()")
     page.wait_for_function("window.__gpu.state().sentence.startsWith('Heavy blocks first')")
     yield page
     page.close()
@@ -33,6 +32,7 @@ def test_keys_go_to_both_ends_and_the_sentence_says_what_happened(gpu):
     assert "0 of 512 done" in state(gpu)["sentence"]
     gpu.keyboard.press("End")
     assert state(gpu)["time"] == pytest.approx(state(gpu)["longest"])
+    assert state(gpu)["sentence"].startswith("Heavy blocks first: 512 blocks in ")
     assert "the tail" in state(gpu)["sentence"]
 
 
