@@ -52,7 +52,11 @@ if scenario.notices():
         st.text("\n".join(scenario.notices()))
 presenter.show(pages, opened)
 # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
-opened.run()
+failure = None
+try:
+    opened.run()
+except Exception as error:  # the sidebar still comes: another scenario may be shown
+    failure = error
 with st.sidebar, st.container(horizontal=True, key="tools"):
     take_home.show()
     glossary.show()
@@ -61,3 +65,5 @@ with st.sidebar, st.container(horizontal=True, key="tools"):
 glossary.hover()
 sidebar.show()
 scenario.publish(opened.url_path)
+if failure:
+    raise failure  # to the terminal; the page says it in the theme's words

@@ -10,6 +10,11 @@ from app import scenario
 from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
 
+# Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
+FAILED = (
+    "Something here could not be drawn. Change the scenario or reload the page; "
+    "what went wrong is in the terminal that runs this dashboard."
+)
 STYLE = """
 <style>
   [data-testid="stSidebar"] { min-width: 256px; max-width: 256px; }
@@ -47,6 +52,7 @@ STYLE = """
   [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
   [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
   [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
+  [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
   @media (min-width: 641px) {
     .st-key-in_a_row_numbers [data-testid="stMetricValue"] { font-size: clamp(1.3rem, 1.9vw, 2.25rem); }
   }
@@ -92,5 +98,9 @@ def colours() -> Palette:
 def apply() -> None:
     """Send the style rules; once a run, before anything is drawn."""
     # Streamlit writes on its coloured buttons in white, too pale on the dark theme's light blue
-    button = f"<style>[data-testid='stBaseButton-primary'] * {{ color: {colours().ground}; }}</style>"
-    st.html(STYLE + TABLE_STYLE + button + (PRESENTER_STYLE if scenario.presenting() else ""))
+    button = f"[data-testid='stBaseButton-primary'] * {{ color: {colours().ground}; }}"
+    failed = (
+        f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
+    )
+    rules = STYLE + TABLE_STYLE + f"<style>{button} {failed}</style>"
+    st.html(rules + (PRESENTER_STYLE if scenario.presenting() else ""))

@@ -17,6 +17,7 @@ PAGES = (
     "masks",
     "traffic",
     "speed",
+    "backward",
     "decoding",
     "flash3",
     "gpu",
@@ -72,6 +73,18 @@ def test_a_page_opens_at_the_ends_of_what_can_be_asked(open_app, page, values):
     app = open_app(page, **values)
     assert not app.exception
     assert not app.error
+
+
+def test_a_page_that_fails_leaves_the_sidebar_and_hides_nothing_from_tests(open_app, monkeypatch):
+    def fail():
+        raise RuntimeError("a page's own mistake")
+
+    monkeypatch.setattr("app.views.masks.show", fail)
+    app = open_app("masks")
+    assert app.exception
+    app.sidebar.selectbox(key="scenario dtype").set_value("float32").run()
+    assert app.session_state["experiment"].problem.dtype == "float32"
+    assert app.exception
 
 
 def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):

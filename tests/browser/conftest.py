@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,12 +45,11 @@ def _wait_until_healthy(process: subprocess.Popen, address: str, log: Path, seco
     pytest.fail(f"the dashboard did not start: {log.read_text()[-2000:]}")
 
 
-@pytest.fixture(scope="session")
-def dashboard(tmp_path_factory):
-    """Address of a dashboard that runs for the session."""
-    log = tmp_path_factory.mktemp("dashboard") / "log.txt"
+@contextmanager
+def _served(script: str, log: Path):
+    """The address of a dashboard that runs a script from the repository's root."""
     port = _free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.headless", "true"]
+    command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
     command += ["--server.port", str(port), "--server.address", "127.0.0.1"]
     with log.open("w") as output:
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
@@ -59,6 +59,19 @@ def dashboard(tmp_path_factory):
     finally:
         process.terminate()
         process.wait(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def dashboard(tmp_path_factory):
+    """Address of a dashboard that runs for the session."""
+    with _served("app/main.py", tmp_path_factory.mktemp("dashboard") / "log.txt") as address:
+        yield address
+
+
+@pytest.fixture
+def served():
+    """A context (script, log) that gives the address of a dashboard of its own."""
+    return _served
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,47 @@
+"""What a reader sees where something fails that nobody foresaw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.theme import FAILED
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+BROKEN = f"""
+import runpy
+import sys
+
+sys.path.insert(0, {str(ROOT)!r})
+import app.views.masks
+
+
+def show():
+    raise RuntimeError("a secret of the server")
+
+
+app.views.masks.show = show
+runpy.run_path({str(ROOT / "app" / "main.py")!r})
+"""
+
+
+def test_a_failure_is_one_sentence_beside_a_sidebar_that_still_works(page, served, tmp_path):
+    script, log = tmp_path / "broken.py", tmp_path / "log.txt"
+    script.write_text(BROKEN)
+    with served(str(script), log) as address:
+        page.goto(f"{address}/masks")
+        failure = page.get_by_test_id("stException")
+        failure.wait_for()
+        words = (
+            "e => getComputedStyle(e.querySelector('[data-testid=stAlertContentError]'), '::after').content"
+        )
+        assert failure.evaluate(words).strip('"') == FAILED
+        assert failure.inner_text().strip() == ""  # what Streamlit says, and its links, are hidden
+        page.get_by_test_id("stSidebar").get_by_text("Head dimension").wait_for()
+        page.get_by_role("link", name="Softmax").click()
+        page.get_by_label("Row of scores").wait_for()
+        assert failure.count() == 0
+    assert "a secret of the server" in log.read_text()
