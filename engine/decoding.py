@@ -68,14 +68,17 @@ def over_splits(decoding: Experiment) -> dict[int, Simulation]:
 class Spread:
     """A kernel's blocks over the SMs, modelled: they take as long as each other and go round.
 
-    blocks: [SMs] blocks that each SM runs, one after another or side by side.
+    Attributes:
+        blocks: [SMs] blocks that each SM runs, one after another or side by side.
+        launched: blocks in all, those with them for which no keys are left.
     """
 
     blocks: np.ndarray
+    launched: int
 
     @property
     def count(self) -> int:
-        """Blocks in all."""
+        """Blocks that have keys to read."""
         return int(self.blocks.sum())
 
     @property
@@ -87,8 +90,9 @@ class Spread:
 def spread(simulation: Simulation) -> Spread:
     """The blocks of an experiment's first kernel that have keys to read."""
     phase, sms = simulation.schedule.phases[0], simulation.experiment.gpu.sms
-    count = int((phase.visits > 0).sum()) * simulation.traffic.heads
-    return Spread(count // sms + (np.arange(sms) < count % sms))
+    heads = simulation.traffic.heads
+    count = int((phase.visits > 0).sum()) * heads
+    return Spread(count // sms + (np.arange(sms) < count % sms), len(phase.visits) * heads)
 
 
 def readable(gpu: Gpu) -> float:

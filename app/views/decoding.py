@@ -107,9 +107,15 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
         "softmax wait for one another. Only many SMs fill the memory's "
         f"{scaled(readable(experiment.gpu), 'B/s')}."
     )
+    rows = len(simulation.schedule.query_rows)
     shared = f" for the {group} heads that share it" if group > 1 else ""
+    if rows > 1:
+        shared = f" for up to {tiling.block_q} of the {group} heads that share it"
+    product = f"{units:,} × {tiling.splits:,}" + f" × {rows:,}" * (rows > 1)
+    empty = blocks.launched - blocks.count
+    left = f", {empty:,} of them without keys" if empty else ""
     st.caption(
-        f"One block a split of a key head{shared}: {units:,} × {tiling.splits:,}. FlashAttention-2 has "
+        f"One block a split of a key head{shared}: {product}{left}. FlashAttention-2 has "
         f"one a query head, {problem.batch * problem.heads:,}. Hatched: idle."
     )
 

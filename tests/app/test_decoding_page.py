@@ -162,3 +162,11 @@ def test_lines_over_splits_are_drawn_in_the_metric(metric):
     assert len(set(figure.data[1].y)) == 1
     value = "150 µs" if metric == figures.TIME else "2.5 TB/s"
     assert f"<b>{value}</b>" in figures.key(lines, metric)
+
+
+def test_the_blocks_are_those_that_the_kernel_launches():
+    """Heads that need more than one block of rows have as many a split; some splits have no keys."""
+    page = opened("decoding", heads=128, kv_heads=1, batch=2, seq=1, seq_kv=100, block_kv=16, splits=64)
+    said = "One block a split of a key head for up to 64 of the 128 heads that share it: 2 × 64 × 2"
+    assert f"{said}, {2 * (64 - 7) * 2} of them without keys." in texts(page)
+    assert f"{2 * 7 * 2} of 132 SMs" in texts(page)
