@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.closed_form import standard_backward_bytes
-from engine.experiment import Experiment
+from engine.experiment import Experiment, Problem
 from engine.footprint import memory_parts
 from engine.schedule import BY_KEY, Amount, Operation, Schedule, Tensor, block_bytes, matrix_flops
 from engine.simulation import simulate
@@ -27,7 +27,8 @@ class Recomputation:
         flops: matrix FLOPs on the tiles that the mask leaves.
         ratio: the same over the forward pass's.
         kept: bytes in memory for it besides Q, K, V and O: P, or lse, delta and lse in units of log2.
-        moved: bytes; what the unfused pass must move, and what the tiles of the others ask for.
+        moved: bytes; what the unfused pass must move, and what the tiles of the others ask for: K, V, dK and
+            dV once for all heads that share them, as the kernels do.
     """
 
     flops: dict[str, int]
@@ -51,13 +52,14 @@ def recomputation(experiment: Experiment) -> Recomputation:
     product = simulation.schedule.total(matrix_flops(problem), Operation.KEY_GRADIENT) * heads
     rows = sum(memory[tensor] for tensor in (Tensor.LSE, Tensor.DELTA))
     matrix = block_bytes(problem, Tensor.P).of(problem.seq_q, problem.seq_kv) * heads
+    spared = _key_bytes(problem) * problem.batch * (problem.heads - problem.kv_heads)
     return Recomputation(
         flops={way: count * product for way, count in PRODUCTS.items()},
         ratio={way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()},
         kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
         moved={
-            STORED: standard_backward_bytes(backward) * heads,
-            ONE_KERNEL: one_kernel_bytes(simulation.schedule) * heads,
+            STORED: standard_backward_bytes(backward) * heads - spared,
+            ONE_KERNEL: one_kernel_bytes(simulation.schedule) * heads - spared,
             TWO_KERNELS: simulation.traffic.requested.total,
         },
     )
@@ -69,6 +71,10 @@ def one_kernel_bytes(schedule: Schedule) -> int:
     FlashAttention-2's own backward pass, on a backward schedule's visits; lse and delta are left out.
     """
     problem = schedule.problem
-    keys = sum(block_bytes(problem, tensor).of(0, problem.seq_kv) for tensor in BY_KEY)
     row = problem.head_dim * (2 * problem.itemsize + 2 * 4)
-    return keys + schedule.total(Amount(row, by_query=True), Operation.KEY_GRADIENT)
+    return _key_bytes(problem) + schedule.total(Amount(row, by_query=True), Operation.KEY_GRADIENT)
+
+
+def _key_bytes(problem: Problem) -> int:
+    """Bytes of K, V, dK and dV of one key head."""
+    return sum(block_bytes(problem, tensor).of(0, problem.seq_kv) for tensor in BY_KEY)

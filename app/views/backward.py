@@ -109,7 +109,8 @@ def _derivation(experiment: Experiment) -> str:
         "forward S and P V; backward dV, dP, dQ and dK; S again; in two kernels dP and S once more: no "
         "program adds to another's sum. Kept, *counted*: P of N × N, or lse and δ, 4 bytes a row each, and "
         "for two kernels lse once more in units "
-        "of log₂. Moved: unfused *must* move 7 N² + 8 N d elements a head (closed form); of the others what "
+        "of log₂. Moved: unfused *must* move 7 N² + 8 N d elements a head (closed form), 4 N d of them once "
+        "for all heads that share keys; of the others what "
         "the tiles ask for, *counted*, of which L2 serves most. "
         f"{simulate(experiment).footprint.sentence} *Modelled* for the largest kernel, its sums included."
     )

@@ -301,9 +301,18 @@ def test_recomputation_trades_flops_for_the_matrix(experiment):
 def test_one_kernel_asks_for_what_the_paper_says(experiment):
     schedule = simulate(experiment).schedule
     assert one_kernel_bytes(schedule) == one_kernel_backward_bytes(experiment)
-    costs = recomputation(experiment)
-    heads = experiment.problem.batch * experiment.problem.heads
-    assert costs.moved[STORED] == standard_backward_bytes(experiment) * heads
+
+
+@given(BACKWARD)
+def test_all_ways_back_move_shared_keys_once(experiment):
+    """Element by element: P-sized passes and rows a head; K, V, dK and dV a key head."""
+    costs, problem = recomputation(experiment), experiment.problem
+    heads, key_heads = problem.batch * problem.heads, problem.batch * problem.kv_heads
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    must = heads * (7 * n * m + 4 * n * d) + key_heads * 4 * m * d
+    assert costs.moved[STORED] == must * problem.itemsize
+    rows = one_kernel_bytes(simulate(experiment).schedule) - 4 * m * d * problem.itemsize
+    assert costs.moved[ONE_KERNEL] == heads * rows + key_heads * 4 * m * d * problem.itemsize
 
 
 def test_the_command_line_knows_the_backward_pass(capsys):
