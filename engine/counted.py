@@ -97,8 +97,9 @@ class Counted:
     def utilisation(self) -> dict[str, float | None]:
         """How busy the counters say each unit was, as a share of what it can do; None where not counted.
 
-        The units of `Modelled.busy`, and "issue": instructions issued. Of L2 and HBM it is bytes over what
-        the datasheet's rate would have moved; "tail" is the share of time that SMs had no work at all.
+        The units of `Modelled.busy`, and "issue": instructions issued. Those of an SM are of its peak at the
+        clock that it had ("exp" without float32); of L2 and HBM it is bytes over what the datasheet's rate
+        would have moved; "tail" is the share of time that SMs had no work at all.
         """
         gpu = self.experiment.gpu
         cache = CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz

@@ -46,6 +46,10 @@ UNITS = {
     "launch": "launch and waiting",
     "tail": "tail: SMs idle",
 }
+PEAKS = (
+    "L2 and HBM of their peak rates, the units of an SM of what they can do at the clock that they had, "
+    "exponentials without float32."
+)
 BOUNDS = {**UNITS, "exp": "exponentials and float32 arithmetic", "L2": "way from L2", "tail": "tail"}
 
 
@@ -117,7 +121,7 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
             "" if same else f" Nearest: modelled for the counted scenario nearest to this one, {one.what}."
         )
         whose = "for this scenario" if same else "for that one"
-        said += f" Recorded: of the datasheet's peaks, by the counters {whose}, {recording.origin}."
+        said += f" Recorded: by the counters {whose}, {recording.origin}; {PEAKS}"
         said += f" {_busiest(one)}"
     st.caption(said)
 

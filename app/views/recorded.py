@@ -17,6 +17,8 @@ from engine.comparison import gpu_named
 from engine.counted import counted
 from engine.experiment import Experiment
 from engine.recorded import (
+    BACKWARD,
+    BACKWARD_FLOPS,
     FORWARD,
     MODEL_BLOCKS,
     modelled_like,
@@ -57,7 +59,7 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.over_length(groups, metric, lengths, colours, linear=metric == "tflops")
     st.plotly_chart(figure, theme=None, config=CONFIG, key="recorded curves", alt="Recorded speed over N")
-    st.caption(" ".join([*_findings(timings, rows), _versions(recording)]))
+    st.caption(" ".join([*_findings(timings, rows), _versions(recording), *_conventions(direction, model)]))
     with st.expander("Recorded numbers"):
         cells = [_timing_cells(row) for row in timings]
         st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1)), 330))
@@ -93,10 +95,12 @@ def _timing_cells(row: Timing) -> list[str]:
 def shape_text(timings: Sequence[Timing], direction: str) -> str:
     """What was timed: everything but the length, and how much work there is at each."""
     problem = timings[0].problem
-    tokens = min(row.problem.batch * row.problem.seq_q for row in timings)
+    tokens, most = (pick(row.problem.batch * row.problem.seq_q for row in timings) for pick in (min, max))
+    longer = ", more where one sequence is longer" if most > tokens else ""
     mask = "causal" if problem.mask.causal else "no mask"
     return (
-        f"{direction}, d = {problem.head_dim}, {mask}, {problem.dtype}; {short(tokens)} tokens in all, "
+        f"{direction}, d = {problem.head_dim}, {mask}, {problem.dtype}; "
+        f"{short(tokens)} tokens in all{longer}, "
         f"hidden size {problem.heads * problem.head_dim:,}"
     )
 
@@ -117,10 +121,15 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
 def _versions(recording: Recording) -> str:
     device = recording.device
     versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
-    return (
-        f"Driver {device.driver}, {versions}. Dotted: modelled for this shape, "
-        f"blocks of {MODEL_BLOCKS[0]} × {MODEL_BLOCKS[1]}, flash 3 with its own."
-    )
+    return f"Driver {device.driver}, {versions}."
+
+
+def _conventions(direction: str, model: Sequence[dict]) -> list[str]:
+    """What the dotted lines are, where there are any, and what counts as FLOPs of a backward pass."""
+    rows, keys = MODEL_BLOCKS
+    dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, flash 3 with its own."
+    backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
+    return [dotted] * bool(model) + [backward] * (direction == BACKWARD)
 
 
 def compared(recording: Recording) -> list[dict]:

@@ -24,7 +24,8 @@ from engine.worker import Job
 METRICS = {"p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s", "speedup": "speed-up"}
 MEANINGS = {
     "p50": "median time of a call",
-    "tflops": "4·B·H·N²·d FLOPs, halved when causal, over the median time",
+    "tflops": "4·B·H·N²·d FLOPs, halved when causal, over the median time; with a window, documents or "
+    "other lengths 4·d for each pair of a query and a key that it sees",
     "tokens_per_second": "queries over the median time",
     "speedup": "measured: over PyTorch's unfused attention; modelled: over the standard algorithm",
 }

@@ -80,8 +80,20 @@ def test_the_speed_page_names_gpu_date_shape_and_versions(shelf):
     for metric in ("tflops", "tokens_per_second", "speedup"):
         page.segmented_control(key="speed_metric").set_value(metric)
         again(page)
+    assert "Dotted: modelled for this shape" in said
     page.segmented_control(key="recorded_direction").set_value("backward")
-    assert ": backward, d = 64" in words(again(page))
+    said = words(again(page))
+    assert ": backward, d = 64" in said
+    assert "Dotted: modelled for this shape" not in said  # nothing is
+    assert "FLOPs of a backward pass count as 2.5 times" in said
+
+
+def test_tokens_that_grow_with_one_long_sequence_are_said():
+    few, many = timing("flash2", 128, 1e-3), timing("flash2", 2**16, 1e-3)
+    assert recorded.shape_text([few], "forward").endswith("16k tokens in all, hidden size 2,048")
+    assert "16k tokens in all, more where one sequence is longer" in recorded.shape_text(
+        [few, many], "forward"
+    )
 
 
 def test_who_overtakes_and_who_runs_out_is_said(shelf):
@@ -151,7 +163,8 @@ def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf
     page = opened("speed")
     said = words(page)
     assert "**What holds it up**: modelled, the " in said
-    assert "by the counters for this scenario, recorded on NVIDIA H200, 2026-11-21." in said
+    assert "by the counters for this scenario, recorded on NVIDIA H200, 2026-11-21; L2 and HBM of" in said
+    assert "at the clock that they had" in said
     kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 1e6, tensor_percent=41.4, sm_percent=97.0)
     row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(kernel,))
     monkeypatch.setattr("app.shelf.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
