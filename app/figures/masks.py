@@ -19,14 +19,14 @@ STYLE = """
   .masks { grid-template-rows: repeat(3, auto); }
   .masks figure { margin: 0; min-width: 0; display: grid; row-gap: 0; }
   .masks figure { grid-template-rows: subgrid; grid-row: span 3; }
-  .masks figcaption { align-self: end; font-size: 14px; line-height: 1.35; padding-bottom: 8px; }
+  .masks figcaption { align-self: end; font-size: 1rem; line-height: 1.35; padding-bottom: 8px; }
   .masks figcaption b { display: block; }
   .masks img { display: block; width: 100%; height: auto; }
-  .masks p { margin: 8px 0 0; font-size: 13px; line-height: 1.45; }
+  .masks p { margin: 8px 0 0; font-size: 0.93rem; line-height: 1.45; }
   .masks .own { outline: 2.5px solid; outline-offset: 3px; }
   @media (max-width: 900px) { .masks { grid: auto-flow auto / 1fr 1fr; } }
-  .masks-key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; align-items: center; }
-  .masks-key img { width: 15px; height: 15px; margin-right: 6px; vertical-align: -2px; }
+  .masks-key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 0.93rem; align-items: center; }
+  .masks-key img { width: 1.07rem; height: 1.07rem; margin-right: 6px; vertical-align: -2px; }
 </style>
 """
 
