@@ -24,7 +24,7 @@ def bytes_text(value: float) -> str:
 def seconds_text(value: float) -> str:
     """A duration."""
     for size, unit in DURATIONS:
-        if value >= size or unit == "ns":
+        if float(f"{value:.3g}") >= size or unit == "ns":
             return f"{digits(value / size)} {unit}"
     raise ValueError(f"seconds is {value}; it must be a number")
 
@@ -39,10 +39,22 @@ def times_text(ratio: float) -> str:
     return f"{digits(ratio)}×"
 
 
+def share_text(share: float, places: int = 0) -> str:
+    """A share in per cent; what is near none or all of it, but not quite, does not read as if it were."""
+    least = 10.0 ** -(places + 2)
+    if 0 < share < least / 2:
+        return f"< {least:.{places}%}"
+    if 1 - least / 2 <= share < 1:
+        return f"> {1 - least:.{places}%}"
+    return f"{share:.{places}%}"
+
+
 def digits(value: float) -> str:
     """Three significant digits, without an exponent; thousands set apart."""
     if value >= 100:
         return f"{value:,.0f}"
+    if 0 < value < 1e-4:
+        return f"{value:.{2 - math.floor(math.log10(value))}f}".rstrip("0")
     return f"{value:.3g}"
 
 

@@ -13,7 +13,7 @@ from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.roofline import both_levels
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, digits
+from app.figures.units import bytes_text, digits, share_text
 from engine.comparison import gpu_named
 from engine.counted import (
     Counted,
@@ -148,7 +148,7 @@ def _busiest(one: Counted) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}" if share >= SERVED or share == 0 else "< 1%"
+    return "" if share is None else share_text(share)
 
 
 def _which(one: Counted, same: bool) -> str:
@@ -162,7 +162,8 @@ def _gaps(one: Counted) -> list[str]:
 
 
 def _signed(share: float) -> str:
-    return f"{share:+.1%}".replace("-", "−")
+    text = share_text(abs(share), 1)
+    return text if text.startswith("<") else f"{'+' if share >= 0 else '−'}{text}"
 
 
 def _requests(one: Counted) -> str:
@@ -189,7 +190,7 @@ def _reads(one: Counted) -> str:
         return f"{rows}those of all heads under way outgrow L2: {often}."
     if again < FETCHED_AGAIN:
         return (
-            f"L2 serves {1 - one.dram_read / one.read:.1%} of it: K and V of a head are "
+            f"L2 serves {share_text(1 - one.dram_read / one.read, 1)} of it: K and V of a head are "
             f"{bytes_text(one.keys_bytes)}, and of what all SMs share it keeps about {kept} (modelled)."
         )
     return (
@@ -244,4 +245,4 @@ def _deviations(rows: list[Counted], recording: Recording) -> str:
 def _off(pairs: Sequence[tuple[float, float]]) -> str:
     """The largest and the typical deviation of (modelled, counted)."""
     typical = median(furthest([pair]) for pair in pairs)
-    return f"{furthest(pairs):.1%} at most, {typical:.1%} in the median"
+    return f"{share_text(furthest(pairs), 1)} at most, {share_text(typical, 1)} in the median"

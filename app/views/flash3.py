@@ -9,7 +9,7 @@ from app.figures import techniques as figures
 from app.figures.base import CONFIG
 from app.figures.speed import LABELS
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, seconds_text, short, times_text
+from app.figures.units import bytes_text, seconds_text, share_text, short, times_text
 from engine.experiment import Experiment
 from engine.lanes import Inside
 from engine.lanes import inside as lanes_of
@@ -119,8 +119,8 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
         value, usual = (getattr(each.traffic, kind).total for each in (shown, full))
         st.metric(label, bytes_text(value), _against(value, usual), **GREY)
     looping = "deferred" in shown.techniques
-    busy = f"{block.tensor_busy:.0%}" if looping else "–"
-    softmax = f"softmax units {block.softmax_busy:.0%}" if looping else "not the loop of the picture"
+    busy = share_text(block.tensor_busy) if looping else "–"
+    softmax = f"softmax units {share_text(block.softmax_busy)}" if looping else "not the loop of the picture"
     st.metric("Tensor cores at work, modelled", busy, softmax, **GREY)
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import scenario, shelf
 from app.figures.tables import table
-from app.figures.units import seconds_text
+from app.figures.units import seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
 from app.sidebar import ALGORITHM_NAMES
@@ -144,7 +144,8 @@ def _notes(
     if rows:
         far = off_by(tuple(rows), hardware_of(recording))
         each = (
-            f"{ALGORITHM_NAMES.get(name, name)} {median:.0%} (at most {most:.0%}, {calls} calls)"
+            f"{ALGORITHM_NAMES.get(name, name)} {share_text(median)} "
+            f"(at most {share_text(most)}, {calls} calls)"
             for name, (median, most, calls) in far.items()
         )
         words.append(

@@ -7,7 +7,7 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import masks as figures
 from app.figures.tables import table
-from app.figures.units import bytes_text, digits, scaled, seconds_text, short, times_text
+from app.figures.units import bytes_text, digits, scaled, seconds_text, share_text, short, times_text
 from engine.experiment import Experiment, Mask
 from engine.masks import Masked, under_masks
 
@@ -56,7 +56,7 @@ def _headline(found: tuple[Masked, ...]) -> str:
     work = f"{digits(spared)} times less work (counted)" if spared > 1 else "no less work than none"
     return (
         "A tile in which the mask hides every score is never loaded and never multiplied: look at what is "
-        f"hatched. Causal visits {causal.visited:.0%} of the tiles, {work}; a window leaves a band, "
+        f"hatched. Causal visits {share_text(causal.visited)} of the tiles, {work}; a window leaves a band, "
         "documents leave blocks."
     )
 
@@ -77,7 +77,9 @@ def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
     tiles, spared = one.simulation.traffic.per_head.tiles_visited, one.spares(none)
     costs = (
         f"{tiles:,} {'tile' if tiles == 1 else 'tiles'}",
-        f"{one.visited:.1%}, {times_text(spared)} less work" if spared > 1 else f"{one.visited:.0%}",
+        f"{share_text(one.visited, 1)}, {times_text(spared)} less work"
+        if spared > 1
+        else share_text(one.visited),
     )
     own = ("the scenario's mask",) * one.own
     return *_name(one.mask, experiment.problem.seq_kv), costs + own, one.density, one.own
@@ -123,9 +125,7 @@ def _table(found: tuple[Masked, ...]) -> str:
                 f"{counts.tiles_full:,}",
                 f"{counts.tiles_partial:,}",
                 f"{counts.tiles_skipped:,}",
-                f"{one.visited:.1%}",
-                f"{one.seen:.1%}",
-                f"{1 - one.useful:.1%}",
+                *(share_text(share, 1) for share in (one.visited, one.seen, 1 - one.useful)),
                 bytes_text(traffic.requested.total),
                 scaled(traffic.flops, "FLOP"),
                 seconds_text(one.simulation.modelled.seconds),

@@ -97,3 +97,9 @@ def test_any_length_is_drawn_with_few_pixels(seq):
     assert len(drawn) >= len(under_masks(Experiment.of(seq=seq)))
     assert sum(map(len, drawn)) < 400_000
     assert ("density" in page.caption[1].value) == (seq == 2**20)
+
+
+def test_what_a_narrow_mask_leaves_is_not_rounded_to_nothing():
+    shown = html(opened("masks", seq=65536, head_dim=64, window=1))
+    assert "<td>&lt; 0.1%</td>" in shown  # one key of 65,536 is seen
+    assert "<td>0.0%</td><td>0.0%</td>" not in shown
