@@ -8,7 +8,7 @@ const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 /** Three significant digits, never an exponent. */
 function significant(x, digits = 3) {
   if (x === 0) return "0";
-  const whole = Math.floor(Math.log10(Math.abs(x))) + 1;
+  const whole = Math.floor(Math.log10(Math.abs(Number(x.toPrecision(digits))))) + 1;
   return x.toFixed(clamp(digits - whole, 0, 6));
 }
 
@@ -50,10 +50,16 @@ function duration(seconds) {
   return `${seconds === 0 ? "0.00" : significant(seconds / unit)} ${name}`;
 }
 
-/** A share of a whole, 0 to 1. */
+/** A share of a whole, 0 to 1; nearly none and nearly all do not read as none and all. */
 function percent(part) {
   if (part === 0) return "0%";
+  if (part > 0.995 && part < 1 - 1e-6) return ">99%"; // sums of float32 miss 1 by less
   return part < 0.001 ? "<0.1%" : `${significant(100 * part, 2)}%`;
+}
+
+/** The same in whole per cent, where there is little room. */
+function wholePercent(part) {
+  return part > 0 && part < 0.005 ? "<1%" : part >= 0.005 && part < 0.1 ? `${Math.round(100 * part)}%` : percent(part);
 }
 
 function times(ratio) {

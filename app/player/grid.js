@@ -150,7 +150,7 @@ class GridLayers {
       for (let j = 0; j < model.keyBlocks; j++) {
         if (!model.seen(i, j)) continue;
         const [x, y, w, h] = layout.cell(i, j);
-        const words = `${Math.round(model.share(i, j) * 100)}%`;
+        const words = wholePercent(model.share(i, j));
         pen.text(words, x + w / 2, y + h / 2 + 5 * pen.u, { size: 14, align: "center", mono: true, color: theme.ink });
       }
     }

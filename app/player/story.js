@@ -186,9 +186,9 @@ function tileSentence({ model, run, step, index, i, j }) {
         : `${meets} No score of ${row} exceeds its maximum so far: m stays at ${decimal(before.m)}.`;
     case RESCALE: return rescaleSentence(meets, row, before, next, rises);
     default: {
-      const share = next.l > 0 ? 1 - (next.alpha * before.l) / next.l : 0;
+      const share = next.l > 0 ? Math.max(0, 1 - (next.alpha * before.l) / next.l) : 0;
       return `${meets} ${capital(row)}: l = α · ${sum(before.l)} + this tile's sum = ${sum(next.l)}. ` +
-        `This tile now holds ${Math.round(share * 100)}% of what O has gathered.`;
+        `This tile now holds ${wholePercent(share)} of what O has gathered.`;
     }
   }
 }
