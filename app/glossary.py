@@ -62,8 +62,8 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "for the end."
         ),
         "HBM": (
-            "High-bandwidth memory: the GPU's large memory, beside the chip; fast, and still far slower "
-            "than what is on the chip."
+            "The GPU's large memory beside the chip, high-bandwidth memory or, on a T4 or an RTX 4090, GDDR: "
+            "fast, and still far slower than what is on the chip."
         ),
         "head dimension": "How many numbers a query, a key or a value of one head has, written d.",
         "K": "The keys: one row of d numbers for each position, with which every query is multiplied.",
@@ -73,7 +73,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "The cache that all SMs of a GPU share; it keeps what was asked for lately, such as K and V "
             "of a head."
         ),
-        "lse|log-sum-exp": "m + log l of a row: all that the backward pass needs to compute P again.",
+        "lse|log-sum-exp": "m + log l of a row: with it the backward pass computes P again from Q and K.",
         "m|running maximum": "The largest score of a row so far.",
         "measured here|measured": "Said of a time taken on the machine that runs this dashboard.",
         "modelled": "Said of a number that follows from formulas and a GPU's rates, not from a run.",
@@ -109,7 +109,8 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "One query's keys cut into parts that different SMs take, whose results are merged."
         ),
         "SRAM|shared memory": (
-            "Memory on the chip, a few hundred KB for each SM, which a thread block fills as it likes."
+            "Memory on the chip, 64 to 228 KB for each SM of the GPUs here, which a thread block fills as it "
+            "likes."
         ),
         "standard|unfused|standard attention|unfused attention": (
             "Attention as three kernels, S and P written to memory and read back between them."

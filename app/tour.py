@@ -31,8 +31,8 @@ from math import log
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from app.figures.units import bytes_text, scaled, seconds_text
-from engine.answers import BYTES, FLOPS, SECONDS, Answer, AnswerError, answer
+from app.figures.units import bytes_text, chip_bytes_text, scaled, seconds_text
+from engine.answers import BYTES, CHIP_BYTES, FLOPS, SECONDS, Answer, AnswerError, answer
 from engine.experiment import Experiment, ExperimentError
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "tours"
@@ -209,6 +209,8 @@ def text(value: Answer, unit: str = "", figures: int = 3) -> str:
     """A value with its unit, the step's own where it is a plain number; `figures` digits of a fraction."""
     if value.unit == BYTES:
         return bytes_text(value.value)
+    if value.unit == CHIP_BYTES:
+        return chip_bytes_text(value.value)
     if value.unit == SECONDS:
         return seconds_text(value.value)
     if value.unit == FLOPS:

@@ -23,6 +23,7 @@ from engine.traffic import Traffic
 
 GIVEN, COUNTED, MODELLED = "given", "counted", "modelled"  # how much a number rests on, from least to most
 BYTES, FLOPS, SECONDS, INTENSITY, NUMBER = "B", "FLOP", "s", "FLOP/B", ""
+CHIP_BYTES = "B of shared memory"  # bytes too, which the field tells in KB of 1,024
 
 
 class AnswerError(ValueError):
@@ -132,10 +133,10 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "memory_bytes": Quantity("memory that the tensors take", BYTES, MODELLED, memory_bytes),
         "gpu_memory_bytes": Quantity("memory of the GPU", BYTES, GIVEN, lambda e: e.gpu.memory_bytes),
         "sram_bytes": Quantity(
-            "shared memory of one block", BYTES, MODELLED, lambda e: simulate(e).footprint.sram_bytes
+            "shared memory of one block", CHIP_BYTES, MODELLED, lambda e: simulate(e).footprint.sram_bytes
         ),
         "sram_capacity_bytes": Quantity(
-            "shared memory a block may have", BYTES, GIVEN, lambda e: e.gpu.shared_bytes_block
+            "shared memory a block may have", CHIP_BYTES, GIVEN, lambda e: e.gpu.shared_bytes_block
         ),
         "flops": Quantity("FLOPs of the matrix products", FLOPS, COUNTED, lambda e: _traffic(e).flops),
         "exponentials": Quantity("exponentials", NUMBER, COUNTED, lambda e: _traffic(e).exponentials),

@@ -21,6 +21,11 @@ def bytes_text(value: float) -> str:
     return scaled(value, "B")
 
 
+def chip_bytes_text(value: float) -> str:
+    """Bytes of a chip's shared memory, in KB of 1,024, rounded up: what has no room is not said to fit."""
+    return f"{-(-int(value) // 1024):,} KB"
+
+
 def seconds_text(value: float) -> str:
     """A duration."""
     for size, unit in DURATIONS:

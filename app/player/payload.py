@@ -116,8 +116,8 @@ def misfit(experiment: Experiment) -> str:
     """Why an experiment cannot run on its GPU at all; nothing where it can."""
     gpu, memory, on_chip = experiment.gpu, memory_bytes(experiment), footprint(experiment)
     if memory > gpu.memory_bytes:
-        need, has = memory / GB, gpu.memory_bytes / GB
-        return f"Does not fit: needs {need:,.0f} GB of memory, {gpu.with_article} has {has:,.0f} GB."
+        need, has = -(-memory // GB), gpu.memory_bytes // GB  # not what it has, however little is missing
+        return f"Does not fit: needs {need:,} GB of memory, {gpu.with_article} has {has:,} GB."
     return "" if on_chip.fits else on_chip.sentence
 
 

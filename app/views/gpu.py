@@ -93,6 +93,8 @@ def _run(timeline: Timeline) -> str:
 def _shape(problem: Problem) -> str:
     mask = problem.mask
     words = f"window {mask.window:,}" if mask.window else "causal" if mask.causal else "no mask"
+    if mask.documents > 1:
+        words = f"{mask.documents:,} documents" + f", {words}" * (not mask.looks_ahead)
     heads = problem.batch * problem.heads
     return f"N {problem.seq_kv:,}, {heads} head{'s' * (heads > 1)}, d {problem.head_dim}, {words}"
 

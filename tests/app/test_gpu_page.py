@@ -10,6 +10,7 @@ import pytest
 
 from app.gpu.payload import build
 from app.take_home import TRACE
+from app.views import gpu as view
 from engine import simulate
 from engine.experiment import Experiment
 from engine.measuring.timelines import call, traced_kernel
@@ -74,6 +75,21 @@ def test_a_scenario_of_too_many_blocks_is_halved_until_it_can_be_watched():
     many = watchable(Experiment.of(batch=4096, heads=1024, kv_heads=64, seq=16))
     assert launched_blocks(many) <= MOST_BLOCKS
     assert many.problem.heads % many.problem.kv_heads == 0
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        ({}, "no mask"),
+        ({"causal": True}, "causal"),
+        ({"window": 2000}, "window 2,000"),
+        ({"documents": 4}, "4 documents"),
+        ({"documents": 4, "causal": True}, "4 documents, causal"),
+        ({"documents": 4, "window": 9}, "4 documents, window 9"),
+    ],
+)
+def test_a_run_is_named_with_its_whole_mask(mask, words):
+    assert view._shape(Experiment.of(heads=1, **mask).problem) == f"N 1,024, 1 head, d 64, {words}"
 
 
 def test_the_nearest_recorded_call_has_the_scenarios_algorithm_mask_and_size():

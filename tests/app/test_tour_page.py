@@ -7,6 +7,7 @@ import pytest
 from app import tour
 from app.tour import TourError
 from app.views import tour as view
+from engine import simulate
 from engine.answers import answer
 from engine.experiment import Experiment
 
@@ -37,6 +38,13 @@ def test_a_step_is_read_with_its_words_before_and_after():
     assert (step.title, step.before, step.after) == ("A step", "Before {keys}.", "After.")
     assert step.experiment == Experiment.of(algorithm="flash2", seq=1024)
     assert tour.told(step.before, step.experiment) == "Before 1,024."
+
+
+def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
+    experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64)
+    told = tour.told("{sram_bytes} of {sram_capacity_bytes}", experiment)
+    assert f"Fits: {told}, " in simulate(experiment).footprint.sentence
+    assert told.endswith("of 227 KB")
 
 
 @pytest.mark.parametrize(

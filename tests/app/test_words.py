@@ -6,6 +6,7 @@ import pytest
 
 from app import glossary
 from app.glossary import TERMS, names
+from engine.hardware import GPUS, KIB
 
 
 @pytest.mark.parametrize("term", TERMS)
@@ -15,6 +16,12 @@ def test_a_term_has_one_sentence(term):
     assert meaning.endswith(".")
     assert ". " not in meaning
     assert len(meaning) < 180
+
+
+def test_what_terms_say_of_the_gpus_is_so():
+    shared = sorted(gpu.shared_bytes_sm // KIB for gpu in GPUS.values())
+    assert f"{shared[0]} to {shared[-1]} KB for each SM" in TERMS["SRAM|shared memory"]
+    assert f"an H200 has {GPUS['h200'].sms}." in TERMS["SM|SMs"]
 
 
 def test_no_name_means_two_things():
