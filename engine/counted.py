@@ -66,9 +66,10 @@ class Counted:
 
     @property
     def keys_bytes(self) -> int:
-        """Bytes of K and V of one head."""
+        """Bytes of K and V of one head that are in use at a time: all, or what a window spans."""
         problem = self.experiment.problem
-        return 2 * problem.seq_kv * problem.head_dim * problem.itemsize
+        keys = min(problem.seq_kv, problem.mask.window or problem.seq_kv)
+        return 2 * keys * problem.head_dim * problem.itemsize
 
     @property
     def kept_bytes(self) -> float:

@@ -176,9 +176,9 @@ def _counters(recording: Recording) -> None:
         ]
         st.html(scrolled(table(COUNTERS, rows), 330))
         st.caption(
-            f"Counted: {recording.origin}, bytes between L2 and the SMs. Where the kernel of dK and dV "
-            "counts more, registers spill to memory; where it reads less, the L1 cache serves part of lse "
-            "and δ."
+            f"Counted: {recording.origin}, bytes between L2 and the SMs; times under the profiler. Where the "
+            "kernel of dK and dV counts more, registers spill to memory; where it reads less, the L1 cache "
+            "serves part of lse and δ."
         )
 
 

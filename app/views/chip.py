@@ -137,7 +137,10 @@ def rooflines(recording: Recording, experiment: Experiment, colours: Palette) ->
     figure = both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours)
     alt = "Recorded roofline at L2 and HBM"
     st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
-    st.caption("A line joins the two levels of one call: what L2 saves. Colours as in the recorded curves.")
+    st.caption(
+        "A line joins the two levels of one call: what L2 saves. Colours as in the recorded curves; times of "
+        "kernels under the profiler."
+    )
 
 
 def _busiest(one: Counted) -> str:
@@ -177,6 +180,9 @@ def _reads(one: Counted) -> str:
     """Why DRAM delivers less than the SMs receive."""
     again = one.dram_read / one.simulation.traffic.compulsory.total_read
     kept = bytes_text(one.kept_bytes)
+    keys = "K and V of a head" + ", as far as a window spans," * (
+        one.experiment.problem.mask.window is not None
+    )
     often = f"DRAM delivers {digits(again)} times the compulsory bytes"
     if one.experiment.algorithm == "standard":
         return (
@@ -190,11 +196,11 @@ def _reads(one: Counted) -> str:
         return f"{rows}those of all heads under way outgrow L2: {often}."
     if again < FETCHED_AGAIN:
         return (
-            f"L2 serves {share_text(1 - one.dram_read / one.read, 1)} of it: K and V of a head are "
+            f"L2 serves {share_text(1 - one.dram_read / one.read, 1)} of it: {keys} are "
             f"{bytes_text(one.keys_bytes)}, and of what all SMs share it keeps about {kept} (modelled)."
         )
     return (
-        f"K and V of a head are {bytes_text(one.keys_bytes)}; with what else is under way they outgrow the "
+        f"{keys} are {bytes_text(one.keys_bytes)}; with what else is under way they outgrow the "
         f"{kept} that L2 keeps of what all SMs share (modelled). Later waves fetch them again: {often}."
     )
 

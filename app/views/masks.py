@@ -87,7 +87,9 @@ def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
 
 def _name(mask: Mask, keys: int) -> tuple[str, str]:
     """A mask's name, and its extent."""
-    window = f"{mask.window:,} back" if mask.window else ""
+    window = (
+        "" if not mask.window else "its own key" if mask.window == 1 else f"the last {mask.window:,} keys"
+    )
     if mask.documents > 1:
         kind = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
         documents = min(mask.documents, keys)
@@ -95,7 +97,7 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
         length = f"{short_ones:,} or {short_ones + 1:,}" if longer else short(short_ones)
         return kind, ", ".join(filter(None, (f"{documents:,} of {length} keys", window)))
     if mask.window:
-        return "Window", f"{mask.window:,} keys back"
+        return "Window", window
     return ("Causal", "keys up to its own") if mask.causal else ("None", "every key")
 
 

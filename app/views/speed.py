@@ -90,6 +90,8 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
         with versus:
             marks = "**Time against modelled**: measured filled, recorded open"
             st.markdown(marks if measured else "**Recorded time against modelled**")
+            if recording:
+                st.caption("Recorded: kernels alone, under the profiler.")
             _chart(figures.against(compared, colours), "Measured against modelled")
     if swept:
         with blocks[0]:

@@ -103,3 +103,8 @@ def test_what_a_narrow_mask_leaves_is_not_rounded_to_nothing():
     shown = html(opened("masks", seq=65536, head_dim=64, window=1))
     assert "<td>&lt; 0.1%</td>" in shown  # one key of 65,536 is seen
     assert "<td>0.0%</td><td>0.0%</td>" not in shown
+
+
+@pytest.mark.parametrize(("window", "said"), [(1, "its own key"), (300, "the last 300 keys")])
+def test_a_window_counts_the_querys_own_key(window, said):
+    assert f"<b>Window</b>{said}</figcaption>" in html(opened("masks", seq=1024, window=window))

@@ -208,3 +208,12 @@ def test_a_sweep_in_which_all_failed_is_shown(shelf, monkeypatch):
     monkeypatch.setattr("app.shelf.recordings", lambda: (failed,))
     assert "None of them ran." in words(opened("speed"))
     assert recorded.compared(failed) == []
+
+
+def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypatch, own_worker):
+    problem = Problem(1, 2, 2, 65536, 65536, 128, "float16", Mask(window=4096))
+    kernel = KernelCounters("a_kernel", "1", 1e-3, 1.02e8, 1e6, 2.2e9, 1e6)
+    row = Counters("flash2", "forward", problem, 128, 64, kernels=(kernel,))
+    monkeypatch.setattr("app.shelf.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+    said = words(opened("traffic", seq=65536, heads=2, head_dim=128, window=4096, block_q=128))
+    assert "K and V of a head, as far as a window spans, are 2.1 MB, and of what all SMs share" in said
