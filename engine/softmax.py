@@ -147,7 +147,7 @@ PRESETS = MappingProxyType(
     {
         "rising": Preset(
             "Rising maxima",
-            "Every block brings a larger score, so what was gathered shrinks each time.",
+            "Two scores or more at a time, every block brings a larger one: what was gathered shrinks.",
             (0.1, -0.4, 0.6, 0.3, 1.2, 0.8, 1.5, 0.9, 2.1, 1.4, 1.8, 2.6, 2.9, 2.2, 3.4, 3.1),
         ),
         "spike": Preset(
@@ -157,7 +157,7 @@ PRESETS = MappingProxyType(
         ),
         "masked": Preset(
             "A masked block",
-            "The first four keys are masked: m stays -inf, l stays 0, and nothing turns to NaN.",
+            "The first four keys are masked: over them m stays -inf, l stays 0, and nothing turns to NaN.",
             (_NONE, _NONE, _NONE, _NONE, 0.7, 1.3, -0.5, 0.2, 1.9, 0.4, 1.1, -0.8, _NONE, _NONE, 0.6, 1.0),
         ),
         "overflow": Preset(
