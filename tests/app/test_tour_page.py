@@ -40,6 +40,13 @@ def test_a_step_is_read_with_its_words_before_and_after():
     assert tour.told(step.before, step.experiment) == "Before 1,024."
 
 
+def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
+    """L2 serves most of it: only what is never asked for is certainly not read from HBM."""
+    for step in tour.load("attention").steps:
+        if "_reads" in step.answer or "_writes" in step.answer:
+            assert "HBM" not in step.question or answer(step.answer, step.experiment).value == 0
+
+
 def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64)
     told = tour.told("{sram_bytes} of {sram_capacity_bytes}", experiment)
