@@ -153,8 +153,12 @@ def _launch(experiment: Experiment, schedule: Schedule, phase: Phase, walked: se
     row = sum(block_bytes(problem, tensor).factor for tensor in walked)
     sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
     heads = problem.batch * (problem.kv_heads if phase.shared else problem.heads)
-    grid = Grid(experiment, phase, heads, len(phase.first), Grid.of(experiment, phase).together)
-    reached = min(grid.blocks, abreast * places * (MOST_WAVES * len(sizes) + 1))
+    first, stop = phase.first // together, -(-phase.stop // together)
+    grid = Grid(experiment, phase, heads, len(first), Grid.of(experiment, phase).together)
+    # each of those that run takes one chunk a step, and has at most a head's chunks to go
+    chunks = grid.together * int(np.maximum(stop - first, 1).sum())  # of heads that are launched together
+    rounds = 1 + abreast * places * (MOST_WAVES + 1) * len(sizes) // chunks
+    reached = min(grid.blocks, rounds * grid.together * grid.count)
     head, outer = grid.launched(default_order(experiment), 0, reached)
     group = 1 if phase.shared or not by_query else problem.heads // problem.kv_heads
     around = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}
@@ -166,8 +170,8 @@ def _launch(experiment: Experiment, schedule: Schedule, phase: Phase, walked: se
 
     programs = Programs(
         stream=head // group,
-        first=phase.first[outer] // together,
-        stop=-(-phase.stop[outer] // together),
+        first=first[outer],
+        stop=stop[outer],
         reverse=phase.reverse,
         around=moved(around),
         visit=moved(visit),

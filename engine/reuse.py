@@ -18,7 +18,7 @@ class Programs:
     """Programs in launch order; arrays are [programs].
 
     Attributes:
-        stream: what each walks over; equal numbers share it.
+        stream: what each walks over, counted from 0; equal numbers share it.
         first, stop: the chunks that it visits, first to stop - 1.
         reverse: whether it visits them from the last to the first.
         around: what each moves alone, half of it when it starts and half when it ends.
@@ -53,11 +53,11 @@ def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_step
 
     sizes is [chunks], of a stream's chunks; sms * places programs run at once, place after place.
     """
-    names, stream = np.unique(programs.stream, return_inverse=True)
+    stream = programs.stream
     visits = np.maximum(programs.stop - programs.first, 1)
     ends = stream * len(sizes) + (programs.stop - 1 if programs.reverse else programs.first)
     ahead = -1 if programs.reverse else 1
-    count, every = len(stream), np.tile(sizes, len(names))
+    count, every = len(stream), np.tile(sizes, stream.max() + 1)
     slots = min(sms * places, count)
     speed = 1 - DRIFT * (np.arange(slots) // sms) / max(1, places - 1)
     progress, waiting = np.zeros(slots), slots

@@ -169,6 +169,11 @@ class Phase:
         """[outer blocks, or programs that share them] int64: how many inner blocks each visits."""
         return np.maximum(self.stop - self.first, 0)
 
+    @cached_property
+    def sums(self) -> dict[tuple[bool, bool, bool], int]:
+        """What `Schedule.total` has summed over the nest so far."""
+        return {}
+
     @property
     def steps(self) -> int:
         """How many steps the nest unrolls to."""
@@ -253,9 +258,15 @@ class Schedule:
         )
 
     def _phase_total(self, phase: Phase, amount: Amount, each: bool) -> int:
-        """Sum of an amount over a phase's visits, or over its outer blocks, in O(blocks)."""
-        outer, inner = self.query_rows, self.key_rows
-        by_outer, by_inner = amount.by_query, amount.by_key
+        """Sum of an amount over a phase's visits, or over its outer blocks; many amounts share a sum."""
+        asked = amount.by_query, amount.by_key, each
+        if asked not in phase.sums:
+            phase.sums[asked] = self._summed(phase, *asked)
+        return amount.factor * phase.sums[asked]
+
+    def _summed(self, phase: Phase, by_query: bool, by_key: bool, each: bool) -> int:
+        """That sum for a factor of 1, in O(blocks)."""
+        outer, inner, by_outer, by_inner = self.query_rows, self.key_rows, by_query, by_key
         if phase.outer == "key":
             outer, inner, by_outer, by_inner = inner, outer, by_inner, by_outer
         weights = np.repeat(outer if by_outer else np.ones(len(outer), np.int64), phase.splits)
@@ -266,7 +277,7 @@ class Schedule:
             weights = weights * phase.visits
         elif by_inner:
             weights = weights * inner.sum()
-        return amount.factor * int(weights.sum())
+        return int(weights.sum())
 
 
 def _blocks_moved(steps: tuple[Step, ...], operation: Operation, tensor: Tensor | None) -> int:
