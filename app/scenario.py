@@ -6,7 +6,7 @@ one value of it; every run shows it in the widgets and writes it to the URL.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
@@ -14,12 +14,11 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
-EXPERIMENT, NOTICES, EXTRAS = "experiment", "notices", "extra options"
-TOUCHED, ECHOES = "touched widgets", "echoes"
+EXPERIMENT, NOTICES, EXTRAS, TOUCHED, ECHOES = "experiment", "notices", "extra options", "touched", "echoes"
 OFFERED, SUBJECT, PLACE, ARRIVED = "offered", "subject", "place", "arrived"
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
-OFF = None  # an emptied number: the window off, the keys as many as the queries
+OFF, EMPTIED = None, ("window", "seq_kv")  # an emptied number: no window, as many keys as queries
 
 PRESETS = {
     "The 4096-token example": {"seq": 4096, "head_dim": 128, "block_q": 128, "causal": True},
@@ -180,10 +179,11 @@ def url_values(experiment: Experiment) -> dict[str, str]:
     return {name: _text(value) for name, value in flat.items() if name in ALWAYS or value != defaults[name]}
 
 
-def control(name: str) -> dict[str, Any]:
-    """The arguments that tie a widget to one value: its key, and what to do when the reader changes it.
+def control(name: str, options: Sequence[Any] | None = None) -> dict[str, Any]:
+    """The arguments that tie a widget to one value; `options` are those of a select box.
 
     The widget is set only when it shows another value, so that a slider is never pulled back in mid-drag.
+    It begins with the value too: a browser that a rerun overtakes misses the setting, and reports that.
     """
     key, value = _key(name), shown(name)
     if key not in st.session_state:
@@ -191,7 +191,10 @@ def control(name: str) -> dict[str, Any]:
     elif st.session_state[key] != value:
         st.session_state[ECHOES].setdefault(name, set()).update((st.session_state[key], value))
         st.session_state[key] = value
-    return {"key": key, "on_change": _touch, "args": (name,)}
+    begins = {"value": OFF if name in EMPTIED else value}  # as an emptied field reports how it began
+    if options is not None:
+        begins = {"index": options.index(value) if value in options else None}
+    return {"key": key, "on_change": _touch, "args": (name,), **begins}
 
 
 def shown(name: str) -> Any:
@@ -213,13 +216,13 @@ def options(name: str, usual: tuple[int, ...]) -> list[int]:
     return sorted({*usual, extras.get(name, value)})
 
 
-def counter(name: str, most: int, first: int) -> str:
-    """The key of a page's own counter from 0 to `most`: kept within its bounds when they change."""
+def counter(name: str, most: int, first: int) -> dict[str, Any]:
+    """The arguments of a page's own counter from 0 to `most`: kept within its bounds when they change."""
     key = _key(name)
     value = min(st.session_state.get(key, first), most)
     if st.session_state.get(key) != value:
         st.session_state[key] = value
-    return key
+    return {"key": key, "value": value}
 
 
 def count(key: str, by: int, most: int) -> None:
@@ -255,7 +258,7 @@ def _take() -> None:
 def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
     if name == "preset":
         return preset(value) if value else experiment
-    if value is OFF and name not in ("window", "seq_kv"):
+    if value is OFF and name not in EMPTIED:
         return experiment
     return changed(experiment, name.removesuffix(" typed"), value)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import streamlit as st
 
 from app import scenario, shelf
@@ -33,16 +36,8 @@ KEYS_HELP = (
 def show() -> None:
     """Draw every control; each changes one value of the scenario."""
     with st.sidebar:
-        st.selectbox(
-            "Scenario",
-            list(scenario.PRESETS),
-            index=None,
-            placeholder="presets",
-            **scenario.control("preset"),
-        )
-        st.selectbox(
-            "Algorithm", _algorithms(), format_func=ALGORITHM_NAMES.get, **scenario.control("algorithm")
-        )
+        _select(st, "Scenario", "preset", list(scenario.PRESETS), placeholder="presets")
+        _select(st, "Algorithm", "algorithm", _algorithms(), format_func=ALGORITHM_NAMES.get)
         _sequence()
         _slider("Head dimension", "head_dim", HEAD_DIMS)
         _block("Query block", "block_q")
@@ -56,6 +51,10 @@ def show() -> None:
 
 def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
     st.select_slider(label, scenario.options(name, usual), **scenario.control(name))
+
+
+def _select(place, label: str, name: str, options: Sequence[Any], **look: Any) -> None:
+    place.selectbox(label, options, **look, **scenario.control(name, options))
 
 
 def _algorithms() -> tuple[str, ...]:
@@ -81,7 +80,6 @@ def _sequence() -> None:
         "Sequence length, typed",
         1,
         LARGEST_SEQUENCE,
-        None,
         label_visibility="collapsed",
         required=True,
         **scenario.control("seq typed"),
@@ -90,21 +88,18 @@ def _sequence() -> None:
 
 def _heads() -> None:
     queries, keys = st.columns(2)
-    queries.number_input("Heads", 1, 1024, None, required=True, **scenario.control("heads"))
+    queries.number_input("Heads", 1, 1024, required=True, **scenario.control("heads"))
     heads = scenario.current().problem.heads
-    keys.selectbox("Key heads", scenario.divisors(heads), **scenario.control("kv_heads"))
+    _select(keys, "Key heads", "kv_heads", scenario.divisors(heads))
 
 
 def _mask() -> None:
     mask, window = st.columns(2)
-    mask.selectbox(
-        "Mask", (False, True), format_func={False: "none", True: "causal"}.get, **scenario.control("causal")
-    )
+    _select(mask, "Mask", "causal", (False, True), format_func={False: "none", True: "causal"}.get)
     window.number_input(
         "Window, keys",
         1,
         LARGEST_SEQUENCE,
-        None,
         placeholder="off",
         help=WINDOW_HELP,
         **scenario.control("window"),
@@ -113,14 +108,14 @@ def _mask() -> None:
 
 def _machine() -> None:
     dtype, gpu = st.columns(2)
-    dtype.selectbox("Data type", list(DTYPE_BYTES), **scenario.control("dtype"))
-    gpu.selectbox("GPU", list(GPUS), format_func=lambda key: GPUS[key].name, **scenario.control("hardware"))
+    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
+    _select(gpu, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
 
 
 def _more() -> None:
     with st.expander("More"):
         batch, keys = st.columns(2)
-        batch.number_input("Batch", 1, 4096, None, required=True, **scenario.control("batch"))
+        batch.number_input("Batch", 1, 4096, required=True, **scenario.control("batch"))
         keys.number_input(
             "Keys",
             1,
@@ -133,7 +128,6 @@ def _more() -> None:
             "Documents",
             1,
             LARGEST_SEQUENCE,
-            None,
             required=True,
             help=DOCUMENTS_HELP,
             **scenario.control("documents typed"),

@@ -12,11 +12,12 @@ def stepper(label: str, most: int, first: int, *, name: str, unit: str) -> int:
 
     `first` is where it starts, `name` keeps it, a `unit` is what a button moves by.
     """
-    key = scenario.counter(name, most, first)
+    counter = scenario.counter(name, most, first)
+    key = counter["key"]
     with st.container(key=f"in_a_row_{name.replace(' ', '_')}"):
         before, slider, after = st.columns([1, 12, 1], vertical_alignment="bottom")
     before.button(
         "◀", help=f"previous {unit}", on_click=scenario.count, args=(key, -1, most), width="stretch"
     )
     after.button("▶", help=f"next {unit}", on_click=scenario.count, args=(key, 1, most), width="stretch")
-    return slider.slider(label, 0, most, key=key)
+    return slider.slider(label, 0, most, **counter)

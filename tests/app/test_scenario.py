@@ -100,6 +100,20 @@ def test_a_notice_goes_when_the_scenario_is_changed(open_app):
     assert not app.text
 
 
+def test_a_widget_begins_with_its_value_so_that_a_rerun_in_the_midst_of_drawing_loses_none(open_app):
+    link = {"seq": "4096", "head_dim": "128", "heads": "32", "kv_heads": "8", "batch": "5", "documents": "2"}
+    app = open_app(**link, causal="true", dtype="float32", hardware="t4").run()  # which sets no widget anew
+    assert not any(slider.proto.set_value for slider in app.sidebar.select_slider)
+    begins = {
+        slider.key: slider.options[int(slider.proto.default[0])] for slider in app.sidebar.select_slider
+    }
+    begins |= {box.key: box.options[box.proto.default] for box in app.sidebar.selectbox}
+    begins |= {field.key: str(int(field.proto.default)) for field in app.sidebar.number_input}
+    shown = {"seq": "4096", "seq typed": "4096", "head_dim": "128", "heads": "32", "kv_heads": "8"}
+    shown |= {"causal": "causal", "dtype": "float32", "hardware": "T4", "batch": "5", "documents typed": "2"}
+    assert shown.items() <= {name.removeprefix("scenario "): value for name, value in begins.items()}.items()
+
+
 NASTY = st.text(max_size=60) | st.sampled_from(
     (
         "-1",
