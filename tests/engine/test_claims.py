@@ -187,3 +187,56 @@ def test_bit_identity_fails_in_every_dtype_and_both_are_near_float64():
     for dtype, epsilon in (("float16", 2**-10), ("bfloat16", 2**-7), ("float32", 2**-20)):
         assert findings[f"{dtype}: unfused − flash"].ours > 0
         assert findings[f"{dtype}: flash − float64"].ours < 4 * epsilon
+
+
+def holding(number: int) -> set[str]:
+    """What of a claim holds, by the number that it is about."""
+    return {what for what, finding in found(number).items() if finding.judged and finding.holds}
+
+
+def test_words_name_the_numbers_that_hold_and_no_others():
+    """Words are written, not computed: a recording or a model that turns one of these needs others."""
+    verdicts = {one.claim.number: one.verdict for one in checked()}
+    assert verdicts[12] == RIGHT
+    assert {verdicts[number] for number in (3, 14, 18, 20)} == {PARTLY}
+    assert holding(3) == {"version 2: speed, 32 heads", "peak of an A100, fp16"}
+    assert holding(14) == {"N = 2,048, d = 128", "N = 16,384, d = 64"}  # "for d = 64 at 16k, just"
+    assert found(14)["N = 16,384, d = 64"].factor > 1
+    for keys in ("2,048", "16,384"):
+        for head_dim in (64, 128):
+            plain, causal = (found(14)[f"N = {keys}, d = {head_dim}{mask}"].ours for mask in ("", ", causal"))
+            assert causal > plain  # "a causal mask makes unfused attention slower still"
+    assert holding(18) == {"inference, N = 2,048, d = 128", "longest context, 16 heads, 80 GB"}
+    assert found(18)["the most of all recorded shapes"].ours > 2 * 9  # "far beyond 9 times"
+    assert holding(20) == {
+        "less memory for attention's tensors, N = 256, d = 64",
+        "speed-up at N = 1,024, d = 128",
+    }
+    assert found(20)["speed-up at N = 512, d = 128: not yet worth it"].ours > 1.2  # "long before 1K"
+
+
+def test_the_most_of_all_recorded_shapes_is_the_most():
+    times = {}
+    for row in RECORDING.timings:
+        if row.direction == "forward" and row.times is not None:
+            times[row.provider, row.problem] = row.times.p50
+    ratios = [
+        times["eager", problem] / seconds
+        for (name, problem), seconds in times.items()
+        if name == "sdpa_flash" and ("eager", problem) in times
+    ]
+    assert found(18)["the most of all recorded shapes"].ours == pytest.approx(max(ratios))
+
+
+def test_heads_that_were_counted_are_said_with_their_factor():
+    """Held to the raw row: 32 heads are counted heads times a factor, whatever the recording has."""
+    row = next(
+        row
+        for row in RECORDING.counters
+        if (row.provider, row.direction, row.problem.seq_q, row.problem.head_dim)
+        == ("flash2", "forward", 4096, 128)
+        and not row.problem.mask.causal
+    )
+    heads = row.problem.heads
+    read = found(6)[f"DRAM read by {heads} heads, times {32 / heads:g}"]
+    assert read.ours == 32 / heads * sum(kernel.dram_read for kernel in row.kernels)
