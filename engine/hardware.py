@@ -3,8 +3,8 @@
 Sources of a group of figures, besides each GPU's own `source`:
 - shared memory of a block and of an SM, resident blocks, registers, exponentials a clock: CUDA C++
   Programming Guide, "Compute Capabilities" and "Arithmetic Instructions".
-- effective L2: on an H200 measured, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the chip
-  has two L2 partitions, all of it where it has one.
+- effective L2: on an H200 measured, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the
+  chip has two L2 partitions, all of it where it has one.
 """
 
 from __future__ import annotations
