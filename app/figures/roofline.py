@@ -51,8 +51,8 @@ def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Pale
     """
     low, high = min(row["L2"] for row in rows) / 4, max(row["HBM"] for row in rows) * 4
     edges = [
-        _edge(roof, "L2 peak", (low, high), colours, roof.cache_bytes_per_second, "dash"),
-        _edge(roof, "HBM peak", (low, high), colours),
+        _edge(roof, "L2 to SMs, peak", (low, high), colours, roof.cache_bytes_per_second, "dash"),
+        _edge(roof, "HBM, peak", (low, high), colours),
     ]
     joins = {
         "type": "scatter",

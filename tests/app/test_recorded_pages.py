@@ -186,6 +186,7 @@ def test_a_call_has_a_mark_at_both_levels_of_the_roofline():
     assert hbm.x[0] == 5 * l2.x[0]
     assert max(l2_roof.y) == max(hbm_roof.y) == GPUS["h200"].matrix_flops["float16"]
     assert l2_roof.y[0] > hbm_roof.y[0]
+    assert (l2_roof.name, hbm_roof.name) == ("L2 to SMs, peak", "HBM, peak")
 
 
 def test_a_point_is_counted_over_modelled():
