@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from engine.experiment import Experiment
 from engine.pipeline import OVERLAP_SHARE, Pipeline
@@ -36,7 +37,8 @@ class Inside:
         visits: key blocks drawn of the tile; visits_in_all: how many it has.
         switch: seconds at which the first warp group starts on the next tile.
         idle: seconds that it waited for it.
-        period: seconds between one visit and the next once they follow each other evenly.
+        period: seconds between one visit and the next once they follow each other evenly: the model's, or
+            what is drawn where that is longer.
         tensor_busy, softmax_busy: share of such a period in which the unit works.
     """
 
@@ -92,7 +94,10 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     names += [f"warp group {group + 1}" for group in range(groups)]
     lanes = tuple(Lane(name, tuple(marks)) for name, marks in zip(names, block.marks, strict=True))
     products, softmax = groups * 2 * costs.product, groups * costs.softmax
+    starts = [mark.start for mark in block.marks[1] if mark.operation == QK][:visits]
     period = pipeline.with_copies(pipeline.arithmetic(products, softmax), costs.copies)
+    # where all wait for copies, the last group's softmax has no other group's products to run under
+    period = max([period, *(later - before for before, later in pairwise(starts[-2:]))])
     return Inside(
         Lanes(experiment, MODELLED, 0, len(phase.visits) - 1, lanes),
         visits,

@@ -90,9 +90,10 @@ def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim
     (phase,) = build(experiment).phases
     products, softmax, copies = visit_seconds(experiment, phase, Rates.of(experiment.gpu, "float16"))
     whole = pipeline.with_copies(pipeline.arithmetic(products, softmax), copies)
-    assert block.period == pytest.approx(whole)
     starts = [mark.start for mark in marks(block, QK, lanes=slice(1, 2))]
     # where all wait for copies, the last group's softmax has no other group's products to run under
+    assert block.period == pytest.approx(whole, rel=1e-6 if pipeline.asynchronous else 0.15)
+    assert block.period >= whole * (1 - 1e-9)
     assert starts[3] - starts[2] == pytest.approx(whole, rel=0.05 if pipeline.asynchronous else 0.15)
 
 
@@ -129,3 +130,14 @@ def test_a_short_tile_is_drawn_whole_and_a_long_one_says_what_is_left_out():
     long = inside(Experiment.of(algorithm="flash3", seq=4096, head_dim=64), Pipeline(True, True, True))
     assert long.visits < long.visits_in_all == 32
     assert len(marks(long, STORE, lanes=slice(1, 2))) == 2
+
+
+def test_a_key_block_takes_as_long_as_the_picture_shows(experiment, pipeline):
+    """From one visit's scores to the next one's, once copies are under way: never longer than is said."""
+    block = inside(experiment, pipeline)
+    starts = [mark.start for mark in block.lanes.lanes[1].marks if mark.operation == QK][: block.visits]
+    drawn = [later - before for before, later in pairwise(starts)]
+    assert all(gap <= block.period * (1 + 1e-9) for gap in drawn)
+    if not pipeline.asynchronous and len(drawn) > 1:
+        assert block.period == pytest.approx(drawn[-1])
+    assert block.tensor_busy <= 1
