@@ -9,7 +9,11 @@ function niceStep(span, most) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => span / step <= most);
 }
 
-const microseconds = (value, step = 0.01) => `${grouped(Math.trunc(value))}${step < 1 ? (value % 1).toFixed(step < 0.1 ? 2 : 1).slice(1) : ""}`;
+/** Microseconds, with as many places as a step of them needs. */
+function microseconds(value, step = 0.01) {
+  const [whole, part] = value.toFixed(step < 0.1 ? 2 : step < 1 ? 1 : 0).split(".");
+  return grouped(Number(whole)) + (part ? `.${part}` : "");
+}
 
 class ChartPanel {
   constructor(number) {

@@ -8,7 +8,10 @@ import pytest
 
 pytestmark = pytest.mark.browser
 
-FORMAT = Path(__file__).resolve().parents[2] / "app" / "player" / "format.js"
+APP = Path(__file__).resolve().parents[2] / "app"
+FORMAT, CHART = (
+    (APP / path).read_text("utf-8") for path in (Path("player", "format.js"), Path("gpu", "chart.js"))
+)
 CALL = """([source, name, values]) => {
     const call = Function(`${source}; return ${name}`)();
     return values.map((value) => call(value));
@@ -29,4 +32,13 @@ CALL = """([source, name, values]) => {
     ],
 )
 def test_numbers_are_rounded_to_what_they_are(page, name, said):
-    assert page.evaluate(CALL, [FORMAT.read_text("utf-8"), name, list(said)]) == list(said.values())
+    assert page.evaluate(CALL, [FORMAT, name, list(said)]) == list(said.values())
+
+
+def test_microseconds_carry_over_to_the_next_whole_one(page):
+    values = [0, 2.5, 12.344, 12.996, 1234.5, 0.1 * 3 + 0.7]
+    assert page.evaluate(CALL, [FORMAT + CHART, "microseconds", values]) == [
+        *("0.00", "2.50", "12.34", "13.00", "1,234.50", "1.00")
+    ]
+    ticks = "(value) => microseconds(value, 0.1)"
+    assert page.evaluate(CALL, [FORMAT + CHART, ticks, [0.9999999999999999, 2.96]]) == ["1.0", "3.0"]
