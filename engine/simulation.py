@@ -16,13 +16,17 @@ from engine.traffic import Traffic, traffic
 
 @dataclass(frozen=True)
 class Simulation:
-    """An experiment with its schedule, bytes, footprint and modelled time."""
+    """An experiment with its bytes, footprint and modelled time; its schedule is built where it is asked for."""
 
     experiment: Experiment
-    schedule: Schedule
     traffic: Traffic
     footprint: Footprint
     modelled: Modelled
+
+    @property
+    def schedule(self) -> Schedule:
+        """The loop nests; not kept here, as thousands of simulations are."""
+        return schedules.build(self.experiment)
 
     def summary(self) -> dict[str, Any]:
         """Plain values for JSON: the experiment's own, then totals over batch and heads."""
@@ -52,11 +56,9 @@ class Simulation:
         }
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def simulate(experiment: Experiment) -> Simulation:
     """Everything the model says about an experiment; milliseconds, and nothing when asked again."""
     schedule = schedules.build(experiment)
     moved = traffic(experiment, schedule)
-    return Simulation(
-        experiment, schedule, moved, footprint(experiment), modelled(experiment, schedule, moved)
-    )
+    return Simulation(experiment, moved, footprint(experiment), modelled(experiment, schedule, moved))

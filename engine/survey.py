@@ -38,9 +38,15 @@ def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
     return {name: simulate(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
 
 
-@lru_cache(maxsize=64)
 def over_length(experiment: Experiment) -> OverLength:
     """Every algorithm over powers of two of the length, to the largest there is."""
+    if experiment.problem.seq_q == experiment.problem.seq_kv:  # then its own length says nothing
+        experiment = at_length(experiment, LARGEST_SEQUENCE)
+    return _over_length(experiment)
+
+
+@lru_cache(maxsize=64)
+def _over_length(experiment: Experiment) -> OverLength:
     powers = range(SMALLEST_LENGTH.bit_length() - 1, LARGEST_SEQUENCE.bit_length())
     lengths = tuple(2**power for power in powers)
     return OverLength(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from engine.experiment import Experiment
 from engine.schedule import Schedule
 from engine.schedules import backward, flash1, flash2, flash3, split_kv, standard
@@ -16,6 +18,7 @@ _BUILDERS = {
 }
 
 
+@lru_cache(maxsize=32)
 def build(experiment: Experiment) -> Schedule:
-    """The schedule of one head of an experiment."""
+    """The schedule of one head of an experiment; few are kept, as one can have columns of many megabytes."""
     return _BUILDERS[experiment.algorithm](experiment.problem, experiment.blocks)

@@ -1,0 +1,25 @@
+"""A survey holds, at every length, what the experiment says when it is asked at that length alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Experiment, simulate
+from engine.experiment import LARGEST_SEQUENCE
+from engine.survey import over_length
+
+
+@pytest.mark.parametrize("sequence", [{"seq": 96}, {"seq": 4096}, {"seq": 64, "seq_kv": 4096}])
+def test_a_survey_is_the_same_experiment_at_every_length(sequence):
+    experiment = Experiment.of(**sequence, heads=2, block_q=256, block_kv=256, causal=True)
+    survey, share = over_length(experiment), experiment.problem.seq_q / experiment.problem.seq_kv
+    assert survey.lengths[0] == 64
+    assert survey.lengths[-1] == LARGEST_SEQUENCE
+    for name, simulations in survey.simulations.items():
+        for keys, simulation in zip(survey.lengths, simulations, strict=True):
+            queries = max(1, round(keys * share))
+            assert simulation == simulate(experiment.changed(algorithm=name, seq=queries, seq_kv=keys))
+
+
+def test_equal_lengths_share_one_survey():
+    assert over_length(Experiment.of(seq=64)) is over_length(Experiment.of(seq=8192))
