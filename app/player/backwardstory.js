@@ -55,9 +55,11 @@ function backwardOpening(model) {
 }
 
 function backwardClosing(model, run) {
-  const [, standard] = model.others[1];
+  const [, standard] = model.others[1], part = standard / run.total, { block_q, block_kv } = model.drawn;
+  const than = part >= 1.05 ? `${times(part)} times as much` : part > 0.95 ? "about as much"
+    : `${times(1 / part)} times less than blocks of ${block_q} × ${block_kv} ask for`;
   return `Done: the tiles asked HBM for ${traffic(run.total)} for this head. Standard attention, with P kept, must move ` +
-    `${traffic(standard)}: ${standard > run.total ? `${times(standard / run.total)} times as much` : "less, at so few tokens"}.`;
+    `${traffic(standard)}: ${than}.`;
 }
 
 /** One sentence about a step of the backward pass. */

@@ -131,7 +131,7 @@ function closing(model, run) {
 function compared(run, other, name = "") {
   const part = other.total / run.total, than = name && ` than ${name}`;
   if (part >= 1.05) return `${times(part)} times less${than}`;
-  return part <= 0.95 ? `${times(1 / part)} times more${than}` : `as much${name && ` as ${name}`}`;
+  return part <= 0.95 ? `${times(1 / part)} times more${than}` : `about as much${name && ` as ${name}`}`;
 }
 
 function loadSentence({ model, run, i, j, tensor, size }) {

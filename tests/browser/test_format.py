@@ -12,6 +12,10 @@ APP = Path(__file__).resolve().parents[2] / "app"
 FORMAT, CHART = (
     (APP / path).read_text("utf-8") for path in (Path("player", "format.js"), Path("gpu", "chart.js"))
 )
+STORY = "\n".join(
+    (APP / "player" / f"{name}.js").read_text("utf-8")
+    for name in ("format", "model", "story", "backwardstory")
+)
 CALL = """([source, name, values]) => {
     const call = Function(`${source}; return ${name}`)();
     return values.map((value) => call(value));
@@ -42,3 +46,18 @@ def test_microseconds_carry_over_to_the_next_whole_one(page):
     ]
     ticks = "(value) => microseconds(value, 0.1)"
     assert page.evaluate(CALL, [FORMAT + CHART, ticks, [0.9999999999999999, 2.96]]) == ["1.0", "3.0"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "must", "than"),
+    [
+        (1e6, 3e6, "must move 3.00 MB: 3.0 times as much."),
+        (1e6, 1.02e6, "must move 1.02 MB: about as much."),
+        (4e6, 1e6, "must move 1.00 MB: 4.0 times less than blocks of 16 × 32 ask for."),
+    ],
+)
+def test_the_backward_pass_is_compared_with_the_unfused_one_by_what_it_asks(page, asked, must, than):
+    close = "([model, run]) => backwardClosing(model, run)"
+    model = {"others": [["one", 0, ""], ["standard", must, ""]], "drawn": {"block_q": 16, "block_kv": 32}}
+    (said,) = page.evaluate(CALL, [STORY, close, [[model, {"total": asked}]]])
+    assert said.endswith(than)
