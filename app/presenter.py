@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
-from app import keys, scenario
+from app import keys, scenario, theme
 
 WHILE_PRESENTING = {
     "p": "present",
@@ -26,11 +28,20 @@ def button() -> None:
     st.button("Present", key="present", help="p begins and ends it, f is full screen", on_click=_turn)
 
 
+@lru_cache(maxsize=1)
+def _room():
+    """The component that tells the size of the page's type, which follows the window's width."""
+    return st.components.v2.component("room", js=(Path(__file__).parent / "room.js").read_text("utf-8"))
+
+
 def show(pages: Sequence[st.Page], opened: st.Page) -> None:
     """The keys, the buttons that they press, and the audience's link where it is asked for."""
     if not scenario.presenting():
         keys.bind({"p": "present"}, key="presenter_keys")
         return
+    told = float(scenario.place("type") or theme.ROOM_TYPE)
+    room = _room()(key="room", data=told, default={"type": told}, on_type_change=lambda: None, height=0)
+    scenario.go(type=str(room.type))
     with st.container(key="presenter"):
         button()
         st.button("Link for the audience", key="audience", on_click=_toggle_link)

@@ -40,8 +40,10 @@ STYLE = """
   [data-testid="stPopoverBody"] [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
   [data-testid="stPopoverBody"] dl { margin: 0; padding-right: 0.8rem; }
   [data-testid="stPopoverBody"] dd { margin: 0 0 0.7rem; }
-  .st-key-presenter_keys, .st-key-tour_keys, .st-key-glossary { position: absolute; }
-  .st-key-tour_words { gap: 0.5rem; }
+  .st-key-presenter_keys, .st-key-room, .st-key-tour_keys, .st-key-glossary { position: absolute; }
+  .st-key-tour_words { gap: 0.4rem; }
+  .st-key-tour_picture .bars { row-gap: 0.8rem; }
+  .st-key-tour_picture .bars .bar { height: 2.6rem; }
   .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
   .st-key-tour_words .katex-display { margin: 0; padding: 0.4rem 0 0.9rem; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
@@ -68,7 +70,7 @@ PRESENTER_STYLE = """
   [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
   [data-testid="stMainBlockContainer"] { padding: 0.6rem 1.4rem 0; }
   [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
-  .numbers, .bars .key, .bars .place, .bars .bar { font-size: 0.9rem; }
+  .grid td { font-size: 0.75rem; }
   div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
     position: absolute; /* out of the page's flow */
   }
@@ -86,13 +88,14 @@ PRESENTER_STYLE = """
   @keyframes leave { to { opacity: 0; visibility: hidden; } }
 </style>
 """
-TYPE_SCALE = 1.35  # of a presenter's charts
+USUAL_TYPE, ROOM_TYPE = 14, 18  # px of the page's type: without a presenter, and the least with one
 
 
 def colours() -> Palette:
-    """The palette of the theme that the browser shows now, with larger type where it is shown to a room."""
+    """The palette of the theme that the browser shows now, its charts enlarged as a presenter's page is."""
     chosen = palette(st.context.theme.type == "dark")
-    return replace(chosen, type_scale=TYPE_SCALE) if scenario.presenting() else chosen
+    room = float(scenario.place("type") or ROOM_TYPE)
+    return replace(chosen, scale=room / USUAL_TYPE) if scenario.presenting() else chosen
 
 
 def apply() -> None:

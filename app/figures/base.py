@@ -35,7 +35,7 @@ def drawn(
     Args:
         traces: Plotly traces as dicts.
         colours: the palette of the theme.
-        height: pixels; fixed, so that nothing moves when values change.
+        height: pixels at the usual scale; fixed, so that nothing moves when values change.
         legend: whether a horizontal legend stands above the plot; a dict for what it has besides.
         x, y: what an axis has besides the shared look; the title as title_text.
         layout: what the layout has besides.
@@ -50,7 +50,7 @@ def drawn(
         layout["legend"] = legend
     shared = {**_layout(colours, height, bool(legend)), **axes}
     figure = {"data": traces, "layout": _merged(shared, layout)}
-    return go.Figure(figure if colours.type_scale == 1 else _enlarged(figure, colours.type_scale))
+    return go.Figure(figure if colours.scale == 1 else _enlarged(figure, colours.scale))
 
 
 def axis(colours: Palette, **options) -> dict:
@@ -110,16 +110,21 @@ def _layout(colours: Palette, height: int, legend: bool) -> dict:
     }
 
 
-def _enlarged(part, scale: float):
-    """The same part of a figure with every font so much larger."""
+def _enlarged(part, scale: float, where: str = ""):
+    """The same part of a figure, which stands under that name, with all that is in pixels so much larger."""
     if isinstance(part, dict):
         return {
-            name: {**value, "size": value["size"] * scale}
-            if name.endswith("font") and isinstance(value, dict) and "size" in value
-            else _enlarged(value, scale)
+            name: value * scale if _in_pixels(where, name, value) else _enlarged(value, scale, name)
             for name, value in part.items()
         }
-    return [_enlarged(value, scale) for value in part] if isinstance(part, list | tuple) else part
+    return [_enlarged(value, scale, where) for value in part] if isinstance(part, list | tuple) else part
+
+
+def _in_pixels(where: str, name: str, value) -> bool:
+    """Whether what stands in a figure at a place under a name is a number of pixels."""
+    places = {"size": ("font", "marker"), "width": ("line",), "height": ("layout",)}
+    known = where.endswith(places.get(name, ("margin",))) or name in ("entrywidth", "standoff")
+    return known and isinstance(value, int | float)
 
 
 def _titled(axis: dict) -> dict:

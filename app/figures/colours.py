@@ -16,7 +16,7 @@ class Palette:
         good, bad: a check that holds, a check that fails.
         violet, lime, rose: what is neither a tensor nor an algorithm, such as another library.
         algorithms: a colour for each algorithm, told apart from each other in greyscale too.
-        type_scale: how much larger than usual the type of a chart is.
+        scale: how much larger than usual a chart is drawn.
     """
 
     q: str
@@ -35,7 +35,7 @@ class Palette:
     violet: str
     lime: str
     rose: str
-    type_scale: float = 1.0
+    scale: float = 1.0
 
     @property
     def read(self) -> str:

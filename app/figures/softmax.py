@@ -13,7 +13,7 @@ from engine.softmax import OnlineSteps
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-HEIGHT = 588
+HEIGHT, LOW = 588, 400  # px; a low one's panels have one line of title each
 # The part of the height that each panel takes, counted from the bottom.
 SCORES, WEIGHTS, SUMS, ALPHAS = (0.72, 1.0), (0.42, 0.64), (0.18, 0.34), (0.0, 0.10)
 
@@ -25,6 +25,8 @@ def row(
     naive_sums: np.ndarray,
     dtype: str,
     colours: Palette,
+    *,
+    low: bool = False,
 ) -> go.Figure:
     """Draw what is known after a number of steps.
 
@@ -34,6 +36,7 @@ def row(
         step: how many steps are done, from 0.
         naive_sums: [n] the naive softmax's running sum of exp(score) in the dtype.
         dtype: names it in the legend.
+        low: whether there is little room below and much beside: a room's screen.
     """
     stop = int(steps.stops[step - 1]) if step else 0
     start = int(steps.stops[step - 2]) if step > 1 else 0
@@ -47,7 +50,7 @@ def row(
     return drawn(
         traces,
         colours,
-        height=HEIGHT,
+        height=LOW if low else HEIGHT,
         legend=False,
         x={
             "range": [-0.6, len(scores) - 0.4],
@@ -57,26 +60,26 @@ def row(
             "title_text": "score of the row, by key",
         },
         **_panels(scores, steps, naive_sums, colours),
-        annotations=_titles(dtype, colours),
+        annotations=_titles(dtype, colours, " · " if low else "<br>"),
         shapes=_bands(start, stop, colours),
         barmode="overlay",
         bargap=0.25,
-        margin={"l": 58, "r": 8, "t": 42, "b": 40},
+        margin={"l": 58, "r": 8, "t": 22 if low else 42, "b": 40},
     )
 
 
-def _titles(dtype: str, colours: Palette) -> list[dict]:
-    """What each panel shows, every name in its mark's colour, in lines that a phone is wide enough for."""
+def _titles(dtype: str, colours: Palette, between: str) -> list[dict]:
+    """What each panel shows, every name in its mark's colour, and what stands between its two parts."""
 
     def mark(text, colour):
         return f'<b style="color:{colour}">{text}</b>'
 
     titles = {
-        SCORES: f"{mark('s, scores', colours.s)} · {mark('m, running maximum', colours.statistics)}<br>"
+        SCORES: f"{mark('s, scores', colours.s)} · {mark('m, running maximum', colours.statistics)}{between}"
         "s: this step, earlier, to come (faint)",
-        WEIGHTS: f"{mark('exp(s − m), weights now', colours.s)}<br>"
+        WEIGHTS: f"{mark('exp(s − m), weights now', colours.s)}{between}"
         f"▨ before the rescale · {mark('— in the end, ÷ l', colours.ink)}",
-        SUMS: f"{mark('l, running sum', colours.v)}<br>"
+        SUMS: f"{mark('l, running sum', colours.v)}{between}"
         f"{mark(f'naive sum of exp(s), {dtype}', colours.bad)}, dotted",
         ALPHAS: mark("α, rescale factor of each step", colours.o),
     }

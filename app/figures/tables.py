@@ -35,14 +35,15 @@ STYLE = f"""
   .grid th {{ color: color-mix(in srgb, currentColor 65%, transparent); font-weight: 400; }}
   .grid th:first-child {{ width: 3rem; }}
   .grid .axis {{ font-family: inherit; height: 1.29rem; }}
-  @media (max-width: 1400px) {{ .grid td {{ font-size: 0.79rem; }} .grid th:first-child {{ width: 2.14rem; }} }}
+  @media (max-width: 1400px) {{ .grid td {{ font-size: 0.79rem; }} .grid th:first-child {{ width: 2rem; }} }}
   .bars {{ display: grid; grid-template-columns: auto 1fr; gap: 5px 10px; align-items: center; }}
   .bars .key {{ grid-column: 2; display: flex; flex-wrap: wrap; gap: 0 16px; font-size: 0.93rem; }}
   .bars .key {{ min-height: 1.43rem; }}
   .bars .key span {{ white-space: nowrap; }}
   .bars .key i {{ display: inline-block; width: 0.79rem; height: 0.79rem; margin-right: 0.43rem; }}
   .bars .place {{ font: 0.86rem {MONO}; white-space: pre; opacity: 0.8; }}
-  .bars .bar {{ display: flex; align-items: center; height: 1.71rem; font: 0.93rem {MONO}; white-space: nowrap; }}
+  .bars .bar {{ display: flex; align-items: center; height: 1.71rem; white-space: nowrap; }}
+  .bars .bar {{ font: 0.93rem {MONO}; }}
   .bars .bar i {{ height: 100%; box-sizing: border-box; flex: none; border-right: 1px solid; }}
   .bars .bar b {{ font-weight: 400; padding-left: 8px; }}
 </style>

@@ -46,7 +46,7 @@ def waterfall(names: Sequence[str], steps: Sequence[Variant], colours: Palette) 
         x=axis,
         y={"type": "category", "autorange": "reversed", "categoryarray": labels, "tickfont": NAME},
         annotations=notes,
-        margin={"r": round(WORDS * colours.type_scale)},
+        margin={"r": WORDS},
     )
 
 

@@ -11,7 +11,8 @@ from app.player import HERE as PLAYER
 from engine.lanes import Inside
 
 HERE = Path(__file__).parent
-SOURCES = (PLAYER / "format.js", PLAYER / "look.js", HERE / "picture.js", HERE / "inside.js")
+SHARED = ("format", "look", "stage")  # of the player
+SOURCES = (*(PLAYER / f"{name}.js" for name in SHARED), HERE / "picture.js", HERE / "inside.js")
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,9 @@ const WALK_SECONDS = 24; // from the first mark to the last
 const STILL = matchMedia("(prefers-reduced-motion: reduce)"), STILL_PAUSE = 400; // ms between a calm playhead's moves
 const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose middle the playhead stands at first
 const STEPS = 1000;
-const USUAL_TYPE = 14; // px, of the page; a presenter's is larger, and the picture grows with it
+const USUAL_TYPE = 14; // px, of the page; a presenter's is larger
+const LEAST = 0.75; // of that type's size: what is smaller is not read from the back of a hall
+const BELOW = 64; // px, of the buttons below the picture
 const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
 
 const DOING = { "Q Kᵀ": "multiplies", "P V": "multiplies", softmax: "takes the", "store O": "stores" };
@@ -32,11 +34,14 @@ class InsideView {
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.picture);
+    this.onResize = () => this.draw();
+    window.addEventListener("resize", this.onResize);
   }
 
   release() {
     this.playing = false;
     this.observer.disconnect();
+    window.removeEventListener("resize", this.onResize);
   }
 
   update(data) {
@@ -59,13 +64,21 @@ class InsideView {
 
   draw() {
     const { clientWidth } = this.picture;
-    if (!this.data || !clientWidth || clientWidth === this.width) return;
-    const u = parseFloat(getComputedStyle(document.documentElement).fontSize) / USUAL_TYPE;
-    Object.assign(this, { width: clientWidth, across: clientWidth / u });
+    if (!this.data || !clientWidth) return;
+    const u = this.unit();
+    if (clientWidth === this.width && u === this.u) return;
+    Object.assign(this, { u, width: clientWidth, across: clientWidth / u });
     this.picture.innerHTML = pictureOf(this.data, this.across, this.theme, u);
     this.head = this.picture.querySelector(".head");
     this.left = leftOf(this.across);
     this.move(this.share);
+  }
+
+  /** How large the picture is: it grows with the page's type, while picture and buttons fit the window. */
+  unit() {
+    const type = parseFloat(getComputedStyle(document.documentElement).fontSize) / USUAL_TYPE;
+    const room = window.innerHeight - aboveOf(this.picture) - BELOW;
+    return clamp(room / placedRows(this.data).height, Math.max(1, LEAST * type), Math.max(1, type));
   }
 
   move(share) {

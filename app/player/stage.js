@@ -12,8 +12,7 @@ class Stage {
 
   /** Takes the room that the page leaves; whether it differs from before. */
   measure() {
-    const above = Math.round(this.root.getBoundingClientRect().top + (scroller(this.root)?.scrollTop || 0));
-    this.root.style.setProperty("--above", `${above}px`);
+    this.root.style.setProperty("--above", `${Math.round(aboveOf(this.root))}px`);
     const { clientWidth, clientHeight } = this.root, narrow = clientWidth < NARROW;
     const u = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), 0.72, 2.2);
     this.root.style.setProperty("--u", clamp(u, 0.85, 2));
@@ -60,10 +59,10 @@ class Stage {
   }
 }
 
-/** The element that scrolls the page, outside the component's shadow. */
-function scroller(root) {
+/** How far below the top of the page an element begins, in pixels, however far the page is scrolled. */
+function aboveOf(element) {
   const scrolls = (node) => node.scrollHeight > node.clientHeight && /auto|scroll/.test(getComputedStyle(node).overflowY);
-  let node = root.getRootNode().host;
+  let node = element.getRootNode().host; // outside the component's shadow
   while (node && !scrolls(node)) node = node.parentElement;
-  return node;
+  return element.getBoundingClientRect().top + (node?.scrollTop || 0);
 }

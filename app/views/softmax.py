@@ -60,7 +60,8 @@ def _row(dtype: str) -> None:
     headline.caption("Your own scores." if mine else PRESETS[name].what)
     picture, numbers = st.columns([2.3, 1], gap="medium")
     with picture:
-        figure = figures.row(scores, steps, step, naive_sums(scores, dtype), dtype, theme.colours())
+        naive, low = naive_sums(scores, dtype), scenario.presenting()
+        figure = figures.row(scores, steps, step, naive, dtype, theme.colours(), low=low)
         st.plotly_chart(
             figure,
             config=CONFIG,

@@ -25,7 +25,7 @@ from engine.softmax import PRESETS, naive_sums, online_steps
 from engine.survey import by_algorithm, over_length
 
 FIRST = "attention"
-CHART_HEIGHT = 430  # px
+CHART_HEIGHT = 370  # px at the usual scale
 MOST_CHOICES, CHOICE_FIGURES = 5, 2  # a choice to predict from is rounded more than its answer
 KEYS = {
     **dict.fromkeys(("ArrowRight", " ", "PageDown"), "tour_next"),
@@ -93,7 +93,7 @@ def _screen(step: Step, number: int, steps: int, tally: list[int]) -> None:
             _way(number, steps, tally)
             if tally[0]:
                 _answer(step, experiment)
-        with picture:
+        with picture, st.container(key="tour_picture"):
             PICTURES[step.picture](experiment, theme.colours())
     except AnswerError as error:
         st.text(f"Not for this scenario: {error}.")
@@ -156,7 +156,7 @@ def _answer(step: Step, experiment: Experiment) -> None:
 
 
 def _chart(figure, alt: str) -> None:
-    figure.layout.height = max(figure.layout.height, CHART_HEIGHT)
+    figure.layout.height = max(figure.layout.height, CHART_HEIGHT * theme.colours().scale)
     st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
 
 
@@ -200,17 +200,18 @@ def _softmax(experiment: Experiment, colours: Palette) -> None:
     scores = np.array(PRESETS[ROW].scores)
     steps, dtype = online_steps(scores, ROW_BLOCK), experiment.problem.dtype
     st.markdown(f"**One row of scores**, {ROW_BLOCK} at a time, after step {ROW_STEP}; computed in float64")
-    figure = softmax_figures.row(scores, steps, ROW_STEP, naive_sums(scores, dtype), dtype, colours)
+    naive, low = naive_sums(scores, dtype), scenario.presenting()
+    figure = softmax_figures.row(scores, steps, ROW_STEP, naive, dtype, colours, low=low)
     _chart(figure, "Scores, weights, sums and rescale factors")
 
 
 def _inside(experiment: Experiment, colours: Palette) -> None:
     block = lanes_of(experiment, pipeline_of("flash3"))
-    st.markdown(f"**Inside one block of FlashAttention-3**, {experiment.gpu.name}, modelled")
-    inside.show(block, key="tour inside")
-    st.caption(
-        f"At work: tensor cores {block.tensor_busy:.0%} of the time, softmax units {block.softmax_busy:.0%}."
+    st.markdown(
+        f"**Inside one block of FlashAttention-3**, {experiment.gpu.name}, modelled: tensor cores "
+        f"{block.tensor_busy:.0%} of the time at work, softmax units {block.softmax_busy:.0%}"
     )
+    inside.show(block, key="tour inside")
 
 
 PICTURES = {

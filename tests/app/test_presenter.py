@@ -27,7 +27,7 @@ def test_charts_have_larger_type_while_presenting(open_app):
         (chart, *_) = open_app("traffic", **values).get("plotly_chart")
         return {json.loads(chart.proto.spec)["layout"]["font"]["size"]}
 
-    assert sizes(present="true") == {size * theme.TYPE_SCALE for size in sizes()}
+    assert sizes(present="true") == {size * theme.ROOM_TYPE / theme.USUAL_TYPE for size in sizes()}
 
 
 def test_the_audiences_link_is_short_restores_the_scenario_and_leaves_the_presentation_out(open_app):

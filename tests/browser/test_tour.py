@@ -14,6 +14,16 @@ NOTED = """() => {  // the player's moment, for a reload
     const { position, last } = window.__player.state();
     return Math.abs(Number(sessionStorage.getItem("attention moment")) * last - position) < 0.5;
 }"""
+FITS = """() => {  // the words and the picture, which is drawn
+    const [words, picture] = ["words", "picture"].map((of) => document.querySelector(`.st-key-tour_${of}`));
+    const ends = [words, picture].map((element) => element.getBoundingClientRect().bottom);
+    return picture.offsetHeight > 300 && Math.max(...ends) <= innerHeight;
+}"""
+PAGE_TYPE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
+ALIKE = f"""() => {{  // a chart's words, which are 13 px where the page's are 14
+    const words = document.querySelector(".js-plotly-plot .xtitle");
+    return words && Math.abs(parseFloat(getComputedStyle(words).fontSize) / {PAGE_TYPE} - 13 / 14) < 0.02;
+}}"""
 
 
 def opened(page, address):
@@ -48,6 +58,26 @@ def test_a_remote_leads_through_the_whole_tour_and_every_answer_is_told_after_it
     page.keyboard.press("PageUp")
     page.get_by_text(f"{STEPS - 1} of {STEPS}", exact=True).wait_for()
     page.wait_for_url(f"**step={STEPS - 1}**")
+    assert page.watch.complaints == []
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
+@pytest.mark.parametrize("step", [4, 9])
+def test_a_presented_step_fits_the_screen_with_its_answer(page, dashboard, step, size):
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    opened(page, f"{dashboard}/tour?present=true&step={step}")
+    page.keyboard.press("PageDown")
+    metric(page).wait_for()
+    page.wait_for_function(FITS)
+
+
+def test_charts_follow_the_type_of_the_room(page, dashboard):
+    page.set_viewport_size({"width": 1280, "height": 720})
+    opened(page, f"{dashboard}/agreement?present=true")
+    page.wait_for_function(ALIKE)
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.wait_for_function(f"{PAGE_TYPE} > 26")
+    page.wait_for_function(ALIKE)
     assert page.watch.complaints == []
 
 
