@@ -23,6 +23,11 @@ ALGORITHM_NAMES = {
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
+COUNTED_USUALLY = "modelled, forward: KB of a block with its S and O, which kernels keep in registers"
+COUNTED = {
+    "flash3": "modelled, forward: KB of a block's buffers of Q, K and V; S and O are in registers",
+    "backward": "modelled, backward: KB of a block with its sums, which kernels keep in registers",
+}
 WINDOW_HELP = "A query sees only that many keys back, its own included. Empty: off."
 OWN_BLOCKS_HELP = "FlashAttention-3 has blocks of its own, by head dimension."
 DOCUMENTS_HELP = (
@@ -141,5 +146,5 @@ def _footprint() -> None:
     colour = "green" if footprint.fits else "red"
     verdict, rest = footprint.sentence.split(", ", 1)
     with st.container(border=True, key="footprint"):
-        counted = "modelled, forward: KB of a block with its S and O, which kernels keep in registers"
+        counted = COUNTED.get(scenario.current().algorithm, COUNTED_USUALLY)
         st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[{counted}]")

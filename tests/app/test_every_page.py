@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from app import scenario
+from engine import Experiment
+from engine.footprint import footprint
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 PAGES = (
@@ -95,6 +97,18 @@ def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):
             slider.set_value(int(slider.options[end])).run()
             assert not app.exception
             assert app.session_state["experiment"].flat()[name] == int(slider.options[end])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "parts"),
+    [("flash2", "with its S and O"), ("flash3", "buffers of Q, K and V; S and O are in registers"),
+     ("backward", "modelled, backward: KB of a block with its sums")],
+)  # fmt: skip
+def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts):
+    said = " ".join(block.value for block in open_app(algorithm=algorithm).sidebar.markdown)
+    assert parts in said
+    counted = {part.label for part in footprint(Experiment.of(algorithm=algorithm)).parts}
+    assert ("O" in counted) == (algorithm == "flash2")
 
 
 def test_the_footprint_says_what_is_needed_and_what_there_is(open_app):
