@@ -29,6 +29,7 @@ from engine.recomputation import (
 )
 from engine.recorded import (
     BACKWARD,
+    OWN,
     both_ways,
     modelled_backward,
     modelled_over_recorded,
@@ -134,16 +135,14 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     st.plotly_chart(
         figure, theme=None, config=CONFIG, key="backward times", alt="Recorded backward times over N"
     )
-    st.caption(f"{_dotted(modelled_over_recorded(model, timings))} {_ratio(recording, shape, keys)}")
+    dotted = _dotted(modelled_over_recorded(model, timings)) if model else ""
+    st.caption(f"{dotted} {_ratio(recording, shape, keys)}")
 
 
 def _dotted(shares: tuple[float, float] | None) -> str:
     """What the dotted line is, and how far off."""
-    if shares is None:
-        return "Dotted: this project's kernels, *modelled*."
-    return (
-        f"Dotted: this project's kernels, *modelled*: {shares[0]:.2f} to {shares[1]:.2f} times as recorded."
-    )
+    dotted = f"Dotted: {figures.LABELS[OWN]}, *modelled*"
+    return f"{dotted}: {shares[0]:.2f} to {shares[1]:.2f} times as recorded." if shares else f"{dotted}."
 
 
 def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
@@ -153,8 +152,8 @@ def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
         return ""
     flops = digits(PRODUCTS[TWO_KERNELS] / FORWARD_PRODUCTS)
     return (
-        f"At N = {both.problem.seq_kv:,}, *recorded*, they take {seconds_text(both.forward)} "
-        f"forward and {seconds_text(both.backward)} backward: {digits(both.ratio)} times as long, with "
+        f"At N = {both.problem.seq_kv:,}, *recorded*, {figures.LABELS[OWN]} takes "
+        f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: {digits(both.ratio)} times as long, with "
         f"{flops} times the FLOPs."
     )
 
