@@ -153,8 +153,8 @@ def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
     flops = digits(PRODUCTS[TWO_KERNELS] / FORWARD_PRODUCTS)
     return (
         f"At N = {both.problem.seq_kv:,}, *recorded*, {figures.LABELS[OWN]} takes "
-        f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: {digits(both.ratio)} times as long, with "
-        f"{flops} times the FLOPs."
+        f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: "
+        f"{digits(both.ratio)} times as long, with {flops} times the FLOPs."
     )
 
 
