@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from app.figures.colours import Palette
@@ -18,6 +19,9 @@ CONFIG = {
     "scrollZoom": False,
     "doubleClick": "reset",
 }
+# Pixels that Plotly's automargin comes to; where it must make more room it draws the chart again.
+EDGE, LEGEND, LABELS, TITLE = 8, 38, 27, 17.1  # around all; a line above; what stands below and beside
+GLYPH, APART = 7.23, 12  # a character of a label beside the plot, and what surrounds the label
 
 
 def drawn(
@@ -48,9 +52,11 @@ def drawn(
     }
     if isinstance(legend, dict):
         layout["legend"] = legend
-    shared = {**_layout(colours, height, bool(legend)), **axes}
+    shared = {**_layout(colours, height, bool(legend)), "margin": _room(**axes, legend=bool(legend)), **axes}
     figure = {"data": traces, "layout": _merged(shared, layout)}
-    return go.Figure(figure if colours.scale == 1 else _enlarged(figure, colours.scale))
+    chart = go.Figure(figure if colours.scale == 1 else _enlarged(figure, colours.scale))
+    chart.layout.template = None  # with one, even an empty one, Plotly draws the chart again
+    return chart
 
 
 def axis(colours: Palette, **options) -> dict:
@@ -89,7 +95,6 @@ def _layout(colours: Palette, height: int, legend: bool) -> dict:
         "font": {"family": SANS, "size": 13, "color": colours.ink},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 8, "r": 8, "t": 28 if legend else 8, "b": 8},
         "showlegend": legend,
         "legend": {
             "orientation": "h",
@@ -106,8 +111,32 @@ def _layout(colours: Palette, height: int, legend: bool) -> dict:
         },
         "transition": {"duration": 0},
         "uirevision": "keep",
+        "datarevision": "sent once",  # Streamlit passes a chart twice, and sets up changed ones anew
         "bargap": 0.3,
     }
+
+
+def _room(xaxis: dict, yaxis: dict, legend: bool) -> dict:
+    """The margins that the labels take, in pixels; automargin makes more where that is not enough."""
+
+    def title(axis: dict) -> float:
+        return TITLE if axis["title"].get("text") else 0
+
+    beside = max(map(len, _labels(yaxis)), default=0)
+    return {
+        "l": APART + GLYPH * beside + title(yaxis) if beside else EDGE,
+        "r": EDGE,
+        "t": LEGEND if legend else EDGE,
+        "b": title(xaxis) + (LABELS if xaxis.get("showticklabels", True) else EDGE),
+    }
+
+
+def _labels(axis: dict) -> list[str]:
+    """The words at an axis's ticks, of those that are in its range."""
+    places, words = axis.get("tickvals", ()), axis.get("ticktext", ())
+    low, high = axis.get("range", (-math.inf, math.inf))
+    places = [math.log10(place) if axis.get("type") == "log" else place for place in places]
+    return [word for place, word in zip(places, words, strict=True) if low <= place <= high]
 
 
 def _enlarged(part, scale: float, where: str = ""):

@@ -222,7 +222,7 @@ def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
             _title(0.43, f"{_mark('weight now, exp(lse − m)', colours.s)} · — final"),
         ],
         barmode="overlay",
-        margin={"l": 58, "r": 8, "t": 8, "b": 40},
+        margin={"l": 58, "r": 8, "t": 8, "b": 44},
     )
 
 

@@ -64,7 +64,7 @@ def row(
         shapes=_bands(start, stop, colours),
         barmode="overlay",
         bargap=0.25,
-        margin={"l": 58, "r": 8, "t": 22 if low else 42, "b": 40},
+        margin={"l": 58, "r": 8, "t": 22 if low else 42, "b": 44},
     )
 
 

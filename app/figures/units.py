@@ -86,7 +86,7 @@ def length_ticks(lengths) -> dict:
         "tickvals": values,
         "ticktext": [short(n) for n in values],
         "title_text": "sequence length N",
-        "range": [math.log10(min(lengths)) - 0.06, math.log10(max(lengths)) + 0.06],
+        "range": [math.log10(min(lengths)) - 0.06, math.log10(max(lengths)) + 0.09],
     }
 
 

@@ -1,0 +1,20 @@
+"""Plotly draws a chart once: it need not make more room for labels, and when asked again finds it as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+ROOM = """() => [...document.querySelectorAll('.js-plotly-plot')].map((chart) => {
+    const { margin, template, datarevision } = chart.layout, size = chart._fullLayout._size;
+    return [...['l', 'r', 't', 'b'].map((side) => size[side] - margin[side]), !template && !!datarevision];
+})"""
+EXACT = 1  # pixel: what Plotly lets pass
+
+
+@pytest.mark.parametrize("seq", [64, 16384])
+def test_a_chart_leaves_its_labels_the_room_that_they_take(page, dashboard, seq):
+    page.goto(f"{dashboard}/traffic?seq={seq}")
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .legend').length === 2")
+    for *missing, plain in page.evaluate(ROOM):
+        assert max(map(abs, missing)) <= EXACT
+        assert plain
