@@ -16,7 +16,7 @@ from engine.traffic import Traffic, traffic
 
 @dataclass(frozen=True)
 class Simulation:
-    """An experiment with its bytes, footprint and modelled time; its schedule is built where it is asked for."""
+    """An experiment with its bytes, footprint and modelled time; its schedule is built when asked for."""
 
     experiment: Experiment
     traffic: Traffic
