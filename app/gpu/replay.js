@@ -44,7 +44,7 @@ class HeadsPanel {
       pen.box(x, box.y + 24 * u, 10 * u, 10 * u, color, 2);
       x += 15 * u + pen.text(words, x + 14 * u, box.y + 33 * u, { size: 12, color: theme.muted }) + 14 * u;
     }
-    pen.text("heads × query blocks", box.x + box.w, box.y + 14 * u, { size: 12, color: theme.muted, align: "right", room: box.w - 130 * u });
+    if (box.w > 230 * u) pen.text("heads × query blocks", box.x + box.w, box.y + 14 * u, { size: 12, color: theme.muted, align: "right", room: box.w - 130 * u });
     this.fill(theme, time);
     ctx.imageSmoothingEnabled = false;
     ctx.drawImage(this.picture, map.x, map.y, map.w, map.h);
@@ -99,7 +99,7 @@ class TilesPanel {
     const title = model.heads > 1 ? `Head ${head} of ${grouped(model.heads)}` : "Its tiles";
     const width = pen.text(title, box.x, box.y + 14 * u, { size: 14, weight: 650 });
     const words = model.heads > 1 ? "as it ran · ↑ ↓ choose" : "as it ran";
-    pen.text(words, box.x + width + 10 * u, box.y + 14 * u, { size: 12.5, color: theme.muted, room: box.w - width - 10 * u });
+    if (box.w > 230 * u) pen.text(words, box.x + width + 10 * u, box.y + 14 * u, { size: 12.5, color: theme.muted, room: box.w - width - 10 * u });
     const cw = grid.w / keyBlocks, ch = grid.h / queryBlocks;
     ctx.fillStyle = hatching(ctx, theme.hatch, 7 * u, window.devicePixelRatio || 1);
     ctx.fillRect(grid.x, grid.y, grid.w, grid.h);
@@ -109,7 +109,8 @@ class TilesPanel {
     for (const n of this.blocks[head]) this.block(pen, n, lane.progress(n, time), cw, ch);
     ctx.fillStyle = theme.ground;
     if (cw >= 5 * u) for (let j = 1; j < keyBlocks; j++) ctx.fillRect(grid.x + j * cw - 0.5, grid.y, 1, grid.h);
-    pen.text(`${plural(queryBlocks, "query block")} × ${plural(keyBlocks, "key block")}`, grid.x, grid.y + grid.h + 16 * u,
+    const blocks = box.w > 230 * u ? `${plural(queryBlocks, "query block")} × ${plural(keyBlocks, "key block")}` : `${grouped(queryBlocks)} × ${grouped(keyBlocks)} blocks`;
+    pen.text(blocks, grid.x, grid.y + grid.h + 16 * u,
       { size: 12, color: theme.muted, room: box.w - 50 * u });
   }
 

@@ -83,3 +83,15 @@ def test_arrows_up_and_down_choose_a_head_and_c_the_colours(gpu):
     before = state(gpu)["colouring"]
     gpu.keyboard.press("c")
     assert state(gpu)["colouring"] != before
+
+
+def test_a_phone_has_what_is_written_below_the_timelines_and_a_tap_chooses_a_head(gpu):
+    gpu.set_viewport_size({"width": 390, "height": 844})
+    canvas = gpu.locator(".stage canvas")
+    gpu.wait_for_function("document.querySelector('.st-key-gpu').clientWidth < 400")
+    before, box = state(gpu)["head"], canvas.bounding_box()
+    for place in (0.02, 0.45):  # of the width: the first head and the last
+        canvas.click(position={"x": place * box["width"], "y": box["height"] - 60})
+        after, before = before, state(gpu)["head"]
+    assert (after, before) == (0, 15)
+    gpu.set_viewport_size({"width": 1440, "height": 900})
