@@ -1,4 +1,4 @@
-"""Plotly draws a chart once: it need not make more room for labels, and when asked again finds it as it is."""
+"""Plotly draws a chart once: it need not make more room for labels, nor change what it is sent twice."""
 
 from __future__ import annotations
 
