@@ -60,7 +60,7 @@ def show() -> None:
     try:
         merging.show(parts_of(decoding), decoding.problem.seq_kv, colours)
     except SramOverflow as error:
-        st.text(f"The parts cannot be computed: a tile {error}; choose a smaller key block.")
+        st.text(f"The parts cannot be computed: a block {error}; choose a smaller key block.")
     _grouped(decoding, recording)
 
 

@@ -135,7 +135,7 @@ def test_more_splits_than_key_blocks_leave_some_without_keys():
 def test_blocks_that_do_not_fit_are_a_sentence():
     page = opened("decoding", head_dim=256, block_kv=1024, hardware="t4", dtype="float32")
     (sentence,) = [text.value for text in page.main.text]
-    assert sentence.startswith("The parts cannot be computed: a tile needs ")
+    assert sentence.startswith("The parts cannot be computed: a block needs ")
     assert sentence.endswith(".")
 
 
