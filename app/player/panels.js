@@ -64,7 +64,7 @@ class ChipPanel {
     const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.itemsize), style = { size: 12.5, color: fits ? pen.theme.muted : pen.theme.bad, room: box.w };
     const lines = !fits ? ["Does not fit: smaller blocks or", `head dimension, or not the ${chip.name}.`] : run.name === "standard" ? [`S and P live in HBM, ${size} each,`, "and pass through here tile by tile."]
       : run.name === "backward" ? ["P and dS are computed again here:", `HBM never sees their ${size} each.`]
-      : run.name === "flash3" ? ["S, O, m and l are in registers:", `HBM never sees S and P, ${size} each.`]
+      : run.name === "flash3" ? ["S, O, m and l are in registers:", `HBM sees no S or P, ${size} each.`]
       : ["S and P never leave the chip:", `HBM never sees their ${size} each.`];
     if (y + 44 * pen.u > box.y + box.h) return;
     lines.forEach((line, n) => pen.text(line, box.x, y + (20 + 18 * n) * pen.u, style));
