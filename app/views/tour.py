@@ -11,6 +11,7 @@ from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
+from app.figures.units import share_text
 from app.player import player
 from app.player.payload import begun, build
 from app.tour import Step, TourError
@@ -209,7 +210,7 @@ def _inside(experiment: Experiment, colours: Palette) -> None:
     block = lanes_of(experiment, pipeline_of("flash3"))
     st.markdown(
         f"**Inside one block of FlashAttention-3**, {experiment.gpu.name}, modelled: tensor cores "
-        f"{block.tensor_busy:.0%} of the time at work, softmax units {block.softmax_busy:.0%}"
+        f"{share_text(block.tensor_busy)} of the time at work, softmax units {share_text(block.softmax_busy)}"
     )
     inside.show(block, key="tour inside")
 
