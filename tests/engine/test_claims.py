@@ -212,6 +212,10 @@ def test_words_name_the_numbers_that_hold_and_no_others():
         "less memory for attention's tensors, N = 256, d = 64",
         "speed-up at N = 1,024, d = 128",
     }
+    for dtype in ("float16", "bfloat16"):  # "nearer in 16 bits"
+        assert found(15)[f"{dtype}: flash − float64"].ours < found(15)[f"{dtype}: unfused − float64"].ours / 2
+    near = [found(15)[f"float32: {name} − float64"].ours for name in ("flash", "unfused")]
+    assert max(near) < 2 * min(near)  # "as near in float32"
     assert found(20)["speed-up at N = 512, d = 128: not yet worth it"].ours > 1.2  # "long before 1K"
 
 
