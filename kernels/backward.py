@@ -216,7 +216,7 @@ def query_gradient_kernel(
 def backward(q, k, v, out, lse, d_out, d_lse, keys: Pass, queries: Pass) -> tuple[torch.Tensor, ...]:
     """dQ, dK and dV like q, k and v, from the forward pass's results and their gradients (d_lse or None)."""
     call = queries.call
-    delta, lse_log2 = _row_terms(out, d_out, lse, call, max(keys.call.block_q, call.block_q))
+    delta, lse_log2 = row_terms(out, d_out, lse, call, max(keys.call.block_q, call.block_q))
     if d_lse is not None:  # d lse / dS = P: it enters dS = P o (dP - delta) as delta does
         delta[..., : call.seq_q] -= d_lse
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
@@ -234,7 +234,7 @@ def backward(q, k, v, out, lse, d_out, d_lse, keys: Pass, queries: Pass) -> tupl
     return d_q, d_k, d_v
 
 
-def _row_terms(out, d_out, lse, call: Call, padding: int) -> tuple[torch.Tensor, torch.Tensor]:
+def row_terms(out, d_out, lse, call: Call, padding: int) -> tuple[torch.Tensor, torch.Tensor]:
     """delta and lse in units of log2, their rows padded to a multiple of `padding`."""
     padded_seq_q = ceil_div(call.seq_q, padding) * padding
     delta = torch.empty((call.batch, call.heads, padded_seq_q), dtype=torch.float32, device=out.device)

@@ -10,6 +10,7 @@ from kernels.backward_tiling import tilings
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
+from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.launch import interpreted, multiprocessors, remember
 from kernels.split_kv import split_count, split_kv, visible_keys, worthwhile
 from kernels.standard import standard
@@ -103,7 +104,7 @@ def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def gradients(
-    q, k, v, out, lse, d_out, d_lse, causal, window, scale, block_q, block_kv
+    q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm, block_q, block_kv
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None."""
     if d_out is None:
@@ -111,7 +112,20 @@ def gradients(
     elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
         d_out = d_out.contiguous()
     call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
+    own_blocks = block_q is None and block_kv is None
+    if own_blocks and _by_flash3(call, algorithm) and _without_flash3_backward(q, k, v, call) is None:
+        return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
     return backward(q, k, v, out, lse, d_out, d_lse, *tilings(call, q.dtype, block_q, block_kv))
+
+
+def _by_flash3(call: Call, algorithm: str) -> bool:
+    """Whether the gradients of an algorithm's result are to be flash3's where it serves, or flash2's."""
+    return algorithm == "flash3" or (algorithm == "auto" and pays(call))
+
+
+def _without_flash3_backward(q, k, v, call: Call) -> str | None:
+    """One sentence on why flash3's backward pass does not serve these tensors, or None where it does."""
+    return _without_flash3(q, k, v) or unserved(call)
 
 
 def _without_flash3(q, k, v) -> str | None:

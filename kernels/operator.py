@@ -46,11 +46,12 @@ def backward_operator(
     causal: bool,
     window: int | None,
     scale: float | None,
+    algorithm: str,
     block_q: int | None,
     block_kv: int | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV from out and lse and their gradients."""
-    return gradients(q, k, v, out, lse, d_out, d_lse, causal, window, scale, block_q, block_kv)
+    return gradients(q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm, block_q, block_kv)
 
 
 @backward_operator.register_fake
@@ -68,9 +69,9 @@ backward_operator.register_autograd(_twice)
 
 
 def _setup_context(ctx, inputs, output):
-    q, k, v, causal, window, scale, _algorithm, block_q, block_kv, _splits = inputs
+    q, k, v, causal, window, scale, algorithm, block_q, block_kv, _splits = inputs
     ctx.save_for_backward(q, k, v, *output)
-    ctx.options = causal, window, scale, block_q, block_kv
+    ctx.options = causal, window, scale, algorithm, block_q, block_kv
     ctx.set_materialize_grads(False)
 
 

@@ -84,7 +84,7 @@ def _attention(algorithm: str, **options) -> Callable[..., Callable[[], Any]]:
 
 
 def _flash3(q, k, v, problem: Problem):
-    """Its backward pass is flash2's, from its own O and lse."""
+    """Its backward pass is its own too, but for a head_dim of 256: there it is flash2's."""
     from kernels.flash3 import unsupported
 
     if reason := unsupported(q, k, v):

@@ -84,7 +84,7 @@ def _run(kernel: Kernel, inputs, problem: Problem) -> None:
     if kernel.traced_order is not None:
         heavy_first = kernel.traced_order == HEAVY_FIRST
         trace_attention(*inputs, algorithm=kernel.algorithm, heavy_first=heavy_first, **mask, **blocks)
-    if kernel.algorithm == "flash3":
+    if kernel.algorithm == "flash3" and kernel.direction == "forward":
         from kernels.flash3 import flash3
 
         flash3(*inputs, **mask, scale=problem.scale)

@@ -81,6 +81,19 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
         flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1, times)
 
 
+def launch_flash3_backward(q, causal=False, window=None) -> None:
+    """The launches of flash3's backward pass that are its own."""
+    from kernels import flash3_backward
+    from kernels.arguments import Call
+
+    block_q = flash3_backward.TILING[q.shape[-1]]["BLOCK_Q"]
+    causal = causal or window is not None
+    call = Call(*q.shape[:2], 2, 256, *q.shape[2:], causal, window, 0.1, "flash2", block_q, 64, None)
+    terms, sums = torch.empty(q.shape[:3]), torch.empty(q.shape)
+    flash3_backward._launch((q, q, q, q, terms, terms, q, q), sums, call)
+    flash3_backward._store_d_queries(sums, q, call)
+
+
 def main(cases: list[str]) -> None:
     from kernels import arguments, attention, dispatch, flash3, trace_attention
     from kernels.trace import BlockTimes
@@ -95,14 +108,16 @@ def main(cases: list[str]) -> None:
         q = torch.zeros(1, 2, 256, int(head_dim), dtype=getattr(torch, dtype))
         q.requires_grad_(direction == "backward")
         blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
-        if algorithm == "flash3":
+        if algorithm == "flash3" and direction == "backward":
+            launch_flash3_backward(q.detach(), **MASKS[mask])
+        elif algorithm == "flash3":
             launch_flash3(q, BlockTimes() if direction == "trace" else None, **MASKS[mask])
         elif direction == "trace":
             trace_attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
         else:
             splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
             out = attention(q, q, q, algorithm=algorithm, splits=splits, **blocks, **MASKS[mask])
-        if direction == "backward":
+        if direction == "backward" and algorithm != "flash3":
             compiled.clear()
             out.sum().backward()
         while compiled:

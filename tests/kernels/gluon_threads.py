@@ -1,18 +1,22 @@
-"""Runs flash3's kernel without a GPU: its own source as plain Python, a thread for each partition of warps.
+"""Runs flash3's kernels without a GPU: their source as plain Python, a thread for each partition of warps.
 
 Gluon has no interpreter. Here waits block, a deadlock is an error, products are done when they are waited
 for, and what no one has written is NaN, so that a wrong order of the partitions shows in the results.
 """
 
+import math
 import threading
 import time
 from types import FunctionType, SimpleNamespace
 
 import torch
+from triton.language import constexpr
 
-from kernels import flash3_kernel, flash3_schedule
+from kernels import flash3_backward_kernel, flash3_kernel, flash3_schedule
 
 ATTENTION_KERNEL = flash3_kernel.attention_kernel
+GRADIENT_KERNEL = flash3_backward_kernel.gradient_kernel
+AGGREGATES = ("Ring", "Schedule", "Visits")
 
 
 class DeadlockError(RuntimeError):
@@ -43,6 +47,9 @@ class Shared:
     def permute(self, order):
         return Shared(self.memory.permute(order))
 
+    def slice(self, start, length, dim):
+        return Shared(self.memory.narrow(dim, start, length))
+
     def store(self, value):
         self.memory.copy_(value)
 
@@ -51,16 +58,16 @@ class Shared:
 
 
 class Descriptor:
-    """What TMA knows of a tensor [batch, heads, seq, head_dim]: past its rows it reads 0, writes nothing."""
+    """What TMA knows of a tensor [batch, heads, seq, ...]: past its rows it reads 0, writes nothing."""
 
     def __init__(self, tensor, rows):
         self.tensor = tensor
         self.dtype = tensor.dtype
         self.layout = None
-        shape = [1, 1, rows, tensor.shape[-1]]
-        self.block_type = SimpleNamespace(shape=shape, nbytes=rows * tensor.shape[-1] * tensor.element_size())
+        shape = [1, 1, rows, *tensor.shape[3:]]
+        self.block_type = SimpleNamespace(shape=shape, nbytes=math.prod(shape) * tensor.element_size())
 
-    def rows(self, batch, head, row, _column):
+    def rows(self, batch, head, row, _column=0):
         return self.tensor[batch, head, row : row + self.block_type.shape[2]]
 
 
@@ -206,6 +213,8 @@ def language(block, program, programs):
         return time.monotonic_ns() if "%globaltimer" in asm else torch.tensor(program)
 
     def atomic_add(counter, value, sem):
+        if isinstance(counter, Pointer):
+            return counter.memory.index_add_(0, counter.offsets, value)
         before = int(counter)
         counter += value
         return before
@@ -222,9 +231,12 @@ def language(block, program, programs):
         SliceLayout=nothing,
         BlockedLayout=nothing,
         DotOperandLayout=nothing,
+        DistributedLinearLayout=nothing,
+        NVMMASharedLayout=SimpleNamespace(get_default_for=nothing),
         SwizzledSharedLayout=nothing,
         **{name: getattr(torch, name) for name in ("float32", "int32", "int64", "uint32")},
         constexpr=lambda value: value,
+        cast=lambda value, dtype: value,
         allocate_shared_memory=allocate,
         warp_specialize=block.specialize,
         program_id=lambda axis: program,
@@ -262,8 +274,8 @@ def plain_class(aggregate, names):
     return type(aggregate.__name__, (), {"__init__": plain(constructor, names), **methods})
 
 
-def kernel_of_block(program, programs):
-    """flash3's attention_kernel as a Python function, for block `program` of `programs`."""
+def kernel_of_block(kernel, program, programs):
+    """One of flash3's kernels as a Python function, for block `program` of `programs`."""
     block = Block()
     gl = language(block, program, programs)
 
@@ -299,14 +311,15 @@ def kernel_of_block(program, programs):
         "_named_barrier": block.named_barrier,
     }
     names = {}
-    for module in (flash3_schedule, flash3_kernel):
+    modules = [flash3_schedule, flash3_kernel]
+    if kernel is GRADIENT_KERNEL:  # whose own functions come before others' of the same name
+        modules.append(flash3_backward_kernel)
+    for module in modules:
         names |= {name: plain(value, names) for name, value in vars(module).items()}
-        for name in ("ROWS", "FIRST_TURN_BARRIER", "LN_2"):
-            names[name] = getattr(names.get(name), "value", None)
-    for name in ("Ring", "Schedule"):
-        names[name] = plain_class(getattr(flash3_schedule, name), names)
+    names |= {name: plain_class(names[name], names) for name in AGGREGATES if name in names}
+    names |= {name: value.value for name, value in names.items() if isinstance(value, constexpr)}
     names |= replaced
-    return plain(ATTENTION_KERNEL, names)
+    return plain(kernel, names)
 
 
 class Kernel:
@@ -318,7 +331,20 @@ class Kernel:
             window = torch.tensor(window).as_subclass(Value)
             blocks = None if blocks is None else Pointer(blocks.view(-1))
             for program in range(grid[0]):
-                kernel = kernel_of_block(program, grid[0])
+                kernel = kernel_of_block(ATTENTION_KERNEL, program, grid[0])
                 kernel(*descriptors, Pointer(lse.view(-1)), counter, blocks, window=window, **arguments)
+
+        return launch
+
+
+class GradientKernel:
+    """Stands in for gradient_kernel in the same way."""
+
+    def __getitem__(self, grid):
+        def launch(*tensors, num_warps, **arguments):
+            *descriptors, sums = tensors
+            for program in range(grid[0]):
+                kernel = kernel_of_block(GRADIENT_KERNEL, program, grid[0])
+                kernel(*descriptors, Pointer(sums.view(-1)), **arguments)
 
         return launch

@@ -22,13 +22,15 @@ CASES = [
     "flash3:float16:64:0:0:causal:forward",
     "flash3:bfloat16:128:0:0:window:forward",
     "flash3:float16:256:0:0:none:forward",
+    "flash3:float16:128:0:0:none:backward",
+    "flash3:bfloat16:64:0:0:window:backward",
     "split_kv:float16:128:0:0:causal:forward",
     "standard:float16:128:0:0:none:trace",
     "flash1:float16:128:0:0:causal:trace",
     "flash2:float16:128:0:0:causal:trace",
     "flash3:float16:128:0:0:causal:trace",
 ]
-WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel", "combine_kernel")
+WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel", "combine_kernel", "query_sums_kernel")
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +50,16 @@ def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
     forward |= {"attention_kernel", "split_kernel", "combine_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
+    backward |= {"gradient_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward
 
 
 def test_default_blocks_hardly_spill(compiled):
-    """The backward pass in 64 x 64 blocks spills a little where causal, and is faster than others for it."""
+    """flash2's dK and dV where causal, and flash3's backward pass, are faster for filling all registers."""
     defaults = [kernel for kernel in compiled if ":0:0:" in kernel["case"]]
     spilled = {kernel["kernel"]: kernel["spilled"] for kernel in defaults if kernel["spilled"]}
-    assert set(spilled) <= {"key_gradient_kernel"}
-    assert all(size <= 128 for size in spilled.values())  # bytes a thread
+    assert set(spilled) <= {"key_gradient_kernel", "gradient_kernel"}
+    assert all(size <= 256 for size in spilled.values())  # bytes a thread
 
 
 def test_only_a_traced_kernel_reads_the_clock(compiled):

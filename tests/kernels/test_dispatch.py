@@ -126,14 +126,36 @@ def test_flash3_has_no_probe(device):
         probe_attention(q, q, q, algorithm="flash3")
 
 
-def test_gradients_through_flash3(monkeypatch, device):
+def test_gradients_that_flash3_does_not_serve(monkeypatch, device):
     """Its out and lse, here flash2's, go through the backward pass of flash2."""
     on_gpu(monkeypatch)
     monkeypatch.setitem(dispatch.FORWARD, "flash3", dispatch.FORWARD["flash2"])
-    q, k, v = (torch.randn(1, 2, 20, 64, device=device).requires_grad_() for _ in range(3))
+    q, k, v = (torch.randn(1, 2, 20, 40, device=device).requires_grad_() for _ in range(3))
     expected = torch.autograd.grad(attention(q, k, v, algorithm="flash2").sum(), (q, k, v))
     ours = torch.autograd.grad(attention(q, k, v, algorithm="flash3").sum(), (q, k, v))
     assert all(torch.equal(*pair) for pair in zip(ours, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "rows", "block_q", "flash3s"),
+    [
+        ("flash3", 100, None, True),
+        ("auto", 100, None, False),  # too small to pay
+        ("auto", 8192, None, True),
+        ("auto", 8192, 64, False),
+        ("flash2", 8192, None, False),
+        ("split_kv", 8192, None, False),
+    ],
+)
+def test_whose_gradients_an_algorithm_has(monkeypatch, algorithm, rows, block_q, flash3s):
+    on_gpu(monkeypatch)
+    for name in ("flash3_backward", "backward"):
+        monkeypatch.setattr(dispatch, name, lambda *given, name=name: name)
+    q = torch.zeros(1).half().expand(1, 1, rows, 64)
+    ran = dispatch.gradients(
+        q, q, q, q, None, q.contiguous(), None, False, None, None, algorithm, block_q, None
+    )
+    assert ran == ("flash3_backward" if flash3s else "backward")
 
 
 @pytest.mark.parametrize("mask", [(False, None), (True, None), (True, 20)], ids=["none", "causal", "window"])

@@ -1,0 +1,172 @@
+"""FlashAttention-3's backward pass on Hopper: which problems it serves, and its launches."""
+
+import math
+from contextlib import nullcontext
+from dataclasses import replace
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels import flash3
+from kernels.arguments import Call, ceil_div
+from kernels.backward import row_terms
+from kernels.launch import launch, remember
+from kernels.split_kv import visible_keys
+from kernels.tile import head_start, store_tile
+
+_REGISTERS = {"CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
+TILING = {64: {"BLOCK_Q": 128, "BUFFERS": 2, **_REGISTERS}, 128: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS}}
+L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
+SUM_BYTES = 4
+LARGE = 2**32  # scores x head_dim, about 0.1 ms
+
+
+def unserved(call: Call) -> str | None:
+    """One sentence on why this does not serve a problem that flash3 serves forward, or None where it does."""
+    if call.head_dim not in TILING:
+        return f"flash3's backward pass takes a head_dim of 64 or 128, got {call.head_dim}"
+    if call.scale <= 0:  # a hidden score of -inf must stay so
+        return f"flash3's backward pass takes a scale above 0, got {call.scale}"
+    if torch.are_deterministic_algorithms_enabled():
+        return "flash3's backward pass sums dQ in any order, and PyTorch is told to fix the order"
+    return None
+
+
+def pays(call: Call) -> bool:
+    """Whether a problem is so large that this is done before flash2's backward pass; as on an H200."""
+    return call.batch * call.heads * call.seq_q * visible_keys(call) * call.head_dim >= LARGE
+
+
+def flash3_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    d_out: torch.Tensor,
+    d_lse: torch.Tensor | None,
+    call: Call,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """dQ, dK and dV like q, k and v, which `flash3.unsupported` and `unserved` have no objection to.
+
+    out and lse are any forward pass's, d_out and d_lse (or None) their gradients. dK and dV are the same bits
+    every time, dQ is not.
+    """
+    block_q = TILING[call.head_dim]["BLOCK_Q"]
+    call = replace(call, block_q=block_q)
+    if flash3.unserved_layout(d_out, k, v):
+        d_out = d_out.contiguous()
+    delta, lse_log2 = row_terms(out, d_out, lse, call, block_q)
+    if d_lse is not None:  # d lse / dS = P: it enters dS = P o (dP - delta) as delta does
+        delta[..., : call.seq_q] -= d_lse
+    d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    sums = torch.zeros((*delta.shape, call.head_dim), dtype=torch.float32, device=q.device)
+    elsewhere = q.device.index != torch.cuda.current_device()
+    with torch.cuda.device(q.device) if elsewhere else nullcontext():
+        _launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call)
+    _store_d_queries(sums, d_q, call)
+    return d_q, d_k, d_v
+
+
+_launched: dict[tuple, tuple] = {}  # what `_prepared` gave, by all of a launch's arguments but addresses
+
+
+def _launch(tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call) -> None:
+    """Start one block of threads a key block of a key head; what was launched alike before as flash3 does."""
+    layouts = [(tensor.shape, tensor.stride()) for tensor in tensors]
+    alike = (*layouts, tensors[0].dtype, sums.device, call.causal, call.window, call.scale)
+    if found := _launched.get(alike):
+        compiled, programs, fields, constants = found
+        compiled[programs, 1, 1](*map(flash3._describing, fields, tensors), sums, *constants)
+        return
+    from kernels.flash3_backward_kernel import gradient_kernel
+
+    programs, descriptors, arguments = _prepared(tensors, call)
+    compiled = gradient_kernel[(programs,)](*descriptors, sums, **arguments, num_warps=4)
+    if compiled is not None:  # a stand-in compiles nothing
+        fields = [{**vars(each), "base": None} for each in descriptors]
+        constants = tuple(arguments[name] for name in gradient_kernel.arg_names[-len(arguments) :])
+        remember(_launched, alike, (compiled, programs, fields, constants))
+
+
+def _prepared(tensors: tuple[torch.Tensor, ...], call: Call) -> tuple[int, list, dict]:
+    """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
+    from kernels.flash3_backward_kernel import BLOCK_KV, ROWS
+
+    q, k, v, d_out, lse, delta, d_k, d_v = tensors
+    block_q, keys = call.block_q, ROWS.value
+    by_rows = ((q, block_q), (k, keys), (v, keys), (d_out, block_q))
+    descriptors = [flash3._descriptor(*pair) for pair in by_rows]
+    descriptors += [_descriptor_of_terms(terms, block_q) for terms in (lse, delta)]
+    descriptors += [flash3._descriptor(gradient, keys) for gradient in (d_k, d_v)]
+    group = call.heads // call.kv_heads
+    bytes_of_rows = group * call.seq_q * call.head_dim * (2 * q.element_size() + SUM_BYTES)
+    chosen = {name: value for name, value in TILING[call.head_dim].items() if name != "BLOCK_Q"}
+    arguments = {
+        "batch_heads": call.batch * call.kv_heads,
+        "kv_heads": call.kv_heads,
+        "heads_together": max(1, L2_FOR_ROWS // bytes_of_rows),
+        "heads_per_kv_head": group,
+        "seq_q": call.seq_q,
+        "seq_kv": call.seq_kv,
+        "window": call.window or 0,
+        "scale": call.scale,
+        "scale_log2": call.scale * math.log2(math.e),
+        "CAUSAL": call.causal,
+        "WINDOWED": call.window is not None,
+        **chosen,
+    }
+    return call.batch * call.kv_heads * ceil_div(call.seq_kv, BLOCK_KV.value), descriptors, arguments
+
+
+def _descriptor_of_terms(terms: torch.Tensor, rows: int):
+    """A TMA descriptor of blocks of `rows` of the numbers that each query has one of."""
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    block = [1, 1, rows]
+    layout = gl.NVMMASharedLayout.get_default_for(block, gl.float32)
+    return TensorDescriptor(terms, list(terms.shape), list(terms.stride()), block, layout)
+
+
+@triton.jit(do_not_specialize=["heads", "seq_q", "query_blocks"])
+def query_sums_kernel(
+    sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale, BLOCK_Q: tl.constexpr, SIDE: tl.constexpr
+):  # fmt: skip
+    """One program a SIDE x SIDE part of dQ: scale times its sums, which `_add_d_queries` put in an order."""
+    program = tl.num_programs(0) - 1 - tl.program_id(0)  # the last sums may still be in the L2
+    batch_head = program // (2 * query_blocks)
+    block = program // 2 % query_blocks
+    half = program % 2 * SIDE
+    rows = block * BLOCK_Q + tl.arange(0, SIDE)
+    columns = tl.arange(0, SIDE)
+    if BLOCK_Q > SIDE:
+        rows += half
+    else:
+        columns += half
+    tile = tl.load(sums + program.to(tl.int64) * SIDE * SIDE + tl.arange(0, SIDE * SIDE)) * scale
+    tile = tl.reshape(tile, [SIDE // 8, SIDE // 16, 8, 4, 2, 2])
+    tile = tl.reshape(tl.trans(tile, 1, 4, 2, 0, 3, 5), [SIDE, SIDE])
+    d_q_head = head_start(d_q, d_q_strides, batch_head // heads, batch_head % heads)
+    store_tile(d_q_head, d_q_strides, rows, columns, seq_q, 2 * SIDE, tile)
+
+
+def _store_d_queries(sums: torch.Tensor, d_q: torch.Tensor, call: Call) -> None:
+    """dQ from its sums."""
+    side = 64
+    launch(
+        query_sums_kernel,
+        sums.numel() // side**2,
+        call,
+        (sums, d_q),
+        num_warps=4,
+        num_stages=1,
+        d_q_strides=d_q.stride(),
+        heads=call.heads,
+        seq_q=call.seq_q,
+        query_blocks=call.query_blocks,
+        scale=call.scale,
+        BLOCK_Q=call.block_q,
+        SIDE=side,
+    )

@@ -1,0 +1,171 @@
+"""flash3's backward pass: what it leaves to flash2's, the order of its sums, and, on Hopper, its results."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from attention_cases import largest_difference
+
+from kernels import attention, flash3_backward, reference_attention
+from kernels.arguments import Call
+
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+CALL = Call(1, 16, 16, 2048, 2048, 128, False, None, 0.1, "flash2", 128, 64, None)
+SHAPES = [
+    (1, 1, 1, 1, 1),
+    (2, 4, 2, 127, 129),
+    (1, 3, 1, 200, 333),
+    (1, 4, 4, 333, 200),
+    (1, 2, 2, 300, 2028),
+    (1, 8, 2, 1024, 1024),
+]
+MASKS = {"none": (False, None), "causal": (True, None), "one": (False, 1), "window": (True, 100)}
+
+
+@pytest.fixture
+def in_any_order():
+    """PyTorch as it is unless told otherwise: gradients may differ in their last bits."""
+    told = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(False)
+    yield
+    torch.use_deterministic_algorithms(told)
+
+
+def test_it_says_what_it_does_not_serve(in_any_order):
+    assert flash3_backward.unserved(CALL) is None
+    wide = flash3_backward.unserved(replace(CALL, head_dim=256))
+    assert wide == "flash3's backward pass takes a head_dim of 64 or 128, got 256"
+    turned = flash3_backward.unserved(replace(CALL, scale=-0.5))
+    assert turned == "flash3's backward pass takes a scale above 0, got -0.5"
+    torch.use_deterministic_algorithms(True)
+    assert "PyTorch is told to fix the order" in flash3_backward.unserved(CALL)
+
+
+def test_it_pays_from_a_size_on():
+    assert flash3_backward.pays(CALL)
+    assert not flash3_backward.pays(replace(CALL, seq_q=256, seq_kv=256))
+    assert flash3_backward.pays(replace(CALL, batch=64, seq_q=256, seq_kv=256))
+    assert not flash3_backward.pays(replace(CALL, causal=True, window=64))
+
+
+def threads_of_accumulator():
+    """[128 threads, 32 registers] row and column of a [64, 64] accumulator: PTX ISA, wgmma m64nNk16, D."""
+    thread, register = torch.arange(128)[:, None], torch.arange(32)[None, :]
+    warp, lane = thread // 32, thread % 32
+    row = 16 * warp + lane // 4 + 8 * (register // 2 % 2)
+    column = 8 * (register // 4) + 2 * (lane % 4) + register % 2
+    return row, column
+
+
+@pytest.mark.parametrize(("head_dim", "block_q"), [(128, 64), (64, 128)])
+@pytest.mark.parametrize("seq_q", [256, 200])
+def test_sums_are_in_the_order_of_threads(head_dim, block_q, seq_q, device):
+    """Each thread adds 4 registers at a time, its warp's 512 bytes side by side."""
+    row, column = threads_of_accumulator()
+    d_q = torch.randn(2, 3, 256, head_dim)
+    blocks = d_q.view(2, 3, 256 // block_q, block_q, head_dim)
+    halves = blocks.split(64, dim=3 if block_q > 64 else 4)
+    held = torch.stack([half[..., row, column] for half in halves], 3)  # [..., 2, 128 threads, 32 registers]
+    sums = held.unflatten(-1, (8, 4)).transpose(-3, -2).reshape(2, 3, 256, head_dim)
+    call = Call(2, 3, 3, seq_q, 64, head_dim, False, None, 0.5, "flash2", block_q, 64, None)
+    stored = torch.full((2, 3, seq_q, head_dim), torch.nan, device=device)
+    flash3_backward._store_d_queries(sums.to(device), stored, call)
+    assert torch.equal(stored.cpu(), 0.5 * d_q[:, :, :seq_q])
+
+
+def inputs(shape, head_dim, dtype):
+    batch, heads, kv_heads, seq_q, seq_kv = shape
+    sizes = [(heads, seq_q), (kv_heads, seq_kv), (kv_heads, seq_kv), (heads, seq_q)]
+    torch.manual_seed(0)
+    return [torch.randn(batch, *size, head_dim, device="cuda").to(dtype) for size in sizes]
+
+
+def gradients(attend, leaves, d_out, d_lse=None):
+    """dQ, dK and dV of <out, d_out> + <lse, d_lse>, rows that see no key left out of the latter."""
+    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
+    out, lse = attend(*leaves)
+    total = (out * d_out).sum()
+    if d_lse is not None:
+        total = total + torch.where(lse.isfinite(), lse, 0.0).mul(d_lse).sum()
+    return torch.autograd.grad(total, leaves)
+
+
+def check(shape, head_dim, dtype, causal=False, window=None, scale=None, with_lse=False, change=lambda t: t):
+    """No further from float64 than twice flash2's gradients are, and a rounding."""
+    q, k, v, d_out = map(change, inputs(shape, head_dim, dtype))
+    d_lse = torch.randn(q.shape[:3], device="cuda") if with_lse else None
+    mask = {"causal": causal, "window": window, "scale": scale}
+
+    def by(algorithm):
+        def attend(q, k, v):
+            return attention(q, k, v, algorithm=algorithm, return_lse=True, **mask)
+
+        return gradients(attend, (q, k, v), d_out, d_lse)
+
+    def reference(q, k, v):
+        return reference_attention(q, k, v, **mask)
+
+    exact = gradients(reference, [tensor.double() for tensor in (q, k, v)], d_out.double(), d_lse)
+    for ours, others, right in zip(by("flash3"), by("flash2"), exact, strict=True):
+        rounding = torch.finfo(dtype).eps * (right.abs().max().item() + 0.01)
+        assert ours.dtype == dtype
+        assert largest_difference(ours, right) <= 2 * largest_difference(others, right) + rounding
+
+
+on_hopper = pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_agrees_with_float64(shape, mask, head_dim, dtype):
+    check(shape, head_dim, dtype, *MASKS[mask])
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_lse_has_a_gradient_and_a_scale_is_given(head_dim):
+    check((1, 4, 2, 300, 200), head_dim, torch.float16, causal=True, scale=0.3, with_lse=True)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.transpose(1, 2).contiguous().transpose(1, 2),
+        lambda t: torch.cat([t, t], -1)[..., : t.shape[-1]],
+    ],
+    ids=["heads inside rows", "rows inside wider ones"],
+)
+def test_strided_tensors(change):
+    check((2, 4, 2, 150, 250), 128, torch.float16, change=change)
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_it_runs_where_it_is_asked_for_and_not_where_bits_are_to_be_the_same(monkeypatch, in_any_order):
+    q, k, v, d_out = inputs((1, 2, 2, 300, 300), 128, torch.float16)
+    ran = []
+    launch = flash3_backward._launch
+    monkeypatch.setattr(flash3_backward, "_launch", lambda *given: ran.append(given) or launch(*given))
+
+    def by(algorithm):
+        ran.clear()
+        d_qkv = gradients(
+            lambda q, k, v: attention(q, k, v, algorithm=algorithm, return_lse=True), (q, k, v), d_out
+        )
+        return len(ran), d_qkv
+
+    assert by("flash3")[0] == 1
+    assert by("flash2")[0] == by("auto")[0] == 0
+    monkeypatch.setattr(flash3_backward, "LARGE", 0)
+    assert by("auto")[0] == 1
+    torch.use_deterministic_algorithms(True)
+    (times, first), (_, second) = by("flash3"), by("flash3")
+    assert times == 0
+    assert all(torch.equal(*pair) for pair in zip(first, second, strict=True))

@@ -1,0 +1,84 @@
+"""flash3's backward kernel, its partitions as threads on the CPU: none waits for ever, the sums are right."""
+
+import math
+
+import pytest
+import torch
+from gluon_threads import DeadlockError, Descriptor, GradientKernel
+from triton.experimental.gluon import language as gl
+
+from kernels import flash3, flash3_backward, flash3_backward_kernel, reference_attention
+from kernels.arguments import Call
+
+MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
+SHAPES = [
+    (1, 1, 1, 1, 1),
+    (1, 2, 1, 1, 300),
+    (2, 4, 2, 200, 330),
+    (1, 2, 1, 450, 130),  # causal rows that see no key
+    (1, 1, 1, 130, 450),  # with a window, keys that no row sees
+]
+
+
+@pytest.fixture
+def on_threads(monkeypatch):
+    """The launch with its GPU parts replaced."""
+    monkeypatch.setattr(flash3_backward_kernel, "gradient_kernel", GradientKernel())
+    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
+    monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", Descriptor)
+
+
+def in_order(sums, block_q):
+    """dQ / scale [batch, heads, rows, head_dim] of sums in the order in which the kernel adds."""
+    batch, heads, rows, head_dim = sums.shape
+    parts = sums.view(batch, heads, rows // block_q, 2, 8, 4, 8, 4, 2, 2)
+    parts = parts.permute(0, 1, 2, 3, 5, 8, 6, 4, 7, 9).reshape(*parts.shape[:4], 64, 64)
+    if block_q == 64:
+        parts = parts.transpose(3, 4)  # two halves of the columns
+    return parts.reshape(batch, heads, rows, head_dim)
+
+
+def check(shape, head_dim, causal, window):
+    torch.manual_seed(0)
+    batch, heads, kv_heads, seq_q, seq_kv = shape
+    q, d_out = torch.randn(2, batch, heads, seq_q, head_dim)
+    k, v = torch.randn(2, batch, kv_heads, seq_kv, head_dim)
+    scale, block_q = head_dim**-0.5, flash3_backward.TILING[head_dim]["BLOCK_Q"]
+    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    out, lse = reference_attention(*leaves, causal=causal, window=window, scale=scale)
+    exact = torch.autograd.grad((out * d_out).sum(), leaves)
+
+    padded = -(-seq_q // block_q) * block_q
+    delta = torch.zeros(batch, heads, padded)
+    delta[..., :seq_q] = (out * d_out).sum(-1)
+    lse_log2 = torch.full_like(delta, math.inf)
+    lse_log2[..., :seq_q] = torch.where(lse == -math.inf, 0.0, lse * math.log2(math.e))
+    d_k, d_v = torch.full_like(k, math.nan), torch.full_like(v, math.nan)
+    sums = torch.zeros(batch, heads, padded, head_dim)
+    call = Call(
+        batch, heads, kv_heads, seq_q, seq_kv, head_dim, causal, window, scale, "flash2", block_q, 64, None
+    )
+    flash3_backward._launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call)
+    d_q = in_order(sums, block_q)[:, :, :seq_q] * scale
+    for ours, right in zip((d_q, d_k, d_v), exact, strict=True):
+        torch.testing.assert_close(ours.double(), right, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_partitions_finish_with_the_right_sums(on_threads, shape, mask, head_dim):
+    check(shape, head_dim, *MASKS[mask])
+
+
+@pytest.mark.parametrize("together", [1, 2**40])
+def test_heads_in_sets_of_any_size(on_threads, monkeypatch, together):
+    monkeypatch.setattr(flash3_backward, "L2_FOR_ROWS", together)
+    check((1, 3, 3, 150, 300), 64, True, None)
+
+
+def test_fewer_buffers_for_what_is_exchanged_are_caught(on_threads, monkeypatch):
+    """A consumer would write its dS over the one that the other still reads."""
+    monkeypatch.setattr(flash3_backward_kernel, "EXCHANGES", gl.constexpr(2))
+    with pytest.raises((DeadlockError, AssertionError)):
+        check((1, 1, 1, 450, 130), 128, False, None)
