@@ -59,7 +59,9 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.over_length(groups, metric, lengths, colours, linear=metric == "tflops")
     st.plotly_chart(figure, theme=None, config=CONFIG, key="recorded curves", alt="Recorded speed over N")
-    st.caption(" ".join([*_findings(timings, rows), _versions(recording), *_conventions(direction, model)]))
+    banded = [] if metric == "speedup" else rows
+    conventions = _conventions(direction, model, banded)
+    st.caption(" ".join([*_findings(timings, rows), _versions(recording), *conventions]))
     with st.expander("Recorded numbers"):
         cells = [_timing_cells(row) for row in timings]
         st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1)), 330))
@@ -124,12 +126,14 @@ def _versions(recording: Recording) -> str:
     return f"Driver {device.driver}, {versions}."
 
 
-def _conventions(direction: str, model: Sequence[dict]) -> list[str]:
-    """What the dotted lines are, where there are any, and what counts as FLOPs of a backward pass."""
+def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict]) -> list[str]:
+    """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
     rows, keys = MODEL_BLOCKS
     dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, flash 3 with its own."
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
-    return [dotted] * bool(model) + [backward] * (direction == BACKWARD)
+    wide = any(row["p80"] / row["p20"] >= figures.NARROW for row in banded)
+    bands = "Bands: from the 20th to the 80th percentile."
+    return [dotted] * bool(model) + [bands] * wide + [backward] * (direction == BACKWARD)
 
 
 def compared(recording: Recording) -> list[dict]:

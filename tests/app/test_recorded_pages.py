@@ -81,6 +81,7 @@ def test_the_speed_page_names_gpu_date_shape_and_versions(shelf):
         page.segmented_control(key="speed_metric").set_value(metric)
         again(page)
     assert "Dotted: modelled for this shape" in said
+    assert "Bands: from the 20th to the 80th percentile." in said
     page.segmented_control(key="recorded_direction").set_value("backward")
     said = words(again(page))
     assert ": backward, d = 64" in said
@@ -125,7 +126,9 @@ def test_the_agreement_page_holds_counters_against_the_model(shelf):
 
 def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
     page = opened("traffic")
-    assert "**flash2, N 1,024, heads 16, d 64, blocks 64×64**, recorded on NVIDIA H200" in words(page)
+    assert "**FlashAttention-2, N 1,024, heads 16, d 64, blocks 64×64**, recorded on NVIDIA H200" in words(
+        page
+    )
     (one, _) = counted(RECORDING)
     requested = one.simulation.traffic.requested
     cells = (bytes_text(amount) for amount in (requested.total_read, requested.total_written))
@@ -138,7 +141,7 @@ def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
 
 def test_the_traffic_page_names_the_sibling_that_it_shows(shelf):
     said = words(opened("traffic", seq=3000, head_dim=128))
-    assert "**Counted nearest to this scenario: flash2, N 1,024," in said
+    assert "**Counted nearest to this scenario: FlashAttention-2, N 1,024," in said
     assert "The same bytes on the chip" not in words(opened("traffic", algorithm="standard"))
 
 
@@ -172,7 +175,10 @@ def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf
     assert "<td>41%</td></tr>" in html(page)
     assert "tail: SMs idle" in html(page)
     assert "Closest to its peak: tensor cores, 41%." in words(page)
-    assert "Nearest: modelled for the counted scenario nearest to this one, flash2, N 1,024" in words(page)
+    assert (
+        "Nearest: modelled for the counted scenario nearest to this one, FlashAttention-2, N 1,024"
+        in words(page)
+    )
 
 
 def test_a_call_has_a_mark_at_both_levels_of_the_roofline():
