@@ -146,8 +146,8 @@ function gradientColumns(run, start) {
     return j === NONE ? null : rowInTile(model, row(model, visit), j);
   };
   return [
-    { title: "row", number: true, value: (model, visit) => model.rows[row(model, visit)] },
-    { title: "P", number: true, value: (model, visit) => (sums(model, visit) ? percent(sums(model, visit).weight) : "–") },
-    { title: "dS", number: true, value: (model, visit) => (sums(model, visit) ? decimal(sums(model, visit).gradient, 3) : "–") },
+    { title: "row", number: true, of: (model, visit) => model.rows[row(model, visit)] },
+    { title: "P", number: true, of: (model, visit) => sums(model, visit)?.weight ?? NaN, show: (x) => (Number.isNaN(x) ? "–" : percent(x)) },
+    { title: "dS", number: true, of: (model, visit) => sums(model, visit)?.gradient ?? NaN, show: (x) => decimal(x, 3) },
   ];
 }

@@ -209,7 +209,7 @@ class Controls {
     this.steps.querySelector("thead tr").innerHTML = columns.map(({ title, number }) => cell("th", title, number)).join("");
     const rows = [];
     for (let visit = from; visit < to; visit++) {
-      const cells = columns.map(({ value, number }) => cell("td", value(model, visit), number)).join("");
+      const cells = columns.map(({ of, show, number }) => cell("td", show(of(model, visit)), number)).join("");
       rows.push(`<tr${visit === current ? ' class="current" aria-current="step"' : ""}>${cells}</tr>`);
     }
     this.steps.querySelector("tbody").innerHTML = rows.join("");

@@ -106,6 +106,7 @@ function takeHome(player) {
       film.paint(player.at);
       return new Promise((done) => film.canvas.toBlob(done, "image/png"));
     },
+    csv: () => visitsCsv(player),
     gif: (progress, signal) => makeGif(player, progress, signal),
   };
 }

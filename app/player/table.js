@@ -1,23 +1,22 @@
-// The columns of the table of tile visits.
+// The columns of the table of tile visits: what stands in each, how the table shows it, and its unit in a file.
 
 function visitColumns(run) {
   const start = (visit) => run.visitStart[visit];
   const end = (visit) => (visit + 1 < run.visits ? run.visitStart[visit + 1] : run.steps) - 1;
   const tile = (n) => (n === NONE ? "all" : n);
   const places = [
-    { title: "visit", number: true, value: (_, visit) => grouped(visit + 1) },
-    ...(run.phases.length > 1 ? [{ title: "kernel", value: (_, visit) => run.phases[run.phase[start(visit)]].name }] : []),
-    { title: "query tile", number: true, value: (_, visit) => tile(run.query[start(visit)]) },
-    { title: "key tile", number: true, value: (_, visit) => tile(run.key[start(visit)]) },
+    { title: "visit", number: true, of: (_, visit) => visit + 1, show: grouped },
+    ...(run.phases.length > 1 ? [{ title: "kernel", of: (_, visit) => run.phases[run.phase[start(visit)]].name }] : []),
+    { title: "query tile", number: true, of: (_, visit) => tile(run.query[start(visit)]) },
+    { title: "key tile", number: true, of: (_, visit) => tile(run.key[start(visit)]) },
   ];
   const bytes = [
-    { title: "HBM read", number: true, value: (_, visit) => traffic(run.readAt(end(visit))) },
-    { title: "HBM written", number: true, value: (_, visit) => traffic(run.writtenAt(end(visit))) },
-    { title: "modelled time", number: true, value: (_, visit) => duration(run.timeAt(end(visit))) },
+    { title: "HBM read", unit: "bytes", number: true, of: (_, visit) => run.readAt(end(visit)), show: traffic },
+    { title: "HBM written", unit: "bytes", number: true, of: (_, visit) => run.writtenAt(end(visit)), show: traffic },
+    { title: "modelled time", unit: "s", number: true, of: (_, visit) => run.timeAt(end(visit)), show: duration },
   ];
-  if (run.name === "standard") return [...places, ...bytes];
-  if (run.name === "backward") return [...places, ...gradientColumns(run, start), ...bytes];
-  return [...places, ...statisticColumns(run, start), ...bytes];
+  const own = { standard: () => [], backward: gradientColumns }[run.name] ?? statisticColumns;
+  return [...places, ...own(run, start), ...bytes].map((column) => ({ show: String, ...column }));
 }
 
 /** m, l and alpha of the middle sampled row of the visit's query tile, after the visit. */
@@ -25,9 +24,18 @@ function statisticColumns(run, start) {
   const row = (model, visit) => model.rowOf(run.query[start(visit)], 0.5);
   const after = (model, visit) => model.after(row(model, visit), run.key[start(visit)]);
   return [
-    { title: "row", number: true, value: (model, visit) => model.rows[row(model, visit)] },
-    { title: "m", number: true, value: (model, visit) => decimal(after(model, visit).m) },
-    { title: "l", number: true, value: (model, visit) => sum(after(model, visit).l) },
-    { title: "α", number: true, value: (model, visit) => factor(after(model, visit).alpha) },
+    { title: "row", number: true, of: (model, visit) => model.rows[row(model, visit)] },
+    { title: "m", number: true, of: (model, visit) => after(model, visit).m, show: decimal },
+    { title: "l", number: true, of: (model, visit) => after(model, visit).l, show: sum },
+    { title: "α", number: true, of: (model, visit) => after(model, visit).alpha, show: factor },
   ];
+}
+
+/** All visits with their numbers as they are, not as they are shown; Excel needs the mark at the front to take it for UTF-8. */
+function visitsCsv({ model, run }) {
+  const columns = visitColumns(run), lines = [columns.map(({ title, unit }) => (unit ? `${title} (${unit})` : title)).join(",")];
+  for (let visit = 0; visit < run.visits; visit++) {
+    lines.push(columns.map(({ of }) => of(model, visit)).map((x) => (Number.isNaN(x) ? "" : x)).join(","));
+  }
+  return new Blob(["\ufeff", lines.join("\r\n"), "\r\n"], { type: "text/csv" });
 }

@@ -1,4 +1,4 @@
-// Files of what the page shows now: players as PNG and GIF, charts as PNG and SVG, tables as CSV. All made here, in the browser.
+// Files of what the page shows now: players as PNG, GIF and CSV, charts as PNG and SVG, tables as CSV. All made here, in the browser.
 
 const SHARP = 2; // pixels of a chart's PNG for each of the screen's
 const MARGIN = 12; // px around a chart
@@ -98,7 +98,7 @@ function things() {
     title: titleOf(chart, "Chart"), files: { PNG: () => chartPng(chart), SVG: () => chartSvg(chart) },
   }));
   const canvases = inPage("canvas[role=img]").filter((canvas) => large(canvas) && !canvas.closest(".player")?.takeHome).map((canvas) => ({
-    title: canvas.getAttribute("aria-label") || "Picture", files: { PNG: () => canvasPng(canvas) },
+    title: titleOf(canvas, "Picture"), files: { PNG: () => canvasPng(canvas) },
   }));
   const tables = inPage("table").filter((table) => table.rows.length && !table.closest(".player")?.takeHome).map((table) => ({
     title: titleOf(table, "Table"), files: { CSV: () => tableCsv(table) },
@@ -128,13 +128,15 @@ function fileLine({ title, files }) {
   return line(title, ...controls);
 }
 
-/** The player's picture now, and its run as a GIF, which takes some seconds and can be cancelled. */
+/** The player's picture now, its tile visits, and its run as a GIF, which takes some seconds and can be cancelled. */
 function playerLine(root) {
   const { takeHome } = root, share = document.createElement("output");
   const png = button("PNG", async () => save(await takeHome.png(), `${takeHome.name()}.png`));
   const gif = button("GIF", () => (films.has(root) ? films.get(root).stop() : film(root)));
+  const csv = button("CSV", () => save(takeHome.csv(), `${takeHome.name()}.csv`));
   png.setAttribute("aria-label", "Player's picture as PNG");
-  const item = line("Player: picture, animation", share, png, gif);
+  csv.setAttribute("aria-label", "Player's tile visits as CSV");
+  const item = line("Player: picture, animation, tile visits", share, png, gif, csv);
   item.show = (state) => {
     share.textContent = state === undefined ? "" : typeof state === "number" ? `${Math.floor(100 * state)}%` : state;
     gif.textContent = films.has(root) ? "cancel" : "GIF";

@@ -124,3 +124,22 @@ def test_the_link_the_numbers_and_the_trace_are_of_the_scenario_on_screen(page, 
     assert (numbers["seq"], numbers["causal"], numbers["tiles_skipped"]) == (512, True, 16 * 28)
     trace = json.loads(taken(page, "Perfetto trace"))
     assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == 16 * 8  # heads, query blocks
+
+
+def test_the_tile_visits_are_a_table_of_all_with_whole_numbers(page, dashboard):
+    opened(page, f"{dashboard}/tiles?algorithm=flash2&seq=1024&head_dim=64&block_q=64&block_kv=64")
+    text = taken(page, "Player's tile visits as CSV").decode("utf-8-sig")
+    visits = list(csv.DictReader(io.StringIO(text)))
+    assert [int(row["visit"]) for row in visits] == list(range(1, 257))
+    queries, keys, size = 16 * 64 * 64, 16 * 1024 * 64, 2
+    assert int(visits[-1]["HBM read (bytes)"]) == (queries + 2 * keys) * size
+    first = visits[0]  # of whose row l is a sum of 64 exponentials, the largest of them 1
+    assert 1 < float(first["l"]) < 64
+    assert len(first["l"]) > 8
+    page.keyboard.press("Escape")
+    page.evaluate("window.__player.seek(1)")
+    page.keyboard.press("t")
+    now = page.locator(".steps tr.current td")
+    now.first.get_by_text("1", exact=True).wait_for()
+    shown = now.all_inner_texts()
+    assert f"{float(first['m']):.2f}".replace("-", "−") in shown
