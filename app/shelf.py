@@ -44,8 +44,13 @@ def show() -> None:
 def _all() -> dict[str, Recording]:
     """Every recording by the name it is offered under, the reader's own first."""
     own, _ = _own()
-    named = {f"{one.device.gpu}, {one.device.date[:10]}": one for one in recordings()}
-    return ({f"yours: {own.device.gpu}, {own.device.date[:10]}": own} if own else {}) | named
+    named = {_label(one): one for one in recordings()}
+    return ({f"yours: {_label(own)}": own} if own else {}) | named
+
+
+def _label(recording: Recording) -> str:
+    """A GPU and a day, as short as the sidebar is narrow."""
+    return f"{recording.device.gpu.removeprefix('NVIDIA ')}, {recording.device.date[:10]}"
 
 
 def _own() -> tuple[Recording | None, str]:

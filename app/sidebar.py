@@ -125,7 +125,7 @@ def _more() -> None:
             "Keys",
             1,
             LARGEST_SEQUENCE,
-            placeholder="as queries",
+            placeholder="equal",
             help=KEYS_HELP,
             **scenario.control("seq_kv"),
         )

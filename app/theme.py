@@ -25,6 +25,8 @@ STYLE = """
   [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] { gap: 0.5rem; }
   [data-testid="stSidebar"] [data-testid="stWidgetLabel"] { white-space: nowrap; min-height: 1.2rem; }
   [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; }
+  [data-testid="stFullScreenFrame"]:has(> .stPlotlyChart) { width: round(down, 100%, 1px); } /* Plotly draws
+    a chart again whose width it reads as another: it reads three decimals */
   [data-testid="stSliderThumbValue"], [data-testid="stMetricValue"], input[type="number"] {
     font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
     font-variant-numeric: tabular-nums;
@@ -54,6 +56,7 @@ STYLE = """
   [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
   [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
   [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
+  .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
   [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
   @media (min-width: 641px) {
     .st-key-in_a_row_numbers [data-testid="stMetricValue"] { font-size: clamp(1.3rem, 1.9vw, 2.25rem); }

@@ -23,6 +23,12 @@ UNITS = {  # of Modelled.busy, by the counters' own percentage where there is on
     "tensor core": "tensor_percent",
     "exp": "exponential_percent",
 }
+SPOKEN = {
+    "flash1": "FlashAttention-1",
+    "flash2": "FlashAttention-2",
+    "flash3": "FlashAttention-3",
+    "split_kv": "split keys",
+}
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,9 @@ class Counted:
 
     @property
     def what(self) -> str:
-        """The scenario in a few words."""
-        return described(self.experiment)
+        """The scenario in a few words, its algorithm by the name that readers know."""
+        algorithm = self.experiment.algorithm
+        return described(self.experiment).replace(algorithm, SPOKEN.get(algorithm, algorithm), 1)
 
     def percent(self, field: str) -> float | None:
         """A percentage of the counters over all kernels, each as long as it took; None where not counted."""
@@ -128,7 +135,7 @@ def _share(percent: float | None) -> float | None:
 
 
 def described(experiment: Experiment) -> str:
-    """A scenario in a few words."""
+    """A scenario in a few words, its algorithm by the name that it is asked for by."""
     problem, tiling = experiment.problem, experiment.blocks
     mask = f", window {problem.mask.window:,}" if problem.mask.window else ", causal" * problem.mask.causal
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"

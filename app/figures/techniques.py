@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 WIDTH = 13  # pixels of a bar
-WORDS = 112  # pixels to the right of the axis, for the words beside the longest bar
+WORDS = 140  # pixels to the right of the axis, for the words beside the longest bar
 NAME = {"size": 13, "family": SANS}
 
 

@@ -76,7 +76,7 @@ class ChartPanel {
   title(pen, box) {
     const { lane, plot, narrow } = this, { u, theme } = pen, y = box.y + 14 * u;
     const width = pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
-    const facts = `${duration(lane.microseconds / 1e6)} · SMs busy ${percent(lane.busy)} of it · tail ${duration(lane.tail / 1e6)}`;
+    const facts = `${duration(lane.microseconds / 1e6)} · SMs busy ${percent(lane.busy)} · tail ${duration(lane.tail / 1e6)}`;
     const style = { size: 13, mono: true, room: plot.w };
     const source = { size: 12.5, color: theme.good };
     if (narrow) {

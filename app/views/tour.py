@@ -57,6 +57,10 @@ def _chosen() -> str:
     """The tour of the link; a choice of tours where there are several."""
     known, linked = tour.names(), scenario.place("tour")
     wanted = linked or FIRST
+    if wanted not in known:
+        must = f"it must be one of {', '.join(known)}"
+        st.text(f"The link's tour is {wanted!r:.60}; {must}. Shown instead: {FIRST}.")
+        wanted = FIRST
     if len(known) > 1 and not scenario.presenting():
         index = known.index(wanted) if wanted in known else None
         wanted = st.selectbox("Tour", known, index, key=f"tour_choice {wanted}") or wanted

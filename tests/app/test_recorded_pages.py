@@ -199,7 +199,7 @@ def test_a_point_is_counted_over_modelled():
     rows = counted(RECORDING)
     _, flash2, flash1 = counters(rows, "read", "modelled_read", RECORDING.origin, COLOURS).data
     assert (flash2.x[0], flash2.y[0]) == (rows[0].modelled_read, 3.775e7)
-    assert "flash1, N 1,024" in flash1.customdata[0][0]
+    assert "FlashAttention-1, N 1,024" in flash1.customdata[0][0]
 
 
 def test_the_fastest_blocks_are_the_strongest():

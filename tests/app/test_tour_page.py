@@ -89,6 +89,14 @@ def test_a_file_that_is_no_text_or_is_not_there_is_a_sentence(tmp_path):
             tour.load(name, tmp_path)
 
 
+def test_a_link_to_no_tour_is_a_sentence_and_shows_the_first(open_app):
+    app = open_app("tour", tour="<b>mine")
+    says = "The link's tour is '<b>mine'; it must be one of attention. Shown instead: attention."
+    assert says in [text.value for text in app.text]
+    assert app.query_params["tour"] == "attention"
+    assert app.header[0].value == tour.load("attention").steps[0].title
+
+
 @pytest.mark.parametrize("name", tour.names())
 def test_every_tour_of_ours_is_whole(name):
     assert 8 <= len(tour.load(name).steps) <= 10
