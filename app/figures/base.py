@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from app.figures.colours import Palette
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def drawn(
     if isinstance(legend, dict):
         layout["legend"] = legend
     shared = {**_layout(colours, height, bool(legend)), "margin": _room(**axes, legend=bool(legend)), **axes}
-    figure = {"data": traces, "layout": _merged(shared, layout)}
+    figure = {"data": _listed(traces), "layout": _merged(shared, layout)}
     chart = go.Figure(figure if colours.scale == 1 else _enlarged(figure, colours.scale))
     chart.layout.template = None  # with one, even an empty one, Plotly draws the chart again
     return chart
@@ -109,11 +111,19 @@ def _layout(colours: Palette, height: int, legend: bool) -> dict:
             "bordercolor": colours.grid,
             "font": {"family": MONO, "size": 12, "color": colours.ink},
         },
-        "transition": {"duration": 0},
         "uirevision": "keep",
         "datarevision": "sent once",  # Streamlit passes a chart twice, and sets up changed ones anew
         "bargap": 0.3,
     }
+
+
+def _listed(part):
+    """The same part of a figure without arrays: Plotly takes one that it is passed again for another."""
+    if isinstance(part, dict):
+        return {name: _listed(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_listed(value) for value in part]
+    return part.tolist() if isinstance(part, np.ndarray) else part
 
 
 def _room(xaxis: dict, yaxis: dict, legend: bool) -> dict:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 ROOM = """() => [...document.querySelectorAll('.js-plotly-plot')].map((chart) => {
-    const { margin, template, datarevision } = chart.layout, size = chart._fullLayout._size;
-    return [...['l', 'r', 't', 'b'].map((side) => size[side] - margin[side]), !template && !!datarevision];
+    const { margin, template, datarevision, transition, width } = chart.layout;
+    const size = chart._fullLayout._size, plain = !template && !transition && !!datarevision;
+    return [...['l', 'r', 't', 'b'].map((side) => size[side] - margin[side]), plain && Number.isInteger(width)];
 })"""
 EXACT = 1  # pixel: what Plotly lets pass
 
