@@ -113,7 +113,10 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
     st.markdown(f"**Over block sizes**: requested, {figures.NAMES[experiment.algorithm]}, counted")
     tiling = experiment.tiling
     st.html(figures.over_blocks(over_blocks(experiment), (tiling.block_q, tiling.block_kv), colours))
-    st.caption(f"Struck out: does not fit the SRAM of {experiment.gpu.with_article}. Framed: the scenario.")
+    st.caption(
+        f"Struck out: more than {experiment.gpu.with_article} gives a block of threads, modelled with S and "
+        "O, which kernels keep in registers. Framed: the scenario."
+    )
 
 
 def _memory(experiment: Experiment, colours: Palette) -> None:

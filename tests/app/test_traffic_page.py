@@ -11,6 +11,7 @@ from app.figures.colours import palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, log_ticks, seconds_text, short
 from engine.experiment import Experiment
+from engine.recording_file import recordings
 from engine.schedule import Tensor
 from engine.simulation import simulate
 from engine.survey import by_algorithm, over_blocks, over_length
@@ -87,6 +88,19 @@ def test_blocks_that_do_not_fit_are_struck_out_and_the_scenarios_are_framed():
     assert struck == sum(not cell.footprint.fits for cell in survey.values()) > 0
     assert picture.count("inset") == 1
     assert figures.over_blocks(survey, (48, 48), COLOURS).count("inset") == 0
+
+
+def test_what_is_struck_out_is_not_said_to_be_what_kernels_cannot_run():
+    """They keep S and O in registers: some of those blocks ran, and their times are on the Speed page."""
+    survey = over_blocks(Experiment.of(head_dim=128, hardware="h200"))
+    ran = {
+        (row.block_q, row.block_kv)
+        for row in recordings()[0].sweep
+        if (row.algorithm, row.problem.head_dim) == ("flash2", 128) and row.times is not None
+    }
+    assert any(pair in ran and not cell.footprint.fits for pair, cell in survey.items())
+    captions = [caption.value for caption in opened("traffic", head_dim=128).caption]
+    assert any("modelled with S and O, which kernels keep in registers" in said for said in captions)
 
 
 def test_a_table_shows_what_it_is_given_as_text():
