@@ -149,7 +149,7 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
         "scale_log2": scale * math.log2(math.e),
         "CAUSAL": causal,
         "WINDOWED": window is not None,
-        "OTHERS_WHOLE": window is None and (not causal or (seq_kv - seq_q) % ROWS.value == 0),
+        "ALIGNED": not causal or (seq_kv - seq_q) % ROWS.value == 0,
         **chosen,
     }
     rows = (ROWS.value, block_kv, block_kv, ROWS.value)

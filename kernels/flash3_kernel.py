@@ -215,8 +215,7 @@ def _visit_others(
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
-        if not schedule.OTHERS_WHOLE:
-            S = schedule.masked_if_partial(S, positions, last - 1 - step, whole, SCORES)
+        S = schedule.masked(S, positions, last - 1 - step, whole, False, SCORES)
         weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, scale_log2)
         # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
         out, P = warpgroup_mma_wait(0, deps=[out, P])
@@ -293,7 +292,7 @@ def _consume(
                 _hand_back(queries, tile_visit - 1)
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
-        S = schedule.masked_if_partial(S, positions, end - 1, whole, SCORES)
+        S = schedule.masked(S, positions, end - 1, whole, True, SCORES)
         weights, running_max, running_sum, _ = _softmax_step(S, running_max, running_sum, scale_log2)
         P = _as_operand(weights, Q.dtype, OUT)
         P, out, running_max, running_sum, visit = _visit_others(
@@ -326,7 +325,7 @@ def _consume(
 def attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, OTHERS_WHOLE: gl.constexpr,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr, TRACED: gl.constexpr,
 ):  # fmt: skip
@@ -340,7 +339,7 @@ def attention_kernel(
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, OTHERS_WHOLE,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout

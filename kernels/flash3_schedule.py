@@ -72,7 +72,7 @@ def make_ring(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr):
 class Schedule:
     """Tiles in the order they are handed out, and the keys that rows of queries see.
 
-    OTHERS_WHOLE says that of the key blocks of ROWS queries only the last may be partial.
+    ALIGNED says that of the key blocks of ROWS queries only the last may reach past a query or the last key.
     """
 
     batch_heads: gl.tensor
@@ -87,7 +87,7 @@ class Schedule:
     BLOCK_KV: gl.constexpr
     CAUSAL: gl.constexpr
     WINDOWED: gl.constexpr
-    OTHERS_WHOLE: gl.constexpr
+    ALIGNED: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(
@@ -104,7 +104,7 @@ class Schedule:
         BLOCK_KV,
         CAUSAL,
         WINDOWED,
-        OTHERS_WHOLE,
+        ALIGNED,
     ):
         self.batch_heads = batch_heads
         self.heads = heads
@@ -118,7 +118,7 @@ class Schedule:
         self.BLOCK_KV = gl.constexpr(BLOCK_KV)
         self.CAUSAL = gl.constexpr(CAUSAL)
         self.WINDOWED = gl.constexpr(WINDOWED)
-        self.OTHERS_WHOLE = gl.constexpr(OTHERS_WHOLE)
+        self.ALIGNED = gl.constexpr(ALIGNED)
 
     @gluon.jit
     def tiles(self):
@@ -173,23 +173,41 @@ class Schedule:
         return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV
 
     @gluon.jit
-    def masked(self, scores, positions, key_block, SCORES: gl.constexpr):
-        """scores [rows, BLOCK_KV] with -inf where the row at `positions` does not see the key."""
-        columns = gl.arange(0, self.BLOCK_KV, layout=gl.SliceLayout(0, SCORES))[None, :]
-        first = key_block * self.BLOCK_KV
-        if self.WINDOWED:  # a distance from 0 on and below the window, in one comparison
-            distance = positions[:, None] - (first + columns)
-            seen = distance.to(gl.uint32, bitcast=True) < self.window.to(gl.uint32)
-        elif self.CAUSAL:
-            seen = columns <= (positions - first)[:, None]
-        else:
-            seen = columns < self.seq_kv - first
-        return gl.where(seen, scores, float("-inf"))
+    def masked(self, scores, positions, key_block, whole, LAST: gl.constexpr, SCORES: gl.constexpr):
+        """scores [rows, BLOCK_KV] with -inf where the row at `positions` does not see the key.
+
+        whole is as `whole_blocks` returns it: blocks in it stay as they are. LAST is said of a last block.
+        """
+        whole_first, whole_end = whole
+        if LAST or not self.ALIGNED:  # noqa: SIM102 (known when compiling, what follows is not)
+            if key_block >= whole_end:
+                scores = self._without_later_keys(scores, positions, key_block, SCORES)
+        if self.WINDOWED:  # noqa: SIM102
+            if key_block < whole_first:
+                scores = self._without_earlier_keys(scores, positions, key_block, SCORES)
+        return scores
 
     @gluon.jit
-    def masked_if_partial(self, scores, positions, key_block, whole, SCORES: gl.constexpr):
-        """`masked` for a block outside of `whole`, which is as `whole_blocks` returns it."""
-        whole_first, whole_end = whole
-        if (key_block < whole_first) | (key_block >= whole_end):
-            scores = self.masked(scores, positions, key_block, SCORES)
-        return scores
+    def _without_later_keys(self, scores, positions, key_block, SCORES: gl.constexpr):
+        columns, own = self._columns(SCORES)
+        last = self.seq_kv - 1 - key_block * self.BLOCK_KV
+        if self.CAUSAL:
+            last = (positions - key_block * self.BLOCK_KV)[:, None]
+        return gl.where(columns <= last - own, scores, float("-inf"))
+
+    @gluon.jit
+    def _without_earlier_keys(self, scores, positions, key_block, SCORES: gl.constexpr):
+        columns, own = self._columns(SCORES)
+        before = (positions - self.window - key_block * self.BLOCK_KV)[:, None]
+        return gl.where(columns > before - own, scores, float("-inf"))
+
+    @gluon.jit
+    def _columns(self, SCORES: gl.constexpr):
+        """The columns of scores, as the sum of two.
+
+        For windows the first is known when compiling, as a thread owns columns 2 * (lane % 4) plus what is
+        known: comparing then needs no register for it. Without windows ptxas does better with the sum.
+        """
+        columns = gl.arange(0, self.BLOCK_KV, layout=gl.SliceLayout(0, SCORES))[None, :]
+        own = columns & (6 if self.WINDOWED else 0)
+        return columns - own, own
