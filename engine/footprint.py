@@ -89,7 +89,8 @@ def footprint(experiment: Experiment) -> Footprint:
             f"Fits: {need} KB of {capacity} KB, {resident} {each} an SM, {resident * gpu.sms:,} at once."
         )
     else:
-        sentence = f"Does not fit: needs {need:,} KB, {gpu.with_article} gives a block {capacity} KB."
+        held = _in_registers(parts, gpu.shared_bytes_block)
+        sentence = f"Does not fit: needs {need:,} KB{held}, {gpu.with_article} gives a block {capacity} KB."
     return Footprint(
         kernel=kernel,
         parts=parts,
@@ -100,6 +101,15 @@ def footprint(experiment: Experiment) -> Footprint:
         blocks_per_sm=resident,
         sentence=sentence,
     )
+
+
+def _in_registers(parts: tuple[Part, ...], capacity: int) -> str:
+    """What makes tiles too large that a real kernel keeps in registers, in words; else nothing."""
+    tiles = [part for part in parts if part.tensor in ON_CHIP]
+    if sum(part.bytes for part in parts if part not in tiles) > capacity:
+        return ""
+    names = [part.label for part in tiles if part.tensor != Tensor.STATISTICS]
+    return f" with {' and '.join(names) if len(names) <= 2 else 'its sums'}"
 
 
 def _resident(experiment: Experiment, kernel: str) -> int:

@@ -7,6 +7,7 @@ import pytest
 from engine import Experiment, simulate
 from engine.footprint import footprint, kernel_parts, largest_context, memory_bytes, memory_parts
 from engine.hardware import GPUS, KIB
+from engine.recording_file import recordings
 from engine.roofline import roofline
 from engine.schedule import Tensor
 from engine.simulated import simulate_timeline
@@ -26,7 +27,25 @@ def test_blocks_that_do_not_fit_say_so():
     found = footprint(Experiment.of(head_dim=256, block_q=128, block_kv=64, hardware="a100"))
     assert not found.fits
     assert found.blocks_per_sm == 0
-    assert found.sentence == "Does not fit: needs 289 KB, an A100 gives a block 163 KB."
+    assert found.sentence == "Does not fit: needs 289 KB with S and O, an A100 gives a block 163 KB."
+    wider = footprint(
+        Experiment.of(head_dim=256, block_q=256, block_kv=256, hardware="a100")
+    )  # Q, K, V: 384 KB
+    assert wider.sentence.startswith("Does not fit: needs 898 KB, an A100")
+
+
+def test_blocks_that_ran_on_a_gpu_are_too_large_only_with_what_registers_hold():
+    """The fastest of flash2's recorded blocks among them: what it needs beside S and O fits."""
+    ran = {
+        (row.algorithm, row.problem.head_dim, row.block_q, row.block_kv)
+        for row in recordings()[0].sweep
+        if row.times is not None
+    }
+    assert ("flash2", 128, 256, 64) in ran
+    for algorithm, head_dim, rows, keys in sorted(ran):
+        sized = Experiment.of(algorithm=algorithm, head_dim=head_dim, block_q=rows, block_kv=keys)
+        sentence = footprint(sized).sentence
+        assert sentence.startswith("Fits") or " with " in sentence, sentence
 
 
 @pytest.mark.parametrize(("seq", "kernel"), [(256, "scores"), (2**15, "softmax")])
