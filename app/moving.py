@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,9 +26,14 @@ class Moving:
 
     @classmethod
     def of(cls, name: str, html: Path, css: Sequence[Path], modules: Sequence[Path]) -> Moving:
-        """From files; the modules become one, so each uses what stands before it."""
+        """From files; the modules become one, so each uses what stands before it.
+
+        HTML names what it shares with others as a comment: `<!-- buttons.html -->`.
+        """
         styles, script = ("\n".join(file.read_text("utf-8") for file in files) for files in (css, modules))
-        return cls(name, html.read_text("utf-8"), styles, script)
+        shared = re.compile(r"<!-- (\S+\.html) -->")
+        whole = shared.sub(lambda found: (html.parent / found[1]).read_text("utf-8"), html.read_text("utf-8"))
+        return cls(name, whole, styles, script)
 
     @cached_property
     def _component(self):

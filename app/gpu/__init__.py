@@ -9,7 +9,7 @@ from app.moving import Moving
 
 HERE = Path(__file__).parent
 PLAYER = HERE.parent / "player"
-SHARED = ("format", "look", "unpack", "stage", "ownkeys")  # of the player
+SHARED = ("format", "look", "unpack", "stage", "ownkeys", "transport")  # of the player
 MODULES = ("placement", "chart", "replay", "controls", "gpu")
 
 

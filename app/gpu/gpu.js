@@ -29,9 +29,7 @@ class GpuPlayer {
     const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
     if (!recolored && !renewed) return;
     this.theme = theme;
-    for (const name of ["ink", "ground", "panel", "cell", "line", "muted", "S"]) this.root.style.setProperty(`--${name}`, theme[name]);
-    this.root.style.setProperty("--raised", mix(theme.ink, theme.cell, 0.12));
-    this.root.style.setProperty("--focus", theme.Q);
+    if (recolored) wear(this.root, theme);
     if (renewed) this.load(bytes);
     this.fit(true);
   }
@@ -250,10 +248,6 @@ function gpuLayout(model, { width: w, height: h, u }) {
     { panel: new HeadsPanel(0), box: written },
     { panel: new TilesPanel(0), box: tiles },
   ];
-}
-
-function equalBytes(a, b) {
-  return a.length === b.length && a.every((value, n) => value === b[n]);
 }
 
 /** Streamlit calls this whenever the data or the theme change; for tests `window.__gpu` tells and moves the moment. */

@@ -48,8 +48,7 @@ class InsideView {
     const theme = readTheme(this.root), told = JSON.stringify([data, theme]);
     if (told === this.told) return;
     Object.assign(this, { data, theme, told });
-    for (const name of ["ink", "ground", "panel", "S"]) this.root.style.setProperty(`--${name}`, theme[name]);
-    this.root.style.setProperty("--focus", theme.Q);
+    wear(this.root, theme);
     this.width = 0;
     this.share ??= this.telling();
     this.draw();

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 MODULES = (
     *("format", "look", "unpack", "model", "rows", "story", "backwardstory"),
     *("grid", "gridpanel", "panels", "backwardview", "race", "layout", "stage"),
-    *("table", "ownkeys", "controls", "tip", "narrator", "gif", "film", "player"),
+    *("table", "ownkeys", "transport", "controls", "tip", "narrator", "gif", "film", "moment", "player"),
 )
 
 

@@ -1,4 +1,4 @@
-// Buttons, keys, scrubber, help and the table of steps: everything that is not the picture.
+// The player's own buttons and keys, its help and the table of its steps: everything that is not the picture.
 
 const SPEEDS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const speedName = (speed) => ({ 0.125: "⅛", 0.25: "¼", 0.5: "½" }[speed] || speed) + "×";
@@ -43,54 +43,26 @@ const BACKWARD_GUIDE = [
   ["1×", "one tile a second"],
 ];
 
-const inFullScreen = () => document.fullscreenElement !== null;
-
-class Controls {
+class Controls extends Transport {
   constructor(root, player) {
-    this.root = root;
-    this.player = player;
-    const find = (selector) => root.querySelector(selector);
-    Object.assign(this, { now: find(".now"), canvas: find(".stage canvas"), slider: find("input"), ticks: find(".ticks") });
-    Object.assign(this, { where: find(".where"), length: find(".length"), speed: find("select"), steps: find(".steps"), help: find(".help") });
-    this.actions = {
-      start: () => player.seek(0), end: () => player.seek(Infinity), back: () => player.step(-1), forward: () => player.step(1),
-      play: () => player.toggle(), loop: () => player.setLoop(!player.loop), race: () => player.setRace(!player.race),
-      link: () => this.copyLink(), full: () => this.fullScreen(), help: () => this.showHelp(this.help.hidden),
+    super(root, player);
+    [this.ticks, this.speed, this.steps] = [".ticks", "select", ".steps"].map((selector) => root.querySelector(selector));
+    Object.assign(this.actions, {
+      loop: () => player.setLoop(!player.loop), race: () => player.setRace(!player.race), link: () => this.copyLink(),
       table: () => this.showTable(this.steps.classList.contains("behind")),
       earlier: () => this.turnPage(-1), later: () => this.turnPage(1),
-    };
-    this.speed.append(...SPEEDS.map((speed) => new Option(speedName(speed), speed)));
-    this.listen();
-  }
-
-  listen() {
-    const { root, player } = this;
-    root.addEventListener("click", (event) => {
-      const button = event.target.closest("[data-do]");
-      if (button) this.actions[button.dataset.do]();
-      if (button && event.detail) root.focus({ preventScroll: true }); // so that Space plays, not the button clicked last
     });
-    root.addEventListener("fullscreenchange", () => this.press("full", inFullScreen()));
+    this.speed.append(...SPEEDS.map((speed) => new Option(speedName(speed), speed)));
     this.slider.addEventListener("input", () => player.seek(Number(this.slider.value)));
     this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
     this.canvas.addEventListener("pointerdown", (event) => player.chooseAt(event.offsetX, event.offsetY));
-    this.keys = new OwnKeys(root, (far) => this.keyActions(far));
   }
 
-  release() {
-    this.keys.release();
-  }
-
-  /** What each key does. */
   keyActions(far) {
-    const { player } = this;
+    const { player, actions } = this;
     return {
-      " ": this.actions.play, Enter: this.actions.play, Home: this.actions.start, End: this.actions.end,
-      ArrowLeft: () => player.step(-1, far), ArrowRight: () => player.step(1, far),
+      ...super.keyActions(far), r: actions.race, l: actions.loop, t: actions.table, c: actions.link, Escape: () => this.escape(),
       ArrowUp: () => player.moveRow(-1, far), ArrowDown: () => player.moveRow(1, far),
-      "+": () => player.faster(1), "=": () => player.faster(1), "-": () => player.faster(-1), "−": () => player.faster(-1),
-      r: this.actions.race, l: this.actions.loop, f: this.actions.full, t: this.actions.table, c: this.actions.link,
-      "?": this.actions.help, Escape: () => this.escape(),
     };
   }
 
@@ -108,20 +80,6 @@ class Controls {
     this.help.innerHTML = helpPage(keys, model.algorithm === "backward" ? BACKWARD_GUIDE : GUIDE);
   }
 
-  press(name, on) {
-    this.root.querySelector(`.options [data-do="${name}"]`).setAttribute("aria-pressed", String(on));
-  }
-
-  showHelp(on) {
-    this.help.hidden = !on;
-    this.press("help", on);
-  }
-
-  fullScreen() {
-    if (inFullScreen()) document.exitFullscreen();
-    else this.root.requestFullscreen?.();
-  }
-
   async copyLink() {
     const label = this.root.querySelector('[data-do="link"] span'), url = this.player.link();
     let copied = true;
@@ -136,29 +94,15 @@ class Controls {
     this.linkTimer = setTimeout(() => (label.textContent = "link"), 1600);
   }
 
-  /** Slider, marks and buttons for a moment; only what differs is touched. */
-  show({ sentence, position, last, where, length, playing, race, loop, speed }) {
-    const root = this.root, shown = this.shown ?? {};
-    if (shown.playing !== playing) {
-      root.classList.toggle("playing", playing);
-      root.querySelector(".play").setAttribute("aria-label", playing ? "Pause" : "Play");
-      this.now.setAttribute("aria-live", playing ? "off" : "polite");
-    }
-    if (shown.sentence !== sentence) this.now.textContent = sentence;
+  /** All for a moment; only what differs is touched. */
+  show(next) {
+    const { shown } = this, { position, last, race, loop, speed } = next;
     if (shown.last !== last) this.slider.max = last;
-    if (shown.position !== position || shown.last !== last) {
-      this.slider.value = position;
-      this.slider.style.setProperty("--part", `${(100 * position) / Math.max(1, last)}%`);
-    }
-    if (shown.where !== where) {
-      this.where.textContent = where;
-      this.slider.setAttribute("aria-valuetext", where);
-    }
-    if (shown.length !== length) this.length.textContent = length;
+    if (shown.position !== position || shown.last !== last) this.scrub(position, last);
     if (shown.speed !== speed) this.speed.value = speed;
     if (shown.race !== race) this.press("race", race);
     if (shown.loop !== loop) this.press("loop", loop);
-    this.shown = { sentence, position, last, where, length, playing, race, loop, speed };
+    super.show(next);
   }
 
   /** Ticks above the scrubber: `parts` are positions from 0 to 1, the taller ones begin a kernel. */

@@ -40,6 +40,13 @@ function readTheme(element) {
   return { ...THEMES[name], ...alike, name, ground, panel, ink: value("--st-text-color") || THEMES[name].ink };
 }
 
+/** Gives an element the theme's colours, by which its style sheet calls them. */
+function wear(element, theme) {
+  const colours = { raised: mix(theme.ink, theme.cell, 0.12), focus: theme.Q };
+  for (const name of ["ink", "ground", "panel", "cell", "line", "muted", "S"]) colours[name] = theme[name];
+  for (const [name, colour] of Object.entries(colours)) element.style.setProperty(`--${name}`, colour);
+}
+
 /** Text and boxes on a canvas, all sizes in units of `u` so that a larger screen shows larger type. */
 class Pen {
   constructor(ctx, theme, u) {

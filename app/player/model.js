@@ -101,12 +101,6 @@ class Run {
   }
 }
 
-function equalBytes(a, b) {
-  if (a.length !== b.length) return false;
-  for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return false;
-  return true;
-}
-
 class Model {
   constructor(bytes) {
     const { header, arrays } = unpack(bytes);

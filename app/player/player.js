@@ -3,7 +3,6 @@
 const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
 const RACE_MARKS = 10000; // positions of the scrubber in a race
 const CALM = matchMedia("(prefers-reduced-motion: reduce)"), CALM_PAUSE = 200; // ms between the pictures of a calm player
-const MOMENT = "attention moment"; // what is kept for a reload
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
@@ -50,11 +49,7 @@ class Player {
     const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
     if (!recolored && !renewed) return;
     this.theme = theme;
-    if (recolored) {
-      for (const name of ["ink", "ground", "panel", "cell", "line", "muted", "S"]) this.root.style.setProperty(`--${name}`, theme[name]);
-      this.root.style.setProperty("--raised", mix(theme.ink, theme.cell, 0.12));
-      this.root.style.setProperty("--focus", theme.Q);
-    }
+    if (recolored) wear(this.root, theme);
     if (renewed) this.load(bytes);
     this.fit(true);
     if (renewed) this.redrawn = performance.now();
@@ -289,30 +284,6 @@ class Player {
     stage.paint(view);
     controls.show({ ...narrator.words(view.step), position, last, playing, race, loop, speed });
   }
-}
-
-/** Notes the share of a run that is done, for when this tab is loaded again. */
-function note(share) {
-  try {
-    sessionStorage.setItem(MOMENT, share);
-  } catch {} // a browser may forbid it
-}
-
-/** The share that was noted, where the page was loaded again; else null. */
-function noted() {
-  try {
-    const [opened] = performance.getEntriesByType("navigation"), share = sessionStorage.getItem(MOMENT);
-    return opened?.type === "reload" && share !== null ? clamp(Number(share) || 0, 0, 1) : null;
-  } catch {
-    return null;
-  }
-}
-
-/** The part of the opened link behind its #; Streamlit drops it when it writes the scenario to the address. */
-function linkedMoment() {
-  const [opened] = performance.getEntriesByType("navigation");
-  const url = new URL(opened?.name || location.href);
-  return new URLSearchParams(url.pathname === location.pathname ? url.hash.slice(1) : "");
 }
 
 /**

@@ -13,3 +13,9 @@ function unpack(bytes) {
   }
   return { header, arrays };
 }
+
+function equalBytes(a, b) {
+  if (a.length !== b.length) return false;
+  for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return false;
+  return true;
+}
