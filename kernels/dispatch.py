@@ -8,7 +8,7 @@ from kernels.arguments import Call, checked
 from kernels.backward import backward
 from kernels.backward_tiling import tilings
 from kernels.flash1 import flash1
-from kernels.flash2 import flash2
+from kernels.flash2 import flash2, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.launch import interpreted, multiprocessors, remember
@@ -77,7 +77,7 @@ def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits
     if algorithm == "split_kv" and splits is None:
         call = replace(call, splits=split_count(call, multiprocessors(q.device)))
     if algorithm != "auto":
-        return replace(call, tma=own_blocks and _by_tma(call, q, k, v)), "it was asked for"
+        return with_tma(call, k) if own_blocks and _by_tma(call, q, k, v) else call, "it was asked for"
     if not own_blocks:
         return call, "with blocks given, auto is flash2"
     split, _ = _choose(q, k, v, causal, window, scale, "split_kv", None, None, None)
@@ -94,7 +94,7 @@ def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
         reason = f"for {visible_keys(call)} keys and {call.programs} programs flash3 takes longer to start"
     if reason is None:
         return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
-    return replace(call, tma=_by_tma(call, q, k, v)), reason
+    return with_tma(call, k) if _by_tma(call, q, k, v) else call, reason
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,12 +1,14 @@
 """FlashAttention-2 (Dao, arXiv 2307.08691): query blocks outside, key blocks inside, divided once."""
 
+from dataclasses import replace
+
 import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.arguments import Call
-from kernels.launch import launch, stages, warps
+from kernels.launch import MOST_STAGES, launch, stages, warps
 from kernels.tile import (
     LOG2_E,
     head_start,
@@ -22,6 +24,9 @@ from kernels.tile import (
     visible,
 )
 from kernels.trace import BlockTimes, now, store_times
+
+# block_q, block_kv, warps, stages by head dim, for K and V by TMA: the fastest of those measured on an H200
+OWN_TILING = {64: (64, 128, 4, 2), 128: (128, 128, 8, 3), 256: (128, 64, 8, 2)}
 
 
 @inlined
@@ -42,20 +47,29 @@ def load_keys(
 
 @inlined
 def attend(
-    q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator, start, stop,
-    queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+    q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
+    start, full_start, full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+    probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
-    MASKED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr = False,
+    MASKED: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """Take key blocks start to stop - 1 into a query block's softmax; MASKED where some key is hidden."""
+    """Take key blocks start to stop - 1 into a query block's softmax.
+
+    MASKED where some key is hidden from some query, which full_start to full_stop - 1 are not looked at for;
+    RAGGED where the last block may reach past the last key. One loop over all: a second one would begin with
+    empty buffers, and wait.
+    """
     for key_block in range(start, stop):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
-        k = load_keys(k_head, k_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, MASKED, TMA)
-        v = load_keys(v_head, v_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, MASKED, TMA)
+        k = load_keys(k_head, k_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
+        v = load_keys(v_head, v_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
         products = matmul(q, tl.trans(k))
-        if MASKED:
-            seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
-            products = tl.where(seen, products, float("-inf"))
+        if MASKED:  # noqa: SIM102 (known when compiling, what follows is not)
+            if (key_block < full_start) | (key_block >= full_stop):
+                seen = visible(
+                    queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED
+                )
+                products = tl.where(seen, products, float("-inf"))
         running_max, running_sum, accumulator, alpha = online_softmax_update(
             products, v, running_max, running_sum, accumulator, scale_log2
         )
@@ -109,29 +123,26 @@ def flash2_kernel(
     start, full_start, full_stop, stop = key_blocks_of(
         first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
     )
-    if WINDOWED:  # the window's far edge
-        running_max, running_sum, accumulator = attend(
-            q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-            start, full_start, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE, TMA,
-        )  # fmt: skip
     running_max, running_sum, accumulator = attend(
         q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-        full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, PROBE, TMA,
+        start, full_start, full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+        probe, probe_tile,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, CAUSAL or not EVEN, not EVEN, PROBE, TMA,
     )  # fmt: skip
-    if CAUSAL or not EVEN:  # the diagonal and the ragged end
-        running_max, running_sum, accumulator = attend(
-            q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-            full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, PROBE, TMA,
-        )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
     tl.store(lse_rows, log_sum_exp(running_max, running_sum), mask=queries < seq_q)
     out_head = head_start(out, out_strides, batch, head)
     store_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, normalised(accumulator, running_sum))
     store_times(blocks, began, TRACED)
+
+
+def with_tma(call: Call, k: torch.Tensor) -> Call:
+    """A call whose K and V are copied by TMA, in OWN_TILING's blocks where two of K and V fit."""
+    block_q, block_kv, *_ = OWN_TILING[call.head_dim]
+    if stages(call, k, 2 * block_kv, block_q) < 2:
+        return replace(call, tma=True)
+    return replace(call, tma=True, block_q=block_q, block_kv=block_kv)
 
 
 def flash2(
@@ -145,13 +156,16 @@ def flash2(
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
     programs = call.programs
+    *blocks, num_warps, most_stages = OWN_TILING.get(call.head_dim, (0, 0, 0, 0))
+    if not call.tma or blocks != [call.block_q, call.block_kv]:
+        num_warps, most_stages = warps(call.block_q), MOST_STAGES
     launch(
         flash2_kernel,
         programs,
         call,
         (q, keys, values, out, lse, probe, times and times.room("attention", programs, q.device)),
-        num_warps=warps(call.block_q),
-        num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
+        num_warps=num_warps,
+        num_stages=min(most_stages, stages(call, q, 2 * call.block_kv, call.block_q)),
         q_strides=q.stride(),
         k_strides=k.stride(),
         v_strides=v.stride(),

@@ -68,22 +68,10 @@ def split_kernel(
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
     stop = tl.minimum(stop, start + share)
-    if WINDOWED:  # the window's far edge
-        running_max, running_sum, accumulator = attend(
-            q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
-            start, tl.minimum(stop, full_start), queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, False,
-        )  # fmt: skip
     running_max, running_sum, accumulator = attend(
         q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
-        tl.maximum(start, full_start), tl.minimum(stop, full_stop),
-        queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, False, False,
-    )  # fmt: skip
-    running_max, running_sum, accumulator = attend(  # the diagonal and the ragged end
-        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
-        tl.maximum(start, full_stop), stop, queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, False,
+        start, full_start, full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, True, False, False,
     )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
