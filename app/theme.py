@@ -27,8 +27,6 @@ STYLE = """
   [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; }
   [data-testid="stFullScreenFrame"]:has(> .stPlotlyChart) { width: round(down, 100%, 1px); } /* Plotly draws
     a chart again whose width it reads as another: it reads three decimals */
-  [data-testid="stFullScreenFrame"]:has(> .stPlotlyChart) { width: round(down, 100%, 1px); } /* Plotly draws
-    a chart again whose width it reads as another: it reads three decimals */
   [data-testid="stSliderThumbValue"], [data-testid="stMetricValue"], input[type="number"] {
     font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
     font-variant-numeric: tabular-nums;
