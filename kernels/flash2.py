@@ -48,28 +48,26 @@ def load_keys(
 @inlined
 def attend(
     q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-    start, full_start, full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+    start, stop, whole_start, whole_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
     probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
-    MASKED: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
+    MASK: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """Take key blocks start to stop - 1 into a query block's softmax.
 
-    MASKED where some key is hidden from some query, which full_start to full_stop - 1 are not looked at for;
-    RAGGED where the last block may reach past the last key. One loop over all: a second one would begin with
-    empty buffers, and wait.
+    MASK: "none" of them has hidden keys, "all" are looked at for some, or the "edges", all but whole_start to
+    whole_stop - 1. RAGGED where the last block may reach past the last key.
     """
     for key_block in range(start, stop):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         k = load_keys(k_head, k_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
         v = load_keys(v_head, v_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
         products = matmul(q, tl.trans(k))
-        if MASKED:  # noqa: SIM102 (known when compiling, what follows is not)
-            if (key_block < full_start) | (key_block >= full_stop):
-                seen = visible(
-                    queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED
-                )
-                products = tl.where(seen, products, float("-inf"))
+        if MASK == "all":
+            products = without_hidden(products, queries, keys, seq_q, seq_kv, window, CAUSAL, WINDOWED)
+        elif MASK == "edges":  # noqa: SIM102 (known when compiling, what follows is not)
+            if (key_block < whole_start) | (key_block >= whole_stop):
+                products = without_hidden(products, queries, keys, seq_q, seq_kv, window, CAUSAL, WINDOWED)
         running_max, running_sum, accumulator, alpha = online_softmax_update(
             products, v, running_max, running_sum, accumulator, scale_log2
         )
@@ -82,6 +80,44 @@ def attend(
     return running_max, running_sum, accumulator
 
 
+@inlined
+def attend_apart(
+    q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
+    start, stop, whole_start, whole_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+    probe, probe_tile,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
+    MASK: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """`attend` in up to three loops: the window's far edge, the whole blocks, the diagonal or ragged end."""
+    if WINDOWED:
+        running_max, running_sum, accumulator = attend(
+            q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
+            start, whole_start, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "all", True, PROBE, TMA,
+        )  # fmt: skip
+    running_max, running_sum, accumulator = attend(
+        q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
+        whole_start, whole_stop, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "none", False, PROBE, TMA,
+    )  # fmt: skip
+    if MASK != "none":
+        running_max, running_sum, accumulator = attend(
+            q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
+            whole_stop, stop, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "all", True, PROBE, TMA,
+        )  # fmt: skip
+    return running_max, running_sum, accumulator
+
+
+@inlined
+def without_hidden(
+    products, queries, keys, seq_q, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr
+):
+    """products [queries, keys] with -inf where the query does not see the key."""
+    seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+    return tl.where(seen, products, float("-inf"))
+
+
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
 def flash2_kernel(
     q, k, v, out, lse, probe, blocks, q_strides, k_strides, v_strides, out_strides,
@@ -91,6 +127,7 @@ def flash2_kernel(
     HEAVY_FIRST: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head; lse [batch, heads, seq_q] is contiguous."""
+    MASK: tl.constexpr = "edges" if CAUSAL or not EVEN else "none"
     began = now(TRACED)
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
@@ -123,12 +160,18 @@ def flash2_kernel(
     start, full_start, full_stop, stop = key_blocks_of(
         first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
     )
-    running_max, running_sum, accumulator = attend(
-        q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-        start, full_start, full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-        probe, probe_tile,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, CAUSAL or not EVEN, not EVEN, PROBE, TMA,
-    )  # fmt: skip
+    if TMA:  # a second loop would begin with empty buffers and wait for them; without TMA it is faster
+        running_max, running_sum, accumulator = attend(
+            q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
+            start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+            probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, False, PROBE, True,
+        )  # fmt: skip
+    else:
+        running_max, running_sum, accumulator = attend_apart(
+            q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
+            start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+            probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, False, PROBE, False,
+        )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
     tl.store(lse_rows, log_sum_exp(running_max, running_sum), mask=queries < seq_q)

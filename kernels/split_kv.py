@@ -70,8 +70,8 @@ def split_kernel(
     stop = tl.minimum(stop, start + share)
     running_max, running_sum, accumulator = attend(
         q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
-        start, full_start, full_stop, stop, queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, True, True, False, False,
+        start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
+        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "edges", True, False, False,
     )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
