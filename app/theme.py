@@ -17,7 +17,7 @@ FAILED = (
 )
 STYLE = """
 <style>
-  [data-testid="stSidebar"] { min-width: 256px; max-width: 256px; }
+  [data-testid="stSidebar"][aria-expanded="true"] { min-width: 256px; max-width: 256px; }
   [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
   [data-testid="stSidebarHeader"] { height: 1.6rem; margin-block: 0; }
   [data-testid="stSidebarUserContent"] { padding-inline: 1rem; }

@@ -193,3 +193,12 @@ def test_the_keyboard_alone_reaches_every_control_and_page(page, dashboard):
     )
     missing = [name for name in wanted if not any(name in label for label in reached)]
     assert missing == []
+
+
+def test_a_closed_sidebar_leaves_its_room_to_the_page(page, dashboard):
+    opened(page, f"{dashboard}/masks")
+    page.mouse.move(120, 890)  # the button shows itself when the sidebar is pointed at
+    page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").click()
+    main = page.get_by_test_id("stMain")
+    page.wait_for_function("(main) => main.getBoundingClientRect().left === 0", arg=main.element_handle())
+    assert main.bounding_box()["width"] == 1440
