@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 WIDTH = 13  # pixels of a bar
-WORDS = 140  # pixels to the right of the axis, for the words beside the longest bar
+WORDS = 120  # pixels to the right of the axis, for the words beside the longest bar
 NAME = {"size": 13, "family": SANS}
 
 
@@ -66,7 +66,7 @@ def _bar(label: str, before: float, now: float, step: Variant, colours: Palette)
 def _note(label: str, before: float, step: Variant, colours: Palette) -> dict:
     """The time, and by what it divides or multiplies that of the step before, to the right of the bar."""
     if step.seconds is None:
-        text, at = "alone: does not fit", before
+        text, at = "does not fit", before
     else:
         at, text = max(before, step.seconds), seconds_text(step.seconds)
         if step.seconds < before:
