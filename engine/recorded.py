@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
@@ -17,6 +18,8 @@ FORWARD, BACKWARD = "forward", "backward"
 OWN = "flash2"  # the provider whose backward pass the model is of
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
 MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
+FLASH2_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # flash2's own where it copies by TMA
+FUSED_HEAD_DIMS = (64, 128)  # that flash3's own backward pass, one kernel, serves; else flash2's runs
 KEY_GRADIENT_BLOCKS = (64, 64)  # of the kernel of dK and dV, in 16 bits
 QUERY_GRADIENT_BLOCKS = {64: (128, 64), 128: (128, 64), 256: (64, 32)}  # of dQ's, by head dimension up to
 
@@ -156,6 +159,26 @@ def both_ways(recording: Recording, head_dim: int, causal: bool, keys: int) -> B
         return None
     problem = min(problems, key=lambda one: (abs(log2(one.seq_kv / keys)), one.seq_kv))
     return BothWays(problem, times[FORWARD][problem], times[BACKWARD][problem])
+
+
+def runs(recording: Recording, timings: Sequence[Timing]) -> dict[str, int]:
+    """How many of some timings are of each commit, most first: those of one were timed in turns."""
+    commits = Counter(row.commit or recording.device.commit for row in timings if row.times is not None)
+    return dict(commits.most_common())
+
+
+def over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tuple[int, float] | None:
+    """(N, how many times as fast one is as another): timed in turns, N the nearest to a number of keys."""
+    times = {(row.provider, row.problem.seq_kv, row.commit): row.times.p50 for row in timings if row.times}
+    factors = {
+        length: times[other, length, commit] / seconds
+        for (name, length, commit), seconds in times.items()
+        if name == provider and (other, length, commit) in times
+    }
+    if not factors:
+        return None
+    length = min(factors, key=lambda one: (abs(log2(one / keys)), one))
+    return length, factors[length]
 
 
 def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:

@@ -55,6 +55,7 @@ class Timing:
         alone: repeats of this one only.
         error: greatest difference to float64 on the rows compared.
         allowed: greatest difference that is no bug.
+        commit: of this project, where it is not the recording's; rows of one commit were timed in turns.
     """
 
     provider: str
@@ -66,6 +67,7 @@ class Timing:
     tflops: float | None = None
     error: float | None = None
     allowed: float | None = None
+    commit: str | None = None
     skipped: str | None = None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import scenario, shelf, theme, working
@@ -11,7 +13,7 @@ from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, moment, scaled, seconds_text, times_text
 from app.player import player
 from app.player.backward import build
-from app.views.recorded import shape_text
+from app.views.recorded import runs_text, shape_text
 from engine import simulate
 from engine.agreement import PAIRS
 from engine.comparison import gpu_named
@@ -29,15 +31,17 @@ from engine.recomputation import (
 )
 from engine.recorded import (
     BACKWARD,
+    FUSED_HEAD_DIMS,
     OWN,
     both_ways,
     modelled_backward,
     modelled_over_recorded,
     nearest,
+    over,
     recorded_rows,
     timings_of,
 )
-from engine.recording import Recording
+from engine.recording import Recording, Timing
 from engine.worker import Job
 
 WAYS = {STORED: "P kept", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
@@ -136,13 +140,27 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
         figure, theme=None, config=CONFIG, key="backward times", alt="Recorded backward times over N"
     )
     dotted = _dotted(modelled_over_recorded(model, timings)) if model else ""
-    st.caption(f"{dotted} {_ratio(recording, shape, keys)}")
+    told = (dotted, _ratio(recording, shape, keys), _fused(timings, keys), runs_text(recording, timings))
+    st.caption(" ".join(filter(None, told)))
 
 
 def _dotted(shares: tuple[float, float] | None) -> str:
     """What the dotted line is, and how far off."""
     dotted = f"Dotted: {figures.LABELS[OWN]}, *modelled*"
     return f"{dotted}: {shares[0]:.2f} to {shares[1]:.2f} times as recorded." if shares else f"{dotted}."
+
+
+def _fused(timings: Sequence[Timing], keys: int) -> str:
+    """What flash3's backward pass does otherwise, and how much faster it was; empty if not recorded."""
+    found = over(timings, "flash3", OWN, keys)
+    if found is None or timings[0].problem.head_dim not in FUSED_HEAD_DIMS:
+        return ""
+    length, factor = found
+    return (
+        f"{figures.LABELS['flash3']} is one kernel with {PRODUCTS[ONE_KERNEL]} products a tile, not "
+        f"{PRODUCTS[TWO_KERNELS]}: every block adds its part of dQ to the sum in memory. At N = {length:,}, "
+        f"*recorded*, it is {digits(factor)} times as fast."
+    )
 
 
 def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:

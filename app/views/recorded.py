@@ -19,6 +19,7 @@ from engine.experiment import Experiment
 from engine.recorded import (
     BACKWARD,
     BACKWARD_FLOPS,
+    FLASH2_BLOCKS,
     FORWARD,
     MODEL_BLOCKS,
     modelled_like,
@@ -26,6 +27,7 @@ from engine.recorded import (
     overtakes,
     ran_out,
     recorded_rows,
+    runs,
     timings_of,
 )
 from engine.recording import HeatMap, Recording, Timing
@@ -60,8 +62,9 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     figure = figures.over_length(groups, metric, lengths, colours, linear=metric == "tflops")
     st.plotly_chart(figure, theme=None, config=CONFIG, key="recorded curves", alt="Recorded speed over N")
     banded = [] if metric == "speedup" else rows
-    conventions = _conventions(direction, model, banded)
-    st.caption(" ".join([*_findings(timings, rows), _versions(recording), *conventions]))
+    conventions = _conventions(direction, model, banded, shape[0])
+    told = [*_findings(timings, rows), runs_text(recording, timings), _versions(recording), *conventions]
+    st.caption(" ".join(filter(None, told)))
     with st.expander("Recorded numbers"):
         cells = [_timing_cells(row) for row in timings]
         st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1)), 330))
@@ -91,7 +94,8 @@ def _timing_cells(row: Timing) -> list[str]:
     alone = seconds_text(row.alone.p50) if row.alone else ""
     percentiles = (seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80))
     errors = ("" if value is None else f"{value:.1e}" for value in (row.error, row.allowed))
-    return [*start, *percentiles, alone, f"{row.tflops:,.1f} TFLOP/s", *errors, ""]
+    note = f"commit {row.commit[:7]}" if row.commit else ""
+    return [*start, *percentiles, alone, f"{row.tflops:,.1f} TFLOP/s", *errors, note]
 
 
 def shape_text(timings: Sequence[Timing], direction: str) -> str:
@@ -120,16 +124,30 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
     return sentences
 
 
+def runs_text(recording: Recording, timings: Sequence[Timing]) -> str:
+    """That timings were recorded at more than one commit, where they were: each has a run of its own."""
+    first, *others = runs(recording, timings).items()
+    if not others:
+        return ""
+    also = " and ".join(f"{count} at {commit[:7]}" for commit, count in others)
+    return (
+        f"{first[1]} of these times were recorded at commit {first[0][:7]}, {also}: two that are not of one "
+        "commit are of two runs, whose clocks can differ."
+    )
+
+
 def _versions(recording: Recording) -> str:
     device = recording.device
     versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
     return f"Driver {device.driver}, {versions}."
 
 
-def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict]) -> list[str]:
+def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], head_dim: int) -> list[str]:
     """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
     rows, keys = MODEL_BLOCKS
     dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, flash 3 with its own."
+    if (own := FLASH2_BLOCKS.get(head_dim, MODEL_BLOCKS)) != MODEL_BLOCKS:
+        dotted += f" The flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA."
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
     wide = any(row["p80"] / row["p20"] >= figures.NARROW for row in banded)
     bands = "Bands: from the 20th to the 80th percentile."

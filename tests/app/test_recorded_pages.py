@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.figures.colours import palette
@@ -224,3 +226,11 @@ def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypat
     monkeypatch.setattr("app.shelf.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
     said = words(opened("traffic", seq=65536, heads=2, head_dim=128, window=4096, block_q=128))
     assert "K and V of a head, as far as a window spans, are 2.1 MB, and of what all SMs share" in said
+
+
+def test_times_of_two_runs_are_told_apart():
+    rows = [timing("eager", 128, 1.0), replace(timing("flash2", 128, 1.0), commit="722dd3e00")]
+    recording = Recording(DEVICE, timings=tuple(rows))
+    assert recorded.runs_text(recording, rows[:1]) == ""
+    told = recorded.runs_text(recording, rows)
+    assert told.startswith("1 of these times were recorded at commit abc, 1 at 722dd3e: ")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from engine.experiment import Experiment, Mask, Problem
 from engine.recorded import (
+    FLASH2_BLOCKS,
+    FUSED_HEAD_DIMS,
     modelled_like,
     nearest,
+    over,
     overtakes,
     ran_out,
     recorded_rows,
+    runs,
     timings_of,
 )
 from engine.recording import Device, Recording, Times, Timing
@@ -61,3 +67,24 @@ def test_the_model_beside_a_curve_is_of_the_recorded_problem():
         batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=64, hardware="h200"
     )
     assert rows[2]["p50"] == simulate(like).modelled.seconds
+
+
+def test_a_ratio_is_of_two_that_were_timed_in_turns():
+    slow, fast, later = timing("flash2", 1024, 4.0), timing("flash3", 1024, 2.0), timing("flash3", 2048, 1.0)
+    assert over([slow, fast, later], "flash3", "flash2", 4096) == (1024, 2.0)
+    assert over([slow, replace(fast, commit="def")], "flash3", "flash2", 1024) is None
+    assert over([timing("flash2", 1024, None), fast], "flash3", "flash2", 1024) is None
+
+
+def test_times_are_counted_by_the_commit_of_their_run():
+    rows = [timing("flash2", seq, 1.0) for seq in (128, 256)]
+    rows += [replace(row, commit="def") for row in rows] + [replace(rows[0], commit="def")]
+    assert runs(Recording(DEVICE), rows) == {"def": 3, "abc": 2}
+    assert runs(Recording(DEVICE), [timing("flash2", 128, None)]) == {}
+
+
+def test_the_kernels_own_choices_are_those_of_the_kernels():
+    own = pytest.importorskip("kernels.flash2").OWN_TILING
+    fused = pytest.importorskip("kernels.flash3_backward").TILING
+    assert {head_dim: tiling[:2] for head_dim, tiling in own.items()} == FLASH2_BLOCKS
+    assert set(FUSED_HEAD_DIMS) == set(fused)
