@@ -22,7 +22,7 @@ def test_a_term_is_explained_where_it_is_pointed_at(page, dashboard):
     x, y = next((x, y) for word, x, y in page.evaluate(MARKED) if word == "HBM")
     page.mouse.move(x, y)
     tip.wait_for()
-    assert tip.inner_text().startswith("HBM: High-bandwidth memory")
+    assert tip.inner_text().startswith("HBM: The GPU's large memory")
     page.mouse.move(x, y + 400)
     tip.wait_for(state="hidden")
     assert page.watch.complaints == []
