@@ -160,7 +160,7 @@ def flash2_kernel(
     start, full_start, full_stop, stop = key_blocks_of(
         first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
     )
-    if TMA:  # a second loop would begin with empty buffers and wait for them; without TMA it is faster
+    if TMA and HEAD_DIM > 64:  # a second loop begins with empty buffers; no other block on the SM hides that
         running_max, running_sum, accumulator = attend(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
@@ -170,7 +170,7 @@ def flash2_kernel(
         running_max, running_sum, accumulator = attend_apart(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-            probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, False, PROBE, False,
+            probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, False, PROBE, TMA,
         )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
