@@ -1,16 +1,19 @@
 // Tells the server how large the page's type is here, in pixels: it draws the charts to match.
 
-const SETTLED = 300; // ms after the last change of the window's size
+const SETTLED = 300; // ms after the type's last change
 const rooms = new WeakMap();
 
 class Room {
-  constructor(told) {
+  constructor(parent, told) {
     this.told = told;
-    this.onResize = () => {
+    this.letter = document.createElement("div"); // as wide as the type: styles may come later than this does
+    this.letter.style.cssText = "position: absolute; width: 1rem; visibility: hidden";
+    parent.append(this.letter);
+    this.observer = new ResizeObserver(() => {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.tell(), SETTLED);
-    };
-    window.addEventListener("resize", this.onResize);
+    });
+    this.observer.observe(this.letter);
   }
 
   tell() {
@@ -20,14 +23,18 @@ class Room {
 
   release() {
     clearTimeout(this.timer);
-    window.removeEventListener("resize", this.onResize);
+    this.observer.disconnect();
+    this.letter.remove();
   }
 }
 
 export default function ({ data, parentElement, setStateValue }) {
   let room = rooms.get(parentElement);
-  if (!room) rooms.set(parentElement, (room = new Room(data)));
+  if (!room) rooms.set(parentElement, (room = new Room(parentElement, data)));
   room.set = setStateValue;
   room.tell();
-  return () => room.release();
+  return () => {
+    room.release();
+    rooms.delete(parentElement);
+  };
 }
