@@ -43,5 +43,5 @@ def test_a_failure_is_one_sentence_beside_a_sidebar_that_still_works(page, serve
         page.get_by_test_id("stSidebar").get_by_text("Head dimension").wait_for()
         page.get_by_role("link", name="Softmax").click()
         page.get_by_label("Row of scores").wait_for()
-        assert failure.count() == 0
+        failure.wait_for(state="detached")  # Streamlit takes away what is gone when the run ends
     assert "a secret of the server" in log.read_text()
