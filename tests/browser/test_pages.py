@@ -176,11 +176,7 @@ def test_what_a_broken_link_says_is_shown_as_text(page, dashboard):
 
 def test_the_keyboard_alone_reaches_every_control_and_page(page, dashboard):
     opened(page, f"{dashboard}/softmax")
-    reached = set()
-    for _ in range(45):
-        page.keyboard.press("Tab")
-        reached.add(page.evaluate(NAME_OF_FOCUS))
-    wanted = (
+    missing = {
         "Scenario",
         "Algorithm",
         "Sequence length",
@@ -190,9 +186,14 @@ def test_the_keyboard_alone_reaches_every_control_and_page(page, dashboard):
         "GPU",
         "Traffic",
         "Step",
-    )
-    missing = [name for name in wanted if not any(name in label for label in reached)]
-    assert missing == []
+    }
+    for _ in range(150):  # a page drawn again meanwhile loses the place: round once more
+        page.keyboard.press("Tab")
+        focused = page.evaluate(NAME_OF_FOCUS)
+        missing = {name for name in missing if name not in focused}
+        if not missing:
+            break
+    assert missing == set()
 
 
 def test_a_closed_sidebar_leaves_its_room_to_the_page(page, dashboard):
