@@ -86,7 +86,7 @@ def attend_apart(
     start, stop, whole_start, whole_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
     probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
-    MASK: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
+    MASK: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """`attend` in up to three loops: the window's far edge, the whole blocks, the diagonal or ragged end."""
     if WINDOWED:
@@ -170,7 +170,7 @@ def flash2_kernel(
         running_max, running_sum, accumulator = attend_apart(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-            probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, False, PROBE, TMA,
+            probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, PROBE, TMA,
         )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
