@@ -15,7 +15,7 @@ SCRIPT = "from app import scenario\nfrom app.views import {view}\nscenario.adopt
 
 def opened(view: str, **values) -> AppTest:
     """The page at a scenario, run once; fails on an exception."""
-    page = AppTest.from_string(SCRIPT.format(view=view), default_timeout=20)
+    page = AppTest.from_string(SCRIPT.format(view=view), default_timeout=60)
     for name, value in values.items():
         page.query_params[name] = str(value)
     return again(page)

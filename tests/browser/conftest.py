@@ -34,7 +34,7 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait_until_healthy(process: subprocess.Popen, address: str, log: Path, seconds: float = 60) -> None:
+def _wait_until_healthy(process: subprocess.Popen, address: str, log: Path, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -117,6 +117,6 @@ def page(browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="dark")
     page = context.new_page()
     page.watch = Watch(page)
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     yield page
     context.close()

@@ -84,7 +84,7 @@ def test_the_usual_controls_and_the_footprint_fit_900_pixels(page, dashboard, va
     opened(page, f"{dashboard}/softmax?{values}")
     # the sidebar comes after the page: wait for it to take its place, and fail if it never fits
     page.wait_for_function(
-        "document.querySelector('.st-key-footprint')?.getBoundingClientRect().bottom <= 900", timeout=10_000
+        "document.querySelector('.st-key-footprint')?.getBoundingClientRect().bottom <= 900"
     )
 
 

@@ -25,7 +25,7 @@ def opened(page, address):
     return page
 
 
-def taken(page, name: str | re.Pattern, seconds: float = 20) -> bytes:
+def taken(page, name: str | re.Pattern, seconds: float = 120) -> bytes:
     """The file that a button of the list gives."""
     with page.expect_download(timeout=1000 * seconds) as download:
         page.get_by_role("button", name=name).first.click()

@@ -97,12 +97,6 @@ def test_a_reader_who_stops_reading_is_no_error():
         assert (running.stderr.read(), running.wait()) == (b"", 0)
 
 
-def test_a_million_tiles_stay_below_half_a_second_and_300_megabytes():
-    seconds, peak = bench.unrolled("flash2")
+def test_a_million_tiles_stay_below_300_megabytes():
+    _, peak = bench.unrolled("flash2", times=1)
     assert peak < 300e6
-    assert seconds < 1.5  # three times the promise: the machine may be busy
-
-
-def test_the_model_of_a_page_takes_milliseconds():
-    for algorithm in ("standard", "flash1", "flash2"):
-        assert bench.median(lambda algorithm=algorithm: bench.model_sweep(algorithm), times=3) < 0.15

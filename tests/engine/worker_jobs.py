@@ -55,7 +55,7 @@ def endless(payload: dict):
     """Runs until it is stopped."""
     while True:
         time.sleep(0.05)
-        yield Update(0.1, "still at it")
+        yield Update(0.1, "still at it", {"number": 1})
 
 
 def no_torch(payload: dict):
