@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
+from engine import schedules
+from engine.bytes import Bytes
 from engine.experiment import COMPARED, LARGEST_SEQUENCE, OFFERED, Experiment
+from engine.footprint import Footprint, footprint
 from engine.simulation import Simulation, simulate
+from engine.traffic import requested_bytes
 
 SMALLEST_LENGTH = 64
 BLOCKS = (16, 32, 64, 128, 256)
@@ -19,6 +24,14 @@ class OverLength:
 
     lengths: tuple[int, ...]
     simulations: Mapping[str, tuple[Simulation, ...]]
+
+
+@dataclass(frozen=True)
+class OfBlocks:
+    """What tiles of one size ask for over batch and heads, and what a block of threads holds of them."""
+
+    requested: Bytes
+    footprint: Footprint
 
 
 def at_length(experiment: Experiment, keys: int) -> Experiment:
@@ -59,10 +72,10 @@ def _over_length(experiment: Experiment) -> OverLength:
 
 
 @lru_cache(maxsize=64)
-def over_blocks(experiment: Experiment) -> dict[tuple[int, int], Simulation]:
-    """The experiment at every pair (block_q, block_kv) of the usual sizes."""
-    return {
-        (rows, keys): simulate(experiment.changed(block_q=rows, block_kv=keys))
-        for rows in BLOCKS
-        for keys in BLOCKS
-    }
+def over_blocks(experiment: Experiment) -> dict[tuple[int, int], OfBlocks]:
+    """What a block size decides at every pair (block_q, block_kv) of the usual sizes."""
+    found = {}
+    for rows, keys in product(BLOCKS, BLOCKS):
+        tiled = experiment.changed(block_q=rows, block_kv=keys)
+        found[rows, keys] = OfBlocks(requested_bytes(schedules.build(tiled)), footprint(tiled))
+    return found

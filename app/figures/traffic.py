@@ -13,7 +13,7 @@ from app.figures.units import bytes_text, length_ticks, log_ticks, short
 from engine.footprint import memory_bytes
 from engine.schedule import Tensor
 from engine.simulation import Simulation
-from engine.survey import OverLength
+from engine.survey import OfBlocks, OverLength
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -111,16 +111,16 @@ def memory(survey: OverLength, keys: int, largest: Mapping[str, int], colours: P
 
 
 def over_blocks(
-    survey: Mapping[tuple[int, int], Simulation], current: tuple[int, int], colours: Palette
+    survey: Mapping[tuple[int, int], OfBlocks], current: tuple[int, int], colours: Palette
 ) -> str:
     """Requested bytes at every block size, as HTML; struck out what does not fit, framed the scenario's."""
     rows, columns = sorted({pair[0] for pair in survey}, reverse=True), sorted({pair[1] for pair in survey})
-    logs = {pair: math.log(cell.traffic.requested.total) for pair, cell in survey.items()}
+    logs = {pair: math.log(cell.requested.total) for pair, cell in survey.items()}
     low, span = min(logs.values()), max(logs.values()) - min(logs.values()) or 1.0
     cells = [
         [
             tables.Cell(
-                bytes_text(survey[row, column].traffic.requested.total),
+                bytes_text(survey[row, column].requested.total),
                 survey[row, column].footprint.sentence,
                 (logs[row, column] - low) / span,
                 struck=not survey[row, column].footprint.fits,

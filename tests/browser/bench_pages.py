@@ -1,4 +1,5 @@
-"""How long the dashboard takes to its first page when cold, and from a key on a slider to the redrawn page.
+"""How long the dashboard takes to its first page when cold, from a key on a slider to the redrawn page,
+and for each moment of a run of 4,096 tiles.
 
 Run `python tests/browser/bench_pages.py` on an idle machine. A page is redrawn at its last change after
 the key: the player says when it has drawn; elsewhere it is the last change of the page's elements.
@@ -32,6 +33,8 @@ LIMITS = {  # ms: median, 95th percentile
     "agreement": (250, 400),
 }
 FIRST_PAGE_LIMIT = 3.0
+FRAME_LIMIT = 1000 / 45  # ms; a display of 60 Hz shows a frame drawn in time 16.7 ms after the last
+SCRUB_LIMIT = 5  # ms
 SLIDERS = {
     "softmax": (("Step", 2), ("Scores a step", 2)),
     "usual": (("Sequence length", 8), ("Key block", 2), ("Head dimension", 4)),
@@ -47,6 +50,22 @@ SETTLED = """() => {
     const app = document.querySelector('[data-testid=stApp]'), now = performance.now(), seen = window.__seen;
     const drawn = Math.max(seen.changed, window.__player?.state().redrawn ?? 0);
     return app.dataset.testScriptState === 'notRunning' && drawn > seen.key && now - drawn > 250;
+}"""
+FRAMES = """async () => {
+    const { frames } = window.__player;
+    frames.length = 0;
+    while (frames.length < 150) await new Promise((done) => setTimeout(done, 50));
+    const intervals = frames.slice(1).map(([at], n) => at - frames[n][0]).sort((a, b) => a - b);
+    return [intervals[74], intervals[141]];
+}"""
+SCRUBS = """async () => {
+    const { last } = window.__player.state(), times = [];
+    for (let n = 0; n < 120; n++) {
+        times.push(window.__player.seek(Math.floor(last * ((n * 0.381966) % 1))));
+        if (n % 10 === 0) await new Promise(requestAnimationFrame);
+    }
+    times.sort((a, b) => a - b);
+    return [times[60], times[113]];
 }"""
 TAKEN = """(tiles) => {
     const seen = window.__seen;
@@ -66,6 +85,7 @@ def main() -> int:
         server, address, started = _start()
         try:
             late = _first_page(browser, address, started)
+            late |= _player(browser, address)
             for name in options.pages:
                 late |= _page(browser, address, name, options.rounds)
         finally:
@@ -105,6 +125,23 @@ def _first_page(browser, address: str, started: float) -> bool:
     first = seen - serving
     print(f"server up {serving - started:.2f} s after its start; first page visible {first:.2f} s after that")
     return first > FIRST_PAGE_LIMIT
+
+
+def _player(browser, address: str) -> bool:
+    """Play a run of 4,096 tiles, and jump about in it."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{address}/tiles?seq=4096&head_dim=64&block_q=64&block_kv=64")
+    page.wait_for_function("window.__player?.state().redrawn")
+    page.wait_for_timeout(2500)
+    page.keyboard.press(" ")
+    late = False
+    for what, script, limit in (("a frame of", FRAMES, FRAME_LIMIT), ("a jump in", SCRUBS, SCRUB_LIMIT)):
+        median, most = page.evaluate(script)
+        late |= median > limit
+        print(f"{what} 4,096 tiles: median {median:.1f} ms (< {limit:.1f}), 95% {most:.1f} ms", flush=True)
+        page.keyboard.press(" ")  # the jumps are made while it stands still
+    page.close()
+    return late
 
 
 def _page(browser, address: str, name: str, rounds: int) -> bool:
