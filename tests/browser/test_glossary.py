@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.test_pages import settled
+
 pytestmark = pytest.mark.browser
 
 MARKED = """() => [...CSS.highlights.get('attention-term') ?? []].map((range) => {
@@ -15,7 +17,7 @@ MARKED = """() => [...CSS.highlights.get('attention-term') ?? []].map((range) =>
 def test_a_term_is_explained_where_it_is_pointed_at(page, dashboard):
     page.goto(f"{dashboard}/traffic")
     page.wait_for_function(f"({MARKED})().some(([word]) => word === 'HBM')")
-    page.wait_for_selector("[data-test-script-state=notRunning]")
+    settled(page)
     words = [word for word, _, _ in page.evaluate(MARKED)]
     assert len(words) == len(set(words)) > 5  # the first of each alone is underlined
     tip = page.get_by_role("tooltip")

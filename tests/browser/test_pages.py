@@ -55,6 +55,11 @@ def slider(page, name):
     return page.locator("[data-testid=stSidebar]").get_by_role("slider", name=re.compile(f"^{name}"))
 
 
+def stands_at(page, name, value):
+    """Wait until a slider of the sidebar says that it stands at a value."""
+    slider(page, name).and_(page.locator(f"[aria-valuetext='{value}']")).wait_for()
+
+
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_without_a_complaint_and_asks_no_other_machine(page, dashboard, name, scheme):
@@ -97,10 +102,8 @@ def test_the_bare_address_leads_to_the_tiles(page, dashboard):
 def test_a_link_restores_the_scenario_exactly(page, dashboard):
     opened(page, f"{dashboard}/softmax?{ODD}")
     assert query(page) == {name: values[0] for name, values in parse_qs(ODD).items()}
-    shown = [
-        slider(page, name).get_attribute("aria-valuetext") for name in ("Sequence", "Head", "Query", "Key")
-    ]
-    assert shown == ["1000", "48", "32", "16"]
+    for name, value in (("Sequence", 1000), ("Head", 48), ("Query", 32), ("Key", 16)):
+        stands_at(page, name, value)
 
 
 def test_switching_pages_and_going_back_keeps_the_scenario(page, dashboard):
@@ -115,9 +118,9 @@ def test_switching_pages_and_going_back_keeps_the_scenario(page, dashboard):
     settled(page)
     page.go_back()
     page.wait_for_url("**block_q=32**")
+    stands_at(page, "Query", 32)
     settled(page)
     assert query(page) == scenario
-    assert slider(page, "Query").get_attribute("aria-valuetext") == "32"
     page.go_back()  # Streamlit leaves an entry of its own at every change of page
     settled(page)
     page.go_back()
@@ -150,8 +153,7 @@ def test_a_slider_moved_right_after_a_preset_changes_only_its_value(page, dashbo
         page.keyboard.press(key)
     page.wait_for_url("**block_q=32**")
     settled(page)
-    assert query(page)["seq"] == "131072"
-    assert query(page)["block_q"] == "32"
+    assert (query(page)["seq"], query(page)["block_q"]) == ("131072", "32")
 
 
 def test_a_typed_length_moves_the_slider(page, dashboard):
@@ -160,8 +162,7 @@ def test_a_typed_length_moves_the_slider(page, dashboard):
     field.fill("777")
     field.press("Enter")
     page.wait_for_url("**seq=777**")
-    settled(page)
-    assert slider(page, "Sequence").get_attribute("aria-valuetext") == "777"
+    stands_at(page, "Sequence", 777)
 
 
 def test_what_a_broken_link_says_is_shown_as_text(page, dashboard):
