@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.figures import tables
-from app.figures.base import drawn, equal_line
+from app.figures.base import NAMES, drawn, equal_line
 from app.figures.colours import Palette
-from app.figures.speed import NAMES, marks
+from app.figures.speed import marks
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.counted import Counted
 from engine.recording import HeatMap

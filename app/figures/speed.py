@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.figures.base import drawn, equal_line
+from app.figures.base import NAMES, drawn, equal_line
 from app.figures.colours import Palette
 from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, short, times_text
 
@@ -15,17 +15,15 @@ if TYPE_CHECKING:
 
 LABELS = {
     "standard": "Triton standard",
-    "flash1": "Triton flash 1",
-    "flash2": "Triton flash 2",
-    "flash3": "Gluon flash 3",
+    "flash1": "Triton Flash 1",
+    "flash2": "Triton Flash 2",
+    "flash3": "Gluon Flash 3",
     "eager": "PyTorch unfused",
     "sdpa": "PyTorch fused",
     "sdpa_flash": "PyTorch flash",
     "sdpa_cudnn": "PyTorch cuDNN",
     "sdpa_efficient": "PyTorch efficient",
 }
-# those that have a model
-NAMES = {"standard": "standard", "flash1": "flash 1", "flash2": "flash 2", "flash3": "flash 3"}
 SYMBOLS = {"standard": "circle", "flash1": "square", "flash2": "diamond", "flash3": "star", "eager": "x"}
 RATES = ("tflops", "tokens_per_second")
 LATE = 4  # times a length that reach the axis's end: a word to its right would be cut

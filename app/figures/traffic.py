@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from app.figures import tables
-from app.figures.base import drawn
+from app.figures.base import NAMES, drawn
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, length_ticks, log_ticks, short
 from engine.footprint import memory_bytes
@@ -18,7 +18,6 @@ from engine.survey import OfBlocks, OverLength
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-NAMES = {"standard": "Standard", "flash1": "Flash 1", "flash2": "Flash 2", "flash3": "Flash 3"}
 LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
 DASHES = {"standard": "solid", "flash1": "dash", "flash2": "solid", "flash3": "dot"}
 TENSOR_NAMES = {

@@ -145,9 +145,9 @@ def _versions(recording: Recording) -> str:
 def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], head_dim: int) -> list[str]:
     """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
     rows, keys = MODEL_BLOCKS
-    dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, flash 3 with its own."
+    dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, Flash 3 with its own."
     if (own := FLASH2_BLOCKS.get(head_dim, MODEL_BLOCKS)) != MODEL_BLOCKS:
-        dotted += f" The flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA."
+        dotted += f" The Flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA."
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
     wide = any(row["p80"] / row["p20"] >= figures.NARROW for row in banded)
     bands = "Bands: from the 20th to the 80th percentile."

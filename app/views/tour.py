@@ -9,7 +9,7 @@ from app import inside, keys, scenario, theme, tour
 from app.figures import roofline as roofs
 from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
-from app.figures.base import CONFIG
+from app.figures.base import CONFIG, NAMES
 from app.figures.colours import Palette
 from app.figures.units import share_text
 from app.player import player
@@ -186,7 +186,7 @@ def _length(experiment: Experiment, colours: Palette) -> None:
 
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
-    largest = {name: largest_context(experiment.changed(algorithm=name)) for name in traffic_figures.NAMES}
+    largest = {name: largest_context(experiment.changed(algorithm=name)) for name in NAMES}
     survey, keys_now = over_length(experiment), experiment.problem.seq_kv
     _chart(traffic_figures.memory(survey, keys_now, largest, colours), "Memory over the sequence length")
 

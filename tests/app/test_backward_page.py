@@ -90,8 +90,8 @@ def test_the_recorded_times_are_the_recordings(own_worker):
     assert [both.forward, both.backward] == times
     (caption,) = [caption.value for caption in page.caption if caption.value.startswith("Dotted")]
     assert f"{seconds_text(times[0])} forward and {seconds_text(times[1])} backward" in caption
-    assert caption.startswith("Dotted: Triton flash 2, *modelled*")  # not every line of this project's
-    assert f"*recorded*, Triton flash 2 takes {seconds_text(times[0])}" in caption
+    assert caption.startswith("Dotted: Triton Flash 2, *modelled*")  # not every line of this project's
+    assert f"*recorded*, Triton Flash 2 takes {seconds_text(times[0])}" in caption
     # a length between two recorded ones, and one far beyond
     assert both_ways(recording, 128, False, 5000).problem.seq_kv == 4096
     assert both_ways(recording, 128, False, 2**20).problem.seq_kv == 65536

@@ -80,7 +80,7 @@ def test_the_recording_is_named_with_its_peers_and_every_row():
             assert f"<td>{seconds_text(row.times.p50)}</td>" in shown
         else:
             assert row.skipped in shown
-    for peer in ("PyTorch cuDNN", "PyTorch flash", "Triton flash 2"):
+    for peer in ("PyTorch cuDNN", "PyTorch flash", "Triton Flash 2"):
         assert peer in shown
 
 

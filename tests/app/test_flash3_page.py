@@ -48,7 +48,7 @@ def test_everything_that_is_off_by_choice_is_explained(open_app):
     words = " ".join(caption.value for caption in app.caption)
     assert "Without warp specialisation:" in words
     assert "Without softmax under products:" in words
-    assert "The kernel Triton flash 2 does exactly this." in words
+    assert "The kernel Triton Flash 2 does exactly this." in words
 
 
 def test_all_techniques_off_is_unfused_attention(open_app):

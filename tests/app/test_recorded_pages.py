@@ -101,7 +101,7 @@ def test_tokens_that_grow_with_one_long_sequence_are_said():
 
 def test_who_overtakes_and_who_runs_out_is_said(shelf):
     said = words(opened("speed"))
-    assert "Triton flash 2 is faster than unfused PyTorch from N = 256." in said
+    assert "Triton Flash 2 is faster than unfused PyTorch from N = 256." in said
     assert "PyTorch unfused runs out of memory at N = 512." in said
 
 
