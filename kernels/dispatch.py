@@ -87,14 +87,16 @@ def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits
 def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
     """What auto takes, given flash2's call and split_kv's; as measured on an H200."""
     processors = multiprocessors(q.device)
+    flash2_call = with_tma(call, k) if _by_tma(call, q, k, v) else call
     if q.is_cuda and worthwhile(call, split, processors):
-        return split, f"flash2 would start {call.programs} programs on {processors} SMs"
+        return split, f"flash2 would start {flash2_call.programs} programs on {processors} SMs"
     reason = _without_flash3(q, k, v)
     if reason is None and call.programs <= processors and visible_keys(call) <= SHORT:
-        reason = f"for {visible_keys(call)} keys and {call.programs} programs flash3 takes longer to start"
+        programs = flash2_call.programs
+        reason = f"for {visible_keys(call)} keys and {programs} programs flash3 takes longer to start"
     if reason is None:
         return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
-    return with_tma(call, k) if _by_tma(call, q, k, v) else call, reason
+    return flash2_call, reason
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:

@@ -55,6 +55,13 @@ def test_auto_is_flash2_for_what_it_finishes_before_flash3_has_started(monkeypat
     assert chosen(many, many)[0] == "flash3"
 
 
+def test_the_reason_counts_the_programs_of_flash2_as_it_would_run(monkeypatch):
+    """By TMA it takes 64 query rows a program at a head_dim of 64, not 128."""
+    on_gpu(monkeypatch)
+    monkeypatch.setattr(dispatch, "_by_tma", lambda *arguments: True)
+    assert chosen() == ("flash2", "for 200 keys and 128 programs flash3 takes longer to start")
+
+
 def test_auto_does_not_split_into_one(monkeypatch):
     """66 programs of flash2 leave half of the SMs idle, but tiles of 64 rows fill them, one an SM."""
     on_gpu(monkeypatch)
