@@ -192,70 +192,77 @@ def is_scalar(*values):
     return not any(isinstance(value, torch.Tensor) and value.dim() for value in values)
 
 
+def nothing(*_args, **_kwargs):
+    """What a layout is here."""
+
+
+def store(pointer, value, mask=None):
+    if mask is None:
+        pointer.memory[pointer.offsets] = value
+    else:
+        pointer.memory[pointer.offsets[mask]] = value[mask]
+
+
+def atomic_add(counter, value, sem):
+    if isinstance(counter, Pointer):
+        return counter.memory.index_add_(0, counter.offsets, value)
+    before = int(counter)
+    counter += value
+    return before
+
+
+def reduced_max(value, axis):
+    most = value.amax(axis)
+    return most if most.dim() else most.item()
+
+
+LAYOUTS = {
+    "NVMMADistributedLayout": nothing,
+    "SliceLayout": nothing,
+    "BlockedLayout": nothing,
+    "DotOperandLayout": nothing,
+    "DistributedLinearLayout": nothing,
+    "NVMMASharedLayout": SimpleNamespace(get_default_for=nothing),
+    "SwizzledSharedLayout": nothing,
+    "convert_layout": lambda value, layout, assert_trivial: value,
+}
+ARITHMETIC = {
+    **{name: getattr(torch, name) for name in ("float32", "int32", "int64", "uint32", "exp2", "log2")},
+    "constexpr": lambda value: value,
+    "cast": lambda value, dtype: value,
+    "static_range": range,
+    "zeros": lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
+    "full": lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
+    "arange": lambda start, end, layout: torch.arange(start, end).as_subclass(Value),
+    "minimum": lambda a, b: min(a, b) if is_scalar(a, b) else torch.minimum(a, b),
+    "maximum": lambda a, b: max(a, b) if is_scalar(a, b) else torch.maximum(a, b),
+    "where": lambda c, a, b: (a if c else b) if is_scalar(c) else torch.where(c, a, b),
+    "max": reduced_max,
+    "sum": lambda value, axis: value.sum(axis),
+}
+
+
 def language(block, program, programs):
     """As much of `gl` as flash3 uses, on torch tensors and Python numbers."""
-
-    def nothing(*_args, **_kwargs):
-        return None
 
     def allocate(dtype, shape, _layout):
         if dtype is torch.int64:
             return Barriers(MemoryBarrier(block) for _ in range(shape[0]))
         return Shared(torch.full(shape, torch.nan if dtype.is_floating_point else -1, dtype=dtype))
 
-    def store(pointer, value, mask=None):
-        if mask is None:
-            pointer.memory[pointer.offsets] = value
-        else:
-            pointer.memory[pointer.offsets[mask]] = value[mask]
-
     def clock_or_sm(asm, *_args, **_kwargs):
         return time.monotonic_ns() if "%globaltimer" in asm else torch.tensor(program)
 
-    def atomic_add(counter, value, sem):
-        if isinstance(counter, Pointer):
-            return counter.memory.index_add_(0, counter.offsets, value)
-        before = int(counter)
-        counter += value
-        return before
-
-    def reduced_max(value, axis):
-        most = value.amax(axis)
-        return most if most.dim() else most.item()
-
-    def numbers(values):
-        return values.as_subclass(Value)
-
     return SimpleNamespace(
-        NVMMADistributedLayout=nothing,
-        SliceLayout=nothing,
-        BlockedLayout=nothing,
-        DotOperandLayout=nothing,
-        DistributedLinearLayout=nothing,
-        NVMMASharedLayout=SimpleNamespace(get_default_for=nothing),
-        SwizzledSharedLayout=nothing,
-        **{name: getattr(torch, name) for name in ("float32", "int32", "int64", "uint32")},
-        constexpr=lambda value: value,
-        cast=lambda value, dtype: value,
+        **LAYOUTS,
+        **ARITHMETIC,
         allocate_shared_memory=allocate,
         warp_specialize=block.specialize,
         program_id=lambda axis: program,
         num_programs=lambda axis: programs,
-        static_range=range,
         atomic_add=atomic_add,
         inline_asm_elementwise=clock_or_sm,
         store=store,
-        zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
-        full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
-        arange=lambda start, end, layout: numbers(torch.arange(start, end)),
-        minimum=lambda a, b: min(a, b) if is_scalar(a, b) else torch.minimum(a, b),
-        maximum=lambda a, b: max(a, b) if is_scalar(a, b) else torch.maximum(a, b),
-        where=lambda c, a, b: (a if c else b) if is_scalar(c) else torch.where(c, a, b),
-        max=reduced_max,
-        sum=lambda value, axis: value.sum(axis),
-        exp2=torch.exp2,
-        log2=torch.log2,
-        convert_layout=lambda value, layout, assert_trivial: value,
     )
 
 
