@@ -13,13 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.bounds import key_bounds
 from engine.execute import row_statistics
 from engine.experiment import COMPARED, Experiment
 from engine.inputs import make_inputs
+from engine.masks import density
 from engine.simulation import simulate
 
 MOST_UNROLLED, MOST_MEMORY = 500, 300  # ms, MB
-MOST_SWEEP, MOST_STATISTICS = 50, 50  # ms
+MOST_SWEEP, MOST_LONGEST, MOST_DRAWN, MOST_STATISTICS = 50, 1000, 50, 50  # ms
+REPEATS = 9
 LENGTHS = tuple(2**power for power in range(6, 15))
 UNROLL = """
 import sys, time
@@ -47,11 +50,11 @@ def peak_bytes() -> float:
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def median(run: Callable[[], object], times: int = 9) -> float:
+def median(run: Callable[[], object]) -> float:
     """Median seconds of a call, after one that does not count."""
     run()
     seconds = []
-    for _ in range(times):
+    for _ in range(REPEATS):
         start = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - start)
@@ -92,6 +95,14 @@ def main(arguments: list[str]) -> int:
         seconds = median(lambda algorithm=algorithm: model_sweep(algorithm))
         what = f"model at {len(LENGTHS)} lengths to 16,384, {algorithm}"
         slow |= _told(what, seconds * 1e3, MOST_SWEEP, "ms")
+    for algorithm in COMPARED:
+        longest = Experiment.of(algorithm=algorithm, heads=16, seq=131_072, head_dim=128)
+        seconds = median(lambda longest=longest: simulate.__wrapped__(longest))
+        slow |= _told(f"model at 131,072 tokens, {algorithm}", seconds * 1e3, MOST_LONGEST, "ms")
+    million = Experiment.of(seq=2**20, block_q=128, block_kv=64, causal=True)
+    bounds = key_bounds(million.problem, million.tiling)
+    seconds = median(lambda: density(bounds, 2**14))
+    slow |= _told("picture of 134,217,728 tiles under a mask", seconds * 1e3, MOST_DRAWN, "ms")
     experiment = Experiment.of(heads=1, seq=4096, head_dim=64)
     q, k, _ = (array[0] for array in make_inputs(experiment.problem))
     rows = np.arange(0, 4096, 64)

@@ -1,5 +1,5 @@
 """How long the dashboard takes to its first page when cold, from a key on a slider to the redrawn page,
-and for each moment of a run of 4,096 tiles.
+for each moment of a run of 4,096 tiles, and for the largest file to take home.
 
 Run `python tests/browser/bench_pages.py` on an idle machine. A page is redrawn at its last change after
 the key: the player says when it has drawn; elsewhere it is the last change of the page's elements.
@@ -23,6 +23,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 LIMITS = {  # ms: median, 95th percentile
@@ -33,6 +34,7 @@ LIMITS = {  # ms: median, 95th percentile
     "agreement": (250, 400),
 }
 FIRST_PAGE_LIMIT = 3.0
+FILE_LIMIT = 3  # s
 FRAME_LIMIT = 1000 / 45  # ms; a display of 60 Hz shows a frame drawn in time 16.7 ms after the last
 SCRUB_LIMIT = 5  # ms
 SLIDERS = {
@@ -85,7 +87,7 @@ def main() -> int:
         server, address, started = _start()
         try:
             late = _first_page(browser, address, started)
-            late |= _player(browser, address)
+            late |= _offline_file() | _player(browser, address)
             for name in options.pages:
                 late |= _page(browser, address, name, options.rounds)
         finally:
@@ -125,6 +127,19 @@ def _first_page(browser, address: str, started: float) -> bool:
     first = seen - serving
     print(f"server up {serving - started:.2f} s after its start; first page visible {first:.2f} s after that")
     return first > FIRST_PAGE_LIMIT
+
+
+def _offline_file() -> bool:
+    """Make the player's largest file to take home."""
+    from app.player import moving
+    from app.player.payload import build
+    from engine import Experiment
+
+    started = time.monotonic()
+    size = len(moving().offline(build(Experiment.of(seq=2**20, heads=7)), "largest").encode())
+    taken = time.monotonic() - started
+    print(f"largest file to take home: {taken:.2f} s (< {FILE_LIMIT:g}), {size / 1e6:.2f} MB", flush=True)
+    return taken > FILE_LIMIT
 
 
 def _player(browser, address: str) -> bool:

@@ -118,8 +118,8 @@ def test_switching_pages_and_going_back_keeps_the_scenario(page, dashboard):
     settled(page)
     page.go_back()
     page.wait_for_url("**block_q=32**")
-    stands_at(page, "Query", 32)
     settled(page)
+    stands_at(page, "Query", 32)
     assert query(page) == scenario
     page.go_back()  # Streamlit leaves an entry of its own at every change of page
     settled(page)
@@ -162,6 +162,7 @@ def test_a_typed_length_moves_the_slider(page, dashboard):
     field.fill("777")
     field.press("Enter")
     page.wait_for_url("**seq=777**")
+    settled(page)
     stands_at(page, "Sequence", 777)
 
 
