@@ -12,7 +12,7 @@ from kernels.flash2 import flash2, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.launch import interpreted, multiprocessors, remember
-from kernels.split_kv import split_count, split_kv, visible_keys, worthwhile
+from kernels.split_kv import packs, split_count, split_kv, visible_keys, worthwhile
 from kernels.standard import standard
 
 
@@ -23,7 +23,7 @@ def _flash3(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor
 FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _flash3, "split_kv": split_kv}
 ALGORITHMS = ("auto", *FORWARD)
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
-SHORT = 1024  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
+SHORT = 256  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
 DIFFERENTIABLE = ("flash2", "flash3", "split_kv")
 
 
@@ -90,6 +90,9 @@ def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
     flash2_call = with_tma(call, k) if _by_tma(call, q, k, v) else call
     if q.is_cuda and worthwhile(call, split, processors):
         return split, f"flash2 would start {flash2_call.programs} programs on {processors} SMs"
+    if q.is_cuda and packs(call, split):
+        sharing = split.heads // split.kv_heads
+        return split, f"it takes the queries of {sharing} heads that share their keys together"
     reason = _without_flash3(q, k, v)
     if reason is None and call.programs <= processors and visible_keys(call) <= SHORT:
         programs = flash2_call.programs

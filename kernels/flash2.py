@@ -27,6 +27,8 @@ from kernels.trace import BlockTimes, now, store_times
 
 # block_q, block_kv, warps, stages by head dim, for K and V by TMA: the fastest of those measured on an H200
 OWN_TILING = {64: (64, 128, 4, 2), 128: (128, 128, 8, 3), 256: (128, 64, 8, 2)}
+SHORT = 1024  # keys up to which smaller blocks, two an SM, are faster
+SHORT_TILING = {128: (64, 64, 4, 3)}
 
 
 @inlined
@@ -151,6 +153,9 @@ def flash2_kernel(
     q_tile = load_tile(
         head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, HEAD_DIM, True
     )
+    if TMA and MASK == "none" and HEAD_DIM == 128 and BLOCK_Q == 128:
+        # what was loaded goes to shared memory, what was computed stays in registers, and Q K^T reads K alone
+        q_tile = tl.where(queries[:, None] < seq_q, q_tile, 0.0)
     running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
     running_sum = tl.zeros([BLOCK_Q], tl.float32)
     accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
@@ -180,9 +185,16 @@ def flash2_kernel(
     store_times(blocks, began, TRACED)
 
 
+def own_tiling(call: Call) -> tuple[int, int, int, int]:
+    """block_q, block_kv, warps and most stages of a call whose K and V are copied by TMA."""
+    if call.seq_kv <= SHORT and call.head_dim in SHORT_TILING:
+        return SHORT_TILING[call.head_dim]
+    return OWN_TILING[call.head_dim]
+
+
 def with_tma(call: Call, k: torch.Tensor) -> Call:
-    """A call whose K and V are copied by TMA, in OWN_TILING's blocks where two of K and V fit."""
-    block_q, block_kv, *_ = OWN_TILING[call.head_dim]
+    """A call whose K and V are copied by TMA, in its own tiling's blocks where two of K and V fit."""
+    block_q, block_kv, *_ = own_tiling(call)
     if stages(call, k, 2 * block_kv, block_q) < 2:
         return replace(call, tma=True)
     return replace(call, tma=True, block_q=block_q, block_kv=block_kv)
@@ -199,9 +211,9 @@ def flash2(
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
     programs = call.programs
-    *blocks, num_warps, most_stages = OWN_TILING.get(call.head_dim, (0, 0, 0, 0))
-    if not call.tma or blocks != [call.block_q, call.block_kv]:
-        num_warps, most_stages = warps(call.block_q), MOST_STAGES
+    num_warps, most_stages = warps(call.block_q), MOST_STAGES
+    if call.tma and own_tiling(call)[:2] == (call.block_q, call.block_kv):
+        *_, num_warps, most_stages = own_tiling(call)
     launch(
         flash2_kernel,
         programs,

@@ -17,6 +17,7 @@ from kernels.tile import LOG2_E, head_start, inlined, key_blocks_of, log_sum_exp
 
 MIN_KEYS = 512  # with fewer, combining costs more than splitting gains
 KEYS_A_ROW = 4  # of a split, at least: its O, in float32, is written and read once more for every row
+PACKED = 4  # times fewer rows in the tiles of split_kv, padding included, than in flash2's: it is done first
 PROGRAMS_PER_SM = 2
 RESIDENT_TILE = 128 * 128  # keys times head dim of the tiles that an SM's shared memory holds three pairs of
 COMBINED = 16  # partial results of a row that a program combines at a time, or rows of one
@@ -148,8 +149,17 @@ def split_count(call: Call, processors: int) -> int:
 
 def worthwhile(unsplit: Call, split: Call, processors: int) -> bool:
     """Whether flash2's call would leave half of the SMs idle or more, and there are keys enough to split."""
-    enough = max(MIN_KEYS, 4 * KEYS_A_ROW * split.block_q)
+    enough = max(MIN_KEYS, 8 * KEYS_A_ROW * split.block_q)
     return 2 * unsplit.programs <= processors and split.splits > 1 and visible_keys(split) >= enough
+
+
+def packs(unsplit: Call, split: Call) -> bool:
+    """Whether heads share keys and split_kv, which takes their queries together, computes far fewer rows.
+
+    flash2 and flash3 pad each head's few queries to a tile, and read the keys once a head.
+    """
+    rows = split.batch * split.kv_heads * row_blocks(split) * split.block_q
+    return split.heads > split.kv_heads and unsplit.programs * unsplit.block_q >= PACKED * rows
 
 
 def split_kv(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:

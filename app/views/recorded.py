@@ -20,6 +20,8 @@ from engine.recorded import (
     BACKWARD,
     BACKWARD_FLOPS,
     FLASH2_BLOCKS,
+    FLASH2_SHORT,
+    FLASH2_SHORT_BLOCKS,
     FORWARD,
     MODEL_BLOCKS,
     modelled_like,
@@ -147,7 +149,10 @@ def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], 
     rows, keys = MODEL_BLOCKS
     dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, Flash 3 with its own."
     if (own := FLASH2_BLOCKS.get(head_dim, MODEL_BLOCKS)) != MODEL_BLOCKS:
-        dotted += f" The Flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA."
+        dotted += f" The Flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA"
+        if short := FLASH2_SHORT_BLOCKS.get(head_dim):
+            dotted += f", {short[0]} × {short[1]} up to {FLASH2_SHORT:,} keys"
+        dotted += "."
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
     wide = any(row["p80"] / row["p20"] >= figures.NARROW for row in banded)
     bands = "Bands: from the 20th to the 80th percentile."

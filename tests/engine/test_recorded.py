@@ -9,6 +9,8 @@ import pytest
 from engine.experiment import Experiment, Mask, Problem
 from engine.recorded import (
     FLASH2_BLOCKS,
+    FLASH2_SHORT,
+    FLASH2_SHORT_BLOCKS,
     FUSED_HEAD_DIMS,
     modelled_like,
     nearest,
@@ -84,7 +86,10 @@ def test_times_are_counted_by_the_commit_of_their_run():
 
 
 def test_the_kernels_own_choices_are_those_of_the_kernels():
-    own = pytest.importorskip("kernels.flash2").OWN_TILING
+    flash2 = pytest.importorskip("kernels.flash2")
+    tilings = (flash2.OWN_TILING, FLASH2_BLOCKS), (flash2.SHORT_TILING, FLASH2_SHORT_BLOCKS)
+    assert flash2.SHORT == FLASH2_SHORT
     fused = pytest.importorskip("kernels.flash3_backward").TILING
-    assert {head_dim: tiling[:2] for head_dim, tiling in own.items()} == FLASH2_BLOCKS
+    for own, blocks in tilings:
+        assert {head_dim: tiling[:2] for head_dim, tiling in own.items()} == blocks
     assert set(FUSED_HEAD_DIMS) == set(fused)

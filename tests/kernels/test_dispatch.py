@@ -86,6 +86,18 @@ def test_auto_splits_the_keys_of_few_queries(monkeypatch):
     assert chosen(Q[:, :, :1], keys) == ("split_kv", "flash2 would start 32 programs on 132 SMs")
 
 
+def test_auto_packs_the_queries_of_heads_that_share_keys(monkeypatch):
+    """Sixteen sequences, one query each: no SM is idle, but flash3 would read every key head four times."""
+    on_gpu(monkeypatch)
+    query, keys = (
+        torch.zeros(1, dtype=torch.float16).expand(16, heads, length, 64)
+        for heads, length in ((32, 1), (8, 4096))
+    )
+    reason = "it takes the queries of 4 heads that share their keys together"
+    assert chosen(query, keys) == ("split_kv", reason)
+    assert chosen(query.expand(-1, -1, 33, -1), keys)[0] == "flash3"
+
+
 def test_auto_and_split_kv_take_the_same_blocks(monkeypatch):
     on_gpu(monkeypatch)
     keys = torch.zeros(1, dtype=torch.float16).expand(1, 8, 65536, 64).as_subclass(OnGpu)
@@ -187,6 +199,20 @@ def test_flash2_copies_by_tma_on_hopper():
     by_tma = attention(q, k, v, causal=True, algorithm="flash2")
     by_pointer = attention(q, odd, v, causal=True, algorithm="flash2")
     torch.testing.assert_close(by_tma, by_pointer, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": 300}], ids=["none", "causal", "window"])
+@pytest.mark.parametrize("rows", [1024, 1152, 1100])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_flash2_is_right_in_each_of_its_tilings(rows, mask, dtype):
+    """Up to 1024 keys in blocks of 64 × 64, then of 128 × 128, whose Q stays in registers without a mask."""
+    q = torch.randn(2, 4, rows, 128, device="cuda", dtype=dtype)
+    k, v = torch.randn(2, 2, 2, rows, 128, device="cuda", dtype=dtype)
+    exact, _ = reference_attention(q, k, v, **mask)
+    error = (attention(q, k, v, algorithm="flash2", **mask).double() - exact).abs().max()
+    assert error <= (4e-3 if dtype == torch.float16 else 3e-2)
 
 
 @pytest.mark.gpu

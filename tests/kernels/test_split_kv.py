@@ -8,7 +8,7 @@ from attention_cases import Shape, largest_difference, random_qkv
 
 from kernels import attention, merge, probe_attention, reference_attention
 from kernels.arguments import checked
-from kernels.split_kv import split_count, worthwhile
+from kernels.split_kv import packs, split_count, worthwhile
 
 DECODING = Shape("decoding", 8, 2, 3, 150, 40, 16, 16, batch=2)
 EXACT = 8 * torch.finfo(torch.float32).eps
@@ -102,9 +102,22 @@ def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
     assert not chosen(heads=67, kv_heads=1)
     assert chosen(heads=66, kv_heads=1)
     assert not chosen(seq_kv=500)
-    assert chosen(seq_q=50, seq_kv=1024)
-    assert not chosen(seq_q=50, seq_kv=1000)  # more rows to combine want longer splits
+    assert chosen(seq_q=50, seq_kv=2048)
+    assert not chosen(seq_q=50, seq_kv=2000)  # more rows to combine want longer splits
     assert not chosen(window=10)
+
+
+def test_auto_packs_the_queries_of_heads_that_share_keys():
+    """128 of 8 key heads' 32 heads: a tile of 16 rows for 4 heads, not of 128 for each."""
+
+    def packed(**changed):
+        return packs(call(algorithm="flash2", **changed), call(**changed))
+
+    shared = {"heads": 32, "kv_heads": 8, "batch": 16}
+    assert packed(**shared)
+    assert packed(**shared, seq_q=32)  # 128 rows in two tiles of 64, not in four of 128
+    assert not packed(**shared, seq_q=33)
+    assert not packed(**shared | {"kv_heads": 32})
 
 
 def test_gradients_through_splits(device):
