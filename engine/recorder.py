@@ -195,17 +195,18 @@ def _whole(recorder: Recorder, contest, problem, direction: str) -> bool:
 
 
 def _timed_kernels(wanted: list) -> list:
-    """What the timings need compiled: once for each head dim and mask, `standard` for each length."""
+    """What the timings need compiled: for few keys and many of a head dim and mask, `standard` for each."""
     from engine.measuring.contest import usual
     from engine.measuring.precompile import Kernel
 
     kernels = []
     for problem, direction in wanted:
-        shape = usual(LENGTHS[-1], problem.head_dim, problem.mask.causal)
+        short, shape = (usual(n, problem.head_dim, problem.mask.causal) for n in (LENGTHS[0], LENGTHS[-1]))
         if direction == "backward":
             kernels.append(Kernel("flash2", shape, direction))
         else:
             kernels += [Kernel(name, shape) for name in ("flash1", "flash2", "flash3")]
+            kernels += [Kernel(name, short) for name in ("flash2", "flash3")]
             kernels.append(Kernel("standard", problem))
     return list(dict.fromkeys(kernels))
 

@@ -13,7 +13,8 @@ from engine.experiment import Problem
 from engine.jobs import JobError
 from engine.timeline import HEAVY_FIRST
 
-SMALL = 256  # tokens that are enough to have a kernel compiled
+SMALL, LONG = 256, 2048  # tokens that are enough to have a kernel compiled for few keys and for many
+MANY = 1024  # keys, from beyond which a kernel may take other blocks
 MOST_PROCESSES = 14
 
 
@@ -32,7 +33,7 @@ class Kernel:
 
 
 def smaller(problem: Problem, algorithm: str) -> Problem:
-    """A problem that compiles the same: two key heads, few queries; few keys, unless a kernel holds a row."""
+    """A problem that compiles the same: two key heads, fewer queries and keys unless a kernel holds a row."""
     group = problem.heads // problem.kv_heads
     keys = problem.seq_kv if algorithm == "standard" else _few(problem.seq_kv)
     rows = 16 if algorithm == "standard" else _few(problem.seq_q)
@@ -40,8 +41,8 @@ def smaller(problem: Problem, algorithm: str) -> Problem:
 
 
 def _few(length: int) -> int:
-    """A short length, ragged where this one is."""
-    return min(length, SMALL + length % SMALL)
+    """A short length that takes the same kernel, ragged where this one is."""
+    return min(length, (LONG if length > MANY else SMALL) + length % SMALL)
 
 
 def compile_all(kernels: list[Kernel], seconds: float) -> Iterator[Kernel]:
