@@ -29,6 +29,8 @@ from kernels.trace import BlockTimes, now, store_times
 OWN_TILING = {64: (64, 128, 4, 2), 128: (128, 128, 8, 3), 256: (128, 64, 8, 2)}
 SHORT = 1024  # keys up to which smaller blocks, two an SM, are faster
 SHORT_TILING = {128: (64, 64, 4, 3)}
+# causal heads, with more keys, that start with the query blocks that see most: the last of them all end alike
+HEADS_TOGETHER = {64: 16, 128: 8, 256: 8}
 
 
 @inlined
@@ -112,6 +114,18 @@ def attend_apart(
 
 
 @inlined
+def heaviest_first(program, query_blocks, TOGETHER: tl.constexpr):
+    """(query block, batch and head) of a program where TOGETHER heads start with their last query blocks."""
+    if TOGETHER == 1:
+        return query_blocks - 1 - program % query_blocks, program // query_blocks
+    else:
+        first = program // (TOGETHER * query_blocks) * TOGETHER
+        heads = tl.minimum(TOGETHER, tl.num_programs(0) // query_blocks - first)
+        place = program - first * query_blocks
+        return query_blocks - 1 - place // heads, first + place % heads
+
+
+@inlined
 def without_hidden(
     products, queries, keys, seq_q, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr
 ):
@@ -126,7 +140,7 @@ def flash2_kernel(
     heads, kv_heads, seq_q, seq_kv, window, scale_log2,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
-    HEAVY_FIRST: tl.constexpr, TRACED: tl.constexpr,
+    HEAVY_FIRST: tl.constexpr, TOGETHER: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head; lse [batch, heads, seq_q] is contiguous."""
     MASK: tl.constexpr = "edges" if CAUSAL or not EVEN else "none"
@@ -136,7 +150,7 @@ def flash2_kernel(
     batch_head = tl.program_id(0) // query_blocks
     query_block = tl.program_id(0) % query_blocks
     if HEAVY_FIRST:  # where causal, the last query blocks see most keys
-        query_block = query_blocks - 1 - query_block
+        query_block, batch_head = heaviest_first(tl.program_id(0), query_blocks, TOGETHER)
     batch = batch_head // heads
     head = batch_head % heads
     kv_head = head // (heads // kv_heads)
@@ -192,6 +206,11 @@ def own_tiling(call: Call) -> tuple[int, int, int, int]:
     return OWN_TILING[call.head_dim]
 
 
+def heads_together(call: Call) -> int:
+    """How many heads start with their heaviest query blocks together."""
+    return HEADS_TOGETHER[call.head_dim] if call.tma and call.seq_kv > SHORT and call.window is None else 1
+
+
 def with_tma(call: Call, k: torch.Tensor) -> Call:
     """A call whose K and V are copied by TMA, in its own tiling's blocks where two of K and V fit."""
     block_q, block_kv, *_ = own_tiling(call)
@@ -230,6 +249,7 @@ def flash2(
         PROBE=probe is not None,
         TMA=call.tma,
         HEAVY_FIRST=call.causal and (times is None or times.heavy_first),
+        TOGETHER=heads_together(call) if call.causal and times is None else 1,
         TRACED=times is not None,
         **call.sizes,
         **call.mask,

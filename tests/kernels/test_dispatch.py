@@ -186,6 +186,18 @@ def test_copies_by_tma_change_no_result(mask, device):
     torch.testing.assert_close(by_tma, flash2(q, k, v, call), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("together", [1, 3, 16])
+def test_the_order_of_the_heads_changes_no_result(monkeypatch, together, device):
+    """Eight heads, three at a time: the last set has two."""
+    monkeypatch.setattr("kernels.flash2.SHORT", 0)
+    monkeypatch.setattr("kernels.flash2.HEADS_TOGETHER", {64: together})
+    q, k, v = torch.randn(3, 2, 4, 45, 64, device=device).half()
+    call, _ = dispatch.chosen(q, k, v, True, None, None, "flash2", 16, 16)
+    (out, lse), exact = flash2(q, k, v, replace(call, tma=True)), reference_attention(q, k, v, causal=True)
+    torch.testing.assert_close(out.double(), exact[0], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(lse.double(), exact[1], rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
 def test_flash2_copies_by_tma_on_hopper():
