@@ -13,9 +13,8 @@ WAITED_SHARE = 0.18  # of the same where a block waits for every load and store:
 CACHE_BYTES_PER_CLOCK = 64  # that an SM can take from L2; what all slices of L2 can give may be less
 SCORE_OPERATIONS = 3  # float32 operations a score: scale and subtract m, maximum, sum
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
-ROUND_TRIPS = (
-    3  # that a block waits for one after another: its first loads, its first products, its last store
-)
+# that a block waits for one after another: first loads, first products (of split keys: too few), last store
+ROUND_TRIPS = 3
 LAUNCH = 3e-6  # s, start of a kernel
 TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
 

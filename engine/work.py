@@ -122,7 +122,8 @@ def work_of(
         longest = max(tensor, softmax, copies)
         visits = _visits(schedule, phase, (tensor + softmax) / alone if pipeline.overlapped else 1.0)
         filling = _filling(experiment, phase, rates, pipeline, min(grid.blocks, gpu.sms), places)
-        around = (ROUND_TRIPS - pipeline.specialised) * LATENCY + np.where(visits > 0, filling, 0.0)
+        trips = ROUND_TRIPS - (pipeline.specialised or experiment.algorithm == "split_kv")
+        around = trips * LATENCY + np.where(visits > 0, filling, 0.0)
     taken = np.array([_shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     seconds = around + visits * taken[-1]
     if (seconds == seconds[0]).all():
