@@ -72,8 +72,9 @@ def attention(
     1 / sqrt(head_dim) unless given.
 
     algorithm is auto, standard (at most 65,536 keys), flash1, flash2, flash3 (on a Hopper GPU) or split_kv.
-    auto is split_kv where flash2 would leave half of the GPU idle, else flash3 where it serves the tensors
-    and the call is not a very short one, else flash2; flash2 wherever blocks are given; see `explain`.
+    auto is split_kv where flash2 would leave half of the GPU idle or few queries come from heads that share
+    keys, else flash3 where it serves the tensors and the call is not a very short one, else flash2; flash2
+    wherever blocks are given; see `explain`.
     block_q and block_kv are powers of two from 16 to 1024, the rows of split_kv being the queries of all
     heads that share a key head; flash3 takes none.
     splits is for split_kv alone.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.experiment import Mask, Problem
 from engine.jobs import JobError
+from engine.measuring import bench_auto
 from engine.measuring.checking import ALLOWED
 from engine.measuring.clock import Repeats
 from engine.measuring.contest import BACKWARD, FORWARD, Contest, usual
@@ -97,9 +98,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="N 4096 only, and only the fused kernels")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a recording")
     parser.add_argument("--tutorial", default=TUTORIAL, help="module with Triton's tutorial 06; %(default)s")
+    parser.add_argument("--auto", action="store_true", help="what auto takes against the fastest of ours")
     options = parser.parse_args(arguments)
     try:
         where = device()
+        if options.auto:
+            return bench_auto.run(bench_auto.candidates_contest(), bench_auto.problems())
         repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
         print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
         print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")

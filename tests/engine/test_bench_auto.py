@@ -1,0 +1,60 @@
+"""What auto takes against the fastest: the factor, the lines, and when the command fails."""
+
+import pytest
+
+from engine.experiment import Mask, Problem
+from engine.measuring import bench_auto
+from engine.recording import Times, Timing
+
+DECODING = Problem(16, 32, 8, 1, 4096, 128, "float16", Mask())
+
+
+class Timed:
+    """A contest that gives the same times for every problem."""
+
+    def __init__(self, **microseconds):
+        self.microseconds = microseconds
+
+    def timings(self, problem):
+        def times(one):
+            return one and Times(one * 1e-6, one * 1e-6, one * 1e-6, 8)
+
+        return [
+            Timing(name, name, "forward", problem, times(one), skipped=None if one else "out of memory")
+            for name, one in self.microseconds.items()
+        ]
+
+
+def test_a_choice_is_held_against_the_fastest_that_ran():
+    rows = Timed(flash2=240.0, flash3=150.0, split_kv=60.0).timings(DECODING)
+    assert bench_auto.over_fastest("flash3", rows) == pytest.approx(2.5)
+    assert bench_auto.over_fastest("split_kv", rows) == 1
+    rows = Timed(flash2=240.0, flash3=150.0, split_kv=None).timings(DECODING)
+    assert bench_auto.over_fastest("flash3", rows) == 1
+
+
+def test_a_line_says_the_shape_the_choice_and_all_times(capsys):
+    contest = Timed(flash2=240.0, flash3=150.0, split_kv=60.0)
+    assert bench_auto.run(contest, [DECODING], lambda problem: "flash3") == 1
+    first, mean, _ = capsys.readouterr().out.splitlines()
+    shape = "batch 16 heads 32/8 d 128 queries 1 keys 4096 full auto flash3 x2.50"
+    assert " ".join(first.split()) == f"{shape} split_kv 60.0 flash3 150.0 flash2 240.0"
+    assert mean == "auto takes x2.500 of the fastest one's time on average, at most x2.50"
+
+
+def test_a_choice_that_did_not_run_fails(capsys):
+    assert bench_auto.run(Timed(flash2=240.0, flash3=None), [DECODING], lambda problem: "flash3") == 1
+    assert "auto flash3 xinf" in (said := capsys.readouterr().out)
+    assert "flash3: out of memory" in said
+
+
+def test_choices_near_the_fastest_pass():
+    contest = Timed(flash2=80.0, flash3=60.0, split_kv=60.0)
+    assert bench_auto.run(contest, [DECODING, DECODING], lambda problem: "flash2") == 0
+
+
+def test_the_problems_have_one_query_and_many_and_heads_that_share_keys():
+    problems = bench_auto.problems()
+    assert len(set(problems)) == len(problems) == 60
+    assert any(p.seq_q == 1 and p.kv_heads < p.heads and p.batch > 1 for p in problems)
+    assert any(p.seq_q == p.seq_kv and p.batch == 1 for p in problems)
