@@ -114,15 +114,21 @@ def attend_apart(
 
 
 @inlined
-def heaviest_first(program, query_blocks, TOGETHER: tl.constexpr):
-    """(query block, batch and head) of a program where TOGETHER heads start with their last query blocks."""
-    if TOGETHER == 1:
+def place(query_blocks, HEAVY_FIRST: tl.constexpr, TOGETHER: tl.constexpr):
+    """(query block, batch and head) of this program, head by head.
+
+    HEAVY_FIRST: where causal, the last query blocks see most keys, and TOGETHER heads start with theirs.
+    """
+    program = tl.program_id(0)
+    if not HEAVY_FIRST:
+        return program % query_blocks, program // query_blocks
+    elif TOGETHER == 1:
         return query_blocks - 1 - program % query_blocks, program // query_blocks
     else:
         first = program // (TOGETHER * query_blocks) * TOGETHER
         heads = tl.minimum(TOGETHER, tl.num_programs(0) // query_blocks - first)
-        place = program - first * query_blocks
-        return query_blocks - 1 - place // heads, first + place % heads
+        in_set = program - first * query_blocks
+        return query_blocks - 1 - in_set // heads, first + in_set % heads
 
 
 @inlined
@@ -147,10 +153,7 @@ def flash2_kernel(
     began = now(TRACED)
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
-    batch_head = tl.program_id(0) // query_blocks
-    query_block = tl.program_id(0) % query_blocks
-    if HEAVY_FIRST:  # where causal, the last query blocks see most keys
-        query_block, batch_head = heaviest_first(tl.program_id(0), query_blocks, TOGETHER)
+    query_block, batch_head = place(query_blocks, HEAVY_FIRST, TOGETHER)
     batch = batch_head // heads
     head = batch_head % heads
     kv_head = head // (heads // kv_heads)
@@ -230,9 +233,9 @@ def flash2(
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
     programs = call.programs
-    num_warps, most_stages = warps(call.block_q), MOST_STAGES
-    if call.tma and own_tiling(call)[:2] == (call.block_q, call.block_kv):
-        *_, num_warps, most_stages = own_tiling(call)
+    *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
+    if blocks != [call.block_q, call.block_kv]:
+        num_warps, most_stages = warps(call.block_q), MOST_STAGES
     launch(
         flash2_kernel,
         programs,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from engine.experiment import Problem
 from engine.jobs import JobError
+from engine.recorded import FLASH2_SHORT
 from engine.timeline import HEAVY_FIRST
 
 SMALL, LONG = 256, 2048  # tokens that are enough to have a kernel compiled for few keys and for many
-MANY = 1024  # keys, from beyond which a kernel may take other blocks
 MOST_PROCESSES = 14
 
 
@@ -42,7 +42,7 @@ def smaller(problem: Problem, algorithm: str) -> Problem:
 
 def _few(length: int) -> int:
     """A short length that takes the same kernel, ragged where this one is."""
-    return min(length, (LONG if length > MANY else SMALL) + length % SMALL)
+    return min(length, (LONG if length > FLASH2_SHORT else SMALL) + length % SMALL)
 
 
 def compile_all(kernels: list[Kernel], seconds: float) -> Iterator[Kernel]:

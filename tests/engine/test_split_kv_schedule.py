@@ -191,7 +191,7 @@ def test_modelled_times_are_those_of_an_h200_over_keys_and_splits():
 def test_unsplit_keys_come_as_fast_as_an_h200_took_them():
     """Nothing there but round trips and the SM's own way from L2: no rate is fitted to it.
 
-    The kernel compiled for one split waits a sixth longer a visit than the one for several.
+    The kernel compiled for one split takes 1.5 us a visit, for two 1.4; before, with three loops, 1.2.
     """
     ratios = [modelled_over_recorded(row) for row in swept() if row.splits == 1]
     assert len(ratios) == 8
