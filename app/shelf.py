@@ -7,8 +7,8 @@ from functools import lru_cache
 import streamlit as st
 
 from app import scenario
-from engine.recording import Recording
-from engine.recording_file import LARGEST_FILE, RecordingError, loads, recordings, refused
+from engine.recordings.file import LARGEST_FILE, RecordingError, loads, recordings, refused
+from engine.recordings.recording import Recording
 
 UPLOAD_HELP = (
     "A file that `python -m engine record --out my-gpu.json` wrote on your GPU. It stays in your session and"

@@ -9,8 +9,9 @@ import streamlit as st
 
 from app import scenario, shelf
 from engine import simulate
-from engine.experiment import DTYPE_BYTES, LARGEST_SEQUENCE, OFFERED
-from engine.hardware import GPUS
+from engine.experiment import LARGEST_SEQUENCE, OFFERED
+from engine.problem.hardware import GPUS
+from engine.problem.problem import DTYPE_BYTES
 
 ALGORITHM_NAMES = {
     "standard": "Standard (unfused)",

@@ -10,7 +10,7 @@ A file is a title, some words about the tour, and steps:
     picture: player                                      one of PICTURES
     question: How many times is K read?                  what the room predicts
     choices: 1 | query_blocks | keys                     2 to 5 expressions
-    answer: k_reads                                      an expression, see `engine.answers`
+    answer: k_reads                                      an expression, see `engine.studies.answers`
     unit: times                                          optional, of a plain number; one time loses its s
     formula: \\lceil N / B_r \\rceil                        optional, LaTeX, shown with the answer
 
@@ -32,8 +32,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from app.figures.units import bytes_text, chip_bytes_text, scaled, seconds_text
-from engine.answers import BYTES, CHIP_BYTES, FLOPS, SECONDS, Answer, AnswerError, answer
 from engine.experiment import Experiment, ExperimentError
+from engine.studies.answers import BYTES, CHIP_BYTES, FLOPS, SECONDS, Answer, AnswerError, answer
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "tours"
 PICTURES = ("player", "race", "bytes", "length", "memory", "roofline", "softmax", "inside")

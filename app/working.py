@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.worker import Job, QueueFullError, shared_worker
+from engine.worker.client import Job, QueueFullError, shared_worker
 
 POLL_SECONDS = 0.6
 

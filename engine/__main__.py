@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
-from engine.export import FORMATS
-from engine.recording_file import recordings
-from engine.simulated import simulate_timeline
-from engine.simulation import Simulation, simulate
-from engine.timeline import ORDERS, TimelineError
-from engine.traced import recorded_timeline
+from engine.model.export import FORMATS
+from engine.model.simulated_timeline import simulate_timeline
+from engine.model.simulation import Simulation, simulate
+from engine.model.timeline import ORDERS, TimelineError
+from engine.recordings.file import recordings
+from engine.recordings.timelines import recorded_timeline
 
 COMMANDS = ("simulate", "trace", "measure", "bench", "bench-kernels", "record")
 
@@ -39,11 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     command = parser.parse_args(arguments[:1]).command
     if command == "measure":
-        from engine.measure import main as measure  # torch and triton come with it
+        from engine.measuring.measure import main as measure
 
         return measure(arguments[1:]) or 0
     if command == "bench":
-        from engine.bench import main as bench
+        from engine.measuring.bench_model import main as bench
 
         return bench(arguments[1:])
     if command == "bench-kernels":
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         return bench_kernels(arguments[1:])
     if command == "record":
-        from engine.recorder import main as record
+        from engine.measuring.record import main as record
 
         return record(arguments[1:])
     return _trace(arguments[1:]) if command == "trace" else _simulate(arguments[1:])

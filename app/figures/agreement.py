@@ -8,7 +8,7 @@ import numpy as np
 
 from app.figures.base import drawn
 from app.figures.colours import Palette
-from engine.agreement import Agreement
+from engine.measuring.agreement import Agreement
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

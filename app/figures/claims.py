@@ -10,8 +10,8 @@ from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
-from engine.claims.broken import BrokenUpdate
-from engine.claims.verdict import Finding
+from engine.studies.claims.broken import BrokenUpdate
+from engine.studies.claims.verdict import Finding
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

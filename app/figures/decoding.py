@@ -13,7 +13,7 @@ import numpy as np
 from app.figures.base import MONO, axis, drawn
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, scaled, seconds_text
-from engine.decoding import Parts
+from engine.studies.decoding import Parts
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from app.figures.colours import Palette
-from engine.masks import Density
+from engine.studies.masks import Density
 
 LEVELS = 16  # shades of a pixel that stands for many tiles
 SIDE = 384  # units of the width

@@ -12,8 +12,8 @@ from app.figures.base import NAMES, drawn, equal_line
 from app.figures.colours import Palette
 from app.figures.speed import marks
 from app.figures.units import bytes_text, log_ticks, seconds_text
-from engine.counted import Counted
-from engine.recording import HeatMap
+from engine.recordings.counters import Counted
+from engine.recordings.recording import HeatMap
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

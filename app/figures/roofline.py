@@ -13,7 +13,7 @@ from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.speed import label, marks
 from app.figures.units import scaled
-from engine.roofline import Roofline
+from engine.model.roofline import Roofline
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

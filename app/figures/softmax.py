@@ -8,7 +8,7 @@ import numpy as np
 
 from app.figures.base import axis, drawn
 from app.figures.colours import Palette
-from engine.softmax import OnlineSteps
+from engine.trace.softmax import OnlineSteps
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

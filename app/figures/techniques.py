@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.figures.base import SANS, drawn
 from app.figures.colours import Palette
 from app.figures.units import digits, log_ticks, seconds_text
-from engine.techniques import Variant
+from engine.studies.techniques import Variant
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -10,10 +10,10 @@ from app.figures import tables
 from app.figures.base import NAMES, drawn
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, length_ticks, log_ticks, short
-from engine.footprint import memory_bytes
-from engine.schedule import Tensor
-from engine.simulation import Simulation
-from engine.survey import OfBlocks, OverLength
+from engine.model.footprint import memory_bytes
+from engine.model.simulation import Simulation
+from engine.schedule.step import Tensor
+from engine.studies.survey import OfBlocks, OverLength
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

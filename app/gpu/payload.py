@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.player.payload import pack
-from engine.schedules import build as build_schedule
-from engine.timeline import HEAVY_FIRST, NATURAL, Timeline
+from engine.model.launch import schedule_of
+from engine.model.timeline import HEAVY_FIRST, NATURAL, Timeline
 
 MICRO = 1e6
 ORDER_NAMES = {NATURAL: "natural order", HEAVY_FIRST: "heavy blocks first"}
@@ -18,7 +18,7 @@ def build(timelines: Sequence[Timeline]) -> bytes:
     """The payload of timelines of one problem and tiling, drawn under one another on one clock."""
     experiment = timelines[0].experiment
     problem = experiment.problem
-    schedule = build_schedule(experiment)
+    schedule = schedule_of(experiment)
     header = {
         "sms": timelines[0].sms,
         "heads": problem.batch * problem.heads,

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.moving import Moving
 from app.player import HERE as PLAYER
-from engine.lanes import Inside
+from engine.model.warp_groups import Inside
 
 HERE = Path(__file__).parent
 SHARED = ("format", "look", "stage")  # of the player

@@ -7,13 +7,13 @@ from functools import lru_cache
 import numpy as np
 
 from app.player.payload import bounds_of, misfit, pack, run_of, sampled_rows, sizes, tile_share
-from engine.closed_form import standard_backward_bytes
 from engine.experiment import Experiment
-from engine.gradient_rows import gradient_rows
-from engine.inputs import make_inputs, make_output_gradient
-from engine.recomputation import one_kernel_bytes
-from engine.scaled import drawable
-from engine.schedules import build as build_schedule
+from engine.model.drawable import drawable
+from engine.model.launch import schedule_of
+from engine.problem.inputs import make_inputs, make_output_gradient
+from engine.studies.closed_form import standard_backward_bytes
+from engine.studies.recomputation import one_kernel_bytes
+from engine.trace.gradient_rows import gradient_rows
 
 
 @lru_cache(maxsize=64)
@@ -21,7 +21,7 @@ def build(experiment: Experiment) -> bytes:
     """The payload of a scenario's backward pass: one run, one head; larger problems by their sibling."""
     asked = experiment.changed(algorithm="backward")
     drawn = drawable(asked)
-    schedule = build_schedule(drawn)
+    schedule = schedule_of(drawn)
     run, columns = run_of(drawn, schedule)
     why = misfit(asked)
     header = {

@@ -13,16 +13,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.bounds import blocks, document_edges
-from engine.execute import row_statistics
-from engine.experiment import COMPARED, OFFERED, Experiment, Problem
-from engine.footprint import footprint, kernel_parts, memory_bytes
-from engine.hardware import GB
-from engine.inputs import make_inputs
-from engine.modelled import step_seconds
-from engine.scaled import drawable
-from engine.schedule import Operation, Schedule, Tensor
-from engine.schedules import build as build_schedule
+from engine.experiment import COMPARED, OFFERED, Experiment
+from engine.model.drawable import drawable
+from engine.model.footprint import footprint, kernel_parts, memory_bytes
+from engine.model.launch import schedule_of
+from engine.model.seconds import step_seconds
+from engine.problem.bounds import blocks, document_edges
+from engine.problem.hardware import GB
+from engine.problem.inputs import make_inputs
+from engine.problem.problem import Problem
+from engine.schedule.schedule import Schedule
+from engine.schedule.step import Operation, Tensor
+from engine.trace.rows import row_statistics
 
 NO_BLOCK = 255
 SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
@@ -133,7 +135,7 @@ def _runs(experiment: Experiment) -> tuple[dict, dict[str, np.ndarray]]:
     """The steps of every algorithm on one problem and tiling, and the bounds of its mask."""
     runs, arrays = {}, {}
     for name, each in _alike(experiment).items():
-        schedule = build_schedule(each)
+        schedule = schedule_of(each)
         runs[name], columns = run_of(each, schedule)
         arrays |= {f"{name}.{column}": values for column, values in columns.items()}
     return runs, arrays | bounds_of(schedule)

@@ -12,9 +12,9 @@ import streamlit as st
 from app import scenario
 from app.take_home import snippet
 from engine import Experiment, simulate
-from engine.export import MOST_SLICES, chrome_trace
-from engine.grid import Grid
-from engine.simulated import simulate_timeline
+from engine.model.export import MOST_SLICES, chrome_trace
+from engine.model.grid import Grid
+from engine.model.simulated_timeline import simulate_timeline
 
 HERE = Path(__file__).parent
 TRACE = "Perfetto trace"  # a kind of file that a page offers

@@ -10,9 +10,9 @@ from app.figures.base import CONFIG
 from app.figures.tables import table
 from app.figures.units import moment
 from app.views import chip
-from engine.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
 from engine.experiment import Experiment
-from engine.worker import Job
+from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
+from engine.worker.client import Job
 
 NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
 QUANTITIES = {

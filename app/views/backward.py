@@ -15,21 +15,13 @@ from app.player import player
 from app.player.backward import build
 from app.views.recorded import runs_text, shape_text
 from engine import simulate
-from engine.agreement import PAIRS
-from engine.comparison import gpu_named
-from engine.counted_backward import CountedKernel, counted_backward
 from engine.experiment import Experiment
+from engine.measuring.agreement import PAIRS
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
-from engine.recomputation import (
-    FORWARD_PRODUCTS,
-    ONE_KERNEL,
-    PRODUCTS,
-    STORED,
-    TWO_KERNELS,
-    Recomputation,
-    recomputation,
-)
-from engine.recorded import (
+from engine.problem.hardware import gpu_named
+from engine.recordings.backward_counters import CountedKernel, counted_backward
+from engine.recordings.recording import Recording, Timing
+from engine.recordings.rows import (
     BACKWARD,
     FUSED_HEAD_DIMS,
     OWN,
@@ -41,8 +33,16 @@ from engine.recorded import (
     recorded_rows,
     timings_of,
 )
-from engine.recording import Recording, Timing
-from engine.worker import Job
+from engine.studies.recomputation import (
+    FORWARD_PRODUCTS,
+    ONE_KERNEL,
+    PRODUCTS,
+    STORED,
+    TWO_KERNELS,
+    Recomputation,
+    recomputation,
+)
+from engine.worker.client import Job
 
 WAYS = {STORED: "P kept", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
 NAMES = {"kernel": "Triton kernels", "trace": "scheduler", "float64": "float64"}

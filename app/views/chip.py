@@ -14,8 +14,11 @@ from app.figures.recorded import counters
 from app.figures.roofline import both_levels
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, share_text
-from engine.comparison import gpu_named
-from engine.counted import (
+from engine.experiment import Experiment
+from engine.model.roofline import roofline
+from engine.model.simulation import simulate
+from engine.problem.hardware import gpu_named
+from engine.recordings.counters import (
     Counted,
     counted,
     furthest,
@@ -23,10 +26,7 @@ from engine.counted import (
     nearest_counted,
     under_both_roofs,
 )
-from engine.experiment import Experiment
-from engine.recording import Recording
-from engine.roofline import roofline
-from engine.simulation import simulate
+from engine.recordings.recording import Recording
 
 COUNTERS = (
     "scenario",

@@ -12,9 +12,9 @@ from app import scenario, theme
 from app.figures import claims as figures
 from app.figures.base import CONFIG
 from app.figures.tables import scrolled
-from engine.claims import checked
-from engine.claims.broken import rising
-from engine.claims.verdict import OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
+from engine.studies.claims import checked
+from engine.studies.claims.broken import rising
+from engine.studies.claims.verdict import OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
 
 COLOURS = {RIGHT: "green", PARTLY: "blue", OFF: "orange", WRONG: "red", UNKNOWN: "gray"}
 PAGES = {

@@ -12,8 +12,11 @@ from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
 from app.views import merging
-from engine.comparison import gpu_named
-from engine.decoding import (
+from engine.experiment import Experiment
+from engine.model.simulation import Simulation, simulate
+from engine.problem.hardware import gpu_named
+from engine.recordings.recording import Recording
+from engine.studies.decoding import (
     SPLITS,
     counted_reads,
     decoding_of,
@@ -31,10 +34,7 @@ from engine.decoding import (
     seconds_at,
     spread,
 )
-from engine.experiment import Experiment
-from engine.memory import SramOverflow
-from engine.recording import Recording
-from engine.simulation import Simulation, simulate
+from engine.trace.memory import SramOverflow
 
 METRICS = (figures.TIME, figures.RATE)
 

@@ -11,10 +11,10 @@ from app.figures.speed import LABELS
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, seconds_text, share_text, short, times_text
 from engine.experiment import Experiment
-from engine.lanes import Inside
-from engine.lanes import inside as lanes_of
-from engine.recording import Recording
-from engine.techniques import (
+from engine.model.warp_groups import Inside
+from engine.model.warp_groups import inside as lanes_of
+from engine.recordings.recording import Recording
+from engine.studies.techniques import (
     ALL,
     BY_KEY,
     TECHNIQUES,

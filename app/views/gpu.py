@@ -13,14 +13,23 @@ from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
 from app.sidebar import ALGORITHM_NAMES
 from app.take_home import TRACE
-from engine.experiment import Experiment, Problem
-from engine.export import chrome_trace
-from engine.grid import default_order
-from engine.recording import Recording, TracedCall
-from engine.scaled import watchable
-from engine.simulated import simulate_timeline
-from engine.timeline import HEAVY_FIRST, NATURAL, Timeline
-from engine.traced import hardware_of, in_order, nearest_call, off_by, predicted, timeline_of, traced_calls
+from engine.experiment import Experiment
+from engine.model.drawable import watchable
+from engine.model.export import chrome_trace
+from engine.model.grid import default_order
+from engine.model.simulated_timeline import simulate_timeline
+from engine.model.timeline import HEAVY_FIRST, NATURAL, Timeline
+from engine.problem.problem import Problem
+from engine.recordings.recording import Recording, TracedCall
+from engine.recordings.timelines import (
+    hardware_of,
+    in_order,
+    nearest_call,
+    off_by,
+    predicted,
+    timeline_of,
+    traced_calls,
+)
 
 MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
 SOURCES = {

@@ -8,8 +8,9 @@ from app import scenario, theme
 from app.figures import masks as figures
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, scaled, seconds_text, share_text, short, times_text
-from engine.experiment import Experiment, Mask
-from engine.masks import Masked, under_masks
+from engine.experiment import Experiment
+from engine.problem.problem import Mask
+from engine.studies.masks import Masked, under_masks
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
 COLUMNS = (

@@ -10,7 +10,7 @@ from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.stepper import stepper
-from engine.decoding import Parts
+from engine.studies.decoding import Parts
 
 SHOWN = 10  # rows of the table of parts
 COMPONENTS = 3  # of O that are shown as numbers

@@ -13,10 +13,11 @@ from app.figures.colours import Palette
 from app.figures.recorded import heat_grid
 from app.figures.tables import scrolled, table
 from app.figures.units import seconds_text, short
-from engine.comparison import gpu_named
-from engine.counted import counted
 from engine.experiment import Experiment
-from engine.recorded import (
+from engine.problem.hardware import gpu_named
+from engine.recordings.counters import counted
+from engine.recordings.recording import HeatMap, Recording, Timing
+from engine.recordings.rows import (
     BACKWARD,
     BACKWARD_FLOPS,
     FLASH2_BLOCKS,
@@ -32,7 +33,6 @@ from engine.recorded import (
     runs,
     timings_of,
 )
-from engine.recording import HeatMap, Recording, Timing
 
 TIMINGS = (
     "implementation",

@@ -10,15 +10,7 @@ from app.figures import softmax as figures
 from app.figures.base import CONFIG
 from app.figures.tables import table
 from app.stepper import stepper
-from engine.softmax import (
-    PRESETS,
-    OnlineSteps,
-    errors,
-    log_sum_exp,
-    naive_sums,
-    online_steps,
-    parse,
-)
+from engine.trace.softmax import PRESETS, OnlineSteps, errors, log_sum_exp, naive_sums, online_steps, parse
 
 BLOCKS = (1, 2, 4, 8, 16)
 FORMULAS = r"""

@@ -14,12 +14,13 @@ from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text
 from app.views import chip, recorded
-from engine.comparison import measured_rows, modelled_rows, pairs, same_machine, under_roof
 from engine.experiment import Experiment
-from engine.measure import SWEEP, sweep_payload
-from engine.roofline import roofline
-from engine.survey import over_length
-from engine.worker import Job
+from engine.measuring.measure import SWEEP, sweep_payload
+from engine.model.roofline import roofline
+from engine.problem.hardware import same_machine
+from engine.studies.comparison import measured_rows, modelled_rows, pairs, under_roof
+from engine.studies.survey import over_length
+from engine.worker.client import Job
 
 METRICS = {"p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s", "speedup": "speed-up"}
 MEANINGS = {

@@ -8,8 +8,8 @@ from app import scenario
 from app.player import player
 from app.player.payload import build
 from app.working import job_of
-from engine.agreement import AGREE, Agreement, small_sibling
 from engine.experiment import Experiment
+from engine.measuring.agreement import AGREE, Agreement, small_sibling
 
 SHOWN = {"m": "m", "alpha": "α", "lse": "lse"}  # the row's numbers whose differences are absolute
 KERNEL_AND_SCHEDULER = ("kernel", "trace")

@@ -15,15 +15,15 @@ from app.figures.units import share_text
 from app.player import player
 from app.player.payload import begun, build
 from app.tour import Step, TourError
-from engine.answers import AnswerError, answer
-from engine.comparison import modelled_rows, under_roof
 from engine.experiment import Experiment
-from engine.footprint import largest_context
-from engine.lanes import inside as lanes_of
-from engine.pipeline import pipeline_of
-from engine.roofline import roofline
-from engine.softmax import PRESETS, naive_sums, online_steps
-from engine.survey import by_algorithm, over_length
+from engine.model.footprint import largest_context
+from engine.model.pipeline import pipeline_of
+from engine.model.roofline import roofline
+from engine.model.warp_groups import inside as lanes_of
+from engine.studies.answers import AnswerError, answer
+from engine.studies.comparison import modelled_rows, under_roof
+from engine.studies.survey import by_algorithm, over_length
+from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
 FIRST = "attention"
 CHART_HEIGHT = 370  # px at the usual scale

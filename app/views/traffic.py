@@ -14,8 +14,8 @@ from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
 from app.views import chip
 from engine.experiment import COMPARED, Experiment
-from engine.footprint import largest_context, memory_bytes
-from engine.survey import by_algorithm, over_blocks, over_length, side_by_side
+from engine.model.footprint import largest_context, memory_bytes
+from engine.studies.survey import by_algorithm, over_blocks, over_length, side_by_side
 
 KINDS = {
     "dram": "DRAM, modelled",

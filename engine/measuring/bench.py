@@ -13,28 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from engine.bounds import visible_keys
-from engine.experiment import Experiment, Problem
-from engine.jobs import JobError, Update
+from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.checking import Reference, reference
 from engine.measuring.providers import PROVIDERS, Provider, input_bytes, interpreter_seconds, working_bytes
-from engine.survey import at_length
+from engine.model.drawable import at_length
+from engine.problem.flops import field_flops
+from engine.problem.problem import Problem
+from engine.worker.jobs import JobError, Update
 
 LONGEST_CALL = {"cuda": 3.0, "cpu": 2.0, "interpreter": 3.0}  # seconds; what would take longer is skipped
 INTERPRETED = "interpreted: for correctness, not speed"
 
 Row = dict[str, Any]
-
-
-def field_flops(problem: Problem) -> int:
-    """FLOPs as the field counts them: 4 B H N N d, halved when causal; other masks by their visible pairs."""
-    heads = problem.batch * problem.heads
-    mask = problem.mask
-    if mask.window is None and mask.documents == 1 and problem.seq_q == problem.seq_kv:
-        return 4 * heads * problem.seq_q**2 * problem.head_dim // (2 if mask.causal else 1)
-    low, high = visible_keys(problem, np.arange(problem.seq_q))
-    return 4 * heads * int((high - low).sum()) * problem.head_dim
 
 
 @dataclass(frozen=True)

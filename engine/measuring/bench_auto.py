@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp, inf, log
 
-from engine.experiment import Mask, Problem
 from engine.measuring.clock import Repeats
 from engine.measuring.contest import Contest, random_inputs
 from engine.measuring.peers import contenders, split_keys
-from engine.recording import Timing
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Timing
 
 CANDIDATES = ("flash2", "flash3", "split_kv")  # that auto takes one of
 REPEATS = Repeats(8, 12, 0.05)

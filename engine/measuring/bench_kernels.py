@@ -7,16 +7,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from engine.experiment import Mask, Problem
-from engine.jobs import JobError
 from engine.measuring import bench_auto
 from engine.measuring.checking import ALLOWED
 from engine.measuring.clock import Repeats
 from engine.measuring.contest import BACKWARD, FORWARD, Contest, usual
 from engine.measuring.device import device
 from engine.measuring.peers import TUTORIAL, Contender, contenders
-from engine.recording import Device, Recording, Timing
-from engine.recording_file import save
+from engine.problem.problem import Mask, Problem
+from engine.recordings.file import save
+from engine.recordings.recording import Device, Recording, Timing
+from engine.worker.jobs import JobError
 
 QUICK = ((128, 4096), (64, 4096))
 FULL = tuple((d, n) for d in (128, 64, 256) for n in (4096, 16384, 512, 1024, 2048))

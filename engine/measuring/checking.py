@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiment import Problem
+from engine.problem.problem import Problem
 
 SAMPLED_HEADS = 4
 SAMPLED_ROWS = 32

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from engine.experiment import Mask, Problem
-from engine.jobs import JobError
 from engine.measuring import clock
-from engine.measuring.bench import field_flops, plain_sentence
+from engine.measuring.bench import plain_sentence
 from engine.measuring.checking import reference
 from engine.measuring.gradients import exact_gradients
 from engine.measuring.peers import Contender
 from engine.measuring.providers import PROVIDERS, input_bytes, working_bytes
-from engine.recording import Times, Timing
+from engine.problem.flops import field_flops
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Times, Timing
+from engine.worker.jobs import JobError
 
 TOKENS, HIDDEN = 16384, 2048  # of a training step, as the field times attention
 FORWARD, BACKWARD = "forward", "backward"

@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from engine.jobs import JobError
 from engine.measuring.checking import reference
 from engine.measuring.contest import FORWARD, attempt, random_inputs
 from engine.measuring.scenarios import Scenario, call_of
+from engine.worker.jobs import JobError
 
 
 def main() -> None:

@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from engine.jobs import JobError
 from engine.measuring.scenarios import Scenario
-from engine.recording import Counters, KernelCounters
+from engine.recordings.recording import Counters, KernelCounters
+from engine.worker.jobs import JobError
 
 MARKER = "scenario_marker"  # launched before scenario i with i + 1 programs
 NEEDED = {

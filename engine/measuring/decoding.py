@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from engine.experiment import Mask, Problem
 from engine.measuring import clock
 from engine.measuring.checking import reference
 from engine.measuring.contest import attempt, percentiles, random_inputs
 from engine.measuring.peers import Contender, contenders, split_keys
-from engine.recording import Decoding
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Decoding
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 KEYS = (1024, 8192, 65536, 131072)

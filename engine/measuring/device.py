@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from engine.jobs import JobError
 from engine.measuring import clock
-from engine.recording import Device
+from engine.recordings.recording import Device
+from engine.worker.jobs import JobError
 
 CLOCKS = (
     "clocks.sm",

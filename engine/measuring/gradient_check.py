@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from engine.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
-from engine.bounds import visible_keys
-from engine.execute import execute
-from engine.execute_backward import execute_backward
-from engine.experiment import Experiment, Problem
-from engine.inputs import make_inputs, make_output_gradient, round_to
-from engine.jobs import JobError, Update
+from engine.experiment import Experiment
+from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
 from engine.measuring.clock import machine
 from engine.measuring.providers import interpreter_seconds, refuse_documents
-from engine.memory import SramOverflow
-from engine.scaled import drawable
+from engine.model.drawable import drawable
+from engine.problem.bounds import visible_keys
+from engine.problem.inputs import make_inputs, make_output_gradient, round_to
+from engine.problem.problem import Problem
+from engine.trace.backward import execute_backward
+from engine.trace.forward import execute
+from engine.trace.memory import SramOverflow
+from engine.worker.jobs import JobError, Update
 
 CHECK = "engine.measuring.gradient_check:check"
 GRADIENTS = ("dQ", "dK", "dV")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiment import Problem
+from engine.problem.problem import Problem
 
 CHUNK = 2048  # queries whose scores are held at once
 

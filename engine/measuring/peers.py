@@ -9,9 +9,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from engine.experiment import Experiment, Problem
-from engine.jobs import JobError
+from engine.experiment import Experiment
 from engine.measuring.providers import PROVIDERS
+from engine.problem.problem import Problem
+from engine.worker.jobs import JobError
 
 TUTORIAL = "fused_attention"  # what Triton calls its tutorial 06
 

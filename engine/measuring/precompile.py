@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from engine.experiment import Problem
-from engine.jobs import JobError
-from engine.recorded import FLASH2_SHORT
-from engine.timeline import HEAVY_FIRST
+from engine.model.timeline import HEAVY_FIRST
+from engine.problem.problem import Problem
+from engine.recordings.rows import FLASH2_SHORT
+from engine.worker.jobs import JobError
 
 SMALL, LONG = 256, 2048  # tokens that are enough to have a kernel compiled for few keys and for many
 MOST_PROCESSES = 14

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.bounds import key_bounds
-from engine.experiment import Experiment, Problem
-from engine.jobs import JobError
+from engine.experiment import Experiment
+from engine.problem.bounds import key_bounds
+from engine.problem.problem import Problem
+from engine.worker.jobs import JobError
 
 # milliseconds that Triton's interpreter takes for one tile, and for each 1000 scores of it (float16, one core
 # of an x86 server, measured): enough to say beforehand what would take too long

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiment import Mask, Problem
 from engine.measuring.contest import BACKWARD, FORWARD, backward_call
 from engine.measuring.peers import contenders, split_keys
 from engine.measuring.precompile import Kernel
-from engine.recording import Counters
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Counters
 
 TILED = ("standard", "flash1", "flash2")
 

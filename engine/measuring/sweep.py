@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from engine.experiment import Problem
 from engine.measuring import clock
-from engine.measuring.bench import field_flops
 from engine.measuring.checking import reference
 from engine.measuring.contest import attempt, percentiles, random_inputs, usual
-from engine.recording import Tried
+from engine.problem.flops import field_flops
+from engine.problem.problem import Problem
+from engine.recordings.recording import Tried
 
 BLOCKS = (16, 32, 64, 128, 256)
 WARPS = (4, 8)

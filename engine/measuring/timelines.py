@@ -8,15 +8,16 @@ from math import gcd
 
 import numpy as np
 
-from engine.experiment import Experiment, Mask, Problem
-from engine.grid import default_order
+from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.checking import reference
 from engine.measuring.contest import attempt, percentiles, random_inputs
 from engine.measuring.precompile import Kernel
-from engine.recorded import MODEL_BLOCKS
-from engine.recording import TracedCall, TracedKernel
-from engine.timeline import HEAVY_FIRST, NATURAL
+from engine.model.grid import default_order
+from engine.model.timeline import HEAVY_FIRST, NATURAL
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import TracedCall, TracedKernel
+from engine.recordings.rows import MODEL_BLOCKS
 
 TRACES = 5  # of a call; the one of median length is kept
 UNTRACED = clock.Repeats(5, 20, 0.02)

@@ -7,8 +7,8 @@ import pytest
 
 from app.figures.agreement import differences
 from app.figures.colours import palette
-from engine.agreement import PAIRS, Agreement
 from engine.experiment import Experiment
+from engine.measuring.agreement import PAIRS, Agreement
 from tests.app.worker_page import again, html, opened, own_worker, press, until_done
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}

@@ -8,15 +8,15 @@ import pytest
 from app.figures.units import bytes_text, seconds_text
 from app.player import backward, payload
 from engine import simulate
-from engine.counted_backward import counted_backward
-from engine.execute import row_statistics
 from engine.experiment import Experiment
-from engine.inputs import make_inputs
-from engine.modelled import step_seconds
-from engine.recomputation import STORED, TWO_KERNELS, recomputation
-from engine.recorded import both_ways, modelled_backward, timings_of
-from engine.recording_file import recordings
-from engine.schedules import build
+from engine.model.launch import schedule_of
+from engine.model.seconds import step_seconds
+from engine.problem.inputs import make_inputs
+from engine.recordings.backward_counters import counted_backward
+from engine.recordings.file import recordings
+from engine.recordings.rows import both_ways, modelled_backward, timings_of
+from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
+from engine.trace.rows import row_statistics
 from tests.app.test_player_payload import SCENARIOS, unpack
 from tests.app.worker_page import html, opened, own_worker, press, until_done
 
@@ -29,12 +29,12 @@ CHECK = "Check on this machine"
 def test_the_player_gets_the_steps_of_the_schedule(values):
     experiment = Experiment.of(**values, algorithm="backward")
     header, arrays = unpack(backward.build(experiment))
-    columns = build(experiment).columns
+    columns = schedule_of(experiment).columns
     table = np.array(header["runs"]["backward"]["kinds"])[arrays["backward.kind"]].T
     sent = ("phase", "operation", "tensor", "read_bytes", "written_bytes")
     for name, values_ in zip(sent, table, strict=False):
         np.testing.assert_array_equal(values_, getattr(columns, name), err_msg=name)
-    np.testing.assert_array_equal(table[5], step_seconds(experiment, build(experiment)))
+    np.testing.assert_array_equal(table[5], step_seconds(experiment, schedule_of(experiment)))
     for name in ("query", "key"):
         block = getattr(columns, f"{name}_block")
         expected = np.where(block < 0, payload.NO_BLOCK, block)

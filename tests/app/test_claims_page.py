@@ -10,9 +10,9 @@ import pytest
 
 from app.figures import claims as figures
 from app.views import claims as view
-from engine.claims import CLAIMS, checked
-from engine.claims.verdict import VERDICTS, Finding, said
 from engine.experiment import Experiment
+from engine.studies.claims import CLAIMS, checked
+from engine.studies.claims.verdict import VERDICTS, Finding, said
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
 from app.views.decoding import _recorded
 from engine import Experiment, simulate
-from engine.decoding import decoding_of, own_splits, parts_of, rate, recorded_near, spread
-from engine.recording_file import recordings
+from engine.recordings.file import recordings
+from engine.studies.decoding import decoding_of, own_splits, parts_of, rate, recorded_near, spread
 from tests.app.worker_page import again, html, opened
 
 COLOURS = palette(True)

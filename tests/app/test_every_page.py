@@ -10,7 +10,7 @@ import pytest
 
 from app import scenario
 from engine import Experiment
-from engine.footprint import footprint
+from engine.model.footprint import footprint
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 PAGES = (

@@ -7,8 +7,8 @@ from app.figures.techniques import waterfall
 from app.inside import payload
 from app.views import flash3
 from engine.experiment import Experiment
-from engine.lanes import inside
-from engine.techniques import ALL, TECHNIQUES, ladder, variant, without
+from engine.model.warp_groups import inside
+from engine.studies.techniques import ALL, TECHNIQUES, ladder, variant, without
 
 KEYS = [technique.key for technique in TECHNIQUES]
 

@@ -14,12 +14,12 @@ from app.views import gpu as view
 from engine import simulate
 from engine.experiment import Experiment
 from engine.measuring.timelines import call, traced_kernel
-from engine.recording import Recording, Times
-from engine.recording_file import recordings
-from engine.scaled import MOST_BLOCKS, launched_blocks, watchable
-from engine.simulated import simulate_timeline
-from engine.timeline import HEAVY_FIRST, NATURAL
-from engine.traced import in_order, nearest_call, off_by, timeline_of
+from engine.model.drawable import MOST_BLOCKS, launched_blocks, watchable
+from engine.model.simulated_timeline import simulate_timeline
+from engine.model.timeline import HEAVY_FIRST, NATURAL
+from engine.recordings.file import recordings
+from engine.recordings.recording import Recording, Times
+from engine.recordings.timelines import in_order, nearest_call, off_by, timeline_of
 
 TICK = 32
 

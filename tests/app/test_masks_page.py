@@ -11,8 +11,8 @@ import pytest
 from app.figures import masks as figures
 from app.figures.colours import palette
 from engine import Experiment, simulate
-from engine.bounds import key_bounds
-from engine.masks import density, under_masks
+from engine.problem.bounds import key_bounds
+from engine.studies.masks import density, under_masks
 from tests.app.worker_page import again, html, opened
 
 COLOURS = palette(True)

@@ -9,12 +9,12 @@ import pytest
 
 from app.player import payload
 from app.views import tiles
-from engine.agreement import PAIRS, QUANTITIES, Agreement
-from engine.execute import row_statistics
 from engine.experiment import COMPARED, Experiment
-from engine.inputs import make_inputs
-from engine.modelled import step_seconds
-from engine.schedules import build
+from engine.measuring.agreement import PAIRS, QUANTITIES, Agreement
+from engine.model.launch import schedule_of
+from engine.model.seconds import step_seconds
+from engine.problem.inputs import make_inputs
+from engine.trace.rows import row_statistics
 
 SCENARIOS = {
     "default": {},
@@ -60,12 +60,12 @@ def test_every_array_starts_on_an_eight_byte_boundary():
 def test_the_steps_are_those_of_the_schedule(scenario, algorithm):
     header, arrays = unpack(payload.build(scenario))
     experiment = scenario.changed(algorithm=algorithm)
-    columns = build(experiment).columns
+    columns = schedule_of(experiment).columns
     table = np.array(header["runs"][algorithm]["kinds"])[arrays[f"{algorithm}.kind"]].T
     sent = ("phase", "operation", "tensor", "read_bytes", "written_bytes")
     for name, values in zip(sent, table, strict=False):
         np.testing.assert_array_equal(values, getattr(columns, name), err_msg=name)
-    np.testing.assert_array_equal(table[5], step_seconds(experiment, build(experiment)))
+    np.testing.assert_array_equal(table[5], step_seconds(experiment, schedule_of(experiment)))
     for name in ("query", "key"):
         block = getattr(columns, f"{name}_block")
         np.testing.assert_array_equal(
@@ -78,7 +78,7 @@ def test_flash3_is_drawn_beside_others_on_its_own_blocks():
     header, arrays = unpack(payload.build(scenario))
     assert (header["drawn"]["block_q"], header["drawn"]["block_kv"]) == (192, 128)
     assert list(header["runs"]) == ["standard", "flash2", "flash3"]
-    columns = build(scenario).columns
+    columns = schedule_of(scenario).columns
     visits = columns.key_block >= 0
     np.testing.assert_array_equal(arrays["flash3.key"][visits], columns.key_block[visits])
     np.testing.assert_array_equal(np.sort(arrays["flash2.key"]), np.sort(arrays["flash3.key"]))

@@ -11,12 +11,13 @@ from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels
 from app.figures.units import bytes_text
 from app.views import recorded
-from engine.counted import counted, under_both_roofs
-from engine.experiment import Experiment, Mask, Problem
-from engine.hardware import GPUS
+from engine.experiment import Experiment
 from engine.measuring.contest import usual
-from engine.recording import Counters, Device, KernelCounters, Recording, Times, Timing, Tried
-from engine.roofline import roofline
+from engine.model.roofline import roofline
+from engine.problem.hardware import GPUS
+from engine.problem.problem import Mask, Problem
+from engine.recordings.counters import counted, under_both_roofs
+from engine.recordings.recording import Counters, Device, KernelCounters, Recording, Times, Timing, Tried
 from tests.app.worker_page import again, html, opened, own_worker
 
 COLOURS = palette(False)

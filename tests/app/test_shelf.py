@@ -3,7 +3,7 @@
 import pytest
 
 from app import scenario, shelf
-from engine.recording_file import VERSION, dumps, recordings
+from engine.recordings.file import VERSION, dumps, recordings
 
 
 class Uploaded:

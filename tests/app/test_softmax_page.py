@@ -7,7 +7,7 @@ import pytest
 
 from app.figures import softmax as figures
 from app.figures.colours import palette
-from engine.softmax import PRESETS, naive_sums, online_steps
+from engine.trace.softmax import PRESETS, naive_sums, online_steps
 from tests.app.worker_page import html
 
 COLOURS = palette(True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.views import speed
-from engine.worker import Worker
+from engine.worker.client import Worker
 from tests.app.worker_page import again, html, new_visitor, opened, own_worker, press, until_done
 
 JOBS = "tests.engine.worker_jobs"

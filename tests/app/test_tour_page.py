@@ -8,8 +8,8 @@ from app import tour
 from app.tour import TourError
 from app.views import tour as view
 from engine import simulate
-from engine.answers import answer
 from engine.experiment import Experiment
+from engine.studies.answers import answer
 
 STEP = {
     "scenario": "algorithm=flash2&seq=1024",

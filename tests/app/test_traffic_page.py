@@ -11,10 +11,10 @@ from app.figures.colours import palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, log_ticks, seconds_text, short
 from engine.experiment import Experiment
-from engine.recording_file import recordings
-from engine.schedule import Tensor
-from engine.simulation import simulate
-from engine.survey import by_algorithm, over_blocks, over_length
+from engine.model.simulation import simulate
+from engine.recordings.file import recordings
+from engine.schedule.step import Tensor
+from engine.studies.survey import by_algorithm, over_blocks, over_length
 from tests.app.worker_page import again, html, opened
 
 COLOURS = palette(True)

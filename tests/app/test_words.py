@@ -6,7 +6,7 @@ import pytest
 
 from app import glossary
 from app.glossary import TERMS, names
-from engine.hardware import GPUS, KIB
+from engine.problem.hardware import GPUS, KIB
 
 
 @pytest.mark.parametrize("term", TERMS)

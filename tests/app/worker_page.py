@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import working
-from engine.worker import Worker
+from engine.worker.client import Worker
 
 SCRIPT = "from app import scenario\nfrom app.views import {view}\nscenario.adopt()\n{view}.show()\n"
 

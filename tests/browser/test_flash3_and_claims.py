@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from engine.claims import checked
+from engine.studies.claims import checked
 from tests.browser.test_pages import opened, query, settled
 
 pytestmark = pytest.mark.browser

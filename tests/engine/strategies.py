@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from engine import Experiment
-from engine.experiment import OFFERED, Problem
+from engine.experiment import OFFERED
+from engine.problem.problem import Problem
 
 SEQUENCES = st.one_of(st.integers(1, 200), st.sampled_from([1, 15, 16, 17, 63, 64, 65, 128]))
 BLOCKS = st.sampled_from([16, 32, 64, 128])

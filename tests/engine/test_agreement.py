@@ -7,20 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.agreement import (
-    AGREE,
-    PAIRS,
-    Held,
-    compare,
-    exact_tiles,
-    small_sibling,
-    tolerances,
-)
-from engine.execute import execute
 from engine.experiment import Experiment
-from engine.inputs import make_inputs
+from engine.measuring.agreement import AGREE, PAIRS, Held, compare, exact_tiles, small_sibling, tolerances
 from engine.measuring.providers import interpreter_seconds
-from engine.worker import Worker
+from engine.problem.inputs import make_inputs
+from engine.trace.forward import execute
+from engine.worker.client import Worker
 
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import closed_form
-from engine.answers import COUNTED, GIVEN, MODELLED, QUANTITIES, Answer, AnswerError, answer
 from engine.experiment import COMPARED, Experiment
-from engine.simulation import simulate
+from engine.model.simulation import simulate
+from engine.studies import closed_form
+from engine.studies.answers import COUNTED, GIVEN, MODELLED, QUANTITIES, Answer, AnswerError, answer
 
 UNMASKED = st.builds(
     lambda **values: Experiment.of(heads=3, **values),

@@ -11,25 +11,25 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.__main__ import main
-from engine.closed_form import (
+from engine.model.seconds import step_seconds
+from engine.model.traffic import counts, summed
+from engine.problem.inputs import make_inputs, make_output_gradient, round_to
+from engine.problem.problem import Problem, Tiling
+from engine.recordings.backward_counters import CountedKernel, counted_backward
+from engine.recordings.file import recordings
+from engine.recordings.rows import KEY_GRADIENT_BLOCKS, query_gradient_blocks
+from engine.schedule.step import Operation, Tensor
+from engine.studies.closed_form import (
     backward_flops,
     one_kernel_backward_bytes,
     standard_backward_bytes,
     two_kernel_backward_bytes,
 )
-from engine.counted_backward import CountedKernel, counted_backward
-from engine.execute import execute
-from engine.execute_backward import GradientTrace, execute_backward
-from engine.experiment import Problem, Tiling
-from engine.gradient_rows import gradient_rows
-from engine.inputs import make_inputs, make_output_gradient, round_to
-from engine.memory import SramOverflow
-from engine.modelled import step_seconds
-from engine.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_bytes, recomputation
-from engine.recorded import KEY_GRADIENT_BLOCKS, query_gradient_blocks
-from engine.recording_file import recordings
-from engine.schedule import Operation, Tensor
-from engine.traffic import counts, summed
+from engine.studies.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_bytes, recomputation
+from engine.trace.backward import GradientTrace, execute_backward
+from engine.trace.forward import execute
+from engine.trace.gradient_rows import gradient_rows
+from engine.trace.memory import SramOverflow
 from tests.engine.strategies import dense_mask, exact_attention, exact_gradients, experiments
 
 BACKWARD = experiments(algorithms=("backward",))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.experiment import Mask, Problem
 from engine.measuring import bench_auto
-from engine.recording import Times, Timing
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Times, Timing
 
 DECODING = Problem(16, 32, 8, 1, 4096, 128, "float16", Mask())
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.bounds import blocks, key_bounds, query_bounds, visible_keys
+from engine.problem.bounds import blocks, key_bounds, query_bounds, visible_keys
 from tests.engine.strategies import dense_mask, experiments
 
 

@@ -6,9 +6,10 @@ from math import inf
 import numpy as np
 import pytest
 
-from engine.claims import CLAIMS, checked
-from engine.claims.broken import broken_update, rising
-from engine.claims.verdict import (
+from engine.recordings.file import recordings
+from engine.studies.claims import CLAIMS, checked
+from engine.studies.claims.broken import broken_update, rising
+from engine.studies.claims.verdict import (
     OFF,
     PARTLY,
     RIGHT,
@@ -21,8 +22,7 @@ from engine.claims.verdict import (
     states,
     verdict_of,
 )
-from engine.recording_file import recordings
-from engine.softmax import PRESETS
+from engine.trace.softmax import PRESETS
 
 BY_NUMBER = {claim.number: claim for claim in CLAIMS}
 RECORDING = next(iter(recordings()))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import Experiment, bench, simulate
+from engine import Experiment, simulate
 from engine.__main__ import main
+from engine.measuring import bench_model as bench
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL = (
@@ -80,7 +81,7 @@ def test_the_module_runs_without_torch_and_triton():
     program = (
         "import sys; sys.modules['torch'] = sys.modules['triton'] = None\n"
         "from engine.__main__ import main\n"
-        "import engine.worker, engine.softmax, engine.execute, engine.closed_form, engine.roofline\n"
+        "import engine.worker.client, engine.trace.softmax, engine.trace.forward, engine.model.roofline\n"
         "sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(

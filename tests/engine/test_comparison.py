@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.comparison import intensity, measured_rows, modelled_rows, pairs, same_machine
 from engine.experiment import Experiment
-from engine.hardware import GPUS
-from engine.simulation import simulate
-from engine.survey import over_length
+from engine.model.simulation import simulate
+from engine.problem.hardware import GPUS, same_machine
+from engine.studies.comparison import intensity, measured_rows, modelled_rows, pairs
+from engine.studies.survey import over_length
 
 
 def row(provider, keys, seconds, skipped=None):

@@ -6,19 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from engine.counted import (
+from engine.experiment import Experiment
+from engine.model.drawable import described
+from engine.model.simulation import simulate
+from engine.problem.hardware import GPUS
+from engine.problem.problem import Mask, Problem
+from engine.recordings.counters import (
     Counted,
     counted,
-    described,
     furthest,
     modelled_shares,
     nearest_counted,
     under_both_roofs,
 )
-from engine.experiment import Experiment, Mask, Problem
-from engine.hardware import GPUS
-from engine.recording import Counters, Device, KernelCounters, Recording
-from engine.simulation import simulate
+from engine.recordings.recording import Counters, Device, KernelCounters, Recording
 
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.decoding import (
+from engine.measuring.decoding import own_blocks
+from engine.recordings.file import recordings
+from engine.studies.decoding import (
     SPLITS,
     counted_reads,
     decoding_of,
@@ -20,8 +22,6 @@ from engine.decoding import (
     recorded_near,
     spread,
 )
-from engine.measuring.decoding import own_blocks
-from engine.recording_file import recordings
 from tests.engine.strategies import exact_attention, experiments
 from tests.engine.test_split_kv_schedule import one_key_head
 

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.execute import SramOverflow, execute, row_statistics
 from engine.experiment import COMPARED
-from engine.inputs import make_inputs, round_to
+from engine.problem.inputs import make_inputs, round_to
+from engine.trace.forward import execute
+from engine.trace.memory import SramOverflow
+from engine.trace.rows import row_statistics
 from tests.engine.strategies import exact_attention, experiments
 
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}

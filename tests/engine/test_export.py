@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.asked import asked
-from engine.export import FORMATS, MOST_SLICES, as_csv, as_json, chrome_trace, from_csv, from_json
-from engine.recording_file import recordings
-from engine.simulated import simulate_timeline
-from engine.timeline import TimelineError
-from engine.traced import timelines
+from engine.model.block_requests import asked
+from engine.model.export import FORMATS, MOST_SLICES, as_csv, as_json, chrome_trace, from_csv, from_json
+from engine.model.simulated_timeline import simulate_timeline
+from engine.model.timeline import TimelineError
+from engine.recordings.file import recordings
+from engine.recordings.timelines import timelines
 from tests.engine.strategies import experiments
 
 SMALL = Experiment.of(algorithm="standard", heads=2, seq=100, causal=True, hardware="h200")

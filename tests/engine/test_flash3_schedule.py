@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from engine import Experiment, simulate
-from engine.execute import execute
 from engine.experiment import FLASH3_BLOCKS
-from engine.hardware import KIB
-from engine.inputs import make_inputs
-from engine.schedule import Operation
+from engine.problem.hardware import KIB
+from engine.problem.inputs import make_inputs
+from engine.schedule.step import Operation
+from engine.trace.forward import execute
 from kernels.flash3 import TILING, tiling
 from tests.engine.strategies import exact_attention
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from engine import Experiment, simulate
-from engine.footprint import footprint, kernel_parts, largest_context, memory_bytes, memory_parts
-from engine.hardware import GPUS, KIB
-from engine.recording_file import recordings
-from engine.roofline import roofline
-from engine.schedule import Tensor
-from engine.simulated import simulate_timeline
+from engine.model.footprint import footprint, kernel_parts, largest_context, memory_bytes, memory_parts
+from engine.model.roofline import roofline
+from engine.model.simulated_timeline import simulate_timeline
+from engine.problem.hardware import GPUS, KIB
+from engine.recordings.file import recordings
+from engine.schedule.step import Tensor
 
 
 def test_a_64_by_64_tile_of_flash2_by_hand():

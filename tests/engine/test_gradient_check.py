@@ -5,11 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from engine.experiment import Experiment, Problem
-from engine.inputs import make_inputs, make_output_gradient
+from engine.experiment import Experiment
 from engine.measuring import gradient_check as subject
 from engine.measuring.gradient_check import CHECK, GRADIENTS, check, small_backward, unfused_gradients
-from engine.worker import Job, Worker
+from engine.problem.inputs import make_inputs, make_output_gradient
+from engine.problem.problem import Problem
+from engine.worker.client import Job, Worker
 from tests.engine.strategies import exact_gradients
 
 SMALL = {"seq": 48, "head_dim": 16, "block_q": 16, "block_kv": 32}

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment
-from engine.execute import row_statistics
-from engine.inputs import make_inputs, round_to
-from engine.scaled import drawable
+from engine.model.drawable import drawable
+from engine.problem.inputs import make_inputs, round_to
+from engine.trace.rows import row_statistics
 from tests.engine.strategies import experiments
 
 

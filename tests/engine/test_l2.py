@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
-from engine.hardware import GPUS
-from engine.l2 import CHUNKS, GONE, NEVER_GONE, SOFTNESS, gone
-from engine.occupancy import blocks_per_sm
-from engine.reuse import DRIFT, Programs, walk
-from engine.schedule import Tensor
-from engine.schedules import build
+from engine.model.l2 import CHUNKS, GONE, NEVER_GONE, SOFTNESS, gone
+from engine.model.launch import schedule_of
+from engine.model.occupancy import blocks_per_sm
+from engine.model.reuse import DRIFT, Programs, walk
+from engine.problem.hardware import GPUS
+from engine.schedule.step import Tensor
 
 # dram__bytes_read.sum over Q, K and V once, plain flash2 kernel, float16, measured on an H200 with ncu
 COUNTED = [
@@ -153,7 +153,7 @@ def test_a_walk_finds_what_a_look_back_over_every_use_finds(launch):
 
 def tile_by_tile(experiment: Experiment) -> float:
     """Bytes of K and V that DRAM delivers to flash2, every program stepped by single tiles on a TINY GPU."""
-    problem, tiling, schedule = experiment.problem, experiment.tiling, build(experiment)
+    problem, tiling, schedule = experiment.problem, experiment.tiling, schedule_of(experiment)
     phase, group = schedule.phases[0], problem.heads // problem.kv_heads
     order = range(len(phase.first))
     launched = [
@@ -195,7 +195,7 @@ def both_ways(**values) -> tuple[float, float]:
 def test_the_model_is_its_twin_with_every_program_stepped_tile_by_tile(
     heads, group, seq, head_dim, block_q, block_kv, mask
 ):
-    with patch("engine.l2.MOST_WAVES", 100):
+    with patch("engine.model.l2.MOST_WAVES", 100):
         shape = {"heads": heads * group, "kv_heads": heads, "seq": seq, "head_dim": head_dim}
         modelled, stepped = both_ways(block_q=block_q, block_kv=block_kv, **shape, **mask)
     assert modelled == pytest.approx(stepped, rel=1e-3)
@@ -210,7 +210,7 @@ def test_several_tiles_to_a_chunk_and_waves_that_are_not_walked_change_little(ma
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash2", "flash3"])
 def test_the_longest_contexts_are_followed_for_few_steps(algorithm):
-    with patch("engine.l2.walk", side_effect=walk) as walked:
+    with patch("engine.model.l2.walk", side_effect=walk) as walked:
         simulate.__wrapped__(Experiment.of(algorithm=algorithm, heads=16, seq=2**20, head_dim=128))
     assert walked.call_count > 0
     for programs, _sizes, abreast, places, steps in (call.args for call in walked.call_args_list):

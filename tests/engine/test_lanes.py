@@ -5,11 +5,11 @@ from itertools import pairwise, product
 import pytest
 
 from engine import Experiment
-from engine.lanes import PV, QK, SOFTMAX, STORE, inside
-from engine.pipeline import Pipeline
-from engine.rates import Rates
-from engine.schedules import build
-from engine.work import visit_seconds
+from engine.model.launch import schedule_of
+from engine.model.pipeline import Pipeline
+from engine.model.rates import Rates
+from engine.model.warp_groups import PV, QK, SOFTMAX, STORE, inside
+from engine.model.work import visit_seconds
 
 PIPELINES = [
     Pipeline(asynchronous, specialised and asynchronous, overlapped)
@@ -87,7 +87,7 @@ def test_a_buffer_is_filled_again_only_when_all_groups_are_done_with_it(experime
 def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim, pipeline):
     experiment = Experiment.of(algorithm="flash3", head_dim=head_dim, seq=4096)
     block = inside(experiment, pipeline)
-    (phase,) = build(experiment).phases
+    (phase,) = schedule_of(experiment).phases
     products, softmax, copies = visit_seconds(experiment, phase, Rates.of(experiment.gpu, "float16"))
     whole = pipeline.with_copies(pipeline.arithmetic(products, softmax), copies)
     starts = [mark.start for mark in marks(block, QK, lanes=slice(1, 2))]

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
-from engine.bounds import key_bounds
-from engine.experiment import Mask
-from engine.masks import density, masks_of, plain, under_masks, visible_pairs
+from engine.problem.bounds import key_bounds
+from engine.problem.problem import Mask
+from engine.studies.masks import density, masks_of, plain, under_masks, visible_pairs
 from tests.engine.strategies import dense_mask, experiments
 from tests.engine.test_bounds import tile_counts
 

@@ -7,15 +7,16 @@ import json
 import numpy as np
 import pytest
 
-from engine.agreement import agree
-from engine.bounds import visible_keys
 from engine.experiment import Experiment
-from engine.jobs import JobError
-from engine.measure import SWEEP, at_length, ladder, main, sizes, sweep, sweep_payload
 from engine.measuring import clock
-from engine.measuring.bench import Bench, field_flops
+from engine.measuring.agreement import agree
+from engine.measuring.bench import Bench
+from engine.measuring.measure import SWEEP, at_length, ladder, main, sizes, sweep, sweep_payload
 from engine.measuring.providers import PROVIDERS, interpreter_seconds
-from engine.worker import Worker
+from engine.problem.bounds import visible_keys
+from engine.problem.flops import field_flops
+from engine.worker.client import Worker
+from engine.worker.jobs import JobError
 
 TINY = {"seq": 64, "heads": 2, "kv_heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}
 FAST = clock.Repeats(2, 2, 0.0)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.modelled import step_seconds
-from engine.recorded import MODEL_BLOCKS, experiment_of
-from engine.recording_file import recordings
-from engine.schedule import Operation
+from engine.model.seconds import step_seconds
+from engine.recordings.file import recordings
+from engine.recordings.rows import MODEL_BLOCKS, experiment_of
+from engine.schedule.step import Operation
 from tests.engine.strategies import experiments
 
 # TFLOP/s measured on an H200, float16, 16k tokens, hidden size 2048: Triton's tutorial 06 (a plain flash2)

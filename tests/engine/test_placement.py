@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.placement import makespan_alike, place
+from engine.model.placement import makespan_alike, place
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=40)
 ALONE_FASTER = st.lists(st.floats(1.0, 3.0), max_size=3)

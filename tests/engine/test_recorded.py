@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from engine.experiment import Experiment, Mask, Problem
-from engine.recorded import (
+from engine.experiment import Experiment
+from engine.model.simulation import simulate
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Device, Recording, Times, Timing
+from engine.recordings.rows import (
     FLASH2_BLOCKS,
     FLASH2_SHORT,
     FLASH2_SHORT_BLOCKS,
@@ -21,8 +24,6 @@ from engine.recorded import (
     runs,
     timings_of,
 )
-from engine.recording import Device, Recording, Times, Timing
-from engine.simulation import simulate
 
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))

@@ -9,23 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.experiment import Mask, Problem
 from engine.measuring import clock, contest, sweep
 from engine.measuring.contest import Contest
 from engine.measuring.peers import Contender, contenders
-from engine.recorder import Recorder, main, record_timings
-from engine.recording import (
-    Counters,
-    Decoding,
-    Device,
-    KernelCounters,
-    Recording,
-    Times,
-    Timing,
-    Tried,
-    identity,
-)
-from engine.recording_file import (
+from engine.measuring.record import Recorder, main, record_timings
+from engine.problem.problem import Mask, Problem
+from engine.recordings.file import (
     LARGEST_FILE,
     SHELF,
     RecordingError,
@@ -35,6 +24,17 @@ from engine.recording_file import (
     recordings,
     refused,
     save,
+)
+from engine.recordings.recording import (
+    Counters,
+    Decoding,
+    Device,
+    KernelCounters,
+    Recording,
+    Times,
+    Timing,
+    Tried,
+    identity,
 )
 
 DEVICE = Device(

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from engine import Experiment, schedules
-from engine.schedule import Operation, Tensor, block_bytes, matrix_flops
-from engine.traffic import counts, summed
+from engine import Experiment
+from engine.model.launch import schedule_of
+from engine.model.traffic import counts, summed
+from engine.schedule.step import Operation, Tensor, block_bytes, matrix_flops
 from tests.engine.strategies import experiments
 from tests.engine.test_split_kv_schedule import split
 
@@ -36,7 +37,7 @@ def rows_of(rows: np.ndarray, block: int) -> int:
 
 @given(experiments() | split())
 def test_columns_are_the_loops_walked_step_by_step(experiment):
-    schedule = schedules.build(experiment)
+    schedule = schedule_of(experiment)
     columns = schedule.columns
     names = (columns.phase, columns.operation, columns.tensor, columns.query_block, columns.key_block)
     steps = [step[:-1] for step in walked(schedule)]
@@ -46,7 +47,7 @@ def test_columns_are_the_loops_walked_step_by_step(experiment):
 
 @given(experiments() | split())
 def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
-    schedule = schedules.build(experiment)
+    schedule = schedule_of(experiment)
     columns, problem = schedule.columns, experiment.problem
     for at, (_, operation, tensor, query, key, times) in enumerate(walked(schedule)):
         rows, keys = rows_of(schedule.query_rows, query), rows_of(schedule.key_rows, key)
@@ -59,7 +60,7 @@ def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
 
 @given(experiments() | split())
 def test_totals_from_the_loop_nests_are_the_sums_over_all_steps(experiment):
-    schedule = schedules.build(experiment)
+    schedule = schedule_of(experiment)
     totals = counts(schedule)
     assert totals.requested == summed(schedule)
     assert totals.flops == int(schedule.columns.flops.sum(dtype=np.int64))
@@ -69,7 +70,7 @@ def test_a_step_larger_than_two_gigabytes_does_not_overflow():
     experiment = Experiment.of(
         algorithm="standard", heads=1, seq=1024, seq_kv=2**20, block_q=1024, block_kv=1024, dtype="float32"
     )
-    schedule = schedules.build(experiment)
+    schedule = schedule_of(experiment)
     assert schedule.columns.read_bytes.max() == 1024 * 2**20 * 4
     assert counts(schedule).requested == summed(schedule)
 
@@ -77,6 +78,6 @@ def test_a_step_larger_than_two_gigabytes_does_not_overflow():
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
 def test_a_million_tokens_are_counted_without_unrolling(algorithm):
     experiment = Experiment.of(algorithm=algorithm, heads=1, seq=2**20, block_q=64, block_kv=64)
-    schedule = schedules.build(experiment)
+    schedule = schedule_of(experiment)
     assert counts(schedule).tiles_visited == 2**28
     assert "columns" not in vars(schedule)

@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
-from engine.asked import asked
 from engine.experiment import ALGORITHMS
-from engine.grid import default_order
-from engine.pipeline import pipeline_of
-from engine.placement import place
-from engine.rates import LAUNCH
-from engine.recording_file import recordings
-from engine.simulated import MOST_BLOCKS, simulate_timeline
-from engine.timeline import HEAVY_FIRST, NATURAL, ORDERS, TimelineError
-from engine.traced import timelines
-from engine.work import PLACED_ONE_BY_ONE, work_of
+from engine.model.block_requests import asked
+from engine.model.grid import default_order
+from engine.model.pipeline import pipeline_of
+from engine.model.placement import place
+from engine.model.rates import LAUNCH
+from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
+from engine.model.timeline import HEAVY_FIRST, NATURAL, ORDERS, TimelineError
+from engine.model.work import PLACED_ONE_BY_ONE, work_of
+from engine.recordings.file import recordings
+from engine.recordings.timelines import timelines
 from tests.engine.strategies import experiments
 
 ORDER = st.sampled_from(ORDERS)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from engine import Experiment, simulate
 from engine.__main__ import main
-from engine.closed_form import split_kv_bytes
-from engine.execute_split import execute_split
-from engine.inputs import make_inputs
-from engine.recording import Decoding
-from engine.recording_file import recordings
-from engine.schedule import Tensor
-from engine.traffic import summed
+from engine.model.traffic import summed
+from engine.problem.inputs import make_inputs
+from engine.recordings.file import recordings
+from engine.recordings.recording import Decoding
+from engine.schedule.step import Tensor
+from engine.studies.closed_form import split_kv_bytes
+from engine.trace.split_kv import execute_split
 from tests.engine.strategies import dense_mask, exact_attention, experiments
 from tests.engine.test_execute import EPSILON, eager_error
 

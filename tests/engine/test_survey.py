@@ -6,7 +6,7 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.experiment import LARGEST_SEQUENCE
-from engine.survey import over_length
+from engine.studies.survey import over_length
 
 
 @pytest.mark.parametrize("sequence", [{"seq": 96}, {"seq": 4096}, {"seq": 64, "seq_kv": 4096}])

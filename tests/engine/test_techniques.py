@@ -3,10 +3,10 @@
 import pytest
 
 from engine import Experiment, simulate
-from engine.experiment import Tiling
-from engine.recording_file import recordings
-from engine.schedule import Tensor
-from engine.techniques import (
+from engine.problem.problem import Tiling
+from engine.recordings.file import recordings
+from engine.schedule.step import Tensor
+from engine.studies.techniques import (
     ALL,
     BY_KEY,
     KERNELS,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.timeline import MODELLED, NATURAL, Timeline, TimelineError
+from engine.model.timeline import MODELLED, NATURAL, Timeline, TimelineError
 
 
 def timeline(**changed) -> Timeline:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.closed_form import flash1_bytes, flash2_bytes, io_order, standard_bytes, standard_flops
-from engine.schedule import Tensor
+from engine.schedule.step import Tensor
+from engine.studies.closed_form import flash1_bytes, flash2_bytes, io_order, standard_bytes, standard_flops
 from tests.engine.strategies import dense_mask, experiments
 
 

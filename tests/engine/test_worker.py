@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.worker import QueueFullError, Worker
+from engine.worker.client import QueueFullError, Worker
 
 JOBS = "tests.engine.worker_jobs"
 COUNT = f"{JOBS}:count"
@@ -162,7 +162,7 @@ def test_printing_does_not_disturb_the_replies_and_one_process_serves_all(worker
 
 def test_the_process_ends_with_its_parent(tmp_path):
     program = (
-        "import os; from engine.worker import Worker; w = Worker();"
+        "import os; from engine.worker.client import Worker; w = Worker();"
         f"w.submit({COUNT!r}, {SLOW!r}).wait(1); print(w._process.pid, flush=True); os._exit(0)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
@@ -171,5 +171,5 @@ def test_the_process_ends_with_its_parent(tmp_path):
 
 
 def test_the_client_imports_no_torch():
-    program = "import sys, engine.worker; sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
+    program = "import sys, engine.worker.client; sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == 0

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from engine.jobs import JobError, Update
+from engine.worker.jobs import JobError, Update
 
 
 def count(payload: dict):
@@ -45,7 +45,7 @@ def short_sweep(payload: dict):
     from engine.experiment import Experiment
     from engine.measuring.bench import Bench
     from engine.measuring.providers import PROVIDERS
-    from engine.survey import at_length
+    from engine.model.drawable import at_length
 
     bench = Bench.here(PROVIDERS)
     return (yield from bench.measure([at_length(Experiment.of(**payload), 64)]))

@@ -1,0 +1,1 @@
+"""One file an algorithm: everything that is true of it alone."""

@@ -1,0 +1,275 @@
+"""Three ways to compute one attention, compared tile by tile: the scheduler, the real kernel, and float64.
+
+torch and kernels are imported inside functions; it runs in the worker process.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+
+from engine.experiment import COMPARED, Experiment
+from engine.measuring.clock import machine
+from engine.measuring.providers import PROVIDERS, interpreter_seconds, refuse_documents
+from engine.model.drawable import drawable
+from engine.problem.bounds import blocks, key_bounds, visible_keys
+from engine.problem.inputs import make_inputs
+from engine.problem.problem import Problem
+from engine.trace.forward import execute
+from engine.trace.memory import SramOverflow
+from engine.worker.jobs import JobError, Update
+
+AGREE = "engine.measuring.agreement:agree"
+MOST_TILES = (16, 12, 8, 6, 4, 3, 2, 1)  # across: the first that the interpreter manages in time
+MOST_SECONDS, MOST_SCORES = 3.0, 2**22
+QUANTITIES = ("O", "lse", "m", "l", "alpha")
+PAIRS = (("kernel", "float64"), ("trace", "float64"), ("kernel", "trace"))
+ROUNDING = 2.0**-23  # u, of float32; not halved, because tensor cores truncate where a CPU rounds
+UNIT = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": ROUNDING}
+ORIGIN = {
+    "O": "twice the error of unfused PyTorch in this dtype on the same numbers, plus one rounding unit",
+    "lse": "the bounds of m and l together",
+    "m": "a float32 dot product of d terms, roundings at random: (sqrt(d) + 4) u max|q| max|k| scale",
+    "l": "relative: twice the bound of m, plus (sqrt(N) + 8) u for sum and exp",
+    "alpha": "twice the bound of m, plus 8 u for exp",
+}
+
+
+Tiles = Mapping[tuple[str, tuple[str, str]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one of the three computed: out [seq_q, d], lse [seq_q], and m, l, alpha after every tile.
+
+    The last three are [query blocks, key blocks, block_q], NaN where a tile is not visited; unfused attention
+    has one key block, the whole row, and no alpha.
+    """
+
+    out: np.ndarray
+    lse: np.ndarray
+    m: np.ndarray
+    l: np.ndarray  # noqa: E741 - the field's name
+    alpha: np.ndarray
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Largest differences between the three, and how large they may be.
+
+    Attributes:
+        experiment: what was run.
+        device, interpreted: where the kernel ran.
+        tolerance: by quantity; l's is relative to l, the others are absolute.
+        tiles: by quantity and pair, the largest difference in each tile, [query blocks, key blocks]; NaN
+            where not visited, infinite where one of the two lacks a number. O and lse belong to a query
+            block: [query blocks, 1].
+        date: when, ISO 8601.
+    """
+
+    experiment: Experiment
+    device: str
+    interpreted: bool
+    tolerance: Mapping[str, float]
+    tiles: Tiles
+    date: str
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What was compared; unfused attention has no alpha."""
+        return tuple(dict.fromkeys(quantity for quantity, _ in self.tiles))
+
+    def largest(self, quantity: str, pair: tuple[str, str]) -> float:
+        """The largest difference of all tiles; infinite where one of the two lacks a number."""
+        return float(np.nanmax(self.tiles[quantity, pair], initial=0.0))
+
+    def holds(self, quantity: str) -> bool:
+        """Whether every pair is within the tolerance."""
+        return all(self.largest(quantity, pair) <= self.tolerance[quantity] for pair in PAIRS)
+
+
+def small_sibling(experiment: Experiment) -> Experiment:
+    """What is run for an experiment: one head, shortened until even the interpreter takes seconds.
+
+    Algorithms without a probe of every tile are stood for by flash2.
+    """
+    algorithm = experiment.algorithm if experiment.algorithm in COMPARED else "flash2"
+    alone = {"batch": 1, "heads": 1, "kv_heads": 1, "splits": 1, "stages": 2}
+    head = experiment.changed(algorithm=algorithm, **alone)
+    for most in MOST_TILES:
+        sibling = drawable(head, most)
+        scores = sibling.problem.seq_q * sibling.problem.seq_kv
+        if interpreter_seconds(sibling, sibling.algorithm) <= MOST_SECONDS and scores <= MOST_SCORES:
+            break
+    return sibling
+
+
+def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
+    """The job behind the Agreement page; its payload is a small sibling's flat values."""
+    experiment = Experiment.of(**payload)
+    refuse_documents(experiment)
+    inputs = tuple(array[0] for array in make_inputs(experiment.problem))
+    yield Update(0.0, "Importing PyTorch and Triton, running the kernel")
+    kernel, device, interpreted = _kernel(experiment, inputs)
+    yield Update(0.6, "Running the scheduler")
+    trace = _trace(experiment, inputs)
+    yield Update(0.8, "Computing in float64")
+    exact = exact_tiles(experiment, *inputs)
+    allowed = tolerances(experiment, exact, inputs)
+    tiles = compare(experiment, {"kernel": kernel, "trace": trace, "float64": exact})
+    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return Agreement(experiment, device, interpreted, allowed, tiles, date)
+
+
+def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
+    """The largest difference of every quantity and pair in every tile."""
+    quantities = [name for name in QUANTITIES if name != "alpha" or experiment.algorithm != "standard"]
+    return {
+        (quantity, pair): _tile_differences(
+            experiment, quantity, held[pair[0]], held[pair[1]], held["float64"]
+        )
+        for quantity in quantities
+        for pair in PAIRS
+    }
+
+
+def exact_tiles(experiment: Experiment, q, k, v) -> Held:
+    """Dense float64: each tile's m and l from all keys up to its end, without the online recurrence."""
+    problem, tiling = experiment.problem, experiment.tiling
+    width = problem.seq_kv if experiment.algorithm == "standard" else tiling.block_kv
+    q, k, v = (array.astype(np.float64) for array in (q, k, v))
+    scores = np.full((problem.seq_q, blocks(problem.seq_kv, width) * width), -np.inf)
+    low, high = visible_keys(problem, np.arange(problem.seq_q))
+    key = np.arange(problem.seq_kv)
+    seen = (key >= low[:, None]) & (key < high[:, None])
+    scores[:, : problem.seq_kv] = np.where(seen, q @ k.T * problem.head_dim**-0.5, -np.inf)
+    by_block = scores.reshape(problem.seq_q, -1, width)
+    m = np.maximum.accumulate(by_block.max(2), axis=1)
+    lse_so_far = np.logaddexp.accumulate(_logsumexp(by_block), axis=1)
+    with np.errstate(invalid="ignore"):
+        l = np.where(np.isneginf(m), 0.0, np.exp(lse_so_far - m))  # noqa: E741
+        before = np.concatenate([np.full((problem.seq_q, 1), -np.inf), m[:, :-1]], 1)
+        alpha = np.where(np.isneginf(before), 0.0, np.exp(before - m))
+    lse = lse_so_far[:, -1]
+    with np.errstate(invalid="ignore"):
+        weights = np.where(seen, np.exp(scores[:, : problem.seq_kv] - lse[:, None]), 0.0)
+    return Held(weights @ v, lse, *(_by_tile(experiment, rows) for rows in (m, l, alpha)))
+
+
+def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
+    """How large a difference may be, by quantity; ORIGIN says where each comes from."""
+    problem, (q, k, _) = experiment.problem, inputs
+    norms = [np.sqrt((array.astype(np.float64) ** 2).sum(1)).max() for array in (q, k)]
+    largest = norms[0] * norms[1] * problem.head_dim**-0.5
+    score = (problem.head_dim**0.5 + 4) * ROUNDING * largest
+    if experiment.algorithm == "standard":
+        score += UNIT[problem.dtype] / 2 * largest  # S goes through memory in the tensors' dtype
+    total = 2 * score + (problem.seq_kv**0.5 + 8) * ROUNDING
+    return {
+        "O": _output_tolerance(experiment, exact, inputs),
+        "lse": score + total,
+        "m": score,
+        "l": total,
+        "alpha": 2 * score + 8 * ROUNDING,
+    }
+
+
+def _output_tolerance(experiment: Experiment, exact: Held, inputs) -> float:
+    """From how far unfused PyTorch is off, in the same dtype."""
+    problem = experiment.problem
+    unfused = PROVIDERS["eager"].prepare(*_tensors(problem, inputs, "cpu"), experiment)()
+    error = np.abs(unfused[0, 0].double().numpy() - exact.out).max()
+    return float(2 * error + UNIT[problem.dtype] * np.abs(exact.out).max())
+
+
+def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
+    """What the real kernel holds, the device's name, and whether it was interpreted; raises JobError."""
+    problem, tiling = experiment.problem, experiment.tiling
+    try:
+        import kernels
+
+        here = machine()
+        tensors = _tensors(problem, inputs, "cuda" if here.cuda else "cpu")
+        probed = kernels.probe_attention(
+            *tensors,
+            causal=problem.mask.causal,
+            window=problem.mask.window,
+            algorithm=experiment.algorithm,
+            block_q=tiling.block_q,
+            block_kv=tiling.block_kv,
+        )
+    except (RuntimeError, ImportError) as error:
+        raise JobError(str(error).strip().splitlines()[0]) from error
+    parts = (probed.out, probed.lse, probed.m, probed.l, probed.alpha)
+    held = Held(*(part[0, 0].double().cpu().numpy() for part in parts))
+    return held, here.device, kernels.interpreted()
+
+
+def _trace(experiment: Experiment, inputs) -> Held:
+    """What the scheduler's own execution holds; raises JobError where the tiles do not fit the SRAM."""
+    try:
+        trace = execute(experiment, *inputs)
+    except SramOverflow as error:
+        raise JobError(f"the scheduler stops: it {error}") from error
+    return Held(trace.out, trace.lse, trace.m, trace.l, trace.alpha)
+
+
+def _tensors(problem: Problem, inputs, device: str):
+    """q, k, v as [1, 1, rows, head_dim] tensors of the problem's dtype; nothing is rounded again."""
+    import torch
+
+    dtype = getattr(torch, problem.dtype)
+    return [torch.from_numpy(array)[None, None].to(device, dtype) for array in inputs]
+
+
+def _logsumexp(blocks_of_scores: np.ndarray) -> np.ndarray:
+    """Over the last axis; -inf where all are."""
+    largest = blocks_of_scores.max(2)
+    shift = np.where(np.isneginf(largest), 0.0, largest)
+    with np.errstate(divide="ignore"):
+        return shift + np.log(np.exp(blocks_of_scores - shift[:, :, None]).sum(2))
+
+
+def _by_tile(experiment: Experiment, rows: np.ndarray) -> np.ndarray:
+    """[query blocks, key blocks, block_q] from [seq_q, key blocks]; NaN past the end, where not visited."""
+    height = experiment.tiling.block_q
+    count = blocks(len(rows), height)
+    padded = np.full((count * height, rows.shape[1]), np.nan)
+    padded[: len(rows)] = rows
+    tiles = padded.reshape(count, height, -1).transpose(0, 2, 1)
+    if experiment.algorithm == "standard":
+        return tiles
+    bounds, key = key_bounds(experiment.problem, experiment.tiling), np.arange(tiles.shape[1])
+    visited = (key >= bounds.first[:, None]) & (key < bounds.stop[:, None])
+    return np.where(visited[:, :, None], tiles, np.nan)
+
+
+def _tile_differences(
+    experiment: Experiment, quantity: str, one: Held, other: Held, exact: Held
+) -> np.ndarray:
+    """[query blocks, key blocks] largest difference of a quantity in each tile; NaN where neither has one."""
+    name = "out" if quantity == "O" else quantity
+    a, b, truth = (np.asarray(getattr(held, name), np.float64) for held in (one, other, exact))
+    with np.errstate(invalid="ignore"):
+        differences = np.where(a == b, 0.0, np.abs(a - b))
+    differences[np.isnan(a) != np.isnan(b)] = np.inf
+    if quantity == "l":
+        differences = differences / np.where(truth > 0, truth, 1.0)
+    if quantity in ("O", "lse"):
+        differences = _by_query_block(experiment, differences)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a tile that nobody visits is NaN throughout
+        return np.nanmax(differences, axis=2)
+
+
+def _by_query_block(experiment: Experiment, rows: np.ndarray) -> np.ndarray:
+    """[query blocks, 1, values] of values a row, NaN past the last row."""
+    height, values = experiment.tiling.block_q, rows.reshape(len(rows), -1)
+    padded = np.full((blocks(len(rows), height) * height, values.shape[1]), np.nan)
+    padded[: len(rows)] = values
+    return padded.reshape(-1, 1, height * values.shape[1])

@@ -1,0 +1,118 @@
+"""How fast the model is: every figure in a fresh process or as a median, printed beside its limit."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from engine.experiment import COMPARED, Experiment
+from engine.model.simulation import simulate
+from engine.problem.bounds import key_bounds
+from engine.problem.inputs import make_inputs
+from engine.studies.masks import density
+from engine.trace.rows import row_statistics
+
+MOST_UNROLLED, MOST_MEMORY = 500, 300  # ms, MB
+MOST_SWEEP, MOST_LONGEST, MOST_DRAWN, MOST_STATISTICS = 50, 1000, 50, 50  # ms
+REPEATS = 9
+LENGTHS = tuple(2**power for power in range(6, 15))
+UNROLL = """
+import sys, time
+from engine.experiment import Experiment
+from engine.measuring.bench_model import peak_bytes
+from engine.model.launch import schedule_of
+from engine.model.traffic import summed
+experiment = Experiment.of(algorithm=sys.argv[1], heads=1, seq=65_536, block_q=64, block_kv=64)
+start = time.perf_counter()
+total = summed(schedule_of(experiment)).total
+seconds = time.perf_counter() - start
+print(seconds, peak_bytes())
+"""
+
+
+def peak_bytes() -> float:
+    """Most memory that this process has held, bytes; NaN where the platform does not say."""
+    if sys.platform == "linux":  # getrusage there counts what the parent held when it started this process
+        status = Path("/proc/self/status").read_text()
+        return float(status.split("VmHWM:")[1].split()[0]) * 1024
+    if find_spec("resource") is None:
+        return math.nan
+    import resource
+
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def median(run: Callable[[], object]) -> float:
+    """Median seconds of a call, after one that does not count."""
+    run()
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def unrolled(algorithm: str, times: int = 3) -> tuple[float, float]:
+    """Seconds and peak bytes of a fresh process that unrolls 1,048,576 tiles and sums their traffic."""
+    results = []
+    for _ in range(times):
+        command = [sys.executable, "-c", UNROLL, algorithm]
+        root = Path(__file__).resolve().parents[2]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+        seconds, peak = done.stdout.split()
+        results.append((float(seconds), float(peak)))
+    return statistics.median(seconds for seconds, _ in results), max(peak for _, peak in results)
+
+
+def model_sweep(algorithm: str) -> None:
+    """What the pages ask of the model for every length up to 16,384."""
+    simulate.cache_clear()
+    for length in LENGTHS:
+        simulate(Experiment.of(algorithm=algorithm, seq=length, causal=True))
+
+
+def main(arguments: list[str]) -> int:
+    """Print every figure beside its limit, and return 1 where one is passed; takes no arguments."""
+    if arguments:
+        print(f"python -m engine bench: {arguments[0]!r} is given; it takes no arguments", file=sys.stderr)
+        return 2
+    slow = False
+    for algorithm in COMPARED:
+        seconds, peak = unrolled(algorithm)
+        slow |= _told(f"traffic of 1,048,576 tiles, {algorithm}", seconds * 1e3, MOST_UNROLLED, "ms")
+        if not math.isnan(peak):
+            slow |= _told(f"memory it takes at most, {algorithm}", peak / 1e6, MOST_MEMORY, "MB")
+    for algorithm in COMPARED:
+        seconds = median(lambda algorithm=algorithm: model_sweep(algorithm))
+        what = f"model at {len(LENGTHS)} lengths to 16,384, {algorithm}"
+        slow |= _told(what, seconds * 1e3, MOST_SWEEP, "ms")
+    for algorithm in COMPARED:
+        longest = Experiment.of(algorithm=algorithm, heads=16, seq=131_072, head_dim=128)
+        seconds = median(lambda longest=longest: simulate.__wrapped__(longest))
+        slow |= _told(f"model at 131,072 tokens, {algorithm}", seconds * 1e3, MOST_LONGEST, "ms")
+    million = Experiment.of(seq=2**20, block_q=128, block_kv=64, causal=True)
+    bounds = key_bounds(million.problem, million.tiling)
+    seconds = median(lambda: density(bounds, 2**14))
+    slow |= _told("picture of 134,217,728 tiles under a mask", seconds * 1e3, MOST_DRAWN, "ms")
+    experiment = Experiment.of(heads=1, seq=4096, head_dim=64)
+    q, k, _ = (array[0] for array in make_inputs(experiment.problem))
+    rows = np.arange(0, 4096, 64)
+    seconds = median(lambda: row_statistics(experiment, q, k, rows))
+    slow |= _told("statistics of 64 rows, 4,096 keys, d 64", seconds * 1e3, MOST_STATISTICS, "ms")
+    return int(slow)
+
+
+def _told(what: str, value: float, limit: float, unit: str) -> bool:
+    """Print a figure; whether it is over its limit."""
+    over = value > limit
+    print(f"{what:<48} {value:7.1f} {unit} (< {limit:g}): {'OVER' if over else 'ok'}")
+    return over

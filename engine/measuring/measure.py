@@ -1,0 +1,98 @@
+"""Times the real kernels, and PyTorch's own attention, on this machine: for the Speed page and the terminal.
+
+Nothing here imports torch or kernels before it measures; it runs in the worker process or the command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Generator
+from typing import Any
+
+from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.measuring.bench import Bench, Row
+from engine.measuring.checking import ALLOWED
+from engine.measuring.providers import PROVIDERS, refuse_documents
+from engine.model.drawable import at_length
+from engine.worker.jobs import JobError, Update
+
+SWEEP = "engine.measuring.measure:sweep"
+SMALLEST_SEQUENCE = 64
+LARGEST_SWEEP = {
+    "cuda": 16384,
+    "cpu": 2048,
+}  # what a sweep reaches at least; the scenario's own length if longer
+
+
+def sweep_payload(experiment: Experiment) -> dict[str, Any]:
+    """What a sweep depends on: equal payloads share one run, whatever the algorithm and GPU on the page."""
+    return experiment.changed(algorithm="flash2", hardware="h200", splits=1, stages=2).flat()
+
+
+def sizes(experiment: Experiment, cuda: bool) -> list[int]:
+    """Key lengths of a sweep: powers of two, and the scenario's own."""
+    own = experiment.problem.seq_kv
+    largest = max(own, LARGEST_SWEEP["cuda" if cuda else "cpu"])
+    powers = {2**power for power in range(SMALLEST_SEQUENCE.bit_length() - 1, largest.bit_length())}
+    return sorted(powers | {own})
+
+
+def ladder(keys: int) -> list[int]:
+    """Lengths up to this one, each a quarter of the next, which foretell whether the last takes too long."""
+    return [*ladder(keys // 4), keys] if keys >= 1024 else [keys]
+
+
+def sweep(payload: dict[str, Any]) -> Generator[Update, None, list[Row]]:
+    """The job behind the Speed page: every provider over the sequence length, a row each as it comes."""
+    experiment = Experiment.of(**payload)
+    refuse_documents(experiment)
+    yield Update(0.0, "Importing PyTorch and Triton")
+    bench = Bench.here(PROVIDERS)
+    lengths = sizes(experiment, bench.machine.cuda)
+    return (yield from bench.measure([at_length(experiment, keys) for keys in lengths]))
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m engine measure`: prints a table, or JSON rows; exit code 2 with one line for a bad value."""
+    options = _parser().parse_args(arguments)
+    flat = {p.name: getattr(options, p.name) for p in PARAMETERS}
+    try:
+        experiment = Experiment.of(**flat)
+        refuse_documents(experiment)
+        algorithm = flat["algorithm"]
+        names = [n for n, p in PROVIDERS.items() if algorithm is None or not p.triton or n == algorithm]
+        bench = Bench.here(names)
+        own = experiment.problem.seq_kv
+        lengths = sizes(experiment, bench.machine.cuda) if options.sweep else ladder(own)
+        for update in bench.measure([at_length(experiment, keys) for keys in lengths]):
+            if update.row is not None and (options.sweep or update.row["keys"] == own):
+                print(json.dumps(update.row) if options.json else _line(update.row), flush=True)
+    except (ExperimentError, JobError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    if not options.json:
+        print(f"{bench.machine.device}; each result is held against float64, allowed is {ALLOWED}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m engine measure", description=main.__doc__)
+    for parameter in PARAMETERS:
+        option = "--" + parameter.name.replace("_", "-")
+        if parameter.name == "causal":
+            parser.add_argument(option, action="store_true")
+        else:
+            parser.add_argument(option, help=parameter.must)
+    parser.add_argument("--sweep", action="store_true", help="over the sequence length")
+    parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    return parser
+
+
+def _line(row: Row) -> str:
+    start = f"{row['label']:<26} N = {row['keys']:>9,} "
+    if row["skipped"]:
+        return start + "skipped: " + row["skipped"]
+    times = f"{row['p50'] * 1e3:10.3f} ms (p20 {row['p20'] * 1e3:.3f}, p80 {row['p80'] * 1e3:.3f})"
+    return f"{start}{times} {row['tflops']:9.3f} TFLOP/s  error {row['error']:.1e}  {row['note']}".rstrip()

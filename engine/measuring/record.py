@@ -1,0 +1,262 @@
+"""python -m engine record: measures this GPU into a recording, row by row, and goes on where it stopped.
+
+What is already in the file is kept; the file is whole at every moment, so that a run may be cut short.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from engine.recordings.file import SECTIONS, RecordingError, load, save
+from engine.recordings.recording import Device, Recording, Row, identity
+from engine.worker.jobs import JobError
+
+LENGTHS = tuple(2**power for power in range(7, 17))
+HEAD_DIMS = (64, 128, 256)
+SAVE_EVERY = 5.0  # seconds
+DEFAULT_BUDGET = 1800.0
+COMPILING = 0.5  # of the time left, at most
+
+
+class Recorder:
+    """A recording that grows: rows by what they are about, saved as they come, until the time is up."""
+
+    def __init__(self, path: Path, device: Device, budget: float, say: Callable[[str], None] = print):
+        self.path, self.device, self.say = path, device, say
+        self.started = time.monotonic()
+        self.end = self.started + budget
+        self.saved = 0.0
+        self.rows: dict[str, dict[tuple, Row]] = {name: {} for name in SECTIONS}
+        if path.exists():
+            self._resume(load(path))
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget that are left."""
+        return self.end - time.monotonic()
+
+    def has(self, section: str, row: Row) -> bool:
+        """Whether such a row was measured before."""
+        return identity(row) in self.rows[section]
+
+    def add(self, section: str, rows: Iterable[Row]) -> None:
+        """Keep rows; the file follows every few seconds."""
+        for row in rows:
+            self.rows[section][identity(row)] = row
+        if time.monotonic() - self.saved > SAVE_EVERY:
+            self.save()
+
+    def save(self) -> None:
+        """Write the file."""
+        save(self.recording, self.path)
+        self.saved = time.monotonic()
+
+    @property
+    def recording(self) -> Recording:
+        """What there is so far."""
+        return Recording(self.device, **{name: tuple(rows.values()) for name, rows in self.rows.items()})
+
+    def tell(self, what: str) -> None:
+        """A line of progress."""
+        self.say(f"{time.monotonic() - self.started:6.0f} s  {what}")
+
+    def _resume(self, before: Recording) -> None:
+        for what in ("gpu", "driver", "versions", "commit"):
+            then, now = getattr(before.device, what), getattr(self.device, what)
+            if then != now:
+                raise RecordingError(
+                    f"{self.path.name} was recorded with {what} {_shown(then)}, here it is {_shown(now)}:"
+                    " name another file"
+                )
+        for name in SECTIONS:
+            self.rows[name] = {identity(row): row for row in getattr(before, name)}
+
+
+def _shown(value) -> str:
+    return value if isinstance(value, str) else ", ".join(f"{name} {said}" for name, said in value.items())
+
+
+def record_timings(recorder: Recorder, cuda: bool = True, lengths=LENGTHS, head_dims=HEAD_DIMS) -> None:
+    """Every contender over N, head dim and mask, forward and backward; short sequences first."""
+    from engine.measuring.contest import BACKWARD, FORWARD, Contest, usual
+    from engine.measuring.peers import contenders
+
+    contest = Contest([one for one in contenders() if one.installed], cuda)
+    problems = [usual(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)]
+    wanted = [(p, way) for p in problems for way in (FORWARD, BACKWARD)]
+    wanted = [(p, way) for p, way in wanted if not _whole(recorder, contest, p, way)]
+    compile_ahead(recorder, _timed_kernels(wanted), cuda)
+    for index, (problem, direction) in enumerate(wanted):
+        if recorder.left <= 0:
+            return
+        rows = contest.timings(problem, direction)
+        recorder.add("timings", rows)
+        mask = "causal" if problem.mask.causal else "full"
+        what = f"N {problem.seq_kv} d {problem.head_dim} {mask} {direction}"
+        best = max((row for row in rows if row.times), key=lambda row: row.tflops, default=None)
+        rate = f"best {best.provider} {best.tflops:.0f} TFLOP/s" if best else "nothing ran"
+        recorder.tell(f"timings {index + 1}/{len(wanted)}: {what}: {rate}")
+
+
+def record_sweep(recorder: Recorder, cuda: bool = True) -> None:
+    """Every block size, warps and stages of the tiled kernels."""
+    from engine.measuring import sweep
+    from engine.measuring.precompile import Kernel
+
+    wanted = [(p, c) for p, c in sweep.plan() if not recorder.has("sweep", sweep.row_of(p, c))]
+    kernels = {
+        Kernel(c.algorithm, p, "forward", c.block_q, c.block_kv, c.warps, c.stages): (p, c) for p, c in wanted
+    }
+    done = compile_ahead(recorder, list(kernels), cuda)
+    for problem in dict.fromkeys(p for p, _ in wanted):
+        ready = [kernels[kernel][1] for kernel in done if kernel.problem == problem]
+        recorder.tell(f"sweep: {len(ready)} configurations at d {problem.head_dim}")
+        for row in sweep.tried(problem, ready, cuda):
+            recorder.add("sweep", [row])
+            if recorder.left <= 0:
+                return
+
+
+def record_decoding(recorder: Recorder, cuda: bool = True) -> None:
+    """One query against many keys, over the number of splits."""
+    from engine.measuring import decoding
+
+    known = {row.problem for row in recorder.rows["decoding"].values()}
+    for problem in decoding.plan():
+        if recorder.left <= 0:
+            return
+        if problem not in known:
+            rows = decoding.rows_of(problem, cuda)
+            recorder.add("decoding", rows)
+            best = max((row for row in rows if row.times), key=lambda row: row.bytes_per_second)
+            rate = f"{best.provider} {best.bytes_per_second / 1e12:.2f} TB/s"
+            recorder.tell(f"decoding {problem.seq_kv} keys: fastest {rate}")
+
+
+def record_counters(recorder: Recorder, cuda: bool = True) -> None:
+    """The hardware's counters, read by ncu."""
+    from engine.measuring.counters import counted, found_ncu
+    from engine.measuring.scenarios import grid
+
+    found_ncu()
+    wanted = [scenario for scenario in grid() if not recorder.has("counters", scenario.row())]
+    kernels = [scenario.kernel() for scenario in wanted if not scenario.provider.startswith("sdpa_")]
+    compile_ahead(recorder, kernels, cuda)
+    for index, row in enumerate(counted(wanted, recorder.left)):
+        recorder.add("counters", [row])
+        what = row.skipped or f"{row.total('dram_read') / 1e6:,.0f} MB of DRAM read"
+        recorder.tell(f"counters {index + 1}/{len(wanted)}: {row.provider} N {row.problem.seq_kv}: {what}")
+
+
+def record_timelines(recorder: Recorder, cuda: bool = True) -> None:
+    """Which SM ran each block of threads, and when."""
+    from engine.measuring.timelines import plan, traced
+
+    wanted = [one for one in plan() if not recorder.has("timelines", one.row())]
+    compile_ahead(recorder, [one.kernel() for one in wanted], cuda)
+    for index, one in enumerate(wanted):
+        if recorder.left <= 0:
+            return
+        row = traced(one)
+        recorder.add("timelines", [row])
+        what = row.skipped or f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
+        recorder.tell(f"timelines {index + 1}/{len(wanted)}: {one.provider} N {one.problem.seq_q}: {what}")
+
+
+def compile_ahead(recorder: Recorder, kernels: list, cuda: bool) -> list:
+    """Those compiled in time; all at once where they are interpreted."""
+    from engine.measuring.precompile import compile_all
+
+    kernels = list(dict.fromkeys(kernels))
+    if not cuda:
+        return kernels
+    done = list(compile_all(kernels, COMPILING * recorder.left))
+    recorder.tell(f"compiled {len(done)} of {len(kernels)} kernels")
+    return done
+
+
+def _whole(recorder: Recorder, contest, problem, direction: str) -> bool:
+    """Whether a problem's rows are all there; what they took is remembered."""
+    from engine.recordings.recording import Timing
+
+    entered = [one for one in contest.contenders if direction == "forward" or one.backward]
+    rows = [
+        recorder.rows["timings"].get(identity(Timing(one.name, one.label, direction, problem)))
+        for one in entered
+    ]
+    for one, row in zip(entered, rows, strict=True):
+        if row is not None and row.times is not None:
+            contest.remember(one, problem, direction, row.times.p50)
+    return None not in rows
+
+
+def _timed_kernels(wanted: list) -> list:
+    """What the timings need compiled: for few keys and many of a head dim and mask, `standard` for each."""
+    from engine.measuring.contest import usual
+    from engine.measuring.precompile import Kernel
+
+    kernels = []
+    for problem, direction in wanted:
+        short, shape = (usual(n, problem.head_dim, problem.mask.causal) for n in (LENGTHS[0], LENGTHS[-1]))
+        if direction == "backward":
+            kernels.append(Kernel("flash2", shape, direction))
+        else:
+            kernels += [Kernel(name, shape) for name in ("flash1", "flash2", "flash3")]
+            kernels += [Kernel(name, short) for name in ("flash2", "flash3")]
+            kernels.append(Kernel("standard", problem))
+    return list(dict.fromkeys(kernels))
+
+
+RECORD = {
+    "timings": record_timings,
+    "sweep": record_sweep,
+    "decoding": record_decoding,
+    "counters": record_counters,
+    "timelines": record_timelines,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Measure this GPU into a recording that the dashboard shows; run again to go on where it stopped."""
+    options = _parser().parse_args(arguments)
+    sections = [name for name in options.only.split(",") if name]
+    if unknown := [name for name in sections if name not in RECORD]:
+        print(f"only is {unknown[0]!r}; it must be some of {','.join(RECORD)}", file=sys.stderr)
+        return 2
+    sections += [name for name in ("counters", "timelines") if getattr(options, name)]
+    try:
+        from engine.measuring.device import device
+
+        recorder = Recorder(
+            options.out, device(options.commit), options.budget, lambda line: print(line, flush=True)
+        )
+        for name in dict.fromkeys(sections):
+            try:
+                RECORD[name](recorder)
+            finally:
+                recorder.save()
+    except (JobError, RecordingError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    counts = ", ".join(f"{len(rows)} {name}" for name, rows in recorder.rows.items())
+    print(f"{options.out}: {counts}{'' if recorder.left > 0 else '; the time was up: run it again to go on'}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m engine record", description=main.__doc__)
+    parser.add_argument(
+        "--out", type=Path, required=True, help="file to write; .json, or .json.gz to pack it"
+    )
+    parser.add_argument(
+        "--only", default="timings,sweep,decoding", help=f"some of {','.join(RECORD)}; default %(default)s"
+    )
+    parser.add_argument("--counters", action="store_true", help="the hardware's counters too (needs ncu)")
+    parser.add_argument("--timeline", dest="timelines", action="store_true", help="every block on its SM too")
+    parser.add_argument("--budget", type=float, default=DEFAULT_BUDGET, help="seconds; default %(default)g")
+    parser.add_argument("--commit", help="of this project, where git cannot tell")
+    return parser

@@ -1,0 +1,84 @@
+"""A sibling of an experiment that is small enough to draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.experiment import LARGEST_SEQUENCE, Experiment
+from engine.model.grid import Grid
+from engine.model.launch import schedule_of
+from engine.problem.problem import Problem
+
+MOST_BLOCKS = 20_000  # of threads, that a browser moves smoothly
+
+
+def drawable(experiment: Experiment, most: int = 64) -> Experiment:
+    """The experiment itself, or the same with fewer queries and keys: at most `most` x `most` tiles.
+
+    Blocks, heads and head_dim stay; queries, keys and window shrink by one factor: the picture keeps its
+    shape.
+    """
+    problem, tiling = experiment.problem, experiment.blocks
+    across = max(problem.seq_q / tiling.block_q, problem.seq_kv / tiling.block_kv)
+    if across <= most:
+        return experiment
+    window = problem.mask.window
+
+    def shrunk(length: int) -> int:
+        return max(1, int(length * most / across))
+
+    return experiment.changed(
+        seq=shrunk(problem.seq_q),
+        seq_kv=shrunk(problem.seq_kv),
+        window=None if window is None else shrunk(window),
+    )
+
+
+def watchable(experiment: Experiment, most: int = MOST_BLOCKS) -> Experiment:
+    """The experiment itself, or the same with its length halved until at most `most` blocks of threads run.
+
+    Where one block of queries a head is too many, with fewer heads.
+    """
+    while launched_blocks(experiment) > most:
+        smaller = _halved(experiment.problem, experiment.blocks.block_q)
+        experiment = replace(experiment, problem=smaller)
+    return experiment
+
+
+def launched_blocks(experiment: Experiment) -> int:
+    """Blocks of threads of all kernels of an experiment."""
+    phases = schedule_of(experiment).phases
+    return sum(Grid.of(experiment, phase).blocks for phase in phases)
+
+
+def _halved(problem: Problem, block_q: int) -> Problem:
+    if problem.seq_q > block_q or problem.seq_kv > block_q:
+        window = problem.mask.window
+        mask = replace(problem.mask, window=window and -(-window // 2))
+        lengths = {"seq_q": -(-problem.seq_q // 2), "seq_kv": -(-problem.seq_kv // 2)}
+        return replace(problem, mask=mask, **lengths)
+    if problem.batch > 1:
+        return replace(problem, batch=problem.batch // 2)
+    group = problem.heads // problem.kv_heads
+    kv_heads = max(1, problem.kv_heads // 2)
+    return replace(problem, kv_heads=kv_heads, heads=kv_heads * group)
+
+
+def at_length(experiment: Experiment, keys: int) -> Experiment:
+    """The same experiment with so many keys, and queries in proportion."""
+    problem = experiment.problem
+    queries = max(1, round(keys * problem.seq_q / problem.seq_kv))
+    return experiment.changed(seq=min(queries, LARGEST_SEQUENCE), seq_kv=keys)
+
+
+def described(experiment: Experiment) -> str:
+    """A scenario in a few words, its algorithm by the name that it is asked for by."""
+    problem, tiling = experiment.problem, experiment.blocks
+    mask = f", window {problem.mask.window:,}" if problem.mask.window else ", causal" * problem.mask.causal
+    heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
+    dtype = f", {problem.dtype}" * (problem.dtype != "float16")
+    batch = f"batch {problem.batch}, " if problem.batch > 1 else ""
+    return (
+        f"{experiment.algorithm}, N {problem.seq_kv:,}, {batch}heads {heads}, d {problem.head_dim}{mask}, "
+        f"blocks {tiling.block_q}×{tiling.block_kv}{dtype}"
+    )

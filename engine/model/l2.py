@@ -1,0 +1,181 @@
+"""Which tile requests reach DRAM: modelled, from the order in which the SMs take a schedule's programs.
+
+Bytes that were used before are still in L2 unless too much was used since. That is counted in shares of the
+cache: what all SMs use, K and V, lies in both of its halves and counts against `Gpu.l2_effective_bytes`; what
+one SM uses alone counts against `Gpu.l2_bytes`. The cache is hashed and not quite least-recently-used: the
+chance that bytes are gone rises smoothly around GONE. What lies dirty in L2 at the end counts as written.
+
+Every kernel starts with empty caches: a profiler empties them, and so its counters can be held against this.
+What a kernel finds of the one before it, where that was little, comes on top in a run without a profiler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.model.grid import Grid, default_order
+from engine.model.occupancy import blocks_per_sm
+from engine.model.reuse import Programs, walk
+from engine.problem.hardware import Gpu
+from engine.schedule.bytes import Bytes
+from engine.schedule.nest import Phase
+from engine.schedule.schedule import Schedule
+from engine.schedule.step import Operation, Tensor, block_bytes
+
+GONE = 0.8  # share of the cache used since, at which half of the bytes are gone; fitted to an H200's counters
+SOFTNESS = 0.06  # of that share, in which the odds change by a factor e; likewise
+NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 150 is gone
+# a head's K and V are cut into so many at most, the latter where blocks share an SM and drift apart
+CHUNKS, DRIFTING_CHUNKS = 16, 32
+MOST_WAVES = 8  # over whole heads are followed; those after them are taken to go on alike
+
+
+def gone(share):
+    """The chance that bytes are no longer in L2 when such a share of it was used since."""
+    share = np.asarray(share, float)
+    return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((GONE - share) / SOFTNESS)))
+
+
+def kept_bytes(gpu: Gpu) -> float:
+    """Bytes that all SMs use of which half are still in L2 when as many others were used since."""
+    return GONE * gpu.l2_effective_bytes
+
+
+def dram_bytes(experiment: Experiment, schedule: Schedule, compulsory: Bytes, requested: Bytes) -> Bytes:
+    """Modelled DRAM bytes over batch and heads, by tensor: from compulsory to requested."""
+    read, written = dict(compulsory.read), dict(compulsory.written)
+    for phase in schedule.phases:
+        again, rewritten = _fetched_again(experiment, schedule, phase)
+        for amounts, more in ((read, again), (written, rewritten)):
+            for tensor, amount in more.items():
+                amounts[tensor] += round(amount)
+    return Bytes.of(
+        {tensor: min(amount, requested.read[tensor]) for tensor, amount in read.items()},
+        {tensor: min(amount, requested.written[tensor]) for tensor, amount in written.items()},
+    )
+
+
+def _fetched_again(
+    experiment: Experiment, schedule: Schedule, phase: Phase
+) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+    """Bytes that one kernel, the caches empty before it, reads beyond the first time, and writes likewise."""
+    loaded, stored = (
+        {step.tensor for step in phase.each if step.operation == operation}
+        for operation in (Operation.LOAD, Operation.STORE)
+    )
+    if loaded & stored:
+        return _rewritten(experiment, schedule, phase, loaded, stored)
+    walked = {tensor for tensor in loaded if _is_walked(schedule, phase, tensor)}
+    if not walked:
+        return {}, {}
+    again = _walked_again(experiment, schedule, phase, walked)
+    row = {tensor: block_bytes(schedule.problem, tensor).factor for tensor in walked}
+    return {tensor: again * row[tensor] / sum(row.values()) for tensor in walked}, {}
+
+
+def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
+    """Whether the inner loop walks over a tensor that other outer blocks walk over too."""
+    amount = block_bytes(schedule.problem, tensor)
+    by_inner, by_outer = (amount.by_key, amount.by_query)[:: 1 if phase.outer == "query" else -1]
+    return by_inner and not by_outer
+
+
+def _rewritten(
+    experiment: Experiment, schedule: Schedule, phase: Phase, loaded: set[Tensor], stored: set[Tensor]
+) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+    """What each visit loads and stores again: one program a head, to which its rows are its own."""
+    problem = schedule.problem
+    heads, slots = problem.batch * problem.heads, _slots(experiment, schedule, phase)
+    ends = np.concatenate(([0], np.cumsum(schedule.query_rows)))
+    rows = np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
+    row = {tensor: block_bytes(problem, tensor).factor for tensor in loaded | stored}
+    full, rest = divmod(heads, slots)
+    again = 0.0
+    for together, times in ((slots, full), (rest, 1)):
+        # since a row's last pass, as many rows as a pass has have gone by, of every head that runs
+        share = together * rows[1:] * sum(row.values()) / experiment.gpu.l2_bytes
+        again += times * together * float((rows[1:] * gone(share)).sum())
+    return {tensor: again * row[tensor] for tensor in loaded}, {
+        tensor: again * row[tensor] for tensor in stored
+    }
+
+
+def _slots(experiment: Experiment, schedule: Schedule, phase: Phase) -> int:
+    """Blocks of threads of a kernel that run at once."""
+    return experiment.gpu.sms * blocks_per_sm(experiment, schedule, phase)
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """A kernel's programs in launch order, as far as they can be reached.
+
+    Attributes:
+        heads: whose programs are alike.
+        abreast, places: programs that run at once: so many on so many places of an SM.
+        sizes: [chunks] of a head's walked tensors, shares of L2.
+    """
+
+    programs: Programs
+    heads: int
+    abreast: int
+    places: int
+    sizes: np.ndarray
+
+
+def _walked_again(experiment: Experiment, schedule: Schedule, phase: Phase, walked: set[Tensor]) -> float:
+    """Bytes of the walked tensors that are fetched beyond the first time."""
+    launch = _launch(experiment, schedule, phase, walked)
+    programs, count = launch.programs, launch.heads * len(phase.first)
+    slots = min(launch.abreast * launch.places, count)
+    streams = len(np.unique(programs.stream[:slots])) + 1  # those of a wave, wherever it begins
+    own = programs.around + programs.visit * len(launch.sizes)
+    if streams * launch.sizes.sum() + slots * own < NEVER_GONE:
+        return 0.0
+    reuse = walk(programs, launch.sizes, launch.abreast, launch.places, MOST_WAVES * len(launch.sizes))
+    waves = -(-count // slots)  # the last walks over as much as a full one
+    beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
+    return beyond * float((reuse.size * gone(reuse.since)).sum()) * experiment.gpu.l2_effective_bytes
+
+
+def _launch(experiment: Experiment, schedule: Schedule, phase: Phase, walked: set[Tensor]) -> _Launch:
+    """A kernel's programs as they walk over some tensors; a chunk is whole inner blocks."""
+    gpu, problem, tiling = experiment.gpu, schedule.problem, schedule.tiling
+    by_query = phase.outer == "query"
+    rows, block = (tiling.block_q, tiling.block_kv)[:: 1 if by_query else -1]
+    length = problem.seq_kv if by_query else problem.seq_q
+    blocks = -(-length // block)  # of the inner loop
+    abreast, places = gpu.sms, blocks_per_sm(experiment, schedule, phase)
+    if any(step.operation == Operation.STORE for step in phase.each):  # each visit is a program of its own
+        abreast, places = max(1, abreast * places // blocks), 1
+    together = -(-blocks // (CHUNKS if places == 1 else DRIFTING_CHUNKS))  # inner blocks to a chunk
+    starts = np.arange(0, length, together * block)
+    row = sum(block_bytes(problem, tensor).factor for tensor in walked)
+    sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
+    heads = problem.batch * (problem.kv_heads if phase.shared else problem.heads)
+    first, stop = phase.first // together, -(-phase.stop // together)
+    grid = Grid(experiment, phase, heads, len(first), Grid.of(experiment, phase).together)
+    # each of those that run takes one chunk a step, and has at most a head's chunks to go
+    chunks = grid.together * int(np.maximum(stop - first, 1).sum())  # of heads that are launched together
+    rounds = 1 + abreast * places * (MOST_WAVES + 1) * len(sizes) // chunks
+    reached = min(grid.blocks, rounds * grid.together * grid.count)
+    head, outer = grid.launched(default_order(experiment), 0, reached)
+    group = 1 if phase.shared or not by_query else problem.heads // problem.kv_heads
+    around = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}
+    visit = {step.tensor for step in phase.each} - walked - around - {Tensor.NONE}
+
+    def moved(tensors: set[Tensor]) -> float:
+        tile = (rows, together * block)[:: 1 if by_query else -1]
+        return sum(block_bytes(problem, tensor).of(*tile) for tensor in tensors) / gpu.l2_bytes
+
+    programs = Programs(
+        stream=head // group,
+        first=first[outer],
+        stop=stop[outer],
+        reverse=phase.reverse,
+        around=moved(around),
+        visit=moved(visit),
+    )
+    return _Launch(programs, heads, abreast, places, sizes)

@@ -1,0 +1,42 @@
+"""What a GPU reaches of its vendor's peaks: measured or fitted on an H200, taken to hold for the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.problem.hardware import Gpu
+
+MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
+MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
+CACHE_SHARE = 0.4  # of 64 bytes a clock and SM from L2: about 6 TB/s on an H200
+WAITED_SHARE = 0.18  # of the same where a block waits for every load and store: flash1, fitted
+CACHE_BYTES_PER_CLOCK = 64  # that an SM can take from L2; what all slices of L2 can give may be less
+SCORE_OPERATIONS = 3  # float32 operations a score: scale and subtract m, maximum, sum
+LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
+# that a block waits for one after another: first loads, first products (of split keys: too few), last store
+ROUND_TRIPS = 3
+LAUNCH = 3e-6  # s, start of a kernel
+TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a GPU does in a second: matrix FLOPs, exponentials, float32 operations, bytes of L2 and of HBM."""
+
+    matrix: float
+    exponentials: float
+    vector: float
+    cache: float
+    memory: float
+
+    @classmethod
+    def of(cls, gpu: Gpu, dtype: str, returning: bool = False) -> Rates:
+        """The rates that a GPU reaches in a dtype; that of L2 lower where O returns at every visit."""
+        share = WAITED_SHARE if returning else CACHE_SHARE
+        return cls(
+            matrix=MATRIX_SHARE * gpu.matrix_flops[dtype],
+            exponentials=gpu.exponentials_per_second,
+            vector=gpu.matrix_flops["float32"] / 2,
+            cache=share * CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz,
+            memory=MEMORY_SHARE * gpu.memory_bytes_per_second,
+        )

@@ -1,0 +1,64 @@
+"""The one front door of the model: an experiment in, everything that follows from it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from engine.experiment import Experiment
+from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
+from engine.model.launch import schedule_of
+from engine.model.seconds import Modelled, modelled
+from engine.model.traffic import Traffic, traffic
+from engine.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """An experiment with its bytes, footprint and modelled time; its schedule is built when asked for."""
+
+    experiment: Experiment
+    traffic: Traffic
+    footprint: Footprint
+    modelled: Modelled
+
+    @property
+    def schedule(self) -> Schedule:
+        """The loop nests; not kept here, as thousands of simulations are."""
+        return schedule_of(self.experiment)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values for JSON: the experiment's own, then totals over batch and heads."""
+        bytes_, chip = self.traffic, self.footprint
+        return {
+            **self.experiment.flat(),
+            "tile_read_bytes": bytes_.requested.total_read,
+            "tile_write_bytes": bytes_.requested.total_written,
+            "compulsory_read_bytes": bytes_.compulsory.total_read,
+            "compulsory_write_bytes": bytes_.compulsory.total_written,
+            "dram_read_bytes": bytes_.dram.total_read,
+            "dram_write_bytes": bytes_.dram.total_written,
+            "flops": bytes_.flops,
+            "exponentials": bytes_.exponentials,
+            "tiles_visited": bytes_.tiles_visited,
+            "tiles_skipped": bytes_.tiles_skipped,
+            "tiles_partial": bytes_.tiles_partial,
+            "tiles_full": bytes_.tiles_full,
+            "sram_bytes": chip.sram_bytes,
+            "sram_capacity_bytes": chip.capacity_bytes,
+            "fits": chip.fits,
+            "blocks_per_sm": chip.blocks_per_sm,
+            "memory_bytes": memory_bytes(self.experiment),
+            "largest_context": largest_context(self.experiment),
+            "modelled_seconds": self.modelled.seconds,
+            "modelled_bound": self.modelled.bound,
+        }
+
+
+@lru_cache(maxsize=4096)
+def simulate(experiment: Experiment) -> Simulation:
+    """Everything the model says about an experiment; milliseconds, and nothing when asked again."""
+    schedule = schedule_of(experiment)
+    moved = traffic(experiment, schedule)
+    return Simulation(experiment, moved, footprint(experiment), modelled(experiment, schedule, moved))

@@ -1,0 +1,186 @@
+"""A schedule's bytes by tensor and memory level, its FLOPs and its tiles, in O(blocks): no step is unrolled.
+
+Requested is what the tiles ask of memory past the SM; compulsory is what each kernel must fetch and leave
+once, however large its caches; DRAM is modelled in between, see `engine.model.l2`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.model import l2
+from engine.schedule.bytes import TENSORS, Bytes
+from engine.schedule.nest import Phase
+from engine.schedule.schedule import Schedule
+from engine.schedule.step import (
+    EXPONENTIALS,
+    MATRIX_PRODUCTS,
+    Amount,
+    Operation,
+    Tensor,
+    block_bytes,
+    copies,
+    matrix_flops,
+)
+
+CHUNK_STEPS = 2**18
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one head's schedule asks for.
+
+    Attributes:
+        requested: tile requests, bytes.
+        flops: of the matrix products; 4 head_dim a visited score, 14 head_dim backward.
+        exponentials: of visited scores, and one a row and visit for alpha; backward two a visited score.
+        tiles_visited, tiles_skipped: add up to the whole grid.
+        tiles_full, tiles_partial, tiles_masked: visited ones that the mask leaves whole, cuts, and blanks out
+            (only unfused attention computes those); they add up to tiles_visited.
+    """
+
+    requested: Bytes
+    flops: int
+    exponentials: int
+    tiles_visited: int
+    tiles_skipped: int
+    tiles_full: int
+    tiles_partial: int
+    tiles_masked: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Totals over batch and heads, in bytes, FLOPs and tiles; `per_head` has one head's."""
+
+    per_head: Counts
+    heads: int
+    requested: Bytes
+    compulsory: Bytes
+    dram: Bytes
+
+    flops = property(lambda self: self.per_head.flops * self.heads, doc="Matrix FLOPs.")
+    exponentials = property(lambda self: self.per_head.exponentials * self.heads, doc="Exponentials.")
+    tiles_visited = property(lambda self: self.per_head.tiles_visited * self.heads, doc="Tiles computed.")
+    tiles_skipped = property(
+        lambda self: self.per_head.tiles_skipped * self.heads, doc="Tiles never touched."
+    )
+    tiles_full = property(lambda self: self.per_head.tiles_full * self.heads, doc="Visited, unmasked.")
+    tiles_partial = property(lambda self: self.per_head.tiles_partial * self.heads, doc="Visited, cut.")
+    tiles_masked = property(lambda self: self.per_head.tiles_masked * self.heads, doc="Visited, all masked.")
+
+    def intensity(self, kind: str = "dram") -> float:
+        """FLOPs a byte of one kind: requested, compulsory or dram."""
+        if kind not in ("requested", "compulsory", "dram"):
+            raise ValueError(f"kind is {kind!r}; it must be requested, compulsory or dram")
+        return self.flops / getattr(self, kind).total
+
+
+def traffic(experiment: Experiment, schedule: Schedule) -> Traffic:
+    """All bytes and operations of an experiment, over batch and heads."""
+    heads = schedule.problem.batch * schedule.problem.heads
+    per_head = counts(schedule)
+    requested = requested_bytes(schedule)
+    compulsory = compulsory_bytes(schedule)
+    dram = l2.dram_bytes(experiment, schedule, compulsory, requested)
+    return Traffic(per_head, heads, requested, compulsory, dram)
+
+
+def requested_bytes(schedule: Schedule) -> Bytes:
+    """Tile requests over batch and heads; what a program does once for heads that share keys counts once."""
+    problem = schedule.problem
+    requested = _requested(schedule).times(problem.batch * problem.heads)
+    around = tuple(replace(phase, each=()) for phase in schedule.phases if phase.shared)
+    spared = _requested(replace(schedule, phases=around)).times(
+        problem.batch * (problem.heads - problem.kv_heads)
+    )
+    return Bytes.of(
+        {tensor: amount - spared.read[tensor] for tensor, amount in requested.read.items()},
+        {tensor: amount - spared.written[tensor] for tensor, amount in requested.written.items()},
+    )
+
+
+def _requested(schedule: Schedule) -> Bytes:
+    """One head's tile requests."""
+    moved: dict[Operation, dict[Tensor, int]] = {Operation.LOAD: {}, Operation.STORE: {}}
+    for phase in schedule.phases:
+        for step in {*phase.before, *phase.each, *phase.after}:
+            if step.operation in moved and step.tensor not in moved[step.operation]:
+                amount = block_bytes(schedule.problem, step.tensor)
+                moved[step.operation][step.tensor] = schedule.total(amount, step.operation, step.tensor)
+    return Bytes.of(moved[Operation.LOAD], moved[Operation.STORE])
+
+
+def counts(schedule: Schedule) -> Counts:
+    """One head's requests, operations and tiles, from the loop nests."""
+    problem, bounds = schedule.problem, schedule.bounds
+    score, row = Amount(1, by_query=True, by_key=True), Amount(1, by_query=True)
+    grid = len(schedule.query_rows) * len(schedule.key_rows)
+    visited = max(int(phase.visits.sum()) for phase in schedule.phases)
+    seen = int((bounds.stop - bounds.first).sum())
+    full = int((bounds.full_stop - bounds.full_first).sum())
+    return Counts(
+        requested=_requested(schedule),
+        flops=sum(schedule.total(matrix_flops(problem), operation) for operation in MATRIX_PRODUCTS),
+        exponentials=schedule.total(row, Operation.RESCALE)
+        + schedule.total(row, Operation.COMBINE)
+        + sum(schedule.total(score, operation) for operation in EXPONENTIALS),
+        tiles_visited=visited,
+        tiles_skipped=grid - visited,
+        tiles_full=full,
+        tiles_partial=seen - full,
+        tiles_masked=visited - seen,
+    )
+
+
+def compulsory_bytes(schedule: Schedule) -> Bytes:
+    """Each kernel's inputs and outputs once, all heads; blocks that no tile touches do not count."""
+    read, written = dict.fromkeys(TENSORS, 0), dict.fromkeys(TENSORS, 0)
+    for phase in schedule.phases:
+        steps = phase.before + phase.each + phase.after
+        outputs = {step.tensor for step in steps if step.operation == Operation.STORE}
+        inputs = {step.tensor for step in steps if step.operation == Operation.LOAD}
+        for tensors, into in ((inputs, read), (outputs, written)):
+            for tensor in tensors:
+                times = copies(schedule.problem, tensor, schedule.tiling.splits)
+                into[tensor] += times * touched_bytes(schedule, phase, tensor)
+    return Bytes.of(read, written)
+
+
+def touched_bytes(schedule: Schedule, phase: Phase, tensor: Tensor) -> int:
+    """Bytes of the distinct blocks of a tensor that one head's phase touches."""
+    amount = block_bytes(schedule.problem, tensor)
+    around = any(step.tensor == tensor for step in phase.before + phase.after)
+    visiting = (phase.visits > 0).reshape(-1, phase.splits).any(1)
+    outer, inner = np.ones(len(visiting), bool), np.zeros(len(schedule.key_rows), bool)
+    if phase.outer == "key":
+        inner = np.zeros(len(schedule.query_rows), bool)
+    if not around:
+        outer, inner = visiting, _visited_inner(phase, len(inner))
+    elif amount.by_query and amount.by_key:
+        inner[:] = True
+    query, key = (outer, inner) if phase.outer == "query" else (inner, outer)
+    return amount.of(int(schedule.query_rows[query].sum()), int(schedule.key_rows[key].sum()))
+
+
+def _visited_inner(phase: Phase, blocks: int) -> np.ndarray:
+    """[inner blocks] bool: whether any outer block visits it."""
+    visiting = phase.visits > 0
+    edges = np.zeros(blocks + 1, np.int64)
+    np.add.at(edges, phase.first[visiting], 1)
+    np.add.at(edges, phase.stop[visiting], -1)
+    return np.cumsum(edges[:-1]) > 0
+
+
+def summed(schedule: Schedule) -> Bytes:
+    """One head's requested bytes summed over its unrolled steps: equal to the loop nests' totals."""
+    columns = schedule.columns
+    read, written = np.zeros(len(Tensor), np.int64), np.zeros(len(Tensor), np.int64)
+    for start in range(0, len(columns), CHUNK_STEPS):
+        part = columns.part(start, start + CHUNK_STEPS)
+        for amounts, into in ((part.read_bytes, read), (part.written_bytes, written)):
+            into += np.bincount(part.tensor, weights=amounts, minlength=len(Tensor)).astype(np.int64)
+    return Bytes.of(*({tensor: int(into[tensor]) for tensor in TENSORS} for into in (read, written)))

@@ -1,0 +1,225 @@
+"""Inside one block of threads of FlashAttention-3 over time: copies, matrix products and softmax; modelled.
+
+Each mark is as long as its work takes the unit that does it: the tensor cores of the SM take one warp group's
+products after another's, and so do its exponentials. With overlap a warp group issues Q Kᵀ of a key block
+together with P V of the one before, and its softmax runs under the other groups' products (Shah et al., arXiv
+2407.08608, section 3). The paper would run it under the group's own P V as well; in the kernel the compiler
+waits for that product first, and so do the lanes. Without, all warp groups do the same at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from engine.experiment import Experiment
+from engine.model.launch import schedule_of
+from engine.model.pipeline import OVERLAP_SHARE, Pipeline
+from engine.model.rates import CACHE_SHARE, LATENCY, Rates
+from engine.model.timeline import MODELLED, Lane, Lanes, Mark
+from engine.model.work import visit_seconds
+from engine.schedule.step import Tensor, block_bytes
+
+GROUP_ROWS = 64  # query rows of a warp group
+BUFFERS = 2  # for K, and for V
+MOST_VISITS = 4  # that are drawn of a tile
+NEXT_VISITS = 1  # that are drawn of the tile after it
+QK, SOFTMAX, PV, STORE = "Q Kᵀ", "softmax", "P V", "store O"
+
+
+@dataclass(frozen=True)
+class Inside:
+    """One tile of a block of threads and the start of its next.
+
+    Attributes:
+        lanes: copies first, then the warp groups.
+        visits: key blocks drawn of the tile; visits_in_all: how many it has.
+        switch: seconds at which the first warp group starts on the next tile.
+        idle: seconds that it waited for it.
+        period: seconds between one visit and the next once they follow each other evenly: the model's, or
+            what is drawn where that is longer.
+        tensor_busy, softmax_busy: share of such a period in which the unit works.
+    """
+
+    lanes: Lanes
+    visits: int
+    visits_in_all: int
+    switch: float
+    idle: float
+    period: float
+    tensor_busy: float
+    softmax_busy: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of one SM.
+
+    Attributes:
+        product, softmax: one warp group's Q Kᵀ or P V, and its softmax, of one visit.
+        turn: what a unit loses when it passes from one warp group to the next.
+        copies: K and V of a visit, at the rate that all SMs together get them from L2.
+        query, key: bytes of Q of a tile, and of K (or V) of a visit, on their way from L2.
+        latency: from asking for a copy to its first byte.
+        store: O of a tile, until it has left.
+    """
+
+    product: float
+    softmax: float
+    turn: float
+    copies: float
+    query: float
+    key: float
+    latency: float
+    store: float
+
+
+@lru_cache(maxsize=128)
+def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
+    """The last query block of a head, which sees the most keys, under a pipeline."""
+    experiment = experiment.changed(algorithm="flash3")
+    (phase,) = schedule_of(experiment).phases
+    in_all = int(phase.visits[-1])
+    visits = min(in_all, MOST_VISITS)
+    groups = experiment.blocks.block_q // GROUP_ROWS
+    costs = _costs(experiment, pipeline, groups)
+    keys = [int(phase.stop[-1]) - 1 - step for step in range(visits)]
+    block = _Block(pipeline, costs, groups)
+    block.tile(keys)
+    block.tile(keys[:NEXT_VISITS])
+    stored = next(mark.end for mark in block.marks[1] if mark.operation == STORE)
+    switch = next(mark.start for mark in block.marks[1] if mark.operation == QK and mark.start >= stored)
+    names = ["copies by TMA" if pipeline.specialised else "copies"]
+    names += [f"warp group {group + 1}" for group in range(groups)]
+    lanes = tuple(Lane(name, tuple(marks)) for name, marks in zip(names, block.marks, strict=True))
+    products, softmax = groups * 2 * costs.product, groups * costs.softmax
+    starts = [mark.start for mark in block.marks[1] if mark.operation == QK][:visits]
+    period = pipeline.with_copies(pipeline.arithmetic(products, softmax), costs.copies)
+    # where all wait for copies, the last group's softmax has no other group's products to run under
+    period = max([period, *(later - before for before, later in pairwise(starts[-2:]))])
+    return Inside(
+        Lanes(experiment, MODELLED, 0, len(phase.visits) - 1, lanes),
+        visits,
+        in_all,
+        switch,
+        switch - stored,
+        period,
+        products / period,
+        softmax / period,
+    )
+
+
+def _costs(experiment: Experiment, pipeline: Pipeline, groups: int) -> Costs:
+    problem, gpu, blocks = experiment.problem, experiment.gpu, experiment.blocks
+    (phase,) = schedule_of(experiment).phases
+    rates = Rates.of(gpu, problem.dtype)
+    products, softmax, copies = visit_seconds(experiment, phase, rates)
+    query = gpu.sms * block_bytes(problem, Tensor.Q).of(blocks.block_q, blocks.block_kv) / rates.cache
+    # copies that run ahead have a latency and L2's full width; where they are waited for, the rate has both
+    width, latency = (CACHE_SHARE, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
+    return Costs(
+        product=products / 2 / groups,
+        softmax=softmax / groups,
+        turn=(1 - OVERLAP_SHARE) * min(products, softmax) / groups if pipeline.overlapped else 0.0,
+        copies=copies,
+        query=width * query,
+        key=width * copies / 2,
+        latency=latency,
+        store=CACHE_SHARE * query + LATENCY,
+    )
+
+
+class _Block:
+    """A block of threads that works on one tile after another; `marks` by lane, the copies' first."""
+
+    def __init__(self, pipeline: Pipeline, costs: Costs, groups: int):
+        self.pipeline, self.costs, self.groups = pipeline, costs, groups
+        self.marks: list[list[Mark]] = [[] for _ in range(groups + 1)]
+        self.link = self.tensor = self.exponentials = 0.0
+        self.ready = [0.0] * groups  # when each warp group can go on
+        self.key_done: list[float] = []  # when the last group was done with K, and V, of each visit
+        self.value_done: list[float] = []
+        self.begins = 0.0
+        self.visit = 0  # of this tile and those before it
+
+    def tile(self, keys: list[int]) -> None:
+        """One tile that sees these key blocks."""
+        query = 0.0
+        for step, key in enumerate(keys):
+            k_there = self._copy("K", key, self._free(self.key_done), self.costs.key)
+            if step == 0:
+                query = self._copy("Q", -1, self.begins, self.costs.query)
+            v_there = self._copy("V", key, self._free(self.value_done), self.costs.key)
+            there = max(k_there, query) if self.pipeline.asynchronous else max(v_there, query)
+            if self.pipeline.overlapped:
+                self._take_turns(step, keys, there, v_before=v_there if step == 0 else self.v_there)
+                self.v_there = v_there
+            else:
+                self._in_step(key, there, v_there)
+            self.visit += 1
+        if self.pipeline.overlapped:
+            self._last_product(keys[-1], self.v_there)
+        for group in range(self.groups):
+            self._mark(group + 1, STORE, -1, self.ready[group], self.costs.store)
+            self.ready[group] += self.costs.store
+        if not self.pipeline.specialised:  # the block ends, and another begins
+            self.begins = max(self.ready)
+
+    def _free(self, done: list[float]) -> float:
+        """When a buffer is free for the next copy, or the copy is asked for."""
+        if not self.pipeline.asynchronous:
+            return max(self.ready)
+        freed = done[self.visit - BUFFERS] if self.visit >= BUFFERS else 0.0
+        return max(freed, self.begins)
+
+    def _copy(self, name: str, key: int, asked: float, seconds: float) -> float:
+        """Copies follow each other on the way from L2; returns when this one is there."""
+        start = max(asked, self.link)
+        self.link = start + seconds
+        self._mark(0, name, key, start, self.costs.latency + seconds)
+        return self.link + self.costs.latency
+
+    def _take_turns(self, step: int, keys: list[int], k_there: float, v_before: float) -> None:
+        """Overlap: a group issues Q Kᵀ with P V of the visit before; its softmax waits for both."""
+        costs, done = self.costs, []
+        for group in range(self.groups):
+            start = max(self.ready[group], self.tensor, k_there)
+            scored = self._mark(group + 1, QK, keys[step], start, costs.product)
+            self.tensor = scored
+            if step:
+                self.tensor = self._mark(group + 1, PV, keys[step - 1], max(scored, v_before), costs.product)
+            ended = self.tensor
+            self.tensor += costs.turn
+            begun = max(ended, self.exponentials)
+            softmax = self._mark(group + 1, SOFTMAX, keys[step], begun, costs.softmax)
+            self.exponentials = softmax + costs.turn
+            self.ready[group] = max(ended, softmax)
+            done.append((scored, ended))
+        self.key_done.append(max(scored for scored, _ in done))
+        if step:
+            self.value_done.append(max(ended for _, ended in done))
+
+    def _last_product(self, key: int, v_there: float) -> None:
+        for group in range(self.groups):
+            start = max(self.ready[group], self.tensor, v_there)
+            self.tensor = self.ready[group] = self._mark(group + 1, PV, key, start, self.costs.product)
+        self.value_done.append(self.tensor)
+
+    def _in_step(self, key: int, k_there: float, v_there: float) -> None:
+        """No overlap: all groups do the same, and share the unit that does it."""
+        costs, groups = self.costs, self.groups
+        start = max(max(self.ready), k_there)
+        scored, weighed = start + groups * costs.product, start + groups * (costs.product + costs.softmax)
+        added = max(weighed, v_there)
+        for group in range(groups):
+            self._mark(group + 1, QK, key, start, groups * costs.product)
+            self._mark(group + 1, SOFTMAX, key, scored, groups * costs.softmax)
+            self.ready[group] = self._mark(group + 1, PV, key, added, groups * costs.product)
+        self.key_done.append(scored)
+        self.value_done.append(self.ready[0])
+
+    def _mark(self, lane: int, operation: str, key: int, start: float, seconds: float) -> float:
+        """Write down what a lane does; returns when it ends."""
+        self.marks[lane].append(Mark(operation, key, start, start + seconds))
+        return start + seconds

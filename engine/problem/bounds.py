@@ -1,0 +1,85 @@
+"""Loop bounds of a mask, in one place: which tiles are skipped, partial and full, seen from either side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.problem.problem import Problem, Tiling
+
+
+def blocks(length, block: int):
+    """How many blocks cover a length (or each of an array of lengths)."""
+    return -(-length // block)
+
+
+def block_rows(length: int, block: int) -> np.ndarray:
+    """[blocks] int64: rows in every block; the last may be ragged."""
+    rows = np.full(blocks(length, block), block, np.int64)
+    rows[-1] = length - (len(rows) - 1) * block
+    return rows
+
+
+def visible_keys(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and one past the last key that query rows see, [rows] each; equal where a row sees none."""
+    position = problem.positions(np.asarray(rows, np.int64))
+    low, high = document_of(problem, position)
+    if problem.mask.window is not None:
+        low = np.clip(position - problem.mask.window + 1, low, high)
+    if problem.mask.looks_ahead:
+        return low, high
+    return low, np.maximum(np.minimum(position + 1, high), low)
+
+
+def document_of(problem: Problem, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and one past the last key of the document at each key position.
+
+    Document i of D starts at key i N // D; a query that stands before the first key belongs to the first one.
+    """
+    keys = problem.seq_kv
+    count = min(problem.mask.documents, keys)
+    if count == 1:  # no division: this is asked for every row of a million
+        return np.zeros_like(position), np.full_like(position, keys)
+    document = ((np.clip(position, 0, keys - 1) + 1) * count - 1) // keys
+    return document * keys // count, (document + 1) * keys // count
+
+
+def document_edges(problem: Problem) -> np.ndarray:
+    """[documents + 1] the key at which each document starts, and one past the last key."""
+    count = min(problem.mask.documents, problem.seq_kv)
+    return np.arange(count + 1) * problem.seq_kv // count
+
+
+@dataclass(frozen=True)
+class KeyBounds:
+    """Which key blocks each query block visits; arrays [query blocks] int64, never falling.
+
+    Visited are first to stop - 1; of these, full_first to full_stop - 1 are seen whole by every row.
+    """
+
+    first: np.ndarray
+    stop: np.ndarray
+    full_first: np.ndarray
+    full_stop: np.ndarray
+
+
+def key_bounds(problem: Problem, tiling: Tiling) -> KeyBounds:
+    """Loop bounds of every query block under the mask."""
+    width = tiling.block_kv
+    starts = np.arange(blocks(problem.seq_q, tiling.block_q), dtype=np.int64) * tiling.block_q
+    low_first, high_first = visible_keys(problem, starts)
+    low_last, high_last = visible_keys(problem, np.minimum(starts + tiling.block_q, problem.seq_q) - 1)
+    first = low_first // width
+    stop = np.where(high_last > low_first, blocks(high_last, width), first)
+    full_first = np.clip(blocks(low_last, width), first, stop)
+    full_end = np.where(high_first == problem.seq_kv, blocks(high_first, width), high_first // width)
+    return KeyBounds(first, stop, full_first, np.clip(full_end, full_first, stop))
+
+
+def query_bounds(bounds: KeyBounds, key_blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same visits from the key blocks: first and one past the last query block, [key_blocks] each."""
+    keys = np.arange(key_blocks)
+    first = np.searchsorted(bounds.stop, keys, side="right")
+    stop = np.searchsorted(bounds.first, keys, side="right")
+    return first, np.maximum(first, stop)

@@ -1,0 +1,47 @@
+"""Matrices to run attention on: the same on every platform, and with something to see."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.problem.problem import Problem
+
+GROWTH = 2.0  # how much longer the last keys are than the first, beyond 1
+SWELLS = 4.5  # waves of key length along the sequence
+
+
+def make_inputs(problem: Problem, seed: int = 0, heads: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """q [heads, seq_q, d], k and v [heads, seq_kv, d]: float32, rounded to the problem's dtype.
+
+    Scores scaled by d ** -0.5 have unit spread; keys grow longer along the sequence, in waves, so that the
+    running maximum of most rows rises in several steps instead of settling in the first block.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    q, k, v = (
+        generator.standard_normal((heads, length, problem.head_dim), dtype=np.float32)
+        for length in (problem.seq_q, problem.seq_kv, problem.seq_kv)
+    )
+    # plain arithmetic only: a sine differs in its last bit from one platform's library to the next
+    along = (np.arange(problem.seq_kv, dtype=np.float32) / problem.seq_kv)[:, None]
+    k *= 1 + GROWTH * along * np.abs(2 * ((SWELLS * along) % 1) - 1)
+    return tuple(round_to(array, problem.dtype) for array in (q, k, v))
+
+
+def make_output_gradient(problem: Problem, seed: int = 0, heads: int = 1) -> np.ndarray:
+    """dO [heads, seq_q, d]: float32, rounded to the problem's dtype, of unit spread."""
+    generator = np.random.Generator(np.random.PCG64((seed, 1)))  # not the numbers of make_inputs
+    shape = (heads, problem.seq_q, problem.head_dim)
+    return round_to(generator.standard_normal(shape, dtype=np.float32), problem.dtype)
+
+
+def round_to(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest values that a dtype has, ties to even, as float32; overflow gives infinity."""
+    array = np.asarray(array, np.float32)
+    if dtype == "float32":
+        return array
+    if dtype == "float16":
+        with np.errstate(over="ignore"):
+            return array.astype(np.float16).astype(np.float32)
+    bits = array.view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(array), array, rounded.view(np.float32))

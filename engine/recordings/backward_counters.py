@@ -1,0 +1,96 @@
+"""A GPU's counters of each backward kernel, beside the model of the same kernel in the same blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
+from engine.model.simulation import Simulation, simulate
+from engine.model.traffic import requested_bytes
+from engine.problem.bounds import blocks
+from engine.problem.hardware import gpu_named
+from engine.problem.problem import Problem
+from engine.recordings.recording import KernelCounters, Recording
+from engine.recordings.rows import BACKWARD, KEY_GRADIENT_BLOCKS, OWN, experiment_of, query_gradient_blocks
+
+KERNELS = {
+    "row_terms_kernel": ROW_TERMS,
+    "key_gradient_kernel": KEY_GRADIENTS,
+    "query_gradient_kernel": QUERY_GRADIENTS,
+}
+
+
+@dataclass(frozen=True)
+class CountedKernel:
+    """One kernel of a counted backward pass; bytes past the SMs, and seconds.
+
+    Attributes:
+        problem: what was run.
+        name: the kernel, as the schedule calls it.
+        block_q, block_kv: rows of its blocks.
+        counters: the GPU's.
+        modelled_read, modelled_written: what its tiles ask for.
+        modelled_seconds: its modelled time.
+    """
+
+    problem: Problem
+    name: str
+    block_q: int
+    block_kv: int
+    counters: KernelCounters
+    modelled_read: int
+    modelled_written: int
+    modelled_seconds: float
+
+
+def counted_backward(recording: Recording) -> list[CountedKernel]:
+    """Every kernel of this project's counted backward passes; none if the GPU is not known.
+
+    Left out are those of a stranger's file whose grid this project's kernels do not have.
+    """
+    gpu = gpu_named(recording.device.gpu)
+    if gpu is None:
+        return []
+    kernels = (
+        _counted(row.problem, counters, gpu.key)
+        for row in recording.counters
+        if (row.provider, row.direction) == (OWN, BACKWARD)
+        for counters in row.kernels
+        if counters.name in KERNELS
+    )
+    return [kernel for kernel in kernels if kernel is not None]
+
+
+def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> CountedKernel | None:
+    name, programs = KERNELS[counters.name], counters.grid.partition(" ")[0]
+    try:
+        simulation = _simulated(problem, name, int(programs), hardware)
+    except ValueError:  # no number, fewer programs than heads, or no block that makes so few
+        return None
+    schedule, tiling = simulation.schedule, simulation.schedule.tiling
+    phase = next(phase for phase in schedule.phases if phase.name == name)
+    asked = requested_bytes(replace(schedule, phases=(phase,)))
+    return CountedKernel(
+        *(problem, name, tiling.block_q, tiling.block_kv, counters),
+        *(asked.total_read, asked.total_written, simulation.modelled.parts[name]),
+    )
+
+
+def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Simulation:
+    """The backward pass in the blocks that make a kernel so many programs; raises ValueError.
+
+    That tells how many rows stay; those that pass by are the kernel's own.
+    """
+    by_keys = name == KEY_GRADIENTS
+    heads = problem.batch * (problem.kv_heads if by_keys else problem.heads)
+    if programs < heads:
+        raise ValueError(f"programs is {programs}; it must be {heads} at least")
+    staying = _power_of_two(blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads))
+    queries_passing, keys_passing = KEY_GRADIENT_BLOCKS[0], query_gradient_blocks(problem.head_dim)[1]
+    sizes = (queries_passing, staying) if by_keys else (staying, keys_passing)
+    return simulate(experiment_of(problem, "backward", *sizes, hardware))
+
+
+def _power_of_two(rows: int) -> int:
+    """The block size that cuts a length into blocks of so many rows at most."""
+    return max(16, 1 << (rows - 1).bit_length())

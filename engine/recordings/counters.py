@@ -1,0 +1,236 @@
+"""What a GPU's counters say of a scenario, beside the model of the same; and the one nearest to another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from engine.experiment import OFFERED, Experiment, ExperimentError
+from engine.model.drawable import described
+from engine.model.l2 import kept_bytes
+from engine.model.rates import CACHE_BYTES_PER_CLOCK
+from engine.model.simulation import Simulation, simulate
+from engine.problem.flops import field_flops
+from engine.problem.hardware import gpu_named
+from engine.recordings.recording import Counters, Recording
+from engine.recordings.rows import FORWARD, experiment_of
+from engine.schedule.step import Tensor
+
+OWN_BLOCKS = ("flash3",)  # are recorded without blocks: the kernel has no others
+MOST_ROWS = 512  # of a file that are held to the model
+UNITS = {  # of Modelled.busy, by the counters' own percentage where there is one
+    "tensor core": "tensor_percent",
+    "exp": "exponential_percent",
+}
+SPOKEN = {
+    "flash1": "FlashAttention-1",
+    "flash2": "FlashAttention-2",
+    "flash3": "FlashAttention-3",
+    "split_kv": "split keys",
+}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One counted call and the simulation of the same scenario on the same GPU."""
+
+    row: Counters
+    simulation: Simulation
+
+    experiment = property(lambda self: self.simulation.experiment, doc="The scenario.")
+    read = property(lambda self: self.row.total("tile_read"), doc="Bytes from L2 to the SMs.")
+    written = property(lambda self: self.row.total("tile_written"), doc="Bytes from the SMs to L2.")
+    dram_read = property(lambda self: self.row.total("dram_read"), doc="Bytes from DRAM.")
+    dram_written = property(lambda self: self.row.total("dram_written"), doc="Bytes to DRAM so far.")
+    seconds = property(lambda self: self.row.total("seconds"), doc="Of all kernels under the profiler.")
+
+    @property
+    def modelled_read(self) -> int:
+        """Bytes that the tiles request."""
+        return self.simulation.traffic.requested.total_read
+
+    @property
+    def modelled_dram_read(self) -> int:
+        """Modelled bytes from DRAM."""
+        return self.simulation.traffic.dram.total_read
+
+    @property
+    def modelled_dram_written(self) -> int:
+        """Modelled bytes to DRAM, those included that the counter misses."""
+        return self.simulation.traffic.dram.total_written
+
+    @property
+    def modelled_seconds(self) -> float:
+        """Modelled time."""
+        return self.simulation.modelled.seconds
+
+    @property
+    def left_in_cache(self) -> float:
+        """Bytes that lay dirty in L2 when the kernels ended: modelled as written, not counted. At least 0."""
+        return max(0.0, self.modelled_dram_written - self.dram_written)
+
+    @property
+    def keys_bytes(self) -> int:
+        """Bytes of K and V of one head that are in use at a time: all, or what a window spans."""
+        problem = self.experiment.problem
+        keys = min(problem.seq_kv, problem.mask.window or problem.seq_kv)
+        return 2 * keys * problem.head_dim * problem.itemsize
+
+    @property
+    def kept_bytes(self) -> float:
+        """Bytes of what all SMs use that L2 keeps, about: modelled."""
+        return kept_bytes(self.experiment.gpu)
+
+    @property
+    def scores_bytes(self) -> int:
+        """Bytes of S and P, all heads; 0 where they are not in memory."""
+        written = self.simulation.traffic.compulsory.written
+        return written[Tensor.S] + written[Tensor.P]
+
+    @property
+    def what(self) -> str:
+        """The scenario in a few words, its algorithm by the name that readers know."""
+        algorithm = self.experiment.algorithm
+        return described(self.experiment).replace(algorithm, SPOKEN.get(algorithm, algorithm), 1)
+
+    def percent(self, field: str) -> float | None:
+        """A percentage of the counters over all kernels, each as long as it took; None where not counted."""
+        values = [(getattr(kernel, field), kernel.seconds) for kernel in self.row.kernels]
+        if any(value is None for value, _ in values):
+            return None
+        return sum(value * seconds for value, seconds in values) / sum(seconds for _, seconds in values)
+
+    @property
+    def utilisation(self) -> dict[str, float | None]:
+        """How busy the counters say each unit was, as a share of what it can do; None where not counted.
+
+        The units of `Modelled.busy`, and "issue": instructions issued. Those of an SM are of its peak at the
+        clock that it had ("exp" without float32); of L2 and HBM it is bytes over what the datasheet's rate
+        would have moved; "tail" is the share of time that SMs had no work at all.
+        """
+        gpu = self.experiment.gpu
+        cache = CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz
+        active = self.percent("sm_percent")
+        return {
+            **{name: _share(self.percent(field)) for name, field in UNITS.items()},
+            "L2": (self.read + self.written) / self.seconds / cache,
+            "HBM": (self.dram_read + self.dram_written) / self.seconds / gpu.memory_bytes_per_second,
+            "issue": _share(self.percent("issue_percent")),
+            "tail": None if active is None else max(0.0, 1 - active / 100),
+        }
+
+
+def modelled_shares(simulation: Simulation) -> dict[str, float]:
+    """By unit, the share of the modelled time that its work alone would take, all kernels together."""
+    modelled = simulation.modelled
+    units = dict.fromkeys(unit for busy in modelled.busy.values() for unit in busy)
+    return {
+        unit: sum(busy.get(unit, 0.0) for busy in modelled.busy.values()) / modelled.seconds for unit in units
+    }
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
+
+
+def counted(recording: Recording) -> list[Counted]:
+    """Its counted scenarios that the model knows, each simulated now; none if it does not know the GPU."""
+    return [Counted(row, simulate(experiment)) for row, experiment in _modelled(recording)]
+
+
+def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
+    """Its counted scenarios that the model knows, with what they are to it."""
+    gpu = gpu_named(recording.device.gpu)
+    if gpu is None:
+        return []
+    known = [row for row in recording.counters if _has_model(row)][:MOST_ROWS]
+    found = ((row, _experiment(row, gpu.key)) for row in known)
+    return [(row, experiment) for row, experiment in found if experiment is not None]
+
+
+def _has_model(row: Counters) -> bool:
+    known = row.provider in OFFERED and row.direction == FORWARD and _is_counted(row)
+    return known and (row.provider in OWN_BLOCKS or None not in (row.block_q, row.block_kv))
+
+
+def _is_counted(row: Counters) -> bool:
+    """Whether a row has something to divide by; a stranger's file may not."""
+    return bool(row.kernels) and all(row.total(name) > 0 for name in ("seconds", "dram_read", "tile_read"))
+
+
+@lru_cache(maxsize=MOST_ROWS)
+def _experiment(row: Counters, hardware: str) -> Experiment | None:
+    try:
+        return experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
+    except ExperimentError:  # blocks in a stranger's file
+        return None
+
+
+def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Counted, bool] | None:
+    """The counted scenario of the same algorithm closest to this one, and whether it is the same.
+
+    None if the recording has none. The mask comes first; then how many times longer it is, and so on.
+    """
+    rows = [(row, one) for row, one in _modelled(recording) if one.algorithm == experiment.algorithm]
+    best = min(rows, key=lambda found: _distance(found[1], experiment), default=None)
+    if best is None:
+        return None
+    row, one = best
+    return Counted(row, simulate(one)), _alike(one, experiment)
+
+
+def _alike(one: Experiment, other: Experiment) -> bool:
+    """Whether two scenarios are the same, GPU included."""
+    return (one.problem, one.blocks, one.hardware) == (other.problem, other.blocks, other.hardware)
+
+
+def _distance(one: Experiment, other: Experiment) -> tuple[int, float]:
+    """In what their masks differ; then doublings between two scenarios, those of the problem twice."""
+
+    def doublings(a: float, b: float) -> float:
+        return abs(math.log2(a / b))
+
+    a, b = one.problem, other.problem
+    masks = [(mask.causal or mask.window is not None, mask.window is not None) for mask in (a.mask, b.mask)]
+    problem = doublings(a.seq_kv, b.seq_kv) + doublings(a.batch * a.heads, b.batch * b.heads)
+    problem += doublings(a.head_dim, b.head_dim) + doublings(a.heads / a.kv_heads, b.heads / b.kv_heads)
+    blocks = doublings(one.blocks.block_q, other.blocks.block_q)
+    blocks += doublings(one.blocks.block_kv, other.blocks.block_kv)
+    return sum(x != y for x, y in zip(*masks, strict=True)), 2 * problem + blocks
+
+
+def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]:
+    """Counted forward calls of the scenario's head dimension and mask, as points of the roofline.
+
+    Each has its dtype, FLOP/s as the field counts them over the profiled time, and FLOP a byte at both
+    levels: "HBM" by the bytes from and to DRAM, "L2" by those between L2 and the SMs.
+    """
+    problem = experiment.problem
+    shown = [
+        row
+        for row in recording.counters
+        if row.direction == FORWARD
+        and _is_counted(row)
+        and row.problem.head_dim == problem.head_dim
+        and row.problem.mask.looks_ahead == problem.mask.looks_ahead
+        and row.problem.seq_q > 1
+    ]
+    return [
+        {
+            "provider": row.provider,
+            "label": row.provider,
+            "keys": row.problem.seq_kv,
+            "dtype": row.problem.dtype,
+            "tflops": field_flops(row.problem) / row.total("seconds") / 1e12,
+            "HBM": field_flops(row.problem) / (row.total("dram_read") + row.total("dram_written")),
+            "L2": field_flops(row.problem) / (row.total("tile_read") + row.total("tile_written")),
+        }
+        for row in shown
+    ]
+
+
+def furthest(pairs: Iterable[tuple[float, float]]) -> float:
+    """The largest relative deviation of (modelled, counted)."""
+    return max(abs(modelled / real - 1) for modelled, real in pairs)

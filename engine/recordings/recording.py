@@ -1,0 +1,317 @@
+"""Recordings: what a GPU was measured to do, used by pages wherever there is no such GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+
+from engine.problem.problem import Problem
+
+
+@dataclass(frozen=True)
+class Device:
+    """What was measured, with what, and when.
+
+    Attributes:
+        gpu: its name, as the driver gives it.
+        driver: version of the driver.
+        versions: of Python, torch, triton, CUDA and cuDNN.
+        clocks: as nvidia-smi reads them before measuring, by its name of the field: MHz, W or degrees.
+        memory_bytes: device memory, bytes.
+        commit: of this project.
+        date: ISO 8601, UTC.
+    """
+
+    gpu: str
+    driver: str
+    versions: Mapping[str, str]
+    clocks: Mapping[str, float]
+    memory_bytes: int
+    commit: str
+    date: str
+
+
+@dataclass(frozen=True)
+class Times:
+    """Percentiles over the repeats, seconds; a GPU's L2 is emptied before each."""
+
+    p20: float
+    p50: float
+    p80: float
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One implementation on one problem; either `times` or the sentence why it has none.
+
+    Attributes:
+        direction: forward or backward (the backward pass alone).
+        times: in turns with the others, in random order.
+        alone: repeats of this one only.
+        error: greatest difference to float64 on the rows compared.
+        allowed: greatest difference that is no bug.
+        commit: of this project, where it is not the recording's; rows of one commit were timed in turns.
+    """
+
+    provider: str
+    label: str
+    direction: str
+    problem: Problem
+    times: Times | None = None
+    alone: Times | None = None
+    tflops: float | None = None
+    error: float | None = None
+    allowed: float | None = None
+    commit: str | None = None
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One tiling of one kernel: its time, or why it failed."""
+
+    algorithm: str
+    problem: Problem
+    block_q: int
+    block_kv: int
+    warps: int
+    stages: int
+    times: Times | None = None
+    tflops: float | None = None
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Attention of few queries; provider "copy" is a copy.
+
+    Attributes:
+        splits: None where the implementation chooses.
+        bytes_per_second: bytes of K and V (of a copy: read and written) over the median time.
+        block_q, block_kv: of split_kv: rows (of all heads that share a key head) and keys of its blocks.
+    """
+
+    provider: str
+    label: str
+    problem: Problem
+    splits: int | None = None
+    times: Times | None = None
+    bytes_per_second: float | None = None
+    skipped: str | None = None
+    block_q: int | None = None
+    block_kv: int | None = None
+
+
+@dataclass(frozen=True)
+class KernelCounters:
+    """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not counted.
+
+    Attributes:
+        tile_read, tile_written: bytes between L2 and the SMs: what the tiles ask for.
+        l2_bytes: all that passes the L2's lookup.
+        shared_wavefronts: passes of shared memory by loads and stores, up to 128 bytes each.
+        sm_clock: achieved, Hz.
+        waves: programs over how many the SMs hold at once.
+    """
+
+    name: str
+    grid: str
+    seconds: float
+    dram_read: float
+    dram_written: float
+    tile_read: float
+    tile_written: float
+    l2_bytes: float | None = None
+    l2_hit_percent: float | None = None
+    tensor_percent: float | None = None
+    exponential_percent: float | None = None
+    issue_percent: float | None = None
+    sm_percent: float | None = None
+    shared_wavefronts: float | None = None
+    sm_clock: float | None = None
+    waves: float | None = None
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish."""
+
+    provider: str
+    direction: str
+    problem: Problem
+    block_q: int | None = None
+    block_kv: int | None = None
+    splits: int | None = None
+    kernels: tuple[KernelCounters, ...] = ()
+    others: tuple[KernelCounters, ...] = ()
+    skipped: str | None = None
+
+    def total(self, name: str) -> float:
+        """Sum of a countable field over the attention's kernels; NaN if one has none."""
+        values = [getattr(kernel, name) for kernel in self.kernels]
+        return math.nan if None in values else float(sum(values))
+
+
+@dataclass(frozen=True)
+class TracedKernel:
+    """Its blocks of threads (flash3's tiles) in launch order.
+
+    Attributes:
+        sm: which ran it.
+        start: ticks since the block before started, of the first since the call's first; may be negative.
+        length: ticks that it ran.
+    """
+
+    name: str
+    sm: tuple[int, ...]
+    start: tuple[int, ...]
+    length: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TracedCall:
+    """One forward call with every block written down; either `kernels` or the sentence why it has none.
+
+    Attributes:
+        order: of a head's blocks, see `engine.model.timeline.ORDERS`.
+        block_q, block_kv: None where the kernel has its own.
+        sms: of the GPU.
+        tick: seconds of a tick of its clock.
+        times: of the same call without the trace; None in an order that only a trace has.
+        commit: of this project, where it is not the recording's.
+    """
+
+    provider: str
+    order: str
+    problem: Problem
+    block_q: int | None = None
+    block_kv: int | None = None
+    sms: int = 0
+    tick: float = 0.0
+    times: Times | None = None
+    kernels: tuple[TracedKernel, ...] = ()
+    commit: str | None = None
+    skipped: str | None = None
+
+
+Row = Union[Timing, Tried, Decoding, Counters, TracedCall]  # noqa: UP007 (an alias evaluated on Python 3.10)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One implementation over the sequence length: arrays [lengths]; NaN where `reasons` says why."""
+
+    lengths: np.ndarray
+    p20: np.ndarray
+    p50: np.ndarray
+    p80: np.ndarray
+    alone: np.ndarray
+    tflops: np.ndarray
+    reasons: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The best of every block size: arrays [block_q, block_kv]; NaN (0 warps, 0 stages) where all failed.
+
+    reasons[i][j] is the failure's sentence, None where something ran or nothing was tried.
+    """
+
+    block_q: tuple[int, ...]
+    block_kv: tuple[int, ...]
+    seconds: np.ndarray
+    tflops: np.ndarray
+    warps: np.ndarray
+    stages: np.ndarray
+    reasons: tuple[tuple[str | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A file of measurements of one GPU; more kinds of rows may join with a later version."""
+
+    device: Device
+    timings: tuple[Timing, ...] = ()
+    sweep: tuple[Tried, ...] = ()
+    decoding: tuple[Decoding, ...] = ()
+    counters: tuple[Counters, ...] = ()
+    timelines: tuple[TracedCall, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """Where its numbers come from, as a page says it."""
+        return f"recorded on {self.device.gpu}, {self.device.date[:10]}"
+
+    def providers(self, direction: str = "forward") -> dict[str, str]:
+        """Labels of what was timed, by name, in the order recorded."""
+        return {row.provider: row.label for row in self.timings if row.direction == direction}
+
+    def series(self, provider: str, head_dim: int, causal: bool, direction: str = "forward") -> Series:
+        """Times of one provider over N, shortest first; empty if there are none."""
+        rows = [
+            row
+            for row in self.timings
+            if (row.provider, row.direction) == (provider, direction)
+            and (row.problem.head_dim, row.problem.mask.causal) == (head_dim, causal)
+        ]
+        rows.sort(key=lambda row: row.problem.seq_kv)
+
+        def times(pick) -> np.ndarray:
+            return np.array([np.nan if row.times is None else pick(row) for row in rows], float)
+
+        return Series(
+            np.array([row.problem.seq_kv for row in rows], int),
+            *(times(lambda row, name=name: getattr(row.times, name)) for name in ("p20", "p50", "p80")),
+            times(lambda row: row.alone.p50 if row.alone else np.nan),
+            times(lambda row: row.tflops),
+            tuple(row.skipped for row in rows),
+        )
+
+    def heat_map(self, algorithm: str, head_dim: int, causal: bool = False) -> HeatMap:
+        """The sweep over block sizes: of each the fastest warps and stages, or why none ran."""
+        rows = [
+            row
+            for row in self.sweep
+            if (row.algorithm, row.problem.head_dim, row.problem.mask.causal) == (algorithm, head_dim, causal)
+        ]
+        queries = tuple(sorted({row.block_q for row in rows}))
+        keys = tuple(sorted({row.block_kv for row in rows}))
+        seconds, tflops = (np.full((len(queries), len(keys)), np.nan) for _ in range(2))
+        warps, stages = (np.zeros((len(queries), len(keys)), int) for _ in range(2))
+        reasons: list[list[str | None]] = [[None] * len(keys) for _ in queries]
+        for row in rows:
+            i, j = queries.index(row.block_q), keys.index(row.block_kv)
+            if row.times is None:
+                reasons[i][j] = reasons[i][j] or row.skipped
+            elif not row.times.p50 >= seconds[i, j]:
+                seconds[i, j], tflops[i, j] = row.times.p50, row.tflops
+                warps[i, j], stages[i, j] = row.warps, row.stages
+        shown = (
+            (None if seconds[i, j] > 0 else reason for j, reason in enumerate(line))
+            for i, line in enumerate(reasons)
+        )
+        return HeatMap(queries, keys, seconds, tflops, warps, stages, tuple(map(tuple, shown)))
+
+
+IDENTITY = (
+    "provider",
+    "algorithm",
+    "direction",
+    "order",
+    "problem",
+    "block_q",
+    "block_kv",
+    "splits",
+    "warps",
+    "stages",
+)
+
+
+def identity(row: Row) -> tuple:
+    """What a row is about, without what was measured: two runs of the same thing have the same."""
+    return (type(row).__name__, *(getattr(row, part, None) for part in IDENTITY))

@@ -1,0 +1,213 @@
+"""Recordings beside the model: recorded curves as rows, and each recorded scenario simulated again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log2
+from typing import Any
+
+from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
+from engine.experiment import OFFERED, Experiment
+from engine.model.simulation import simulate
+from engine.problem.flops import field_flops
+from engine.problem.problem import Problem
+from engine.recordings.recording import Recording, Timing
+
+BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
+
+
+Row = dict[str, Any]
+
+
+def modelled_row(experiment: Experiment, keys: int) -> Row:
+    """The modelled time of one experiment; the speed-up is over the standard algorithm."""
+    problem, seconds = experiment.problem, simulate(experiment).modelled.seconds
+    return {
+        "provider": experiment.algorithm,
+        "keys": keys,
+        "p50": seconds,
+        "tflops": field_flops(problem) / seconds / 1e12,
+        "tokens_per_second": problem.batch * problem.seq_q / seconds,
+        "speedup": simulate(experiment.changed(algorithm="standard")).modelled.seconds / seconds,
+    }
+
+
+FORWARD, BACKWARD = "forward", "backward"
+OWN = "flash2"  # the provider whose backward pass the model is of
+BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
+MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
+FLASH2_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # flash2's own where it copies by TMA
+FLASH2_SHORT = 1024  # keys up to which it takes other blocks there
+FLASH2_SHORT_BLOCKS = {128: (64, 64)}
+FUSED_HEAD_DIMS = (64, 128)  # that flash3's own backward pass, one kernel, serves; else flash2's runs
+KEY_GRADIENT_BLOCKS = (64, 64)  # of the kernel of dK and dV, in 16 bits
+QUERY_GRADIENT_BLOCKS = {64: (128, 64), 128: (128, 64), 256: (64, 32)}  # of dQ's, by head dimension up to
+
+
+def nearest(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
+    """(head dimension, causal) of the recorded timings closest to a scenario; None if there are none."""
+    problem = experiment.problem
+    shapes = {(row.problem.head_dim, row.problem.mask.causal) for row in recording.timings}
+    causal = not problem.mask.looks_ahead
+    return min(
+        shapes,
+        key=lambda shape: (shape[1] != causal, abs(shape[0] - problem.head_dim), shape[0]),
+        default=None,
+    )
+
+
+def timings_of(
+    recording: Recording, head_dim: int, causal: bool, direction: str = FORWARD
+) -> tuple[Timing, ...]:
+    """Its timings of one shape, by provider as recorded, then by length."""
+    rows = [
+        row
+        for row in recording.timings
+        if (row.problem.head_dim, row.problem.mask.causal, row.direction) == (head_dim, causal, direction)
+    ]
+    order = list(dict.fromkeys(row.provider for row in rows))
+    return tuple(sorted(rows, key=lambda row: (order.index(row.provider), row.problem.seq_kv)))
+
+
+def recorded_rows(timings: Sequence[Timing]) -> list[Row]:
+    """Timings in the figures of a measured row; the speed-up is over unfused PyTorch at that length."""
+    timed = [row for row in timings if row.times is not None]
+    base = {row.problem.seq_kv: row.times.p50 for row in timed if row.provider == BASELINE}
+    return [
+        {
+            "provider": row.provider,
+            "label": row.label,
+            "keys": row.problem.seq_kv,
+            "p20": row.times.p20,
+            "p50": row.times.p50,
+            "p80": row.times.p80,
+            "tflops": row.tflops,
+            "tokens_per_second": row.problem.batch * row.problem.seq_q / row.times.p50,
+            "speedup": base[row.problem.seq_kv] / row.times.p50 if row.problem.seq_kv in base else None,
+        }
+        for row in timed
+    ]
+
+
+def overtakes(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int | None:
+    """The length from which on a provider is the faster of two; None if it never is, or one is missing."""
+    times = [
+        {row["keys"]: row["p50"] for row in rows if row["provider"] == name} for name in (provider, other)
+    ]
+    first = None
+    for keys in sorted(times[0].keys() & times[1].keys()):
+        faster = times[0][keys] < times[1][keys]
+        first = (first or keys) if faster else None
+    return first
+
+
+def ran_out(timings: Sequence[Timing]) -> list[Timing]:
+    """The shortest row of each provider that ran out of memory."""
+    found: dict[str, Timing] = {}
+    for row in sorted(timings, key=lambda row: row.problem.seq_kv):
+        if row.skipped is not None and "out of memory" in row.skipped:
+            found.setdefault(row.provider, row)
+    return list(found.values())
+
+
+def experiment_of(problem: Problem, algorithm: str, block_q, block_kv, hardware: str) -> Experiment:
+    """What was recorded as a scenario of the model; blocks are None where it has its own."""
+    tiling = {"block_q": block_q, "block_kv": block_kv}
+    return Experiment(problem=problem).changed(algorithm=algorithm, hardware=hardware, **tiling)
+
+
+def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
+    """The model of this project's backward kernels on recorded problems, each in its own blocks.
+
+    FLOPs as the field counts them: 2.5 times the forward pass's, whatever is computed twice.
+    """
+    rows = []
+    for keys, problem in sorted({row.problem.seq_kv: row.problem for row in timings}.items()):
+        seconds = _backward_seconds(problem, hardware)
+        tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12
+        rows.append({"provider": OWN, "keys": keys, "p50": seconds, "tflops": tflops})
+    return rows
+
+
+def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> tuple[float, float] | None:
+    """The least and the most that modelled times are of recorded medians; None where there are no such."""
+    recorded = {(row.provider, row.problem.seq_kv): row.times.p50 for row in timings if row.times is not None}
+    found = [(row["p50"], recorded.get((row["provider"], row["keys"]))) for row in model]
+    shares = [modelled / real for modelled, real in found if real is not None]
+    return (min(shares), max(shares)) if shares else None
+
+
+def query_gradient_blocks(head_dim: int) -> tuple[int, int]:
+    """Query and key rows of the kernel of dQ, in 16 bits."""
+    return QUERY_GRADIENT_BLOCKS[min(size for size in QUERY_GRADIENT_BLOCKS if size >= head_dim)]
+
+
+def _backward_seconds(problem: Problem, hardware: str) -> float:
+    keys, queries = (
+        simulate(experiment_of(problem, "backward", *blocks, hardware)).modelled.parts
+        for blocks in (KEY_GRADIENT_BLOCKS, query_gradient_blocks(problem.head_dim))
+    )
+    return keys[KEY_GRADIENTS] + queries[ROW_TERMS] + queries[QUERY_GRADIENTS]
+
+
+@dataclass(frozen=True)
+class BothWays:
+    """Recorded medians of one implementation and problem, forward and backward alone, seconds."""
+
+    problem: Problem
+    forward: float
+    backward: float
+
+    @property
+    def ratio(self) -> float:
+        """How many forward passes a backward pass takes."""
+        return self.backward / self.forward
+
+
+def both_ways(recording: Recording, head_dim: int, causal: bool, keys: int) -> BothWays | None:
+    """This project's forward and backward pass at the recorded length nearest to a number of keys."""
+    times = {
+        direction: {
+            row.problem: row.times.p50
+            for row in timings_of(recording, head_dim, causal, direction)
+            if row.provider == OWN and row.times is not None
+        }
+        for direction in (FORWARD, BACKWARD)
+    }
+    problems = times[FORWARD].keys() & times[BACKWARD].keys()
+    if not problems:
+        return None
+    problem = min(problems, key=lambda one: (abs(log2(one.seq_kv / keys)), one.seq_kv))
+    return BothWays(problem, times[FORWARD][problem], times[BACKWARD][problem])
+
+
+def runs(recording: Recording, timings: Sequence[Timing]) -> dict[str, int]:
+    """How many of some timings are of each commit, most first: those of one were timed in turns."""
+    commits = Counter(row.commit or recording.device.commit for row in timings if row.times is not None)
+    return dict(commits.most_common())
+
+
+def over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tuple[int, float] | None:
+    """(N, how many times as fast one is as another): timed in turns, N the nearest to a number of keys."""
+    times = {(row.provider, row.problem.seq_kv, row.commit): row.times.p50 for row in timings if row.times}
+    factors = {
+        length: times[other, length, commit] / seconds
+        for (name, length, commit), seconds in times.items()
+        if name == provider and (other, length, commit) in times
+    }
+    if not factors:
+        return None
+    length = min(factors, key=lambda one: (abs(log2(one / keys)), one))
+    return length, factors[length]
+
+
+def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:
+    """The model on recorded problems with blocks of MODEL_BLOCKS, in the figures of a measured row."""
+    problems = {row.problem.seq_kv: row.problem for row in timings}
+    return [
+        modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware), keys)
+        for name in OFFERED
+        for keys, problem in sorted(problems.items())
+    ]

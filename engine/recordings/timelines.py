@@ -1,0 +1,168 @@
+"""Recorded blocks as timelines, the type that simulated ones have too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from engine.experiment import Experiment, ExperimentError
+from engine.model.drawable import described
+from engine.model.grid import Grid, default_order
+from engine.model.launch import schedule_of
+from engine.model.simulated_timeline import check_blocks
+from engine.model.simulation import simulate
+from engine.model.timeline import MOST_SMS, ORDERS, Timeline, TimelineError, most_at_once
+from engine.problem.hardware import gpu_named
+from engine.recordings.recording import Recording, TracedCall, identity
+from engine.recordings.rows import experiment_of
+
+TRACEABLE = ("standard", "flash1", "flash2", "flash3")
+LONGEST_TICK = 1e-3  # seconds
+MOST_TICKS = 10**12
+
+
+def timelines(recording: Recording) -> tuple[Timeline, ...]:
+    """Its traced calls; on a GPU without a preset the experiment's hardware is the default one."""
+    hardware = hardware_of(recording)
+    return tuple(timeline_of(row, recording.origin, hardware) for row in traced_calls(recording))
+
+
+def hardware_of(recording: Recording) -> str:
+    """The preset of its GPU, or the default one."""
+    gpu = gpu_named(recording.device.gpu)
+    return gpu.key if gpu else Experiment().hardware
+
+
+def timeline_of(row: TracedCall, origin: str, hardware: str) -> Timeline:
+    """The timeline of a traced call; raises TimelineError where its blocks are not those of its problem."""
+    experiment = _experiment(row, hardware)
+    phases = schedule_of(experiment).phases
+    grids = [Grid.of(experiment, phase) for phase in phases]
+    names = tuple(phase.name for phase in phases)
+    check_blocks(sum(grid.blocks for grid in grids))
+    if tuple(kernel.name for kernel in row.kernels) != names:
+        raise TimelineError(f"the kernels of {row.provider} must be {', '.join(names)}")
+    for grid, kernel in zip(grids, row.kernels, strict=True):
+        if {len(kernel.sm), len(kernel.start), len(kernel.length)} != {grid.blocks}:
+            raise TimelineError(
+                f"{kernel.name} must have {grid.blocks:,} blocks, each with SM, start and length"
+            )
+    kernel = np.repeat(np.arange(len(grids)), [grid.blocks for grid in grids])
+    sm, start, length = (
+        np.concatenate([np.array(getattr(each, column), np.float64) for each in row.kernels])
+        for column in ("sm", "start", "length")
+    )
+    start = np.concatenate([np.cumsum(each.start) for each in row.kernels]) * row.tick
+    if (sm < 0).any() or (sm >= row.sms).any():
+        raise TimelineError(f"a timeline's SMs must be from 0 to {row.sms - 1}")
+    end = start + length * row.tick
+    resident = most_at_once(len(grids), kernel, sm.astype(np.int64), start, end)
+    named = (np.concatenate(column) for column in zip(*(g.names(row.order) for g in grids), strict=True))
+    return Timeline(experiment, origin, row.order, names, row.sms, resident, kernel, sm, start, end, *named)
+
+
+def traced_fault(row: TracedCall) -> str | None:
+    """What is wrong with a traced call whose fields each have the right type, in words."""
+    if bool(row.kernels) == (row.skipped is not None):
+        return "must have either kernels or the reason why it has none"
+    if row.provider not in TRACEABLE or row.order not in ORDERS:
+        return f"must be of {', '.join(TRACEABLE)}, in the order {' or '.join(ORDERS)}"
+    if row.skipped is not None:
+        return None
+    if not 0 < row.sms <= MOST_SMS or not 0 < row.tick <= LONGEST_TICK:
+        return f"must have 1 to {MOST_SMS:,} SMs and a tick of at most {LONGEST_TICK} s"
+    if any(abs(value) > MOST_TICKS for kernel in row.kernels for value in (*kernel.start, *kernel.length)):
+        return f"must have starts and lengths of at most {MOST_TICKS:,} ticks"
+    try:
+        timeline = timeline_of(row, "", Experiment().hardware)
+        if row.times is None and row.order == default_order(timeline.experiment):
+            return "must have the times of the call without the trace"
+    except (TimelineError, ExperimentError) as error:
+        return f"is no timeline: {error}"
+    return None
+
+
+def traced_calls(recording: Recording) -> list[TracedCall]:
+    """Its traced calls that ran."""
+    return [row for row in recording.timelines if row.kernels]
+
+
+def nearest_call(rows: Sequence[TracedCall], experiment: Experiment) -> TracedCall | None:
+    """The traced call closest to an experiment: of its algorithm and mask first, then of its size."""
+
+    def distance(row: TracedCall) -> tuple:
+        theirs, ours = row.problem, experiment.problem
+        sizes = ((theirs.seq_kv, ours.seq_kv), (theirs.heads * theirs.batch, ours.heads * ours.batch))
+        return (
+            row.provider != experiment.algorithm,
+            theirs.mask.looks_ahead != ours.mask.looks_ahead,
+            (theirs.mask.window is None) != (ours.mask.window is None),
+            abs(theirs.head_dim - ours.head_dim),
+            sum(abs(np.log2(one / other)) for one, other in sizes),
+        )
+
+    return min(rows, key=distance, default=None)
+
+
+def in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
+    """The traced call that differs from one in nothing but the order of its blocks."""
+    wanted = identity(replace(call, order=order))
+    return next((row for row in rows if identity(row) == wanted), None)
+
+
+def recorded_timeline(
+    shelf: Sequence[Recording], experiment: Experiment, order: str | None = None
+) -> Timeline:
+    """What a GPU of the experiment's preset ran, by default in the kernel's own order.
+
+    Raises TimelineError, which names the nearest there is, where no recording has this very call.
+    """
+    order = default_order(experiment) if order is None else order
+    calls = {
+        row: recording
+        for recording in shelf
+        if hardware_of(recording) == experiment.hardware
+        for row in traced_calls(recording)
+    }
+    for row, recording in calls.items():
+        if row.order == order and _alike(_experiment(row, experiment.hardware), experiment):
+            return timeline_of(row, recording.origin, experiment.hardware)
+    nearest = nearest_call(list(calls), experiment)
+    if nearest is None:
+        raise TimelineError(f"no timeline is recorded on {experiment.gpu.with_article}")
+    like = described(_experiment(nearest, experiment.hardware))
+    raise TimelineError(f"this is not among the {len(calls)} recorded timelines; the nearest is {like}")
+
+
+@lru_cache(maxsize=16)
+def predicted(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
+    """The modelled seconds of every call that was timed, in the order that its kernel has."""
+    found = {}
+    for row in rows:
+        experiment = _experiment(row, hardware)
+        if row.times is not None and row.order == default_order(experiment):
+            found[row] = simulate(experiment).modelled.seconds
+    return found
+
+
+def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
+    """How far the modelled time is from the recorded one, by algorithm: (median, worst, calls), shares."""
+    found: dict[str, list[float]] = {}
+    for row, seconds in predicted(rows, hardware).items():
+        found.setdefault(row.provider, []).append(abs(seconds / row.times.p50 - 1))
+    return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
+
+
+def _alike(one: Experiment, other: Experiment) -> bool:
+    """Whether two experiments run the same blocks of the same problem."""
+    (first, second) = (
+        (each.problem, each.algorithm, each.blocks.block_q, each.blocks.block_kv) for each in (one, other)
+    )
+    return first == second
+
+
+def _experiment(row: TracedCall, hardware: str) -> Experiment:
+    return experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)

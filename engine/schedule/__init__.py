@@ -1,0 +1,1 @@
+"""Loop nests over tiles, the steps of their bodies, and the columns that they unroll to."""

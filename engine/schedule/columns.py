@@ -1,0 +1,117 @@
+"""Loop nests unrolled to columns: views of one allocation, filled run by run of alike outer blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from engine.problem.problem import Problem
+from engine.schedule.nest import Phase
+from engine.schedule.step import MATRIX_PRODUCTS, Operation, Step, Tensor, block_bytes, matrix_flops
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Every step of a schedule, one head, in order; all arrays [steps].
+
+    A block of -1 means none: around the visits, and in a softmax over whole rows, which covers all keys.
+    Bytes and FLOPs are int32, or int64 where one step has more.
+    """
+
+    phase: np.ndarray
+    operation: np.ndarray
+    tensor: np.ndarray
+    query_block: np.ndarray
+    key_block: np.ndarray
+    read_bytes: np.ndarray
+    written_bytes: np.ndarray
+    flops: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.operation)
+
+    @classmethod
+    def empty(cls, steps: int, wide: bool) -> Columns:
+        """Columns to be filled in; 23 bytes a step, 35 where bytes and FLOPs are wide."""
+        amount = np.int64 if wide else np.int32
+        dtypes = (np.uint8, np.uint8, np.uint8, np.int32, np.int32, amount, amount, amount)
+        return cls(*(np.zeros(steps, dtype) for dtype in dtypes))
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All columns, in the order of the fields."""
+        return tuple(getattr(self, column.name) for column in fields(self))
+
+    def part(self, start: int, stop: int) -> Columns:
+        """The same columns, steps start to stop - 1, as views."""
+        return Columns(*(column[start:stop] for column in self.arrays()))
+
+
+@dataclass(frozen=True)
+class Loops:
+    """What loop nests walk over: a problem's query and key blocks, [blocks] int64 rows in each."""
+
+    problem: Problem
+    query_rows: np.ndarray
+    key_rows: np.ndarray
+
+
+def unroll(loops: Loops, phases: tuple[Phase, ...]) -> Columns:
+    """Every step of the loop nests, in order."""
+    problem = loops.problem
+    # only a softmax over whole rows can outgrow int32 in a step; a tile of 1024 x 1024 x 256 does not
+    wide = any(phase.before and not phase.each for phase in phases)
+    wide = wide and int(loops.query_rows[0]) * problem.seq_kv * problem.itemsize > np.iinfo(np.int32).max
+    columns, start = Columns.empty(sum(phase.steps for phase in phases), wide), 0
+    for index, phase in enumerate(phases):
+        part = columns.part(start, start + phase.steps)
+        part.phase[:] = index
+        _unroll_phase(loops, phase, part)
+        start += phase.steps
+    return columns
+
+
+def _unroll_phase(loops: Loops, phase: Phase, columns: Columns) -> None:
+    """Fill one phase's columns, run by run of outer blocks that visit equally many inner blocks."""
+    visits = phase.visits
+    edges = np.flatnonzero(np.diff(visits)) + 1
+    start = 0
+    for low, high in zip(np.append(0, edges).tolist(), np.append(edges, len(visits)).tolist(), strict=True):
+        per_outer = len(phase.before) + len(phase.each) * int(visits[low]) + len(phase.after)
+        stop = start + per_outer * (high - low)
+        _fill(loops, phase, columns.part(start, stop), np.arange(low, high), int(visits[low]))
+        start = stop
+
+
+def _fill(loops: Loops, phase: Phase, columns: Columns, outer: np.ndarray, visits: int) -> None:
+    """Fill the columns of some outer blocks that make equally many visits: contiguous, so views suffice."""
+    if not len(columns):
+        return
+    grid = Columns(*(column.reshape(len(outer), -1) for column in columns.arrays()))
+    block = outer // phase.splits
+    (grid.query_block if phase.outer == "query" else grid.key_block)[:] = block[:, None]
+    (grid.key_block if phase.outer == "query" else grid.query_block)[:] = -1
+    before, middle = len(phase.before), len(phase.before) + len(phase.each) * visits
+    for at, step in enumerate(phase.before):
+        _write(loops, step, grid, slice(at, at + 1), phase, block)
+    for at, step in enumerate(phase.after, start=middle):
+        _write(loops, step, grid, slice(at, at + 1), phase, block)
+    inner = phase.first[outer][:, None] + np.arange(visits)[:: -1 if phase.reverse else 1]
+    for at, step in enumerate(phase.each, start=before):
+        _write(loops, step, grid, slice(at, middle, len(phase.each)), phase, block, inner)
+
+
+def _write(loops, step: Step, grid: Columns, at: slice, phase: Phase, outer, inner=None) -> None:
+    """Write one step of the loop body into its places in all outer blocks, and in all visits."""
+    query, key = (outer[:, None], inner) if phase.outer == "query" else (inner, outer[:, None])
+    if inner is not None:
+        (grid.key_block if phase.outer == "query" else grid.query_block)[:, at] = inner
+    query_rows = loops.problem.seq_q if query is None else loops.query_rows[query]
+    key_rows = loops.problem.seq_kv if key is None else loops.key_rows[key]
+    grid.operation[:, at] = step.operation
+    grid.tensor[:, at] = step.tensor
+    if step.tensor != Tensor.NONE:
+        amount = step.times * block_bytes(loops.problem, step.tensor).of(query_rows, key_rows)
+        (grid.read_bytes if step.operation == Operation.LOAD else grid.written_bytes)[:, at] = amount
+    elif step.operation in MATRIX_PRODUCTS:
+        grid.flops[:, at] = matrix_flops(loops.problem).of(query_rows, key_rows)

@@ -1,0 +1,80 @@
+"""What happens, in order: loop nests over tiles, and the columns of every step that they unroll to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from engine.problem.bounds import KeyBounds, block_rows
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.columns import Columns, Loops, unroll
+from engine.schedule.nest import Phase
+from engine.schedule.step import Amount, Operation, Step, Tensor
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One head's work as loop nests. It knows no numbers of the matrices; equal heads are a factor."""
+
+    problem: Problem
+    tiling: Tiling
+    phases: tuple[Phase, ...]
+    bounds: KeyBounds
+
+    @cached_property
+    def query_rows(self) -> np.ndarray:
+        """[query blocks] rows in each."""
+        return block_rows(self.problem.seq_q, self.tiling.block_q)
+
+    @cached_property
+    def key_rows(self) -> np.ndarray:
+        """[key blocks] rows in each."""
+        return block_rows(self.problem.seq_kv, self.tiling.block_kv)
+
+    @property
+    def steps(self) -> int:
+        """How many steps one head takes; needs no columns."""
+        return sum(phase.steps for phase in self.phases)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The loop nests unrolled: every step in order."""
+        return unroll(Loops(self.problem, self.query_rows, self.key_rows), self.phases)
+
+    def total(self, amount: Amount, operation: Operation, tensor: Tensor | None = None) -> int:
+        """Sum of an amount over every step of an operation (and tensor), one head, from the loop nests."""
+        return sum(
+            count * self._phase_total(phase, amount, each)
+            for phase in self.phases
+            for steps, each in ((phase.before + phase.after, False), (phase.each, True))
+            if (count := _blocks_moved(steps, operation, tensor))
+        )
+
+    def _phase_total(self, phase: Phase, amount: Amount, each: bool) -> int:
+        """Sum of an amount over a phase's visits, or over its outer blocks; many amounts share a sum."""
+        asked = amount.by_query, amount.by_key, each
+        if asked not in phase.sums:
+            phase.sums[asked] = self._summed(phase, *asked)
+        return amount.factor * phase.sums[asked]
+
+    def _summed(self, phase: Phase, by_query: bool, by_key: bool, each: bool) -> int:
+        """That sum for a factor of 1, in O(blocks)."""
+        outer, inner, by_outer, by_inner = self.query_rows, self.key_rows, by_query, by_key
+        if phase.outer == "key":
+            outer, inner, by_outer, by_inner = inner, outer, by_inner, by_outer
+        weights = np.repeat(outer if by_outer else np.ones(len(outer), np.int64), phase.splits)
+        if each and by_inner:
+            ends = np.concatenate(([0], np.cumsum(inner)))
+            weights = weights * np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
+        elif each:
+            weights = weights * phase.visits
+        elif by_inner:
+            weights = weights * inner.sum()
+        return int(weights.sum())
+
+
+def _blocks_moved(steps: tuple[Step, ...], operation: Operation, tensor: Tensor | None) -> int:
+    """How often steps do an operation (on a tensor), each as many times as it moves blocks."""
+    return sum(step.times for step in steps if step.operation == operation and tensor in (None, step.tensor))

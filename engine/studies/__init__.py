@@ -1,0 +1,1 @@
+"""What single pages ask of the model and the recordings."""

@@ -1,0 +1,272 @@
+"""Claims about bytes: what is moved, what is kept, what fits."""
+
+from __future__ import annotations
+
+from math import log2
+
+from engine.experiment import Experiment
+from engine.model.footprint import footprint, memory_bytes
+from engine.model.simulation import simulate
+from engine.problem.hardware import KIB
+from engine.recordings.recording import Recording
+from engine.studies.claims import recorded, sources
+from engine.studies.claims.verdict import (
+    COMPUTED,
+    COUNTED,
+    DATASHEET,
+    MODELLED,
+    OFF,
+    PARTLY,
+    RIGHT,
+    WRONG,
+    Claim,
+    Finding,
+    said,
+    states,
+)
+
+MIB, GIB = 2**20, 2**30
+ONE_HEAD = Experiment.of(algorithm="flash2", heads=1, seq=4096, head_dim=128, block_q=128, block_kv=64)
+HEADS = ONE_HEAD.changed(heads=32, kv_heads=32)
+SQUARE_TILES = Experiment.of(heads=1, seq=4096, head_dim=128, block_q=128, block_kv=128, hardware="a100")
+
+
+def _moved(recording: Recording | None) -> tuple[Finding, ...]:
+    one = {name: simulate(ONE_HEAD.changed(algorithm=name)).traffic for name in ("standard", "flash2")}
+    all_ = {name: simulate(HEADS.changed(algorithm=name)).traffic for name in ("standard", "flash2")}
+    least = {name: traffic.compulsory.total for name, traffic in one.items()}
+    dram = {name: _dram_of_a_head(recording, name) for name in one}
+    said_of = recorded.origin(recording)
+    return (
+        said(
+            "unfused, one head, each kernel's inputs and outputs once", "B", 139e6, least["standard"], COUNTED
+        ),
+        said("flash, one head, inputs and outputs once", "B", 4.2e6, least["flash2"], COUNTED),
+        said("their ratio", "×", 33, least["standard"] / least["flash2"], COUNTED),
+        said("unfused, 32 heads", "B", 4.4e9, all_["standard"].compulsory.total, COUNTED),
+        said("flash, 32 heads", "B", 134e6, all_["flash2"].compulsory.total, COUNTED),
+        said("unfused, a head of those counted, DRAM's counters", "B", 139e6, dram["standard"], said_of),
+        said(
+            "flash, a head of those counted, DRAM's counters",
+            "B",
+            4.2e6,
+            dram["flash2"],
+            said_of,
+            tolerance=0.2,
+        ),
+        Finding(
+            "flash, one head, what its tiles ask of L2", "B", None, one["flash2"].requested.total, COUNTED
+        ),
+    )
+
+
+def _dram_of_a_head(recording: Recording | None, algorithm: str) -> float | None:
+    """Bytes read and written, by the counters of a kernel with several heads."""
+    row = recorded.counters(recording, algorithm, 4096, 128)
+    return None if row is None else (row.total("dram_read") + row.total("dram_written")) / row.problem.heads
+
+
+def _tiles(_: Recording | None) -> tuple[Finding, ...]:
+    found = footprint(SQUARE_TILES)
+    sizes = {part.label: part.bytes for part in found.parts}
+    return (
+        said("a tile of Q, of K or of V", "KiB", 32, sizes["Q"] / KIB, COUNTED),
+        said("the tile of S, summed in float32", "KiB", 32, sizes["S"] / KIB, COUNTED),
+        said("the tile of O, summed in float32", "KiB", 32, sizes["O"] / KIB, COUNTED),
+        said("all of them", "KiB", 160, found.sram_bytes / KIB, COUNTED),
+        said("what an A100 gives a block", "KiB", 192, found.capacity_bytes / KIB, DATASHEET),
+        states("they fit an A100's block", found.fits, COUNTED),
+    )
+
+
+def _profiled(recording: Recording | None) -> tuple[Finding, ...]:
+    traffic = simulate(HEADS).traffic
+    row = recorded.counters(recording, "flash2", 4096, 128)
+    scale = None if row is None else 32 / row.problem.heads
+    read, written = (None, None) if row is None else (scale * row.total(f"dram_{way}") for way in WAYS)
+    said_of = recorded.origin(recording)
+    counted = "" if row is None else f" by {row.problem.heads} heads, times {scale:g}"
+    return (
+        said("read, 32 heads", "B", 134e6, traffic.dram.total_read, MODELLED),
+        said("written, 32 heads", "B", 33e6, traffic.compulsory.total_written, COUNTED),
+        said(f"DRAM read{counted}", "B", 134e6, read, said_of),
+        Finding(f"DRAM written{counted}, without what stays in L2", "B", None, written, said_of),
+    )
+
+
+WAYS = ("read", "written")
+
+
+def _matrix(length: int, itemsize: int) -> float:
+    """Bytes of one N x N matrix."""
+    return float(length) ** 2 * itemsize
+
+
+def _long_matrix(_: Recording | None) -> tuple[Finding, ...]:
+    return (
+        said("N² numbers of 2 bytes, N = 100,000", "B", 40e9, _matrix(100_000, 2), COMPUTED),
+        Finding("the same of 4 bytes, float32", "B", None, _matrix(100_000, 4), COMPUTED),
+    )
+
+
+def _one_matrix(_: Recording | None) -> tuple[Finding, ...]:
+    return (said("N² numbers of 4 bytes, N = 4,096", "MiB", 64, _matrix(4096, 4) / MIB, COMPUTED),)
+
+
+def _matrices(_: Recording | None) -> tuple[Finding, ...]:
+    rows = ((4096, 64 * MIB), (32_768, 4 * GIB), (131_072, 64 * GIB))
+    return tuple(
+        said(f"N² × 4 bytes, N = {n:,}", "GiB", size / GIB, _matrix(n, 4) / GIB, COMPUTED) for n, size in rows
+    )
+
+
+def _halved(_: Recording | None) -> tuple[Finding, ...]:
+    findings = []
+    for block_q, block_kv in ((64, 64), (128, 64), (64, 128), (128, 128)):
+        sized = HEADS.changed(block_q=block_q, block_kv=block_kv)
+        asked = [
+            simulate(sized.changed(algorithm=name)).traffic.requested.total for name in ("flash1", "flash2")
+        ]
+        what = f"version 1 over version 2, blocks {block_q} × {block_kv}"
+        findings.append(said(what, "×", 2, asked[0] / asked[1], COUNTED))
+    dram = [simulate(HEADS.changed(algorithm=name)).traffic.dram.total for name in ("flash1", "flash2")]
+    findings.append(said("of DRAM, blocks 128 × 64", "×", 2, dram[0] / dram[1], MODELLED))
+    return tuple(findings)
+
+
+def _order(_: Recording | None) -> tuple[Finding, ...]:
+    """Exponents of the counted bytes, from doubling one of N, d and M at a time; blocks fill the chip."""
+
+    def asked(seq: int, head_dim: int, block_q: int) -> int:
+        sized = Experiment.of(heads=1, seq=seq, head_dim=head_dim, block_q=block_q, block_kv=64)
+        return simulate(sized).traffic.requested.total
+
+    base = asked(2**14, 64, 128)
+    return (
+        said("exponent of N", "", 2, log2(asked(2**15, 64, 128) / base), COUNTED),
+        said(
+            "exponent of 1 / M: twice the chip holds twice the query rows",
+            "",
+            1,
+            log2(base / asked(2**14, 64, 256)),
+            COUNTED,
+        ),
+        said(
+            "exponent of d: twice d leaves room for half the rows",
+            "",
+            1,
+            log2(asked(2**14, 128, 64) / base),
+            COUNTED,
+        ),
+    )
+
+
+def memory_saved(seq: int) -> float:
+    """Per cent of the memory of attention's tensors that flash does without, head dimension 64."""
+    sized = Experiment.of(seq=seq, head_dim=64)
+    kept = [memory_bytes(sized.changed(algorithm=name)) for name in ("standard", "flash2")]
+    return 100 * (1 - kept[1] / kept[0])
+
+
+CLAIMS = (
+    Claim(
+        1,
+        sources.CODE,
+        "At N = 4,096, d = 128, fp16, unfused attention moves 139 MB a head and flash 4.2 MB, 33 times "
+        "less; with 32 heads 4.4 GB against 134 MB.",
+        r"2\,(4N^2 + 4Nd)\ \text{bytes} \quad\text{against}\quad 2 \cdot 4Nd",
+        "traffic",
+        ONE_HEAD,
+        _moved,
+        {
+            RIGHT: "For what passes DRAM: counted and by the chip's counters, a little of O still in L2. The "
+            "tiles ask L2 for far more: K and V once for every query block.",
+            PARTLY: "Right for what must pass DRAM once; not by every counter.",
+        },
+    ),
+    Claim(
+        2,
+        sources.CODE,
+        "With blocks of 128 × 128 and d = 128 the tiles of Q, K, V, S and O take 32 KB each, 160 KB in all, "
+        "which fits the 192 KB of an A100.",
+        r"2 B_r d,\quad 2 B_c d,\quad 4 B_r B_c,\quad 4 B_r d\ \text{bytes}",
+        "tiles",
+        SQUARE_TILES,
+        _tiles,
+        {
+            PARTLY: "Right for Q, K and V. S and O are summed in float32, twice as large, and of an A100's "
+            "192 KB a block can have 163 KB, the L1 cache the rest.",
+        },
+    ),
+    Claim(
+        6,
+        sources.CODE,
+        "The profiler shows for batch 1, N = 4,096, 32 heads, d = 128: about 134 MB read, 33 MB written.",
+        r"2 \cdot 3 H N d\ \text{read}, \quad 2 H N d\ \text{written}",
+        "agreement",
+        HEADS,
+        _profiled,
+        {
+            PARTLY: "Right for what is written. Q, K and V are three tensors: 134 MB is all four together.",
+            OFF: "Q, K and V are three tensors: 134 MB is what is read and written together.",
+        },
+    ),
+    Claim(
+        7,
+        sources.CONTEXT,
+        "For 100k tokens the attention matrix takes about 40 GB in fp16.",
+        r"N^2 \cdot 2\ \text{bytes}",
+        "traffic",
+        Experiment.of(algorithm="standard", heads=1, seq=100_000, head_dim=128),
+        _long_matrix,
+        {OFF: "40 GB is what float32 takes, with 4 bytes a number; fp16 has 2."},
+    ),
+    Claim(
+        8,
+        sources.CONTEXT,
+        "FlashAttention-2 halves the HBM reads and writes of version 1.",
+        r"\frac{2Nd + 3 T_c N d + 4 T_c N}{2Nd + 2 T_r N d + N} \approx \frac{3}{2} \cdot \frac{B_r}{B_c}",
+        "traffic",
+        HEADS,
+        _halved,
+        {
+            OFF: "It depends on the blocks: about 1.5 Br / Bc for what the tiles ask. What reaches DRAM is "
+            "another matter: version 1 moves O of all heads again and again, which no cache holds.",
+            PARTLY: "It depends on the blocks: about 1.5 Br / Bc for what the tiles ask.",
+            WRONG: "It depends on the blocks: about 1.5 Br / Bc for what the tiles ask.",
+        },
+    ),
+    Claim(
+        11,
+        sources.AWARE,
+        "The matrix of 4,096 tokens takes 64 MB in fp32.",
+        r"N^2 \cdot 4\ \text{bytes}",
+        "traffic",
+        ONE_HEAD.changed(algorithm="standard", dtype="float32"),
+        _one_matrix,
+        {RIGHT: "With 1 MB = 2²⁰ bytes, for one head."},
+    ),
+    Claim(
+        13,
+        sources.AWARE,
+        "Flash attention's traffic is of the order N² d / M.",
+        r"\Theta\!\left(\frac{N^2 d^2}{M}\right)\ \text{(arXiv 2205.14135, theorem 2)}",
+        "traffic",
+        Experiment.of(seq=2**14, head_dim=64, block_q=128, block_kv=64),
+        _order,
+        {
+            PARTLY: "Right for N and M. It grows with d²: rows twice as long are moved twice as often, "
+            "because half as many of them fit the chip.",
+        },
+    ),
+    Claim(
+        19,
+        sources.LENGTHS,
+        "The matrix takes 64 MB for 4K tokens, 4 GB for 32K and 64 GB for 128K.",
+        r"N^2 \cdot 4\ \text{bytes}",
+        "traffic",
+        Experiment.of(algorithm="standard", heads=1, seq=131_072, head_dim=128, dtype="float32"),
+        _matrices,
+        {RIGHT: "In float32, with powers of 1,024, for one head."},
+    ),
+)

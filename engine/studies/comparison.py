@@ -1,0 +1,57 @@
+"""Measured rows beside modelled ones: the same figures of both, and where they stand under the roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.experiment import OFFERED, Experiment
+from engine.model.drawable import at_length
+from engine.model.simulation import simulate
+from engine.problem.flops import field_flops
+from engine.recordings.rows import BASELINE, Row, modelled_row
+from engine.studies.survey import OverLength
+
+# what moves what; all others move what flash2 moves
+ALIKE = {"eager": "standard", "standard": "standard", "flash1": "flash1", "flash3": "flash3"}
+
+
+def measured_rows(rows: Iterable[Row]) -> list[Row]:
+    """The rows that have a time, with the speed-up over unfused PyTorch at that length, if it was timed."""
+    timed = [row for row in rows if row["skipped"] is None]
+    base = {row["keys"]: row["p50"] for row in timed if row["provider"] == BASELINE}
+    return [
+        {**row, "speedup": base[row["keys"]] / row["p50"] if row["keys"] in base else None} for row in timed
+    ]
+
+
+def modelled_rows(survey: OverLength) -> list[Row]:
+    """The modelled times of every algorithm over the length, in the same figures as measured rows."""
+    return [
+        modelled_row(simulation.experiment, keys)
+        for simulations in survey.simulations.values()
+        for keys, simulation in zip(survey.lengths, simulations, strict=True)
+    ]
+
+
+def intensity(experiment: Experiment, provider: str, keys: int) -> float:
+    """FLOPs, as the field counts them, a modelled DRAM byte, of what a provider runs at a length."""
+    algorithm = ALIKE.get(provider, "flash2")
+    simulation = simulate(at_length(experiment.changed(algorithm=algorithm), keys))
+    return field_flops(simulation.experiment.problem) / simulation.traffic.dram.total
+
+
+def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
+    """The rows with their intensity, FLOP/byte, modelled."""
+    return [{**row, "intensity": intensity(experiment, row["provider"], row["keys"])} for row in rows]
+
+
+def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
+    """The rows that have a model, with the modelled seconds of the same algorithm and length beside them."""
+    modelled = []
+    for row in rows:
+        if row["provider"] in OFFERED:
+            like = at_length(experiment.changed(algorithm=row["provider"]), row["keys"])
+            what = f"{row['label']}, N = {row['keys']:,}"
+            seconds = simulate(like).modelled.seconds
+            modelled.append({**row, "modelled": seconds, "origin": "measured here", "what": what})
+    return modelled

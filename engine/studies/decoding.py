@@ -1,0 +1,280 @@
+"""Decoding: one query against a long cache. How its keys are split, what the parts hold, how they merge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.model.drawable import drawable
+from engine.model.rates import MEMORY_SHARE
+from engine.model.simulation import Simulation, simulate
+from engine.problem.bounds import blocks, visible_keys
+from engine.problem.hardware import Gpu
+from engine.problem.inputs import make_inputs
+from engine.problem.problem import Problem
+from engine.recordings.recording import Counters, Decoding, Recording
+from engine.recordings.rows import MODEL_BLOCKS
+from engine.schedule.step import Tensor
+from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
+from engine.trace.split_kv import execute_split
+
+SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+LARGEST_SPLITS = 1024
+SMALLEST_ROWS = 16  # of a block: what a matrix product takes at least
+LARGEST_ROWS = {"float16": 64, "bfloat16": 64, "float32": 32}
+LARGEST_ROWS_WIDE = {**LARGEST_ROWS, "float32": 16}  # from a head dimension of 129
+BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
+RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
+KEYS_A_ROW = 4  # of a split, at least, or combining costs too much
+MOST_BLOCKS, MOST_VALUES = 64, 2**20  # key blocks, and values of K, of what is run for its numbers
+
+
+def decoding_of(experiment: Experiment) -> Experiment:
+    """The next token of a scenario: one query a head against its keys, split as often as `splits` says."""
+    return experiment.changed(algorithm="split_kv", seq=1, block_q=packed_rows(experiment.problem))
+
+
+def packed_rows(problem: Problem) -> int:
+    """Rows of the kernel's blocks for one query: a power of two that holds the heads sharing a key head."""
+    group = problem.heads // problem.kv_heads
+    most = (LARGEST_ROWS if problem.head_dim <= 128 else LARGEST_ROWS_WIDE)[problem.dtype]
+    return min(most, max(SMALLEST_ROWS, 1 << (group - 1).bit_length()))
+
+
+def own_splits(decoding: Experiment) -> int:
+    """Equal splits that the kernel chooses: every SM has the blocks it holds, each worth combining."""
+    problem, tiling = decoding.problem, decoding.tiling
+    rows = blocks(problem.heads // problem.kv_heads * problem.seq_q, tiling.block_q)
+    key_blocks = blocks(min(problem.seq_kv, problem.mask.window or problem.seq_kv), tiling.block_kv)
+    width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
+    held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
+    most = held * decoding.gpu.sms // (problem.batch * problem.kv_heads * rows)
+    shortest = blocks(KEYS_A_ROW * tiling.block_q, tiling.block_kv)
+    most = max(1, min(most, key_blocks // shortest, LARGEST_SPLITS))
+    return blocks(key_blocks, blocks(key_blocks, most))
+
+
+@lru_cache(maxsize=64)
+def over_splits(decoding: Experiment) -> dict[int, Simulation]:
+    """The same decoding with its keys split more and more often, the kernel's own choice among them."""
+    counts = sorted({*SPLITS, own_splits(decoding), decoding.tiling.splits})
+    return {splits: simulate(decoding.changed(splits=splits)) for splits in counts}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A kernel's blocks over the SMs, modelled: they take as long as each other and go round.
+
+    Attributes:
+        blocks: [SMs] blocks that each SM runs, one after another or side by side.
+        launched: blocks in all, those with them for which no keys are left.
+    """
+
+    blocks: np.ndarray
+    launched: int
+
+    @property
+    def count(self) -> int:
+        """Blocks that have keys to read."""
+        return int(self.blocks.sum())
+
+    @property
+    def busy(self) -> int:
+        """SMs that have a block."""
+        return int((self.blocks > 0).sum())
+
+
+def spread(simulation: Simulation) -> Spread:
+    """The blocks of an experiment's first kernel that have keys to read."""
+    phase, sms = simulation.schedule.phases[0], simulation.experiment.gpu.sms
+    heads = simulation.traffic.heads
+    count = int((phase.visits > 0).sum()) * heads
+    return Spread(count // sms + (np.arange(sms) < count % sms), len(phase.visits) * heads)
+
+
+def readable(gpu: Gpu) -> float:
+    """Bytes a second that a GPU's memory delivers, modelled: as much as a copy moves."""
+    return MEMORY_SHARE * gpu.memory_bytes_per_second
+
+
+def key_reads(simulation: Simulation) -> int:
+    """Bytes of K and V that must be read for one token, all heads."""
+    return sum(simulation.traffic.compulsory.read[tensor] for tensor in (Tensor.K, Tensor.V))
+
+
+def rate(simulation: Simulation) -> float:
+    """Bytes of K and V a second, in the modelled time: what recordings of decoding count."""
+    return key_reads(simulation) / simulation.modelled.seconds
+
+
+def seconds_at(simulation: Simulation, rate: float) -> float:
+    """Seconds that K and V take at so many bytes a second."""
+    return key_reads(simulation) / rate
+
+
+def rate_of_sm(simulation: Simulation) -> float:
+    """Bytes of K and V a second that each SM with a block takes, modelled."""
+    return rate(simulation) / spread(simulation).busy
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the splits of one query hold, executed through the counting memory, and how they merge.
+
+    Attributes:
+        experiment: what was run: one head, as many keys as are quickly computed.
+        keys: [splits, 2] first and one past the last key of each split; equal where it has none.
+        m, l, lse: [splits] maximum, sum of exp(score - m) and log-sum-exp of each; -inf, 0 and -inf for none.
+        out: [splits, d] O of each, divided by its own l; 0 for none.
+        steps: the online softmax over lse: what m, l and alpha do as one part after another is merged.
+        merged: [splits + 1, 3 + d] after each number of parts, from none: the largest lse, the sum of
+            exp(lse - largest), lse and O.
+        result: [d] the kernel's O, rounded to the dtype.
+        exact: [d] O in float64 over all keys at once; exact_lse likewise.
+    """
+
+    experiment: Experiment
+    keys: np.ndarray
+    m: np.ndarray
+    l: np.ndarray  # noqa: E741 - the field's name
+    lse: np.ndarray
+    out: np.ndarray
+    steps: OnlineSteps
+    merged: np.ndarray
+    result: np.ndarray
+    exact: np.ndarray
+    exact_lse: float
+
+    @property
+    def error(self) -> float:
+        """The largest difference of the result and float64."""
+        return float(np.abs(self.result - self.exact).max())
+
+
+@lru_cache(maxsize=32)
+def parts_of(decoding: Experiment) -> Parts:
+    """The parts of a decoding's first query; raises SramOverflow where its blocks do not fit the chip."""
+    problem = decoding.problem
+    head = decoding.changed(batch=1, heads=1, kv_heads=1, block_q=SMALLEST_ROWS)
+    tiles = min(MOST_BLOCKS, MOST_VALUES / (problem.head_dim * decoding.tiling.block_kv))
+    run = drawable(head, tiles)
+    q, k, v = (array[0] for array in make_inputs(run.problem))
+    found = execute_split(run, q, k, v)
+    keys, visits = _keys(run), found.trace
+    last = np.maximum(-(-keys[:, 1] // run.tiling.block_kv) - 1, 0)
+    none = keys[:, 0] == keys[:, 1]
+    lse, out = found.lse[:, 0].astype(np.float64), found.out[:, 0]
+    steps = online_steps(lse)
+    exact, exact_lse = _exact(run.problem, q[0], k, v)
+    return Parts(
+        run,
+        keys,
+        np.where(none, -np.inf, visits.m[0, last, 0]),
+        np.where(none, 0, visits.l[0, last, 0]),
+        lse,
+        out,
+        steps,
+        _merged(steps, out),
+        visits.out[0],
+        exact,
+        exact_lse,
+    )
+
+
+def _merged(steps: OnlineSteps, out: np.ndarray) -> np.ndarray:
+    """What `Parts.merged` has."""
+    weights = steps.weights / np.where(steps.l > 0, steps.l, 1)[:, None]
+    columns = (steps.m, steps.l, log_sum_exp(steps.m, steps.l))
+    none = np.array([-np.inf, 0, -np.inf, *np.zeros(out.shape[1])])
+    return np.concatenate([none[None], np.concatenate([np.stack(columns, 1), weights @ out], 1)])
+
+
+def _keys(experiment: Experiment) -> np.ndarray:
+    """[splits, 2] keys of each split of the first block of rows, as far as the query sees them."""
+    phase, splits = simulate(experiment).schedule.phases[0], experiment.tiling.splits
+    ends = np.stack([phase.first[:splits], phase.stop[:splits]], 1) * experiment.tiling.block_kv
+    (low,), (high,) = visible_keys(experiment.problem, np.zeros(1, np.int64))
+    return np.where(ends[:, :1] < ends[:, 1:], np.clip(ends, low, high), high)
+
+
+def _exact(problem: Problem, q, k, v) -> tuple[np.ndarray, float]:
+    """O [d] and lse of one query over all the keys that it sees, float64."""
+    (low,), (high,) = visible_keys(problem, np.zeros(1, np.int64))
+    q, k, v = (array.astype(np.float64) for array in (q, k[low:high], v[low:high]))
+    scores = k @ q * problem.scale
+    m = scores.max()
+    weights = np.exp(scores - m)
+    return weights @ v / weights.sum(), float(m + np.log(weights.sum()))
+
+
+def grouped(decoding: Experiment) -> dict[int, Simulation]:
+    """The decoding with a key head for each head, with the scenario's, and with one; the kernel's splits."""
+    problem = decoding.problem
+    found = {}
+    for heads in sorted({problem.heads, problem.kv_heads, 1}, reverse=True):
+        one = decoding.changed(kv_heads=heads)
+        one = one.changed(block_q=packed_rows(one.problem))
+        found[heads] = simulate(one.changed(splits=own_splits(one)))
+    return found
+
+
+def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding, ...]:
+    """The recorded rows of the problem nearest to a scenario's; empty if there are none.
+
+    The number of keys comes first, then the head dimension, then how many heads share a key head.
+    """
+    problems = {row.problem for row in recording.decoding}
+    if not problems:
+        return ()
+
+    def distance(problem: Problem) -> tuple:
+        asked = decoding.problem
+        shared = problem.heads / problem.kv_heads / (asked.heads / asked.kv_heads)
+        keys = abs(np.log2(problem.seq_kv / asked.seq_kv))
+        return keys, abs(problem.head_dim - asked.head_dim), abs(np.log2(shared))
+
+    nearest = min(problems, key=lambda problem: (*distance(problem), problem.heads, problem.kv_heads))
+    return tuple(row for row in recording.decoding if row.problem == nearest)
+
+
+def recorded_by_key_heads(recording: Recording, rows: Sequence[Decoding]) -> dict[int, Decoding]:
+    """split_kv's own choice for the problem of some rows and for others that differ in their key heads.
+
+    By key heads, the most first; only what has a time.
+    """
+    (problem,) = {row.problem for row in rows}
+    found = {
+        row.problem.kv_heads: row
+        for row in recording.decoding
+        if (row.provider, row.splits) == ("split_kv", None) and row.times is not None
+        if replace(row.problem, kv_heads=problem.kv_heads) == problem
+    }
+    return dict(sorted(found.items(), reverse=True))
+
+
+def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:
+    """What was recorded as a decoding of the model, in the kernel's blocks; MODEL_BLOCKS if not recorded."""
+    (problem,) = {row.problem for row in rows}
+    block_kv = next((row.block_kv for row in rows if row.block_kv), MODEL_BLOCKS[1])
+    return decoding_of(Experiment(problem=problem, hardware=hardware).changed(block_kv=block_kv))
+
+
+def counted_reads(recording: Recording, decoding: Experiment) -> Counters | None:
+    """What the GPU's counters say of the kernel's own splits on the same cache; None if not recorded."""
+
+    def cache(problem: Problem) -> Problem:
+        return replace(problem, mask=Experiment().problem.mask)  # one query, the last, sees every key
+
+    asked = decoding.problem
+    if asked.mask.window or asked.mask.documents > 1:
+        return None
+    same = (
+        row
+        for row in recording.counters
+        if row.provider == "split_kv" and row.kernels and row.splits is None and row.direction == "forward"
+    )
+    return next((row for row in same if cache(row.problem) == cache(asked)), None)

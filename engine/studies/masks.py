@@ -1,0 +1,149 @@
+"""One scenario under every mask, and the tile grid of each as a density that any length can be drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.model.simulation import Simulation, simulate
+from engine.problem.bounds import KeyBounds, visible_keys
+from engine.problem.problem import Mask, Problem
+
+MOST_PIXELS = 96  # of a picture, either way; with fewer tiles each is drawn
+SHARE = 8  # the window and the documents of a scenario that has none: an eighth of its keys each
+ROWS_AT_ONCE = 2**16
+
+
+@dataclass(frozen=True)
+class Density:
+    """The tile grid in pixels: [rows, columns] shares, 0 to 1, of a pixel's tiles that are visited and full.
+
+    tiles: the most that a pixel stands for.
+    """
+
+    visited: np.ndarray
+    full: np.ndarray
+    tiles: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether each pixel is one tile."""
+        return self.tiles == 1
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A scenario under one mask.
+
+    Attributes:
+        mask: it.
+        simulation: of FlashAttention-2, which skips the tiles that the mask hides.
+        density: one head's tile grid.
+        seen: share of all pairs of a query and a key that the mask leaves.
+        useful: share of the scores computed in visited tiles that it leaves; 1 where none is computed.
+        own: whether it is the scenario's own mask.
+    """
+
+    mask: Mask
+    simulation: Simulation
+    density: Density
+    seen: float
+    useful: float
+    own: bool
+
+    @property
+    def visited(self) -> float:
+        """Share of all tiles that are visited."""
+        counts = self.simulation.traffic.per_head
+        return counts.tiles_visited / (counts.tiles_visited + counts.tiles_skipped)
+
+    def spares(self, other: Masked) -> float:
+        """How many times fewer FLOPs this mask takes than another."""
+        return other.simulation.traffic.flops / self.simulation.traffic.flops
+
+
+def masks_of(experiment: Experiment) -> tuple[Mask, ...]:
+    """The masks to compare: none, causal, a window, documents, both; and the scenario's, if another.
+
+    Window and documents are the scenario's where it has them. A window looks back only, so it is the same
+    with causal and without.
+    """
+    problem = experiment.problem
+    window = problem.mask.window or max(1, problem.seq_kv // SHARE)
+    documents = problem.mask.documents if problem.mask.documents > 1 else SHARE
+    shown = (
+        Mask(),
+        Mask(causal=True),
+        Mask(causal=True, window=window),
+        Mask(documents=documents),
+        Mask(causal=True, documents=documents),
+    )
+    return tuple(dict.fromkeys((*shown, plain(problem.mask))))
+
+
+def plain(mask: Mask) -> Mask:
+    """The same mask, causal wherever it looks back only."""
+    return Mask(not mask.looks_ahead, mask.window, mask.documents)
+
+
+@lru_cache(maxsize=64)
+def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
+    """The scenario under each of `masks_of`, computed by FlashAttention-2 with the scenario's blocks."""
+    own = plain(experiment.problem.mask)
+    found = []
+    for mask in masks_of(experiment):
+        values = {"causal": mask.causal, "window": mask.window, "documents": mask.documents}
+        simulation = simulate(experiment.changed(algorithm="flash2", **values))
+        schedule, problem = simulation.schedule, simulation.experiment.problem
+        pairs = visible_pairs(problem)
+        computed = simulation.traffic.per_head.flops // (4 * problem.head_dim)
+        found.append(
+            Masked(
+                mask,
+                simulation,
+                density(schedule.bounds, len(schedule.key_rows)),
+                pairs / (problem.seq_q * problem.seq_kv),
+                pairs / computed if computed else 1.0,
+                mask == own,
+            )
+        )
+    return tuple(found)
+
+
+def visible_pairs(problem: Problem) -> int:
+    """How many pairs of a query and a key a head's mask leaves."""
+    pairs = 0
+    for start in range(0, problem.seq_q, ROWS_AT_ONCE):
+        low, high = visible_keys(problem, np.arange(start, min(start + ROWS_AT_ONCE, problem.seq_q)))
+        pairs += int((high - low).sum())
+    return pairs
+
+
+def density(bounds: KeyBounds, key_blocks: int, most: int = MOST_PIXELS) -> Density:
+    """The tile grid drawn with at most `most` pixels either way; O(query blocks + pixels)."""
+    query_blocks = len(bounds.first)
+    rows, columns = _edges(query_blocks, most), _edges(key_blocks, most)
+    size = np.diff(rows)[:, None] * np.diff(columns)
+    visited = _covered(bounds.stop, rows, columns) - _covered(bounds.first, rows, columns)
+    full = _covered(bounds.full_stop, rows, columns) - _covered(bounds.full_first, rows, columns)
+    return Density(visited / size, full / size, int(size.max()))
+
+
+def _edges(count: int, most: int) -> np.ndarray:
+    """[pixels + 1] where pixels start among so many blocks, and where the last one ends."""
+    pixels = min(count, most)
+    return np.arange(pixels + 1) * count // pixels
+
+
+def _covered(ends: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """[pixel rows, pixel columns] tiles that lie before their row's end; ends [query blocks] never fall.
+
+    Within a pixel row the sum of min(end, column) is a prefix sum up to where the ends pass the column.
+    """
+    sums = np.concatenate(([0], np.cumsum(ends)))
+    low, high = rows[:-1, None], rows[1:, None]
+    passed = np.clip(np.searchsorted(ends, columns), low, high)
+    return np.diff(sums[passed] - sums[low] + (high - passed) * columns, axis=1)

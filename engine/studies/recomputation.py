@@ -1,0 +1,82 @@
+"""What computing P again in the backward pass costs, against keeping it from the forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.experiment import Experiment
+from engine.model.footprint import memory_parts
+from engine.model.simulation import simulate
+from engine.problem.problem import Problem
+from engine.schedule.schedule import Schedule
+from engine.schedule.step import BY_KEY, Amount, Operation, Tensor, block_bytes, matrix_flops
+from engine.studies.closed_form import standard_backward_bytes
+
+FORWARD_PRODUCTS = 2  # a tile: S = Q K^T and P V
+STORED, ONE_KERNEL, TWO_KERNELS = "stored", "one kernel", "two kernels"
+PRODUCTS = {  # a tile: dV, dP, dQ, dK; with S again; with S and dP in both kernels
+    STORED: 4,
+    ONE_KERNEL: 5,
+    TWO_KERNELS: 7,
+}
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """Three ways through the backward pass, over batch and heads; by STORED, ONE_KERNEL and TWO_KERNELS.
+
+    Attributes:
+        flops: matrix FLOPs on the tiles that the mask leaves.
+        ratio: the same over the forward pass's.
+        kept: bytes in memory for it besides Q, K, V and O: P, or lse, delta and lse in units of log2.
+        moved: bytes; what the unfused pass must move, and what the tiles of the others ask for: K, V, dK and
+            dV once for all heads that share them, as the kernels do.
+    """
+
+    flops: dict[str, int]
+    ratio: dict[str, float]
+    kept: dict[str, int]
+    moved: dict[str, int]
+
+    @property
+    def saved(self) -> dict[str, float]:
+        """How many times less two kernels keep, compute and move than with P stored; below 1 it is more."""
+        amounts = {"Memory": self.kept, "FLOPs": self.flops, "Bytes moved": self.moved}
+        return {name: ways[STORED] / ways[TWO_KERNELS] for name, ways in amounts.items()}
+
+
+def recomputation(experiment: Experiment) -> Recomputation:
+    """The costs of an experiment's backward pass."""
+    backward = experiment.changed(algorithm="backward")
+    problem, simulation = backward.problem, simulate(backward)
+    heads = problem.batch * problem.heads
+    memory = memory_parts(backward)
+    product = simulation.schedule.total(matrix_flops(problem), Operation.KEY_GRADIENT) * heads
+    rows = sum(memory[tensor] for tensor in (Tensor.LSE, Tensor.DELTA))
+    matrix = block_bytes(problem, Tensor.P).of(problem.seq_q, problem.seq_kv) * heads
+    spared = _key_bytes(problem) * problem.batch * (problem.heads - problem.kv_heads)
+    return Recomputation(
+        flops={way: count * product for way, count in PRODUCTS.items()},
+        ratio={way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()},
+        kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
+        moved={
+            STORED: standard_backward_bytes(backward) * heads - spared,
+            ONE_KERNEL: one_kernel_bytes(simulation.schedule) * heads - spared,
+            TWO_KERNELS: simulation.traffic.requested.total,
+        },
+    )
+
+
+def one_kernel_bytes(schedule: Schedule) -> int:
+    """What one kernel over key blocks would ask for, one head: dQ read and written as float32 at each visit.
+
+    FlashAttention-2's own backward pass, on a backward schedule's visits; lse and delta are left out.
+    """
+    problem = schedule.problem
+    row = problem.head_dim * (2 * problem.itemsize + 2 * 4)
+    return _key_bytes(problem) + schedule.total(Amount(row, by_query=True), Operation.KEY_GRADIENT)
+
+
+def _key_bytes(problem: Problem) -> int:
+    """Bytes of K, V, dK and dV of one key head."""
+    return sum(block_bytes(problem, tensor).of(0, problem.seq_kv) for tensor in BY_KEY)

@@ -1,0 +1,75 @@
+"""The model over a range: over all algorithms, over the sequence length, over block sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+from engine.experiment import COMPARED, LARGEST_SEQUENCE, OFFERED, Experiment
+from engine.model.drawable import at_length
+from engine.model.footprint import Footprint, footprint
+from engine.model.launch import schedule_of
+from engine.model.simulation import Simulation, simulate
+from engine.model.traffic import requested_bytes
+from engine.schedule.bytes import Bytes
+
+SMALLEST_LENGTH = 64
+BLOCKS = (16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True)
+class OverLength:
+    """Simulations of every algorithm, [lengths] each; a length is the number of keys."""
+
+    lengths: tuple[int, ...]
+    simulations: Mapping[str, tuple[Simulation, ...]]
+
+
+@dataclass(frozen=True)
+class OfBlocks:
+    """What tiles of one size ask for over batch and heads, and what a block of threads holds of them."""
+
+    requested: Bytes
+    footprint: Footprint
+
+
+def side_by_side(experiment: Experiment) -> tuple[str, ...]:
+    """What is shown with an experiment: the algorithms of one tiling, and flash3 where that is asked."""
+    return OFFERED if experiment.algorithm == "flash3" else COMPARED
+
+
+def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
+    """The experiment under every algorithm that is shown with it."""
+    return {name: simulate(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
+
+
+def over_length(experiment: Experiment) -> OverLength:
+    """Every algorithm over powers of two of the length, to the largest there is."""
+    if experiment.problem.seq_q == experiment.problem.seq_kv:  # then its own length says nothing
+        experiment = at_length(experiment, LARGEST_SEQUENCE)
+    return _over_length(experiment)
+
+
+@lru_cache(maxsize=64)
+def _over_length(experiment: Experiment) -> OverLength:
+    powers = range(SMALLEST_LENGTH.bit_length() - 1, LARGEST_SEQUENCE.bit_length())
+    lengths = tuple(2**power for power in powers)
+    return OverLength(
+        lengths,
+        {
+            name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in lengths)
+            for name in side_by_side(experiment)
+        },
+    )
+
+
+@lru_cache(maxsize=64)
+def over_blocks(experiment: Experiment) -> dict[tuple[int, int], OfBlocks]:
+    """What a block size decides at every pair (block_q, block_kv) of the usual sizes."""
+    found = {}
+    for rows, keys in product(BLOCKS, BLOCKS):
+        tiled = experiment.changed(block_q=rows, block_kv=keys)
+        found[rows, keys] = OfBlocks(requested_bytes(schedule_of(tiled)), footprint(tiled))
+    return found

@@ -1,0 +1,240 @@
+"""FlashAttention taken apart: each technique switched off, and what that does to bytes and modelled time.
+
+A technique that is off changes the schedule (what is read, written and multiplied) or the pipeline (what runs
+at the same time). All variants take the blocks of FlashAttention-3, so that nothing else differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import log2
+
+from engine.experiment import Experiment
+from engine.model.footprint import ACCUMULATOR_BYTES, kernel_parts
+from engine.model.launch import schedule_of
+from engine.model.pipeline import Pipeline
+from engine.model.seconds import modelled
+from engine.model.traffic import Traffic, traffic
+from engine.problem.hardware import KIB, gpu_named
+from engine.problem.problem import Problem
+from engine.recordings.recording import Recording, Timing, Tried
+from engine.recordings.rows import nearest, timings_of
+from engine.schedule.schedule import Schedule
+from engine.schedule.step import Operation, Step, Tensor, load
+
+TWO_PASSES = (
+    *(load(Tensor.K), Step(Operation.SCORES), Step(Operation.MAXIMUM)),
+    *(load(Tensor.K), load(Tensor.V), Step(Operation.SCORES)),
+    *(Step(Operation.RESCALE), Step(Operation.ACCUMULATE)),
+)  # a key block, in both: the order of the passes is of no account to what is counted
+
+
+@dataclass(frozen=True)
+class Technique:
+    """One idea: its name, what attention does without it, and which other ideas it rests on."""
+
+    key: str
+    name: str
+    off: str
+    needs: tuple[str, ...] = ()
+
+
+TECHNIQUES = (
+    Technique(
+        "fusion",
+        "Kernel fusion",
+        "Three kernels: S is written to memory and read back, then P likewise.",
+    ),
+    Technique(
+        "tiling",
+        "Tiling",
+        "A block of threads needs whole rows of S at once, on the chip.",
+        ("fusion",),
+    ),
+    Technique(
+        "online",
+        "Online softmax",
+        "The maximum is found in a pass of its own: K is read and Q Kᵀ computed twice.",
+        ("tiling",),
+    ),
+    Technique(
+        "deferred",
+        "Deferred rescale",
+        "FlashAttention-1's loop: O is divided by l at every visit and returns to memory with m and l.",
+        ("online",),
+    ),
+    Technique(
+        "asynchronous",
+        "Asynchronous copies",
+        "K and V are asked for when the tile before is done, and waited for.",
+        ("deferred",),
+    ),
+    Technique(
+        "specialised",
+        "Warp specialisation",
+        "All warps copy and compute, and a block ends with its tile: the next waits for its first copies.",
+        ("asynchronous",),
+    ),
+    Technique(
+        "overlapped",
+        "Softmax under products",
+        "Q Kᵀ, softmax and P V one after another: tensor cores and exponentials wait for each other.",
+        ("deferred",),
+    ),
+)
+BY_KEY = {technique.key: technique for technique in TECHNIQUES}
+ALL = frozenset(BY_KEY)
+KERNELS = {
+    frozenset(): "standard",
+    frozenset({"fusion", "tiling", "online"}): "flash1",
+    frozenset({"fusion", "tiling", "online", "deferred", "asynchronous"}): "flash2",
+    ALL: "flash3",
+}
+WAITING = frozenset({"fusion", "tiling", "online", "deferred"})  # flash2 with one stage: no copy runs ahead
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Attention with some of the techniques, on one problem; bytes and seconds over batch and heads.
+
+    Attributes:
+        techniques: those in use.
+        pipeline: what its kernel does at the same time.
+        traffic: bytes and FLOPs, counted; of DRAM modelled.
+        seconds: modelled; None where it does not fit the chip.
+        misfit: one sentence on why, if so.
+        kernel: which of this project's kernels it is; None if none.
+    """
+
+    techniques: frozenset[str]
+    pipeline: Pipeline
+    traffic: Traffic
+    seconds: float | None
+    misfit: str | None
+    kernel: str | None
+
+
+def sensible(chosen: Iterable[str]) -> frozenset[str]:
+    """Of the chosen techniques those whose needs are chosen too; the others have nothing to work on."""
+    left = frozenset(chosen) & ALL
+    while any(not left.issuperset(BY_KEY[key].needs) for key in left):
+        left = frozenset(key for key in left if left.issuperset(BY_KEY[key].needs))
+    return left
+
+
+def without(key: str) -> frozenset[str]:
+    """All techniques but one and those that rest on it."""
+    return sensible(ALL - {key})
+
+
+def ladder() -> tuple[frozenset[str], ...]:
+    """From unfused attention to FlashAttention-3: one technique more each time, as TECHNIQUES has them."""
+    keys = [technique.key for technique in TECHNIQUES]
+    return tuple(frozenset(keys[:count]) for count in range(len(keys) + 1))
+
+
+@lru_cache(maxsize=256)
+def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
+    """An experiment's problem with the sensible part of the chosen techniques, whatever its algorithm."""
+    techniques = sensible(chosen)
+    whole = experiment.changed(algorithm="flash3")
+    base = "standard" if "fusion" not in techniques else "flash3"
+    if "online" in techniques and "deferred" not in techniques:
+        base = "flash1"
+    each = replace(experiment.changed(algorithm=base), shared_blocks=whole.blocks)
+    schedule = _two_passes(each) if base == "flash3" and "online" not in techniques else schedule_of(each)
+    if "tiling" not in techniques and base == "flash3":  # with whole rows at hand one pass is enough
+        schedule = schedule_of(each)
+    pipeline = _pipeline(techniques)
+    moved = traffic(each, schedule)
+    misfit = _misfit(whole) if base == "flash3" and "tiling" not in techniques else None
+    seconds = None if misfit else modelled(each, schedule, moved, pipeline).seconds
+    return Variant(techniques, pipeline, moved, seconds, misfit, KERNELS.get(techniques))
+
+
+def _pipeline(techniques: frozenset[str]) -> Pipeline:
+    """Unfused kernels copy ahead as any matrix product does; the techniques are about the fused one."""
+    if "fusion" not in techniques:
+        return Pipeline()
+    ahead = {key: key in techniques for key in ("asynchronous", "specialised", "overlapped")}
+    return Pipeline(**ahead, returning="online" in techniques and "deferred" not in techniques)
+
+
+def _two_passes(experiment: Experiment) -> Schedule:
+    """FlashAttention-3's loop with the maximum found first: nothing is ever rescaled."""
+    schedule = schedule_of(experiment)
+    (phase,) = schedule.phases
+    return replace(schedule, phases=(replace(phase, each=TWO_PASSES),))
+
+
+def _misfit(experiment: Experiment) -> str | None:
+    """Why whole rows of S do not fit beside the buffers of Q, K and V, if they do not."""
+    gpu, rows = experiment.gpu, experiment.blocks.block_q
+    (parts,) = kernel_parts(experiment).values()
+    need = sum(part.bytes for part in parts) + rows * experiment.problem.seq_kv * ACCUMULATOR_BYTES
+    if need <= gpu.shared_bytes_block:
+        return None
+    return (
+        f"Does not fit: {rows} whole rows of S beside Q, K and V take {-(-need // KIB):,} KB, "
+        f"{gpu.with_article} gives a block {gpu.shared_bytes_block // KIB} KB."
+    )
+
+
+def unserved(experiment: Experiment) -> str | None:
+    """Why the real flash3 kernel does not run the scenario, in one sentence; None where it does."""
+    problem, gpu = experiment.problem, experiment.gpu
+    if gpu.key not in ("h100", "h200"):
+        return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
+    if problem.dtype == "float32":
+        return "The kernel takes float16 and bfloat16: float32 is modelled only."
+    if problem.head_dim not in (64, 128, 256):
+        return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
+    return None
+
+
+@dataclass(frozen=True)
+class RecordedKernel:
+    """A kernel of this project that has some of the techniques, on a recorded problem; seconds forward.
+
+    Attributes:
+        stages: how many tiles its copies run ahead, where that is not the kernel's own choice.
+        seconds: the recorded median.
+        modelled_seconds: the model's of the same problem, with flash3's blocks.
+    """
+
+    kernel: str
+    stages: int | None
+    techniques: frozenset[str]
+    problem: Problem
+    seconds: float
+    tflops: float
+    modelled_seconds: float | None
+
+
+def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[RecordedKernel, ...]:
+    """Those of KERNELS that were timed on the recorded problem nearest to the scenario, in their order."""
+    gpu, shape = gpu_named(recording.device.gpu), nearest(recording, experiment)
+    if gpu is None or shape is None:
+        return ()
+    timed = [row for row in timings_of(recording, *shape) if row.times and row.provider in KERNELS.values()]
+    lengths = {row.problem.seq_kv for row in timed if row.provider == "flash3"}
+    if not lengths:
+        return ()
+    keys = min(lengths, key=lambda length: abs(log2(length / experiment.problem.seq_kv)))
+    found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
+    kernels = [(techniques, found[name]) for techniques, name in KERNELS.items() if name in found]
+    problem = found["flash3"].problem
+    waiting = [row for row in recording.sweep if row.problem == problem and row.times]
+    waiting = [row for row in waiting if (row.algorithm, row.stages) == ("flash2", 1)]
+    if waiting:
+        kernels.append((WAITING, min(waiting, key=lambda row: row.times.p50)))
+    kernels.sort(key=lambda pair: len(pair[0]))
+    return tuple(_recorded_kernel(row, techniques, gpu.key) for techniques, row in kernels)
+
+
+def _recorded_kernel(row: Timing | Tried, techniques: frozenset[str], hardware: str) -> RecordedKernel:
+    modelled = variant(Experiment(problem=row.problem, hardware=hardware), techniques).seconds
+    name, stages = (row.algorithm, row.stages) if isinstance(row, Tried) else (row.provider, None)
+    return RecordedKernel(name, stages, techniques, row.problem, row.times.p50, row.tflops, modelled)

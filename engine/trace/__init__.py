@@ -1,0 +1,1 @@
+"""A schedule executed on numbers through a memory that counts."""

@@ -1,0 +1,61 @@
+"""The memory that the executor runs on: it counts what moves, and holds no more than the chip has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.problem.hardware import KIB
+from engine.problem.inputs import round_to
+from engine.problem.problem import DTYPE_BYTES
+from engine.schedule.bytes import TENSORS, Bytes
+from engine.schedule.step import Tensor
+
+
+class SramOverflow(RuntimeError):  # noqa: N818 - the word for what happens
+    """A tile does not fit what is left of the SRAM; says the need and the capacity, bytes."""
+
+    def __init__(self, need: int, capacity: int, gpu: str):
+        super().__init__(f"needs {-(-need // KIB):,} KB, {gpu} gives a block {capacity // KIB} KB")
+        self.need, self.capacity = need, capacity
+
+
+class Memory:
+    """HBM as arrays of float32 values that count as their dtype's size, and an SRAM of limited size.
+
+    A load or store of a block counts its bytes by tensor; `hold` and `drop` keep account of the chip.
+    """
+
+    def __init__(self, arrays: dict[Tensor, np.ndarray], dtypes: dict[Tensor, str], capacity: int, gpu: str):
+        self.arrays, self.dtypes = arrays, dtypes
+        self.capacity, self.gpu = capacity, gpu
+        self.read = dict.fromkeys(TENSORS, 0)
+        self.written = dict.fromkeys(TENSORS, 0)
+        self.held: dict[Tensor, int] = {}
+        self.peak = 0
+
+    def load(self, tensor: Tensor, place: tuple[slice, ...]) -> np.ndarray:
+        """A copy of a block, counted."""
+        block = self.arrays[tensor][place].copy()
+        self.read[tensor] += block.size * DTYPE_BYTES[self.dtypes[tensor]]
+        return block
+
+    def store(self, tensor: Tensor, place: tuple[slice, ...], block: np.ndarray) -> None:
+        """Put a block back, rounded to the tensor's dtype, counted."""
+        self.arrays[tensor][place] = round_to(block, self.dtypes[tensor])
+        self.written[tensor] += block.size * DTYPE_BYTES[self.dtypes[tensor]]
+
+    def hold(self, tensor: Tensor, size: int) -> None:
+        """Set bytes of SRAM aside for a tile, in place of the tensor's last; raises SramOverflow."""
+        self.held[tensor] = size
+        need = sum(self.held.values())
+        if need > self.capacity:
+            raise SramOverflow(need, self.capacity, self.gpu)
+        self.peak = max(self.peak, need)
+
+    def drop(self) -> None:
+        """Give all SRAM back, as a program does when it ends."""
+        self.held.clear()
+
+    def counted(self) -> Bytes:
+        """What has moved so far."""
+        return Bytes.of(self.read, self.written)

@@ -1,0 +1,91 @@
+"""The online softmax of single rows, for a picture that follows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.problem.bounds import blocks, key_bounds, visible_keys
+from engine.problem.inputs import round_to
+from engine.trace.softmax import falling, log_sum_exp
+
+
+@dataclass(frozen=True)
+class RowStatistics:
+    """How the online softmax of some rows went, block by block, float32.
+
+    Attributes:
+        rows: [rows] query rows.
+        m, l, alpha: [rows, key blocks] running maximum, running sum and rescale factor after each block,
+            NaN where it is not visited. Unfused attention has one block, the whole row, and no alpha.
+        weight: [rows, key blocks] share of the final softmax mass in each tile; 0 where not visited.
+        lse: [rows] log-sum-exp, natural; -inf where a row sees no key.
+    """
+
+    rows: np.ndarray
+    m: np.ndarray
+    l: np.ndarray  # noqa: E741 - the field's name
+    alpha: np.ndarray
+    weight: np.ndarray
+    lse: np.ndarray
+
+
+def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -> RowStatistics:
+    """m, l, alpha and weights of some rows of one head, as `execute` computes them, all rows at once.
+
+    q is [seq_q, d] and k [seq_kv, d]; costs O(rows * seq_kv * d).
+    """
+    rows = np.asarray(rows, np.int64)
+    unfused = experiment.algorithm == "standard"
+    along = -1 if experiment.algorithm == "flash3" else 1  # its key blocks come from the last to the first
+    scores = masked_scores(experiment, q, k, rows)
+    if unfused:
+        scores = round_to(scores, experiment.problem.dtype)
+    tiles = scores.reshape(len(rows), -1, experiment.blocks.block_kv)[:, ::along]
+    m = np.maximum.accumulate(tiles.max(2), axis=1)
+    masses = falling(tiles, m[:, :, None]).sum(2)
+    before = np.concatenate([np.full((len(rows), 1), -np.inf, np.float32), m[:, :-1]], 1)
+    alpha = falling(before, m)
+    sums = _running_sum(alpha, masses)
+    final, total = m[:, -1:], sums[:, -1:]
+    weight = masses * falling(m, final) / np.where(total == 0, np.float32(1), total)
+    lse = log_sum_exp(final, total)[:, 0]
+    if unfused:
+        return RowStatistics(rows, final, total, np.full_like(final, np.nan), weight, lse)
+    m, sums, alpha, weight = (column[:, ::along] for column in (m, sums, alpha, weight))
+    visited = _visited(experiment, rows, m.shape[1])
+    m, sums, alpha = (np.where(visited, column, np.float32(np.nan)) for column in (m, sums, alpha))
+    return RowStatistics(rows, m, sums, alpha, weight, lse)
+
+
+def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """[rows, keys of whole blocks] float32 scaled scores, -inf where masked or past the last key."""
+    problem, width = experiment.problem, experiment.blocks.block_kv
+    scores = np.full((len(rows), blocks(problem.seq_kv, width) * width), -np.inf, np.float32)
+    low, high = visible_keys(problem, rows)
+    first, stop = int(low.min()), int(high.max())
+    seen = scores[:, first:stop]
+    seen[:] = q[rows] @ k[first:stop].T
+    seen *= problem.scale
+    if int(low.max()) > first or int(high.min()) < stop:
+        keys = np.arange(first, stop)
+        seen[(keys < low[:, None]) | (keys >= high[:, None])] = -np.inf
+    return scores
+
+
+def _visited(experiment: Experiment, rows: np.ndarray, count: int) -> np.ndarray:
+    """[rows, key blocks] bool: whether a row's query block visits the key block."""
+    bounds, block = key_bounds(experiment.problem, experiment.blocks), rows // experiment.blocks.block_q
+    keys = np.arange(count)
+    return (keys >= bounds.first[block][:, None]) & (keys < bounds.stop[block][:, None])
+
+
+def _running_sum(alpha: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """l after each block: l = alpha l + the block's own mass; [rows, blocks]."""
+    sums = np.zeros_like(masses)
+    before = np.zeros(len(masses), np.float32)
+    for block in range(masses.shape[1]):
+        before = sums[:, block] = alpha[:, block] * before + masses[:, block]
+    return sums

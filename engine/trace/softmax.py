@@ -1,0 +1,196 @@
+"""The softmax of one row three ways, and the scores that tell them apart.
+
+Online: Milakov and Gimelshein, arXiv 1805.02867; by blocks: FlashAttention, arXiv 2205.14135, section 3.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from engine.problem.inputs import round_to
+
+MOST_SCORES = 256
+LARGEST_SCORE = 65_504.0  # the largest float16: no dtype turns a score into infinity by rounding it
+
+
+def falling(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """exp(lower - upper) for lower <= upper; 0 where lower is -inf, also where both are."""
+    return np.exp(lower - np.where(np.isneginf(upper), upper.dtype.type(0), upper))
+
+
+def log_sum_exp(m: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """m + log(l) from the maximum and the sum of exp(score - m); -inf where no key has been seen."""
+    return m + np.log(np.where(total == 0, total.dtype.type(1), total))
+
+
+@dataclass(frozen=True)
+class OnlineSteps:
+    """A row's online softmax after every block, float64.
+
+    Attributes:
+        m, l, alpha: [steps] running maximum, running sum, and what the sum so far was multiplied by.
+        weights: [steps, scores] exp(score - m) of the scores seen so far, 0 for those to come.
+        final: [scores] the weights as they will be, softmax(scores); 0 where every score is -inf.
+        stops: [steps] how many scores have been seen.
+    """
+
+    m: np.ndarray
+    l: np.ndarray  # noqa: E741 - the field's name
+    alpha: np.ndarray
+    weights: np.ndarray
+    final: np.ndarray
+    stops: np.ndarray
+
+
+def online_steps(scores: np.ndarray, block: int = 1) -> OnlineSteps:
+    """The online softmax of one row of scores (-inf: masked), `block` scores at a time."""
+    scores = np.asarray(scores, np.float64)
+    stops = np.minimum(np.arange(block, len(scores) + block, block), len(scores))
+    m = np.maximum.accumulate(scores)[stops - 1]
+    alpha = falling(np.concatenate(([-np.inf], m[:-1])), m)
+    seen = np.arange(len(scores)) < stops[:, None]
+    weights = np.where(seen, falling(np.where(seen, scores, -np.inf), m[:, None]), 0)
+    sums = weights.sum(1)
+    final = weights[-1] / (sums[-1] if sums[-1] else 1)
+    return OnlineSteps(m, sums, alpha, weights, final, stops)
+
+
+def naive(scores: np.ndarray, dtype: str) -> np.ndarray:
+    """exp(score) / sum(exp(score)), all rounded to the dtype: overflows to inf, and inf / inf is NaN."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        exponentials = round_to(np.exp(round_to(scores, dtype)), dtype)
+        return round_to(exponentials / _sum(exponentials, dtype), dtype)
+
+
+def naive_sums(scores: np.ndarray, dtype: str) -> np.ndarray:
+    """[scores] the sum of exp(score) that `naive` divides by, as it grows; inf once it has overflowed."""
+    totals, total = [], np.float32(0)
+    with np.errstate(over="ignore"):
+        for exponential in round_to(np.exp(round_to(scores, dtype)), dtype):
+            total = round_to(total + exponential, dtype)
+            totals.append(total)
+    return np.array(totals, np.float32)
+
+
+def safe(scores: np.ndarray, dtype: str) -> np.ndarray:
+    """The maximum found first, then exp(score - m) / sum, every result rounded to the dtype; two passes."""
+    scores = round_to(scores, dtype)
+    m = scores.max()
+    exponentials = round_to(np.exp(_difference(scores, m, dtype)), dtype)
+    total = _sum(exponentials, dtype)
+    return round_to(exponentials / (total or np.float32(1)), dtype)
+
+
+def online(scores: np.ndarray, block: int, dtype: str) -> np.ndarray:
+    """One pass by blocks, m and l rounded to the dtype after each; then exp(score - m) / l."""
+    scores = round_to(scores, dtype)
+    m, total = np.float32(-np.inf), np.float32(0)
+    for start in range(0, len(scores), block):
+        part = scores[start : start + block]
+        new = np.maximum(m, part.max())
+        alpha = round_to(np.exp(_difference(m, new, dtype)), dtype)
+        mass = _sum(round_to(np.exp(_difference(part, new, dtype)), dtype), dtype)
+        total = round_to(round_to(alpha * total, dtype) + mass, dtype)
+        m = new
+    exponentials = round_to(np.exp(_difference(scores, m, dtype)), dtype)
+    return round_to(exponentials / (total if total else np.float32(1)), dtype)
+
+
+def _difference(scores, m: np.float32, dtype: str) -> np.ndarray:
+    """scores - m in the dtype; -inf where a score is, also where m is."""
+    return round_to(scores - (m if np.isfinite(m) else np.float32(0)), dtype)
+
+
+def _sum(values: np.ndarray, dtype: str) -> np.float32:
+    """The sum, rounded to the dtype after every addition, as a plain loop in that dtype would."""
+    total = np.float32(0)
+    for value in values:
+        total = round_to(total + value, dtype)
+    return np.float32(total)
+
+
+@dataclass(frozen=True)
+class SoftmaxErrors:
+    """Largest absolute error of the weights against float64; inf where the result is not finite."""
+
+    naive: float
+    safe: float
+    online: float
+
+
+def errors(scores: np.ndarray, block: int, dtype: str) -> SoftmaxErrors:
+    """How far each softmax is off in a dtype, against float64 of the scores as the dtype holds them."""
+    exact = online_steps(round_to(scores, dtype)).final
+
+    def worst(weights: np.ndarray) -> float:
+        return float(np.abs(weights - exact).max()) if np.isfinite(weights).all() else float("inf")
+
+    return SoftmaxErrors(
+        worst(naive(scores, dtype)), worst(safe(scores, dtype)), worst(online(scores, block, dtype))
+    )
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A row of scores with something to see."""
+
+    name: str
+    what: str
+    scores: tuple[float, ...]
+
+
+_NONE = float("-inf")
+PRESETS = MappingProxyType(
+    {
+        "rising": Preset(
+            "Rising maxima",
+            "Two scores or more at a time, every block brings a larger one: what was gathered shrinks.",
+            (0.1, -0.4, 0.6, 0.3, 1.2, 0.8, 1.5, 0.9, 2.1, 1.4, 1.8, 2.6, 2.9, 2.2, 3.4, 3.1),
+        ),
+        "spike": Preset(
+            "One spike",
+            "One score outweighs all the others: alpha falls almost to 0 once, and stays 1 after it.",
+            (0.4, -0.2, 0.9, 0.1, -0.6, 0.3, 0.7, 0.0, -0.3, 0.5, 9.0, 0.2, 0.8, -0.1, 0.4, 0.6),
+        ),
+        "masked": Preset(
+            "A masked block",
+            "The first four keys are masked: over them m stays -inf, l stays 0, and nothing turns to NaN.",
+            (_NONE, _NONE, _NONE, _NONE, 0.7, 1.3, -0.5, 0.2, 1.9, 0.4, 1.1, -0.8, _NONE, _NONE, 0.6, 1.0),
+        ),
+        "overflow": Preset(
+            "Overflow in float16",
+            "exp(12) is more than 65,504, the largest float16: without the maximum taken off it is inf.",
+            (3.0, 5.5, 8.0, 10.0, 10.5, 11.0, 11.5, 12.0, 11.8, 9.0, 7.5, 11.2, 12.5, 6.0, 4.0, 2.0),
+        ),
+        "settled": Preset(
+            "The largest first",
+            "The first score is the largest: alpha is 1 from then on and nothing is ever rescaled.",
+            (3.6, 1.2, 0.4, 2.0, -0.5, 1.7, 0.9, 0.1, 2.4, 1.1, -0.2, 0.8, 1.5, 0.3, 2.2, 0.6),
+        ),
+    }
+)
+
+
+def parse(text: str) -> np.ndarray:
+    """Typed scores, between spaces, commas or semicolons; -inf masks one. ValueError in one sentence."""
+    words = text.replace(",", " ").replace(";", " ").split()
+    if not words:
+        raise ValueError("No scores were given; type at least one number, for example 0.5 1.2 -inf 3")
+    if len(words) > MOST_SCORES:
+        raise ValueError(f"{len(words)} scores were given; at most {MOST_SCORES} can be shown")
+    return np.array([_score(word) for word in words])
+
+
+def _score(word: str) -> float:
+    shown = word if len(word) <= 20 else word[:20] + "…"
+    try:
+        score = float(word.replace("\u2212", "-"))
+    except ValueError:
+        raise ValueError(f"{shown!r} is not a number; scores are numbers, or -inf for a masked key") from None
+    if score != score or score > LARGEST_SCORE or (score < -LARGEST_SCORE and score != _NONE):
+        limit = f"{LARGEST_SCORE:,.0f}"
+        raise ValueError(f"{shown!r} is no score; it must lie from -{limit} to {limit}, or be -inf")
+    return score

@@ -1,0 +1,1 @@
+"""The process that runs kernels for the pages, and the one queue before it."""

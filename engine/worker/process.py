@@ -1,0 +1,59 @@
+"""The process that runs the kernels: pickled jobs come in by stdin, one at a time; replies go out by stdout.
+
+Triton's interpreter is not thread-safe and torch is slow to import, so both live here, never in the server.
+The process ends with its parent, whose end closes stdin. An exception that is not a JobError is a bug: it
+ends the process with a traceback in the server's log, and the client starts another.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+from queue import SimpleQueue
+from typing import BinaryIO
+
+from engine.worker.jobs import JobError, resolve
+
+
+def main() -> None:
+    """Serve jobs until stdin closes."""
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints goes to the log, not between the replies
+    jobs: SimpleQueue = SimpleQueue()
+    threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    while True:
+        kind, payload = jobs.get()
+        _run(kind, payload, replies)
+
+
+def _receive(requests: BinaryIO, jobs: SimpleQueue) -> None:
+    """Queue what arrives; leave at once, in the middle of a job too, when the parent is gone."""
+    while True:
+        try:
+            jobs.put(pickle.load(requests))
+        except EOFError:
+            os._exit(0)
+
+
+def _run(kind: str, payload: dict, replies: BinaryIO) -> None:
+    """Run one job, sending ("update", Update)s and at last ("done", result) or ("failed", sentence)."""
+    try:
+        work = resolve(kind)(payload)
+        _send(replies, "started", None)
+        while True:
+            _send(replies, "update", next(work))
+    except StopIteration as end:
+        _send(replies, "done", end.value)
+    except JobError as error:
+        _send(replies, "failed", str(error))
+
+
+def _send(replies: BinaryIO, what: str, value) -> None:
+    pickle.dump((what, value), replies)
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main()
