@@ -1,6 +1,7 @@
 """How long a schedule takes on a GPU: modelled from rates, never measured.
 
-A kernel takes as long as its timeline on the SMs (`work`, `placement`), or as its bytes take through HBM, whichever is longer, and its start.
+A kernel takes as long as its timeline on the SMs (`work`, `placement`), or as its bytes take through HBM,
+whichever is longer, and its start.
 """
 
 from __future__ import annotations
