@@ -16,7 +16,11 @@ from kernels.split_kv import visible_keys
 from kernels.tile import head_start, store_tile
 
 _REGISTERS = {"CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
-TILING = {64: {"BLOCK_Q": 128, "BUFFERS": 2, **_REGISTERS}, 128: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS}}
+TILING = {
+    64: {"BLOCK_Q": 128, "BUFFERS": 2, **_REGISTERS},
+    128: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS},
+    256: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS},
+}
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
 SUM_BYTES = 4
 LARGE = 2**30  # scores x head_dim, about 0.05 ms
@@ -24,8 +28,6 @@ LARGE = 2**30  # scores x head_dim, about 0.05 ms
 
 def unserved(call: Call) -> str | None:
     """One sentence on why this does not serve a problem that flash3 serves forward, or None where it does."""
-    if call.head_dim not in TILING:
-        return f"flash3's backward pass takes a head_dim of 64 or 128, got {call.head_dim}"
     if call.scale <= 0:  # a hidden score of -inf must stay so
         return f"flash3's backward pass takes a scale above 0, got {call.scale}"
     if torch.are_deterministic_algorithms_enabled():
@@ -80,19 +82,28 @@ def _launch(tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call) -
         compiled, programs, fields, constants = found
         compiled[programs, 1, 1](*map(flash3._describing, fields, tensors), sums, *constants)
         return
-    from kernels.flash3_backward_kernel import gradient_kernel
-
-    programs, descriptors, arguments = _prepared(tensors, call)
-    compiled = gradient_kernel[(programs,)](*descriptors, sums, **arguments, num_warps=4)
+    kernel, block_kv = _kernel(call.head_dim)
+    programs, descriptors, arguments = _prepared(tensors, call, block_kv)
+    compiled = kernel[(programs,)](*descriptors, sums, **arguments, num_warps=4)
     if compiled is not None:  # a stand-in compiles nothing
         fields = [{**vars(each), "base": None} for each in descriptors]
-        constants = tuple(arguments[name] for name in gradient_kernel.arg_names[-len(arguments) :])
+        constants = tuple(arguments[name] for name in kernel.arg_names[-len(arguments) :])
         remember(_launched, alike, (compiled, programs, fields, constants))
 
 
-def _prepared(tensors: tuple[torch.Tensor, ...], call: Call) -> tuple[int, list, dict]:
+def _kernel(head_dim: int) -> tuple:
+    """The kernel for a head_dim, and the keys of one of its blocks of threads."""
+    from kernels import flash3_backward_kernel as narrow
+    from kernels import flash3_backward_wide_kernel as wide
+
+    if head_dim > 128:
+        return wide.wide_gradient_kernel, wide.WIDE_BLOCK_KV.value
+    return narrow.gradient_kernel, narrow.BLOCK_KV.value
+
+
+def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> tuple[int, list, dict]:
     """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
-    from kernels.flash3_backward_kernel import BLOCK_KV, ROWS
+    from kernels.flash3_kernel import ROWS
 
     q, k, v, d_out, lse, delta, d_k, d_v = tensors
     block_q, keys = call.block_q, ROWS.value
@@ -117,7 +128,7 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call) -> tuple[int, list,
         "WINDOWED": call.window is not None,
         **chosen,
     }
-    return call.batch * call.kv_heads * ceil_div(call.seq_kv, BLOCK_KV.value), descriptors, arguments
+    return call.batch * call.kv_heads * ceil_div(call.seq_kv, block_kv), descriptors, arguments
 
 
 def _descriptor_of_terms(terms: torch.Tensor, rows: int):
@@ -132,24 +143,26 @@ def _descriptor_of_terms(terms: torch.Tensor, rows: int):
 
 @triton.jit(do_not_specialize=["heads", "seq_q", "query_blocks"])
 def query_sums_kernel(
-    sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale, BLOCK_Q: tl.constexpr, SIDE: tl.constexpr
+    sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale,
+    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, SIDE: tl.constexpr,
 ):  # fmt: skip
     """One program a SIDE x SIDE part of dQ: scale times its sums, which `_add_d_queries` put in an order."""
     program = tl.num_programs(0) - 1 - tl.program_id(0)  # the last sums may still be in the L2
-    batch_head = program // (2 * query_blocks)
-    block = program // 2 % query_blocks
-    half = program % 2 * SIDE
+    PARTS: tl.constexpr = BLOCK_Q * HEAD_DIM // SIDE // SIDE
+    batch_head = program // (PARTS * query_blocks)
+    block = program // PARTS % query_blocks
+    part = program % PARTS * SIDE
     rows = block * BLOCK_Q + tl.arange(0, SIDE)
     columns = tl.arange(0, SIDE)
     if BLOCK_Q > SIDE:
-        rows += half
+        rows += part
     else:
-        columns += half
+        columns += part
     tile = tl.load(sums + program.to(tl.int64) * SIDE * SIDE + tl.arange(0, SIDE * SIDE)) * scale
     tile = tl.reshape(tile, [SIDE // 8, SIDE // 16, 8, 4, 2, 2])
     tile = tl.reshape(tl.trans(tile, 1, 4, 2, 0, 3, 5), [SIDE, SIDE])
     d_q_head = head_start(d_q, d_q_strides, batch_head // heads, batch_head % heads)
-    store_tile(d_q_head, d_q_strides, rows, columns, seq_q, 2 * SIDE, tile)
+    store_tile(d_q_head, d_q_strides, rows, columns, seq_q, HEAD_DIM, tile)
 
 
 def _store_d_queries(sums: torch.Tensor, d_q: torch.Tensor, call: Call) -> None:
@@ -167,6 +180,7 @@ def _store_d_queries(sums: torch.Tensor, d_q: torch.Tensor, call: Call) -> None:
         seq_q=call.seq_q,
         query_blocks=call.query_blocks,
         scale=call.scale,
+        HEAD_DIM=call.head_dim,
         BLOCK_Q=call.block_q,
         SIDE=side,
     )

@@ -25,19 +25,19 @@ from kernels.flash3_schedule import Ring, make_ring
 CONSUMERS = gl.constexpr(2)
 BLOCK_KV = gl.constexpr(128)  # ROWS keys a consumer
 SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries x SIDE columns
-PART = gl.constexpr(4096)  # SIDE * SIDE
+ROTATE = gl.constexpr(True)
 EXCHANGES = gl.constexpr(4)  # buffers for dS
 
 
 @gluon.constexpr_function
-def held_layout():
-    """Who holds which of the PART numbers that `_add_d_queries` adds: a thread 4 neighbours at a time."""
+def held_layout(size):
+    """Who holds which of the numbers that `_add_d_queries` adds: a thread 4 neighbours at a time."""
     return gl.DistributedLinearLayout(
-        reg_bases=[[1], [2], [512], [1024], [2048]],
+        reg_bases=[[1], [2], *([512 << i] for i in range((size // 512).bit_length() - 1))],
         lane_bases=[[4], [8], [16], [32], [64]],
         warp_bases=[[128], [256]],
         block_bases=[],
-        shape=[PART],
+        shape=[size],
     )
 
 
@@ -97,14 +97,22 @@ class Visits:
     @gluon.jit
     def first_place(self):
         """(query head, query block) of visit 0."""
-        return self.kv_head * self.heads_per_kv_head, self.first
+        return self.kv_head * self.heads_per_kv_head, self._start()
 
     @gluon.jit
     def next_place(self, place):
         """(query head, query block) of the visit after the one at `place`."""
         head, block = place
-        last = block == self.end - 1
-        return gl.where(last, head + 1, head), gl.where(last, self.first, block + 1)
+        block = gl.where(block == self.end - 1, self.first, block + 1)
+        return gl.where(block == self._start(), head + 1, head), block
+
+    @gluon.jit
+    def _start(self):
+        """The query block of a head that comes first: another for each key block, or all add to dQ's same rows."""
+        start = self.first
+        if not self.CAUSAL and ROTATE:
+            start += self.key // ROWS % (self.end - self.first)
+        return start
 
     @gluon.jit
     def masked_if_partial(self, scores, key, block, SCORES: gl.constexpr):
@@ -130,7 +138,7 @@ class Visits:
 @gluon.jit
 def _visits_of(
     program, batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
-    BLOCK_Q: gl.constexpr, CAUSAL: gl.constexpr, WINDOWED: gl.constexpr,
+    BLOCK_Q: gl.constexpr, BLOCK_KV: gl.constexpr, CAUSAL: gl.constexpr, WINDOWED: gl.constexpr,
 ):  # fmt: skip
     """Those of a block of threads, of batch_heads key heads; a masked one where no query sees the keys.
 
@@ -245,14 +253,15 @@ def _add_d_queries(d_Q, sums, place, visits, CONSUMER: gl.constexpr):
     That is [column // 8, row // 16, row % 8, column % 8 // 2, row // 8 % 2, column % 2]: a thread adds 16
     bytes at a time, a warp 512. Blocks of threads come in any order, so the last bits may differ.
     """
-    HELD: gl.constexpr = held_layout()
+    SIZE: gl.constexpr = d_Q.shape[0] * d_Q.shape[1]
+    HELD: gl.constexpr = held_layout(SIZE)
     head, block = place
     query_blocks = (visits.seq_q + visits.BLOCK_Q - 1) // visits.BLOCK_Q
     part = ((visits.batch * visits.heads + head) * query_blocks + block) * CONSUMERS + CONSUMER
-    held = d_Q.reshape([4, 2, 8, 8, 4, 2]).permute((3, 0, 2, 4, 1, 5)).reshape([PART])
+    held = d_Q.reshape([4, 2, 8, d_Q.shape[1] // 8, 4, 2]).permute((3, 0, 2, 4, 1, 5)).reshape([SIZE])
     held = gl.convert_layout(held, HELD, assert_trivial=True)
-    first = sums + gl.cast(part, gl.int64) * PART
-    gl.atomic_add(first + gl.arange(0, PART, layout=HELD), held, sem="relaxed")
+    first = sums + gl.cast(part, gl.int64) * SIZE
+    gl.atomic_add(first + gl.arange(0, SIZE, layout=HELD), held, sem="relaxed")
 
 
 @gluon.jit
@@ -344,7 +353,7 @@ def gradient_kernel(
     EXCHANGE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     visits = _visits_of(
         gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
-        BLOCK_Q, CAUSAL, WINDOWED,
+        BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED,
     )  # fmt: skip
     k_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], k_tensor.layout)
     v_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)

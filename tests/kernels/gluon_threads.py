@@ -12,10 +12,11 @@ from types import FunctionType, SimpleNamespace
 import torch
 from triton.language import constexpr
 
-from kernels import flash3_backward_kernel, flash3_kernel, flash3_schedule
+from kernels import flash3_backward_kernel, flash3_backward_wide_kernel, flash3_kernel, flash3_schedule
 
 ATTENTION_KERNEL = flash3_kernel.attention_kernel
 GRADIENT_KERNEL = flash3_backward_kernel.gradient_kernel
+WIDE_GRADIENT_KERNEL = flash3_backward_wide_kernel.wide_gradient_kernel
 AGGREGATES = ("Ring", "Schedule", "Visits")
 
 
@@ -318,9 +319,11 @@ def kernel_of_block(kernel, program, programs):
         "_named_barrier": block.named_barrier,
     }
     names = {}
-    modules = [flash3_schedule, flash3_kernel]
-    if kernel is GRADIENT_KERNEL:  # whose own functions come before others' of the same name
+    modules = [flash3_schedule, flash3_kernel]  # a kernel's own functions come before others' of the same name
+    if kernel is not ATTENTION_KERNEL:
         modules.append(flash3_backward_kernel)
+    if kernel is WIDE_GRADIENT_KERNEL:
+        modules.append(flash3_backward_wide_kernel)
     for module in modules:
         names |= {name: plain(value, names) for name, value in vars(module).items()}
     names |= {name: plain_class(names[name], names) for name in AGGREGATES if name in names}
@@ -345,13 +348,16 @@ class Kernel:
 
 
 class GradientKernel:
-    """Stands in for gradient_kernel in the same way."""
+    """Stands in for gradient_kernel, or wide_gradient_kernel, in the same way."""
+
+    def __init__(self, kernel=GRADIENT_KERNEL):
+        self.kernel = kernel
 
     def __getitem__(self, grid):
         def launch(*tensors, num_warps, **arguments):
             *descriptors, sums = tensors
             for program in range(grid[0]):
-                kernel = kernel_of_block(GRADIENT_KERNEL, program, grid[0])
+                kernel = kernel_of_block(self.kernel, program, grid[0])
                 kernel(*descriptors, Pointer(sums.view(-1)), **arguments)
 
         return launch

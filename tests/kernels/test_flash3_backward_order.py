@@ -4,10 +4,16 @@ import math
 
 import pytest
 import torch
-from gluon_threads import DeadlockError, Descriptor, GradientKernel
+from gluon_threads import WIDE_GRADIENT_KERNEL, DeadlockError, Descriptor, GradientKernel
 from triton.experimental.gluon import language as gl
 
-from kernels import flash3, flash3_backward, flash3_backward_kernel, reference_attention
+from kernels import (
+    flash3,
+    flash3_backward,
+    flash3_backward_kernel,
+    flash3_backward_wide_kernel,
+    reference_attention,
+)
 from kernels.arguments import Call
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
@@ -24,6 +30,8 @@ SHAPES = [
 def on_threads(monkeypatch):
     """The launch with its GPU parts replaced."""
     monkeypatch.setattr(flash3_backward_kernel, "gradient_kernel", GradientKernel())
+    wide = GradientKernel(WIDE_GRADIENT_KERNEL)
+    monkeypatch.setattr(flash3_backward_wide_kernel, "wide_gradient_kernel", wide)
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
     monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", Descriptor)
 
@@ -31,10 +39,10 @@ def on_threads(monkeypatch):
 def in_order(sums, block_q):
     """dQ / scale [batch, heads, rows, head_dim] of sums in the order in which the kernel adds."""
     batch, heads, rows, head_dim = sums.shape
-    parts = sums.view(batch, heads, rows // block_q, 2, 8, 4, 8, 4, 2, 2)
+    parts = sums.view(batch, heads, rows // block_q, block_q * head_dim // 4096, 8, 4, 8, 4, 2, 2)
     parts = parts.permute(0, 1, 2, 3, 5, 8, 6, 4, 7, 9).reshape(*parts.shape[:4], 64, 64)
     if block_q == 64:
-        parts = parts.transpose(3, 4)  # two halves of the columns
+        parts = parts.transpose(3, 4)  # of the columns
     return parts.reshape(batch, heads, rows, head_dim)
 
 
@@ -64,7 +72,7 @@ def check(shape, head_dim, causal, window):
         torch.testing.assert_close(ours.double(), right, atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_partitions_finish_with_the_right_sums(on_threads, shape, mask, head_dim):

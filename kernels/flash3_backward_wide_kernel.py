@@ -1,0 +1,212 @@
+"""flash3's backward pass for a head_dim of 256, where a warp group has registers for one of dK and dV.
+
+A block of threads keeps 64 keys. One consumer computes P and adds up dV, the other dS and dK: P goes to the
+other by way of shared memory, as dS comes back, and each adds half of the columns of dQ to sums in global
+memory. So scores and gradients of weights are computed once, and half of all products is each one's.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from kernels.flash3_backward_kernel import (
+    CONSUMERS,
+    _add_d_queries,
+    _produce,
+    _rows,
+    _store,
+    _visits_of,
+)
+from kernels.flash3_kernel import ROWS, _as_operand, accumulator_layout, barrier_of_warps
+from kernels.flash3_schedule import Ring, make_ring
+
+WIDE_BLOCK_KV = gl.constexpr(64)  # the keys of both consumers
+D_SCORES = gl.constexpr(2)  # buffers for dS
+
+
+@gluon.jit
+def _make_handover(blocks, BUFFERS: gl.constexpr):
+    """Buffers that one consumer fills for the other.
+
+    None waits for an empty one. dS of visit i is full only when P of visit i is read, and P of visit i + 1 is
+    stored after that; dS of visit i + 2 comes after P of visit i + 2, and that after dQ of visit i.
+    """
+    full = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+    for buffer in gl.static_range(BUFFERS):
+        mbarrier.init(full.index(buffer), count=1)
+    return Ring(blocks, full, full)
+
+
+@gluon.jit
+def _start_half_of_d_queries(visit, keys, d_scores, CONSUMER: gl.constexpr):
+    """Issue this consumer's columns of dQ / scale."""
+    HALF: gl.constexpr = keys.blocks.shape[4] // CONSUMERS
+    BLOCK_Q: gl.constexpr = d_scores.blocks.shape[2]
+    K = keys.block(0).reshape([WIDE_BLOCK_KV, keys.blocks.shape[4]]).slice(CONSUMER * HALF, HALF, dim=1)
+    nothing = gl.zeros([BLOCK_Q, HALF], gl.float32, accumulator_layout(HALF))
+    return warpgroup_mma(d_scores.block(visit).permute((1, 0)), K, nothing, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def _weigh(S, visit, block, lse, queries, visits, scale_log2):
+    """P of this visit from its scores."""
+    SCORES: gl.constexpr = accumulator_layout(visits.BLOCK_Q)
+    S = visits.masked_if_partial(S, visits.key, block, SCORES)
+    row_lse = lse.index(queries.buffer(visit)).reshape([visits.BLOCK_Q]).load(gl.SliceLayout(0, SCORES))
+    return gl.exp2(S * scale_log2 - row_lse[None, :])
+
+
+@gluon.jit
+def _start_scores(visit, K, queries, visits):
+    """Issue K Q^T of this visit."""
+    queries.wait_full(visit)
+    nothing = gl.zeros([ROWS, visits.BLOCK_Q], gl.float32, accumulator_layout(visits.BLOCK_Q))
+    return warpgroup_mma(K, _rows(queries, visit).permute((1, 0)), nothing, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def _hand_over(ring, visit, tile):
+    """Store a tile where the other consumer waits for it."""
+    ring.block(visit).store(tile)
+    fence_async_shared()
+    barrier_of_warps()
+    mbarrier.arrive(ring.arrival(visit), count=1)
+
+
+@gluon.jit
+def _consume_values(d_v_tensor, sums, rings, visits, scale_log2):
+    """P for the other consumer, dV, and half of what the key block gives to dQ, a visit later."""
+    keys, values, queries, d_outs, lse, _, handovers = rings
+    weights, d_scores = handovers
+    HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
+    OPERANDS: gl.constexpr = accumulator_layout(HEAD_DIM)
+    K = keys.block(0).reshape([ROWS, HEAD_DIM])
+    d_V = gl.zeros([ROWS, HEAD_DIM], gl.float32, OPERANDS)
+    keys.wait_full(0)
+    place = visits.first_place()
+    S = _start_scores(0, K, queries, visits)
+    S = warpgroup_mma_wait(0, deps=[S])
+    P = _weigh(S, 0, place[1], lse, queries, visits, scale_log2).to(K.dtype)
+    _hand_over(weights, 0, P)
+    queries.release(0)
+    P = _as_operand(P, K.dtype, OPERANDS)
+    d_outs.wait_full(0)
+    d_V = warpgroup_mma(P, _rows(d_outs, 0), d_V, is_async=True)
+    d_V, P = warpgroup_mma_wait(0, deps=[d_V, P])
+    d_outs.release(0)
+    for visit in range(1, visits.count()):
+        last_place = place
+        place = visits.next_place(place)
+        S = _start_scores(visit, K, queries, visits)
+        S = warpgroup_mma_wait(0, deps=[S])
+        P = _weigh(S, visit, place[1], lse, queries, visits, scale_log2).to(K.dtype)
+        d_scores.wait_full(visit - 1)  # by then the other consumer has read the last P
+        _hand_over(weights, visit, P)
+        queries.release(visit)
+        d_Q = _start_half_of_d_queries(visit - 1, keys, d_scores, 0)
+        P = _as_operand(P, K.dtype, OPERANDS)
+        d_outs.wait_full(visit)
+        d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
+        d_Q = warpgroup_mma_wait(1, deps=[d_Q])
+        _add_d_queries(d_Q, sums, last_place, visits, 0)
+        d_V, P = warpgroup_mma_wait(0, deps=[d_V, P])
+        d_outs.release(visit)
+    d_scores.wait_full(visits.count() - 1)  # who stored dS has read V for the last time
+    d_Q = _start_half_of_d_queries(visits.count() - 1, keys, d_scores, 0)
+    _store(d_V, d_v_tensor, values.block(0), visits, 0)
+    d_Q = warpgroup_mma_wait(0, deps=[d_Q])
+    _add_d_queries(d_Q, sums, place, visits, 0)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def _consume_keys(d_k_tensor, sums, rings, visits, scale):
+    """dS for both consumers, dK, and half of what the key block gives to dQ."""
+    keys, values, queries, d_outs, _, delta, handovers = rings
+    weights, d_scores = handovers
+    HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
+    OPERANDS: gl.constexpr = accumulator_layout(HEAD_DIM)
+    SCORES: gl.constexpr = accumulator_layout(visits.BLOCK_Q)
+    V = values.block(0).reshape([ROWS, HEAD_DIM])
+    d_K = gl.zeros([ROWS, HEAD_DIM], gl.float32, OPERANDS)
+    keys.wait_full(0)
+    values.wait_full(0)
+    place = visits.first_place()
+    for visit in range(visits.count()):
+        d_outs.wait_full(visit)
+        row_delta = delta.index(d_outs.buffer(visit)).reshape([visits.BLOCK_Q]).load(gl.SliceLayout(0, SCORES))
+        d_P = gl.zeros([ROWS, visits.BLOCK_Q], gl.float32, SCORES) - row_delta[None, :]
+        d_P = warpgroup_mma(V, _rows(d_outs, visit).permute((1, 0)), d_P, is_async=True)
+        d_P = warpgroup_mma_wait(0, deps=[d_P])
+        d_outs.release(visit)
+        weights.wait_full(visit)
+        P = weights.block(visit).load(SCORES)
+        d_S = (P.to(gl.float32) * d_P).to(V.dtype)
+        _hand_over(d_scores, visit, d_S)
+        d_Q = _start_half_of_d_queries(visit, keys, d_scores, 1)
+        d_S = _as_operand(d_S, V.dtype, OPERANDS)
+        d_K = warpgroup_mma(d_S, _rows(queries, visit), d_K, is_async=True)
+        d_Q = warpgroup_mma_wait(1, deps=[d_Q])
+        _add_d_queries(d_Q, sums, place, visits, 1)
+        d_K, d_S = warpgroup_mma_wait(0, deps=[d_K, d_S])
+        queries.release(visit)
+        place = visits.next_place(place)
+    # the other consumer is done with the last queries: P came after their scores
+    _store(d_K * scale, d_k_tensor, queries.block(visits.count() - 1), visits, 0)
+    tma.store_wait(0)
+
+
+@gluon.jit(
+    do_not_specialize=[
+        "batch_heads", "kv_heads", "heads_together", "heads_per_kv_head", "seq_q", "seq_kv", "window",
+    ]
+)  # fmt: skip
+def wide_gradient_kernel(
+    q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
+    batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, scale, scale_log2,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, BUFFERS: gl.constexpr,
+    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """As `gradient_kernel`, for blocks of WIDE_BLOCK_KV keys and as many queries."""
+    DTYPE: gl.constexpr = q_tensor.dtype
+    HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
+    BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
+    TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
+    visits = _visits_of(
+        gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
+        BLOCK_Q, WIDE_BLOCK_KV, CAUSAL, WINDOWED,
+    )  # fmt: skip
+    k_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], k_tensor.layout)
+    v_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], v_tensor.layout)
+    q_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], q_tensor.layout)
+    d_out_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], d_out_tensor.layout)
+    weight_block = gl.allocate_shared_memory(DTYPE, [1, ROWS, BLOCK_Q], TILE)
+    d_score_blocks = gl.allocate_shared_memory(DTYPE, [D_SCORES, ROWS, BLOCK_Q], TILE)
+    lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
+    delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
+    rings = (
+        make_ring(k_block, 1, CONSUMERS),
+        make_ring(v_block, 1, CONSUMERS),
+        make_ring(q_blocks, BUFFERS, CONSUMERS),
+        make_ring(d_out_blocks, BUFFERS, CONSUMERS),
+        lse,
+        delta,
+        (_make_handover(weight_block, 1), _make_handover(d_score_blocks, D_SCORES)),
+    )
+    fence_async_shared()
+    inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
+    gl.warp_specialize(
+        [
+            (_consume_values, (d_v_tensor, sums, rings, visits, scale_log2)),
+            (_consume_keys, (d_k_tensor, sums, rings, visits, scale)),
+            (_produce, (inputs, rings, visits)),
+        ],
+        [4, 1],
+        [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+    )
