@@ -1,6 +1,6 @@
 """The arguments of `attention`, checked in one place."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 
@@ -22,7 +22,8 @@ def ceil_div(size: int, block: int) -> int:
 class Call:
     """A checked call: the sizes, the mask and the tiling.
 
-    causal is set wherever there is a window; window is None where it would hide no key.
+    causal is set wherever there is a window; window is None where it would hide no key. memory keeps what is
+    worked out for the layouts of the tensors it was checked with; a call that is `replace`d begins a new one.
     """
 
     batch: int
@@ -39,6 +40,7 @@ class Call:
     block_kv: int
     splits: int | None  # of the keys; None where the kernel chooses, or does not split
     tma: bool = False  # whether flash2 copies K and V by TMA
+    memory: dict = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
     def query_blocks(self) -> int:

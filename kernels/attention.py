@@ -88,7 +88,7 @@ def attention(
     where the blocks do not fit the GPU.
     """
     options = (bool(causal), window, scale, algorithm, block_q, block_kv, splits)
-    differentiated = _differentiated(algorithm, q=q, k=k, v=v)
+    differentiated = _differentiated(algorithm, q, k, v)
     if _traced(q, k, v):
         check_options(*options[1:], ALGORITHMS)
         out, lse = attention_operator(q, k, v, *options)
@@ -175,21 +175,22 @@ def trace_attention(
     return Traced(out, lse, times.kernels)
 
 
-def _traced(*tensors) -> bool:
+def _traced(q, k, v) -> bool:
     """Whether PyTorch has to see the call as one operator: it traces, or a tensor is fake."""
-    return torch.compiler.is_compiling() or any(
-        type(tensor) not in PLAIN and isinstance(tensor, torch.Tensor) for tensor in tensors
-    )
+    if torch.compiler.is_compiling():
+        return True
+    return any(isinstance(each, torch.Tensor) for each in (q, k, v) if type(each) not in PLAIN)
 
 
-def _differentiated(algorithm: str, **tensors) -> bool:
+def _differentiated(algorithm: str, q, k, v) -> bool:
     """Whether a gradient is asked for; ValueError where the algorithm has none."""
     if not torch.is_grad_enabled():
         return False
-    leaves = [name for name, tensor in tensors.items() if getattr(tensor, "requires_grad", False)]
-    if leaves and algorithm != "auto" and algorithm not in DIFFERENTIABLE:
+    tensors = {"q": q, "k": k, "v": v}
+    leaf = next((name for name, each in tensors.items() if getattr(each, "requires_grad", False)), None)
+    if leaf and algorithm != "auto" and algorithm not in DIFFERENTIABLE:
         raise ValueError(
-            f"algorithm is {algorithm!r} and {leaves[0]} requires grad, it must be one of"
+            f"algorithm is {algorithm!r} and {leaf} requires grad, it must be one of"
             f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
         )
-    return bool(leaves)
+    return leaf is not None

@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.again import Again
 from kernels.arguments import Call, ceil_div
 from kernels.backward_tiling import Pass
 from kernels.launch import launch, stages, warps
@@ -30,11 +31,12 @@ from kernels.tile import (
 
 @triton.jit(do_not_specialize=["heads", "seq_q", "padded_seq_q"])
 def row_terms_kernel(
-    out, d_out, lse, delta, lse_log2, out_strides, d_out_strides, heads, seq_q, padded_seq_q,
+    out, d_out, lse, delta, lse_log2, sums, out_strides, d_out_strides, heads, seq_q, padded_seq_q,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head: delta and lse_log2 [batch, heads, padded_seq_q].
 
+    sums, if any, is cleared: [batch, heads, padded_seq_q, HEAD_DIM], for others to add to.
     lse_log2 is 0 for rows that see no key and +inf past the last row: their P is 0 then, not NaN.
     """
     query_blocks = tl.cdiv(padded_seq_q, BLOCK_Q)
@@ -53,6 +55,9 @@ def row_terms_kernel(
     rows = batch_head.to(tl.int64) * padded_seq_q + queries
     tl.store(delta + rows, tl.sum(out_tile * d_out_tile, 1))
     tl.store(lse_log2 + rows, tl.where(natural == float("-inf"), 0.0, natural) * LOG2_E)
+    if sums is not None:  # of head dims that are BLOCK_D
+        nothing = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+        tl.store(sums + rows[:, None] * HEAD_DIM + columns[None, :], nothing)
 
 
 @inlined
@@ -239,12 +244,19 @@ def row_terms(out, d_out, lse, call: Call, padding: int) -> tuple[torch.Tensor, 
     padded_seq_q = ceil_div(call.seq_q, padding) * padding
     delta = torch.empty((call.batch, call.heads, padded_seq_q), dtype=torch.float32, device=out.device)
     lse_log2 = torch.empty_like(delta)
+    store_row_terms(out, d_out, lse, delta, lse_log2, None, call)
+    return delta, lse_log2
+
+
+def store_row_terms(out, d_out, lse, delta, lse_log2, sums, call: Call) -> Again | None:
+    """Fill delta, lse_log2, and sums [*delta.shape, head_dim], if any, with 0; returns what does so again."""
+    padded_seq_q = delta.shape[2]
     sizes = ("heads", "seq_q", "HEAD_DIM", "BLOCK_D", "BLOCK_Q")
-    launch(
+    return launch(
         row_terms_kernel,
         padded_seq_q // call.block_q * call.batch * call.heads,
         call,
-        (out, d_out, lse, delta, lse_log2),
+        (out, d_out, lse, delta, lse_log2, sums),
         num_warps=warps(call.block_q),
         num_stages=1,
         padded_seq_q=padded_seq_q,
@@ -252,7 +264,6 @@ def row_terms(out, d_out, lse, call: Call, padding: int) -> tuple[torch.Tensor, 
         d_out_strides=d_out.stride(),
         **{name: call.sizes[name] for name in sizes},
     )
-    return delta, lse_log2
 
 
 def _key_gradient(tensors: tuple, how: Pass, shared: dict) -> None:

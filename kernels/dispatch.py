@@ -17,7 +17,8 @@ from kernels.standard import standard
 
 
 def _flash3(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor]:
-    return flash3(q, k, v, causal=call.causal, window=call.window, scale=call.scale, times=times)
+    mask = {"causal": call.causal, "window": call.window}
+    return flash3(q, k, v, **mask, scale=call.scale, times=times, memory=call.memory)
 
 
 FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _flash3, "split_kv": split_kv}
@@ -33,27 +34,28 @@ def chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits=
     Worked out once for tensors of the same layout and the same options.
     """
     options = (causal, window, scale, algorithm, block_q, block_kv, splits)
-    alike = _alike((q, k, v), options)
-    found = _CHOSEN.get(alike)
+    try:
+        alike = _alike(q, k, v, *options)
+        found = _CHOSEN.get(alike)
+    except (AttributeError, TypeError):  # of no tensors, or unhashable: refused by name
+        return _choose(q, k, v, *options)
     if found is None:
         found = _choose(q, k, v, *options)
-        if alike is not None:
-            remember(_CHOSEN, alike, found)
+        remember(_CHOSEN, alike, found)
     return found
 
 
-def _alike(tensors: tuple, options: tuple) -> tuple | None:
-    """All of the arguments that `_choose` looks at; None where it will refuse them for their types."""
-    try:
-        layouts = [
-            (each.shape, each.stride(), each.dtype, each.device, each.data_ptr() % TMA_ALIGNMENT)
-            for each in tensors
-        ]
-        alike = (*layouts, *options, *map(type, options))  # True equals 1, and is no window
-        hash(alike)
-    except (AttributeError, TypeError):
-        return None
-    return alike
+def _alike(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits) -> tuple:
+    """All of the arguments that `_choose` looks at."""
+    aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_ALIGNMENT == 0
+    return (
+        *(q.shape, q.stride(), q.dtype, q.device),
+        *(k.shape, k.stride(), k.dtype, k.device),
+        *(v.shape, v.stride(), v.dtype, v.device),
+        aligned or tuple(each.data_ptr() % TMA_ALIGNMENT for each in (q, k, v)),
+        *(causal, window, scale, algorithm, block_q, block_kv, splits),
+        *(type(window), type(scale), type(block_q), type(block_kv), type(splits)),  # True equals 1
+    )
 
 
 def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits) -> tuple[Call, str]:
@@ -118,7 +120,7 @@ def gradients(
         d_out = d_out.contiguous()
     call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
     own_blocks = block_q is None and block_kv is None
-    if own_blocks and _by_flash3(call, algorithm) and _without_flash3_backward(q, k, v, call) is None:
+    if own_blocks and _by_flash3(call, algorithm) and _serves_backward(q, k, v, call):
         return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
     return backward(q, k, v, out, lse, d_out, d_lse, *tilings(call, q.dtype, block_q, block_kv))
 
@@ -128,9 +130,11 @@ def _by_flash3(call: Call, algorithm: str) -> bool:
     return algorithm == "flash3" or (algorithm == "auto" and pays(call))
 
 
-def _without_flash3_backward(q, k, v, call: Call) -> str | None:
-    """One sentence on why flash3's backward pass does not serve these tensors, or None where it does."""
-    return _without_flash3(q, k, v) or unserved(call)
+def _serves_backward(q, k, v, call: Call) -> bool:
+    """Whether flash3's backward pass serves these tensors."""
+    if "served" not in call.memory:
+        call.memory["served"] = _without_flash3(q, k, v) is None
+    return call.memory["served"] and unserved(call) is None
 
 
 def _without_flash3(q, k, v) -> str | None:

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
 from functools import cache
 from importlib.util import find_spec
 
 import torch
+from triton.runtime import driver
 
-from kernels.launch import multiprocessors, remember
+from kernels.again import Again
+from kernels.launch import addresses, multiprocessors, on_device
 from kernels.trace import BlockTimes
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
@@ -70,21 +71,27 @@ def flash3(
     window: int | None,
     scale: float,
     times: BlockTimes | None = None,
+    memory: dict | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(out, lse) of attention that `unsupported` has no objection to.
 
     q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q,
     lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal shows it the
     keys up to there, window the last `window` of those. A query that sees no key gives 0 and lse -inf. times:
-    to write the tiles down, see `kernels.trace`.
+    to write the tiles down, see `kernels.trace`. memory keeps the launch, for tensors of the same layouts and
+    the same options.
     """
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    elsewhere = q.device.index != torch.cuda.current_device()
-    with torch.cuda.device(q.device) if elsewhere else nullcontext():
-        _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
+    with on_device(q.device):
+        if times is None and memory and (again := memory.get("flash3")):
+            again(*addresses((q, k, v, out, lse, _zeroed_counter(q.device))))
+            return out, lse
+        again = _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
+    if again is not None and times is None and memory is not None:
+        memory["flash3"] = again
     return out, lse
 
 
@@ -95,34 +102,24 @@ def tiling(head_dim: int, seq_q: int, seq_kv: int, causal: bool, window: int | N
     return (FEW_KEYS_TILING if keys < FEW_KEYS else {}).get(head_dim, TILING[head_dim])
 
 
-_launched: dict[tuple, tuple] = {}  # what `_prepared` gave, by all of a launch's arguments but addresses
-
-
-def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> None:
-    """Start one block of threads an SM, or one a tile if there are fewer.
-
-    A launch like an earlier one is spared Triton's look at every argument, which takes longer than a short
-    kernel.
-    """
-    tensors = (q, k, v, out)
-    counter = _zeroed_counter(q.device)
-    layouts = [(tensor.shape, tensor.stride()) for tensor in tensors]
-    alike = (*layouts, q.dtype, q.device, causal, window, scale)
-    if times is None and (found := _launched.get(alike)):
-        compiled, programs, fields, constants = found
-        compiled[programs, 1, 1](*map(_describing, fields, tensors), lse, counter, None, *constants)
-        return
+def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> Again | None:
+    """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
     from kernels.flash3_kernel import attention_kernel
 
-    programs, descriptors, arguments = _prepared(*tensors, causal, window, scale)
+    programs, descriptors, arguments = _prepared(q, k, v, out, causal, window, scale)
     arguments["TRACED"] = times is not None
     tiles = arguments["batch_heads"] * arguments["query_blocks"]
     blocks = times and times.room("attention", tiles, q.device)
-    compiled = attention_kernel[(programs,)](*descriptors, lse, counter, blocks, **arguments, num_warps=4)
-    if times is None and compiled is not None:  # a stand-in compiles nothing
-        fields = [{**vars(each), "base": None} for each in descriptors]
-        constants = tuple(arguments[name] for name in attention_kernel.arg_names[-len(arguments) :])
-        remember(_launched, alike, (compiled, programs, fields, constants))
+    tensors = (*descriptors, lse, _zeroed_counter(q.device), blocks)
+    return started(attention_kernel, programs, tensors, arguments)
+
+
+def started(kernel, programs: int, tensors: tuple, arguments: dict) -> Again | None:
+    """Start a Gluon kernel by way of Triton; returns what does so again, None from a stand-in."""
+    compiled = kernel[(programs,)](*tensors, **arguments, num_warps=4)
+    if compiled is None:
+        return None
+    return Again(compiled, programs, tensors, [arguments[name] for name in kernel.arg_names[len(tensors) :]])
 
 
 def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
@@ -166,15 +163,6 @@ def _descriptor(tensor: torch.Tensor, rows: int):
     return TensorDescriptor(tensor, list(tensor.shape), [*_outer_strides(tensor), 1], list(block), layout)
 
 
-def _describing(fields: dict, tensor: torch.Tensor):
-    """The descriptor of another tensor of the same layout, which need not be checked again."""
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
-    descriptor = object.__new__(TensorDescriptor)
-    vars(descriptor).update(fields, base=tensor)
-    return descriptor
-
-
 @cache
 def _block_layout(block: tuple[int, ...], dtype: torch.dtype):
     from triton.experimental.gluon import language as gl
@@ -201,14 +189,14 @@ def _capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
-_counters: dict[torch.cuda.Stream, Iterator[torch.Tensor]] = {}
+_counters: dict[tuple[int, int], Iterator[torch.Tensor]] = {}  # by device and stream
 
 
 def _zeroed_counter(device: torch.device) -> torch.Tensor:
     """An int32 of 0 that no other launch uses; filled by the thousand, as a fill is a launch of its own."""
     if torch.cuda.is_current_stream_capturing():  # the fill has to be replayed with the launch
         return torch.zeros(1, dtype=torch.int32, device=device)
-    stream = torch.cuda.current_stream(device)
+    stream = device.index, driver.active.get_current_stream(device.index)
     counter = next(_counters.get(stream, iter(())), None)
     if counter is None:
         first, *others = torch.zeros(COUNTERS, COUNTER_STRIDE, dtype=torch.int32, device=device).unbind()

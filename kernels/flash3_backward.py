@@ -1,7 +1,6 @@
 """FlashAttention-3's backward pass on Hopper: which problems it serves, and its launches."""
 
 import math
-from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -9,9 +8,10 @@ import triton
 import triton.language as tl
 
 from kernels import flash3
+from kernels.again import Again
 from kernels.arguments import Call, ceil_div
-from kernels.backward import row_terms
-from kernels.launch import launch, remember
+from kernels.backward import store_row_terms
+from kernels.launch import POINTER_ALIGNMENT, addresses, launch, on_device
 from kernels.split_kv import visible_keys
 from kernels.tile import head_start, store_tile
 
@@ -22,7 +22,7 @@ TILING = {
     256: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS},
 }
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
-SUM_BYTES = 4
+FLOAT32_BYTES = 4
 LARGE = 2**30  # scores x head_dim, about 0.05 ms
 
 
@@ -55,40 +55,72 @@ def flash3_backward(
     out and lse are any forward pass's, d_out and d_lse (or None) their gradients. dK and dV are the same bits
     every time, dQ is not.
     """
-    block_q = TILING[call.head_dim]["BLOCK_Q"]
-    call = replace(call, block_q=block_q)
-    if flash3.unserved_layout(d_out, k, v):
-        d_out = d_out.contiguous()
-    delta, lse_log2 = row_terms(out, d_out, lse, call, block_q)
-    if d_lse is not None:  # d lse / dS = P: it enters dS = P o (dP - delta) as delta does
-        delta[..., : call.seq_q] -= d_lse
+    pointers = (out.data_ptr() | lse.data_ptr() | d_out.data_ptr()) % POINTER_ALIGNMENT
+    alike = "flash3_backward", out.stride(), d_out.stride(), pointers
+    launches = call.memory.get(alike)
+    if launches is None and flash3.unserved_layout(d_out, k, v):
+        return flash3_backward(q, k, v, out, lse, d_out.contiguous(), d_lse, call)
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    sums = torch.zeros((*delta.shape, call.head_dim), dtype=torch.float32, device=q.device)
-    elsewhere = q.device.index != torch.cuda.current_device()
-    with torch.cuda.device(q.device) if elsewhere else nullcontext():
-        _launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call)
-    _store_d_queries(sums, d_q, call)
+    scratch = _Scratch(call, q.device)
+    with on_device(q.device):
+        if launches is None:
+            launches = _launch_first(q, k, v, out, lse, d_out, d_lse, (d_q, d_k, d_v), scratch, call)
+            if None not in launches:
+                call.memory[alike] = launches
+        else:
+            clear, differentiate, store = launches
+            sums, delta, lse_log2 = scratch.addresses()
+            clear(*addresses((out, d_out, lse)), delta, lse_log2, sums)
+            scratch.subtract_from_delta(d_lse)
+            inputs, gradients = addresses((q, k, v, d_out)), addresses((d_k, d_v))
+            differentiate(*inputs, lse_log2, delta, *gradients, sums)
+            store(sums, d_q.data_ptr())
     return d_q, d_k, d_v
 
 
-_launched: dict[tuple, tuple] = {}  # what `_prepared` gave, by all of a launch's arguments but addresses
+class _Scratch:
+    """The sums of dQ [batch, heads, padded_seq_q, head_dim], delta and lse_log2, in one allocation."""
+
+    def __init__(self, call: Call, device: torch.device):
+        block_q = TILING[call.head_dim]["BLOCK_Q"]
+        self.call = call
+        self.shape = call.batch, call.heads, ceil_div(call.seq_q, block_q) * block_q
+        self.rows = math.prod(self.shape)
+        self.memory = torch.empty(self.rows * (call.head_dim + 2), dtype=torch.float32, device=device)
+
+    def addresses(self) -> tuple[int, int, int]:
+        """Of the sums, delta and lse_log2."""
+        sums = self.memory.data_ptr()
+        delta = sums + self.rows * self.call.head_dim * FLOAT32_BYTES
+        return sums, delta, delta + self.rows * FLOAT32_BYTES
+
+    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The sums, delta and lse_log2."""
+        sums, delta, lse_log2 = self.memory.split([self.rows * self.call.head_dim, self.rows, self.rows])
+        return sums.view(*self.shape, -1), delta.view(self.shape), lse_log2.view(self.shape)
+
+    def subtract_from_delta(self, d_lse: torch.Tensor | None) -> None:
+        """d lse / dS = P: it enters dS = P o (dP - delta) as delta does."""
+        if d_lse is not None:
+            self.tensors()[1][..., : self.call.seq_q] -= d_lse
 
 
-def _launch(tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call) -> None:
-    """Start one block of threads a key block of a key head; what was launched alike before as flash3 does."""
-    layouts = [(tensor.shape, tensor.stride()) for tensor in tensors]
-    alike = (*layouts, tensors[0].dtype, sums.device, call.causal, call.window, call.scale)
-    if found := _launched.get(alike):
-        compiled, programs, fields, constants = found
-        compiled[programs, 1, 1](*map(flash3._describing, fields, tensors), sums, *constants)
-        return
+def _launch_first(q, k, v, out, lse, d_out, d_lse, d_qkv, scratch: _Scratch, call: Call) -> tuple:
+    """The three launches of a backward pass by way of Triton; returns what does each again."""
+    call = replace(call, block_q=TILING[call.head_dim]["BLOCK_Q"])
+    d_q, d_k, d_v = d_qkv
+    sums, delta, lse_log2 = scratch.tensors()
+    clear = store_row_terms(out, d_out, lse, delta, lse_log2, sums, call)
+    scratch.subtract_from_delta(d_lse)
+    differentiate = _launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call)
+    return clear, differentiate, _store_d_queries(sums, d_q, call)
+
+
+def _launch(tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call) -> Again | None:
+    """Start one block of threads a key block of a key head; returns what does so again."""
     kernel, block_kv = _kernel(call.head_dim)
     programs, descriptors, arguments = _prepared(tensors, call, block_kv)
-    compiled = kernel[(programs,)](*descriptors, sums, **arguments, num_warps=4)
-    if compiled is not None:  # a stand-in compiles nothing
-        fields = [{**vars(each), "base": None} for each in descriptors]
-        constants = tuple(arguments[name] for name in kernel.arg_names[-len(arguments) :])
-        remember(_launched, alike, (compiled, programs, fields, constants))
+    return flash3.started(kernel, programs, (*descriptors, sums), arguments)
 
 
 def _kernel(head_dim: int) -> tuple:
@@ -112,7 +144,7 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> t
     descriptors += [_descriptor_of_terms(terms, block_q) for terms in (lse, delta)]
     descriptors += [flash3._descriptor(gradient, keys) for gradient in (d_k, d_v)]
     group = call.heads // call.kv_heads
-    bytes_of_rows = group * call.seq_q * call.head_dim * (2 * q.element_size() + SUM_BYTES)
+    bytes_of_rows = group * call.seq_q * call.head_dim * (2 * q.element_size() + FLOAT32_BYTES)
     chosen = {name: value for name, value in TILING[call.head_dim].items() if name != "BLOCK_Q"}
     arguments = {
         "batch_heads": call.batch * call.kv_heads,
@@ -165,10 +197,10 @@ def query_sums_kernel(
     store_tile(d_q_head, d_q_strides, rows, columns, seq_q, HEAD_DIM, tile)
 
 
-def _store_d_queries(sums: torch.Tensor, d_q: torch.Tensor, call: Call) -> None:
-    """dQ from its sums."""
+def _store_d_queries(sums: torch.Tensor, d_q: torch.Tensor, call: Call) -> Again | None:
+    """dQ from its sums; returns what does so again."""
     side = 64
-    launch(
+    return launch(
         query_sums_kernel,
         sums.numel() // side**2,
         call,

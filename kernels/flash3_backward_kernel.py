@@ -108,7 +108,7 @@ class Visits:
 
     @gluon.jit
     def _start(self):
-        """The query block of a head that comes first: another for each key block, or all add to dQ's same rows."""
+        """The query block that comes first: another for each key block, or all add to the same rows of dQ."""
         start = self.first
         if not self.CAUSAL and ROTATE:
             start += self.key // ROWS % (self.end - self.first)

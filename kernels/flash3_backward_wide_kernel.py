@@ -133,6 +133,7 @@ def _consume_keys(d_k_tensor, sums, rings, visits, scale):
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
     OPERANDS: gl.constexpr = accumulator_layout(HEAD_DIM)
     SCORES: gl.constexpr = accumulator_layout(visits.BLOCK_Q)
+    QUERIES: gl.constexpr = gl.SliceLayout(0, SCORES)
     V = values.block(0).reshape([ROWS, HEAD_DIM])
     d_K = gl.zeros([ROWS, HEAD_DIM], gl.float32, OPERANDS)
     keys.wait_full(0)
@@ -140,7 +141,7 @@ def _consume_keys(d_k_tensor, sums, rings, visits, scale):
     place = visits.first_place()
     for visit in range(visits.count()):
         d_outs.wait_full(visit)
-        row_delta = delta.index(d_outs.buffer(visit)).reshape([visits.BLOCK_Q]).load(gl.SliceLayout(0, SCORES))
+        row_delta = delta.index(d_outs.buffer(visit)).reshape([visits.BLOCK_Q]).load(QUERIES)
         d_P = gl.zeros([ROWS, visits.BLOCK_Q], gl.float32, SCORES) - row_delta[None, :]
         d_P = warpgroup_mma(V, _rows(d_outs, visit).permute((1, 0)), d_P, is_async=True)
         d_P = warpgroup_mma_wait(0, deps=[d_P])

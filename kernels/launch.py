@@ -1,6 +1,6 @@
 """How a kernel is launched: on its tensors' device, with a word on what it lacked when it does not fit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
@@ -9,6 +9,7 @@ import torch
 import triton
 from triton.runtime.errors import OutOfResources
 
+from kernels.again import Again
 from kernels.arguments import Call
 
 DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes a block may use on an H100 or H200, where no GPU can be asked
@@ -16,7 +17,8 @@ DEFAULT_MULTIPROCESSORS = 132
 MOST_STAGES = 3  # tiles in flight: more have not made a kernel faster
 REMEMBERED = 4096  # entries of a memory of what the host worked out; one that is full begins anew
 POINTER_ALIGNMENT = 16  # bytes; Triton compiles a kernel of its own for addresses that are no multiples
-_COMPILED: dict[tuple, tuple] = {}  # kernels, with their arguments after the tensors, by all that these were
+_LAUNCHED: dict[tuple, Again] = {}  # by all of a launch's arguments but addresses
+_HERE = nullcontext()
 _TRIED: ContextVar[dict[str, int] | None] = ContextVar("launch options that are being tried", default=None)
 
 
@@ -67,20 +69,20 @@ def trying(num_warps: int, num_stages: int) -> Iterator[None]:
 
 def launch(
     kernel, programs: int, call: Call, tensors: tuple, *, num_warps: int, num_stages: int, **arguments
-) -> None:
+) -> Again | None:
     """Run `programs` programs of a kernel; raises OutOfSharedMemoryError where it does not fit the GPU.
 
     tensors come first in the kernel's signature, the rest is named. What was launched alike before is started
-    without Triton's own look at every argument, which takes longer than a short kernel.
+    without Triton's own look at every argument, which takes longer than a short kernel; returned is what does
+    so, None in the interpreter and for a tuple of tensors.
     """
     options = {"num_warps": num_warps, "num_stages": num_stages, **(_TRIED.get() or {})}
     device = tensors[0].device
-    alike = (kernel, device, *options.values(), *map(_kind, tensors), *arguments.values())
-    with torch.cuda.device(device) if _elsewhere(device) else nullcontext():
-        if found := _COMPILED.get(alike):
-            compiled, constants = found
-            compiled[programs, 1, 1](*tensors, *constants)
-            return
+    alike = (kernel, programs, device, *options.values(), *map(_kind, tensors), *arguments.values())
+    with on_device(device):
+        if again := _LAUNCHED.get(alike):
+            again(*addresses(tensors))
+            return again
         try:
             compiled = kernel[(programs,)](*tensors, **arguments, **options)
         except OutOfResources as error:
@@ -88,9 +90,26 @@ def launch(
                 f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
             )
             raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
-    if compiled is not None:  # the interpreter compiles nothing
-        constants = tuple(arguments[name] for name in kernel.arg_names[len(tensors) :])
-        remember(_COMPILED, alike, (compiled, constants))
+    if compiled is None or any(isinstance(tensor, tuple) for tensor in tensors):
+        return None
+    constants = [arguments[name] for name in kernel.arg_names[len(tensors) :]]
+    again = Again(compiled, programs, tensors, constants)
+    remember(_LAUNCHED, alike, again)
+    return again
+
+
+def addresses(tensors: Iterable) -> list[int]:
+    """Of tensors, and of those that TMA descriptors describe; None has none."""
+    return [
+        (tensor if isinstance(tensor, torch.Tensor) else tensor.base).data_ptr()
+        for tensor in tensors
+        if tensor is not None
+    ]
+
+
+def on_device(device: torch.device):
+    """A context in which a kernel on this device may start; where it may already, entering costs nothing."""
+    return torch.cuda.device(device) if _elsewhere(device) else _HERE
 
 
 def remember(memory: dict, key, value) -> None:

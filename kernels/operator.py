@@ -3,6 +3,7 @@
 from inspect import signature
 
 import torch
+from torch._functorch.utils import unwrap_dead_wrappers
 
 from kernels.arguments import check_tensors
 from kernels.dispatch import forward, gradients
@@ -96,6 +97,13 @@ class Gradients(torch.autograd.Function):
 
 class Differentiable(torch.autograd.Function):
     """The operator for autograd and torch.func, with a fraction of its time on the host."""
+
+    @classmethod
+    def apply(cls, *args):
+        """As every Function's, which takes time to bind a signature that only torch.func needs."""
+        if torch._C._are_functorch_transforms_active():
+            return super().apply(*args)
+        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))
 
     forward = staticmethod(forward)
     setup_context = staticmethod(_setup_context)

@@ -319,7 +319,10 @@ def kernel_of_block(kernel, program, programs):
         "_named_barrier": block.named_barrier,
     }
     names = {}
-    modules = [flash3_schedule, flash3_kernel]  # a kernel's own functions come before others' of the same name
+    modules = [
+        flash3_schedule,
+        flash3_kernel,
+    ]  # a kernel's own functions come before others' of the same name
     if kernel is not ATTENTION_KERNEL:
         modules.append(flash3_backward_kernel)
     if kernel is WIDE_GRADIENT_KERNEL:

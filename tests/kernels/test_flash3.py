@@ -81,42 +81,42 @@ def test_few_keys_take_two_consumers_at_head_dim_64(problem, consumers):
 
 
 class Recorded:
-    """Stands in for attention_kernel, and for what it compiles: keeps how it is launched."""
+    """Stands in for attention_kernel, and for what starts it again: keeps what it is launched with."""
 
     arg_names = attention_kernel.arg_names
 
     def __init__(self):
-        self.compilations, self.launches = [], []
+        self.first, self.again = [], []
 
     def __getitem__(self, grid):
-        def launch(*tensors, num_warps=None, **arguments):
-            if num_warps is None:
-                self.launches.append((grid, *tensors))
-                return None
-            self.compilations.append(
-                (*tensors, *(arguments[name] for name in self.arg_names[len(tensors) :]))
-            )
+        def launch(*tensors, num_warps, **arguments):
+            self.first.append((grid, tensors, arguments))
             return self
 
         return launch
 
+    def started_again(self, compiled, programs, tensors, constants):
+        [(grid, first_tensors, arguments)] = self.first[-1:]
+        assert compiled is self
+        assert ((programs,), tensors) == (grid, first_tensors)
+        assert constants == [arguments[name] for name in self.arg_names[len(tensors) :]]
+        return lambda *addresses: self.again.append(addresses)
 
-def test_launches_alike_are_compiled_once_and_see_their_own_tensors(monkeypatch):
-    kernel = Recorded()
+
+def test_a_launch_is_remembered_with_its_layout(monkeypatch):
+    kernel, memory = Recorded(), {}
+    counter = torch.zeros(1, dtype=torch.int32)
     monkeypatch.setattr(flash3_kernel, "attention_kernel", kernel)
-    monkeypatch.setattr(flash3, "_launched", {})
-    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
-    calls = [tensors(2, 4, 2, 300, 500) for _ in range(3)]
-    for window, (q, k, v) in zip((None, None, 100), calls, strict=True):
-        flash3._launch(q, k, v, torch.empty_like(q), torch.empty(q.shape[:3]), True, window, 0.1)
-    assert len(kernel.compilations) == 2
-    [(grid, *arguments)] = kernel.launches
-    assert grid == (24, 1, 1)
-    assert [each.base is tensor for each, tensor in zip(arguments[:3], calls[1], strict=False)] == [True] * 3
-    first = kernel.compilations[0]
-    assert arguments[6:] == list(first[6:])
-    for again, before in zip(arguments[:4], first[:4], strict=True):
-        assert {**vars(again), "base": None} == {**vars(before), "base": None}
+    monkeypatch.setattr(flash3, "Again", kernel.started_again)
+    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: counter)
+    first, second = (tensors(2, 4, 2, 300, 500) for _ in range(2))
+    options = {"causal": True, "window": None, "scale": 0.1}
+    flash3.flash3(*first, **options, memory=memory)
+    out, lse = flash3.flash3(*second, **options, memory=memory)
+    assert len(kernel.first) == 1
+    assert kernel.again == [tuple(each.data_ptr() for each in (*second, out, lse, counter))]
+    flash3.flash3(*second, **options)
+    assert len(kernel.first) == 2
 
 
 @pytest.mark.gpu

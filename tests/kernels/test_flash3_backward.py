@@ -63,7 +63,9 @@ def test_sums_are_in_the_order_of_threads(head_dim, block_q, seq_q, device):
     d_q = torch.randn(2, 3, 256, head_dim)
     blocks = d_q.view(2, 3, 256 // block_q, block_q, head_dim)
     parts = blocks.split(64, dim=3 if block_q > 64 else 4)
-    held = torch.stack([part[..., row, column] for part in parts], 3)  # [..., parts, 128 threads, 32 registers]
+    held = torch.stack(
+        [part[..., row, column] for part in parts], 3
+    )  # [..., parts, 128 threads, 32 registers]
     sums = held.unflatten(-1, (8, 4)).transpose(-3, -2).reshape(2, 3, 256, head_dim)
     call = Call(2, 3, 3, seq_q, 64, head_dim, False, None, 0.5, "flash2", block_q, 64, None)
     stored = torch.full((2, 3, seq_q, head_dim), torch.nan, device=device)

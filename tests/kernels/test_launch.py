@@ -20,22 +20,25 @@ class Kernel:
     def __getitem__(self, grid):
         def compile_and_run(*tensors, **arguments):
             self.compiled.append((grid, arguments))
-            return Compiled(self.started)
+            return self
 
         return compile_and_run
 
 
-class Compiled:
-    def __init__(self, started):
-        self.started = started
+class Again:
+    """Stands in for what starts a kernel again; notes with what."""
 
-    def __getitem__(self, grid):
-        return lambda *arguments: self.started.append((grid, arguments))
+    def __init__(self, kernel, programs, tensors, constants):
+        self.kernel, self.fixed = kernel, (programs, *constants)
+
+    def __call__(self, *addresses):
+        self.kernel.started.append((*addresses, *self.fixed))
 
 
 @pytest.fixture
 def kernel(monkeypatch):
-    monkeypatch.setattr(launch, "_COMPILED", {})
+    monkeypatch.setattr(launch, "_LAUNCHED", {})
+    monkeypatch.setattr(launch, "Again", Again)
     return Kernel()
 
 
@@ -47,14 +50,21 @@ def run(kernel, q, out, programs=3, **changed):
 def test_a_second_launch_passes_its_own_tensors_and_all_arguments_in_order(kernel):
     run(kernel, torch.zeros(8), None)
     q = torch.ones(8)
-    run(kernel, q, None, programs=7)
+    run(kernel, q, None)
     assert kernel.compiled == [((3,), {"num_warps": 4, "num_stages": 2, "FLAG": True, "size": 5})]
-    assert kernel.started == [((7, 1, 1), (q, None, 5, True))]
+    assert kernel.started == [(q.data_ptr(), 3, 5, True)]
 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"size": 6}, {"FLAG": False}, {"num_warps": 8}, {"num_stages": 1}, {"out": torch.zeros(1)}],
+    [
+        {"programs": 7},
+        {"size": 6},
+        {"FLAG": False},
+        {"num_warps": 8},
+        {"num_stages": 1},
+        {"out": torch.zeros(1)},
+    ],
     ids=lambda changed: next(iter(changed)),
 )
 def test_what_triton_may_compile_anew_for_is_launched_by_triton(kernel, changed):
@@ -87,10 +97,10 @@ def test_what_is_remembered_is_bounded(kernel, monkeypatch):
     monkeypatch.setattr(launch, "REMEMBERED", 2)
     for size in (1, 2, 3):
         run(kernel, torch.zeros(8), None, size=size)
-    assert len(launch._COMPILED) == 1
+    assert len(launch._LAUNCHED) == 1
 
 
 def test_the_interpreter_leaves_nothing_to_remember(kernel, monkeypatch):
     monkeypatch.setattr(Kernel, "__getitem__", lambda self, grid: lambda *tensors, **arguments: None)
     run(kernel, torch.zeros(8), None)
-    assert not launch._COMPILED
+    assert not launch._LAUNCHED
