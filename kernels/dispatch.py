@@ -6,7 +6,6 @@ import torch
 
 from kernels.arguments import Call, checked
 from kernels.backward import backward
-from kernels.backward_tiling import tilings
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
@@ -122,7 +121,7 @@ def gradients(
     own_blocks = block_q is None and block_kv is None
     if own_blocks and _by_flash3(call, algorithm) and _serves_backward(q, k, v, call):
         return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
-    return backward(q, k, v, out, lse, d_out, d_lse, *tilings(call, q.dtype, block_q, block_kv))
+    return backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv)
 
 
 def _by_flash3(call: Call, algorithm: str) -> bool:

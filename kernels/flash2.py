@@ -8,7 +8,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.arguments import Call
-from kernels.launch import MOST_STAGES, launch, stages, warps
+from kernels.launch import MOST_STAGES, addresses, launch, on_device, stages, trying_options, warps
 from kernels.tile import (
     LOG2_E,
     head_start,
@@ -230,13 +230,18 @@ def flash2(
     probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`.
     """
     out = torch.empty_like(q)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    lse = torch.empty((call.batch, call.heads, call.seq_q), dtype=torch.float32, device=q.device)
+    plain = probe is None and times is None and not trying_options()
+    if plain and (again := call.memory.get("flash2")):
+        with on_device(q.device):
+            again(*addresses((q, k, v, out, lse)))
+        return out, lse
     keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
     programs = call.programs
     *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
     if blocks != [call.block_q, call.block_kv]:
         num_warps, most_stages = warps(call.block_q), MOST_STAGES
-    launch(
+    again = launch(
         flash2_kernel,
         programs,
         call,
@@ -257,6 +262,8 @@ def flash2(
         **call.sizes,
         **call.mask,
     )
+    if plain and again is not None:
+        call.memory["flash2"] = again
     return out, lse
 
 

@@ -83,8 +83,9 @@ def flash3(
     """
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
+    batch, heads, seq_q, _ = q.shape
     out = torch.empty_like(q)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    lse = torch.empty((batch, heads, seq_q), dtype=torch.float32, device=q.device)
     with on_device(q.device):
         if times is None and memory and (again := memory.get("flash3")):
             again(*addresses((q, k, v, out, lse, _zeroed_counter(q.device))))

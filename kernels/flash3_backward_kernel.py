@@ -25,7 +25,6 @@ from kernels.flash3_schedule import Ring, make_ring
 CONSUMERS = gl.constexpr(2)
 BLOCK_KV = gl.constexpr(128)  # ROWS keys a consumer
 SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries x SIDE columns
-ROTATE = gl.constexpr(True)
 EXCHANGES = gl.constexpr(4)  # buffers for dS
 
 
@@ -97,22 +96,14 @@ class Visits:
     @gluon.jit
     def first_place(self):
         """(query head, query block) of visit 0."""
-        return self.kv_head * self.heads_per_kv_head, self._start()
+        return self.kv_head * self.heads_per_kv_head, self.first
 
     @gluon.jit
     def next_place(self, place):
         """(query head, query block) of the visit after the one at `place`."""
         head, block = place
-        block = gl.where(block == self.end - 1, self.first, block + 1)
-        return gl.where(block == self._start(), head + 1, head), block
-
-    @gluon.jit
-    def _start(self):
-        """The query block that comes first: another for each key block, or all add to the same rows of dQ."""
-        start = self.first
-        if not self.CAUSAL and ROTATE:
-            start += self.key // ROWS % (self.end - self.first)
-        return start
+        last = block == self.end - 1
+        return gl.where(last, head + 1, head), gl.where(last, self.first, block + 1)
 
     @gluon.jit
     def masked_if_partial(self, scores, key, block, SCORES: gl.constexpr):

@@ -67,6 +67,11 @@ def trying(num_warps: int, num_stages: int) -> Iterator[None]:
         _TRIED.reset(token)
 
 
+def trying_options() -> bool:
+    """Whether launches are not to take the kernels' own options."""
+    return _TRIED.get() is not None
+
+
 def launch(
     kernel, programs: int, call: Call, tensors: tuple, *, num_warps: int, num_stages: int, **arguments
 ) -> Again | None:

@@ -1,7 +1,5 @@
 """Attention as an operator that PyTorch knows: for autograd, `torch.compile` and fake tensors."""
 
-from inspect import signature
-
 import torch
 from torch._functorch.utils import unwrap_dead_wrappers
 
@@ -12,50 +10,30 @@ from kernels.launch import interpreted
 NO_GRADIENTS = (None,) * 7  # of the options
 
 
-@torch.library.custom_op("attention_tiles::attention", mutates_args=())
-def attention_operator(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    causal: bool,
-    window: int | None,
-    scale: float | None,
-    algorithm: str,
-    block_q: int | None,
-    block_kv: int | None,
-    splits: int | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """out and lse; the arguments are those of `kernels.attention`."""
-    return forward(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits)
+# torch.library.custom_op would do as well, and take three times as long at each call
+LIBRARY = torch.library.Library("attention_tiles", "DEF")
+LIBRARY.define(
+    "attention(Tensor q, Tensor k, Tensor v, bool causal, SymInt? window, float? scale, str algorithm,"
+    " SymInt? block_q, SymInt? block_kv, SymInt? splits) -> (Tensor out, Tensor lse)"
+)
+LIBRARY.define(
+    "attention_backward(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? d_out, Tensor? d_lse,"
+    " bool causal, SymInt? window, float? scale, str algorithm, SymInt? block_q, SymInt? block_kv)"
+    " -> (Tensor d_q, Tensor d_k, Tensor d_v)"
+)
+LIBRARY.impl("attention", forward, "CompositeExplicitAutograd")
+LIBRARY.impl("attention_backward", gradients, "CompositeExplicitAutograd")
+attention_operator = torch.ops.attention_tiles.attention.default
+backward_operator = torch.ops.attention_tiles.attention_backward.default
 
 
-@attention_operator.register_fake
+@torch.library.register_fake(attention_operator, lib=LIBRARY)
 def _(q, k, v, *options):
     check_tensors(q, k, v, interpreted())
     return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-@torch.library.custom_op("attention_tiles::attention_backward", mutates_args=())
-def backward_operator(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    d_out: torch.Tensor | None,
-    d_lse: torch.Tensor | None,
-    causal: bool,
-    window: int | None,
-    scale: float | None,
-    algorithm: str,
-    block_q: int | None,
-    block_kv: int | None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV from out and lse and their gradients."""
-    return gradients(q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm, block_q, block_kv)
-
-
-@backward_operator.register_fake
+@torch.library.register_fake(backward_operator, lib=LIBRARY)
 def _(q, k, v, *others):
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
@@ -66,7 +44,7 @@ def _twice(ctx, *d_gradients):
     )
 
 
-backward_operator.register_autograd(_twice)
+torch.library.register_autograd(backward_operator, _twice, lib=LIBRARY)
 
 
 def _setup_context(ctx, inputs, output):
@@ -81,10 +59,7 @@ def _backward(ctx, d_out, d_lse):
     return *d_qkv, *NO_GRADIENTS
 
 
-attention_operator.register_autograd(_backward, setup_context=_setup_context)
-
-
-forward.__signature__ = signature(forward)  # autograd asks for it at every call, and this is quick to read
+torch.library.register_autograd(attention_operator, _backward, setup_context=_setup_context, lib=LIBRARY)
 
 
 class Gradients(torch.autograd.Function):

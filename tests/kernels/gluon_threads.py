@@ -87,22 +87,32 @@ class Block:
     """One block of threads: its barriers, and its partitions as threads of which one runs at a time."""
 
     def __init__(self):
-        self.changed = threading.Condition()
-        self.running = 0
-        self.stuck = 0
+        lock = threading.RLock()
+        self.changed, self.idle = threading.Condition(lock), threading.Condition(lock)
+        self.running = self.stuck = self.resting = 0
         self.errors = []
         self.named = {}
 
     def change(self):
         self.stuck = 0
         self.changed.notify_all()
+        self.idle.notify_all()
 
     def wait_until(self, ready):
         while not ready():
             self.stuck += 1
             if self.errors or self.stuck == self.running:
                 raise DeadlockError("every partition waits for another")
+            self.idle.notify_all()
             self.changed.wait()
+
+    def let_others_run(self):
+        """Rest until every other partition waits or rests, which who rested last is the first to see."""
+        self.resting += 1
+        place = self.resting
+        while not self.errors and (place, self.stuck + place) != (self.resting, self.running):
+            self.idle.wait()
+        self.resting -= 1
 
     def specialize(self, partitions, _warps, _registers):
         self.running = len(partitions)
@@ -172,7 +182,10 @@ class Barriers(list):
 class Products(threading.local):
     """Asynchronous products of one warp group: each is done when it is waited for."""
 
-    def __init__(self):
+    LATE = False  # and every other partition has done what it can
+
+    def __init__(self, block):
+        self.block = block
         self.pending = []
 
     def start(self, left, right, accumulator, use_acc=True, is_async=False):
@@ -182,6 +195,8 @@ class Products(threading.local):
         return result
 
     def wait(self, left_in_flight, deps):
+        if self.LATE:
+            self.block.let_others_run()
         while len(self.pending) > left_in_flight:
             result, left, right, accumulator = self.pending.pop(0)
             product = (left.load() if isinstance(left, Shared) else left) @ right.load()
@@ -297,7 +312,7 @@ def kernel_of_block(kernel, program, programs):
         rows = descriptor.rows(*coordinates)
         rows.copy_(shared.memory[0, 0, : len(rows)])
 
-    products = Products()
+    products = Products(block)
     replaced = {
         "gl": gl,
         "mbarrier": SimpleNamespace(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from gluon_threads import WIDE_GRADIENT_KERNEL, DeadlockError, Descriptor, GradientKernel
+from gluon_threads import WIDE_GRADIENT_KERNEL, DeadlockError, Descriptor, GradientKernel, Products
 from triton.experimental.gluon import language as gl
 
 from kernels import (
@@ -83,6 +83,20 @@ def test_partitions_finish_with_the_right_sums(on_threads, shape, mask, head_dim
 def test_heads_in_sets_of_any_size(on_threads, monkeypatch, together):
     monkeypatch.setattr(flash3_backward, "L2_FOR_ROWS", together)
     check((1, 3, 3, 150, 300), 64, True, None)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_products_may_take_their_time(on_threads, monkeypatch, head_dim):
+    monkeypatch.setattr(Products, "LATE", True)
+    check((1, 2, 1, 450, 330), head_dim, True, None)
+
+
+def test_fewer_buffers_for_what_is_handed_over_are_caught(on_threads, monkeypatch):
+    """The consumer that computes dS would write it over the one that the other's products still read."""
+    monkeypatch.setattr(Products, "LATE", True)
+    monkeypatch.setattr(flash3_backward_wide_kernel, "D_SCORES", gl.constexpr(1))
+    with pytest.raises((DeadlockError, AssertionError)):
+        check((1, 1, 1, 450, 130), 256, False, None)
 
 
 def test_fewer_buffers_for_what_is_exchanged_are_caught(on_threads, monkeypatch):
