@@ -11,8 +11,8 @@ from app.figures.tables import table
 from app.figures.units import seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
-from app.sidebar import ALGORITHM_NAMES
 from app.take_home import TRACE
+from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment
 from engine.model.drawable import watchable
 from engine.model.export import chrome_trace
@@ -89,13 +89,13 @@ def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
 
 def _named(row: TracedCall) -> str:
     blocks = f", blocks {row.block_q} × {row.block_kv}" if row.block_q else ""
-    return f"{ALGORITHM_NAMES.get(row.provider, row.provider)}: {_shape(row.problem)}{blocks}"
+    return f"{ALGORITHMS[row.provider].label}: {_shape(row.problem)}{blocks}"
 
 
 def _run(timeline: Timeline) -> str:
     """What a timeline is of, as the name of a file says it."""
     drawn = timeline.experiment
-    name = ALGORITHM_NAMES[drawn.algorithm]
+    name = ALGORITHMS[drawn.algorithm].label
     return f"{name}, N {drawn.problem.seq_kv}, {ORDER_NAMES[timeline.order]}, {timeline.origin}"
 
 
@@ -155,8 +155,7 @@ def _notes(
     if rows:
         far = off_by(tuple(rows), hardware_of(recording))
         each = (
-            f"{ALGORITHM_NAMES.get(name, name)} {share_text(median)} "
-            f"(at most {share_text(most)}, {calls} calls)"
+            f"{ALGORITHMS[name].label} {share_text(median)} (at most {share_text(most)}, {calls} calls)"
             for name, (median, most, calls) in far.items()
         )
         words.append(
