@@ -15,7 +15,7 @@ from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash3, s
 from engine.algorithms.record import ACCUMULATOR_BYTES
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
-from engine.model.seconds import modelled
+from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, traffic
 from engine.problem.hardware import KIB, gpu_named
 from engine.problem.problem import Problem
@@ -142,7 +142,7 @@ def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
         run = _two_passes(run)
     run = replace(run, pipeline=_pipeline(techniques))
     moved = traffic(run)
-    seconds = None if misfit else modelled(run, moved).seconds
+    seconds = None if misfit else modelled_time(run, moved).seconds
     return Variant(techniques, run.pipeline, moved, seconds, misfit, kernels().get(techniques))
 
 
