@@ -22,7 +22,6 @@ from engine.studies.techniques import (
     Variant,
     ladder,
     recorded_kernels,
-    unserved,
     variant,
     without,
 )
@@ -106,7 +105,7 @@ def _what_runs(experiment: Experiment, shown: Variant) -> str:
         words.append("Everything is on: this is FlashAttention-3.")
     if shown.kernel:
         words.append(f"The kernel {LABELS[shown.kernel]} does exactly this.")
-    if not off and (why := unserved(experiment)):
+    if not off and (why := experiment.unserved):
         words.append(why)
     return " ".join(words)
 

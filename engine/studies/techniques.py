@@ -186,18 +186,6 @@ def _misfit(run: Launch) -> str | None:
     )
 
 
-def unserved(experiment: Experiment) -> str | None:
-    """Why the real flash3 kernel does not run the scenario, in one sentence; None where it does."""
-    problem, gpu = experiment.problem, experiment.gpu
-    if gpu.key not in ("h100", "h200"):
-        return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
-    if problem.dtype == "float32":
-        return "The kernel takes float16 and bfloat16: float32 is modelled only."
-    if problem.head_dim not in (64, 128, 256):
-        return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
-    return None
-
-
 @dataclass(frozen=True)
 class RecordedKernel:
     """A kernel of this project that has some of the techniques, on a recorded problem; seconds forward.
