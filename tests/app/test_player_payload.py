@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from app.page import tiles
 from app.player import payload
-from app.views import tiles
 from engine.experiment import COMPARED, Experiment
 from engine.measuring.agreement import PAIRS, QUANTITIES, Agreement
 from engine.model.launch import schedule_of
