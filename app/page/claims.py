@@ -12,20 +12,21 @@ from app import scenario, theme
 from app.figures import claims as figures
 from app.figures.base import CONFIG
 from app.figures.tables import scrolled
+from app.page import PAGES
 from engine.studies.claims import checked
 from engine.studies.claims.broken import rising
 from engine.studies.claims.verdict import OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
 
 COLOURS = {RIGHT: "green", PARTLY: "blue", OFF: "orange", WRONG: "red", UNKNOWN: "gray"}
-PAGES = {
-    "tiles": "Tiles",
-    "softmax": "Softmax",
-    "masks": "Masks",
-    "traffic": "Traffic",
-    "speed": "Speed",
-    "backward": "Backward",
-    "flash3": "FlashAttention-3",
-    "agreement": "Agreement",
+SHOWN_ON = {  # the page that shows what a claim is about
+    "bytes": "traffic",
+    "gradients": "backward",
+    "masks": "masks",
+    "numbers": "agreement",
+    "overlap": "flash3",
+    "softmax": "softmax",
+    "tiling": "tiles",
+    "time": "speed",
 }
 BROKEN = 4  # the claim whose update runs beside the right one
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
@@ -81,11 +82,9 @@ def _card(one: Checked) -> None:
 
 def _link(one: Checked) -> str:
     """A link that opens the scenario of a claim on the page that shows it."""
-    claim = one.claim
-    address = f"{claim.page}?{urlencode(scenario.url_values(claim.experiment))}"
-    return (
-        f"<a href='{escape(address)}' target='_self'>Open this scenario on the page {PAGES[claim.page]}</a>"
-    )
+    page = SHOWN_ON[one.claim.subject]
+    address = f"{page}?{urlencode(scenario.url_values(one.claim.experiment))}"
+    return f"<a href='{escape(address)}' target='_self'>Open this scenario on the page {PAGES[page]}</a>"
 
 
 def _broken() -> None:

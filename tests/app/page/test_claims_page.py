@@ -3,16 +3,16 @@
 import re
 from html import unescape
 from math import inf
-from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from app.figures import claims as figures
+from app.page import PAGES
 from app.page import claims as view
 from engine.experiment import Experiment
 from engine.studies.claims import CLAIMS, checked
-from engine.studies.claims.verdict import VERDICTS, Finding, said
+from engine.studies.claims.verdict import SUBJECTS, VERDICTS, Finding, said
 
 
 @pytest.fixture
@@ -49,15 +49,18 @@ def test_claims_of_one_verdict_can_be_picked(app):
 def test_no_source_is_named_by_a_file():
     for claim in CLAIMS:
         assert not re.search(r"\.txt|[0-9a-f]{8}", claim.source)
-        assert claim.page in view.PAGES
-        assert Path(view.__file__).with_name(f"{claim.page}.py").exists()
+
+
+def test_what_a_claim_is_about_has_a_page():
+    assert set(view.SHOWN_ON) == set(SUBJECTS) == {claim.subject for claim in CLAIMS}
+    assert set(view.SHOWN_ON.values()) <= PAGES.keys()
 
 
 @pytest.mark.parametrize("one", checked(), ids=lambda one: f"claim {one.claim.number}")
 def test_the_link_opens_the_scenario(one):
     address = unescape(re.search(r"href='([^']*)'", view._link(one)).group(1))
     parts = urlsplit(address)
-    assert parts.path == one.claim.page
+    assert parts.path == view.SHOWN_ON[one.claim.subject]
     experiment, errors = Experiment.lenient(dict(parse_qsl(parts.query)))
     assert not errors
     assert experiment == one.claim.experiment
