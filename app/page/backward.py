@@ -18,6 +18,7 @@ from app.player.backward import build
 from app.sidebar.recording import chosen_recording
 from app.take_home.offers import page_shows
 from engine import simulate
+from engine.algorithms.flash3 import FUSED_HEAD_DIMS
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
@@ -26,7 +27,6 @@ from engine.recordings.backward_counters import CountedKernel, counted_backward
 from engine.recordings.recording import Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
-    FUSED_HEAD_DIMS,
     OWN,
     both_ways,
     modelled_backward,

@@ -17,9 +17,9 @@ from app.take_home.offers import TRACE, offer
 from engine.experiment import Experiment
 from engine.model.drawable import watchable
 from engine.model.export import chrome_trace
-from engine.model.grid import default_order
+from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
-from engine.model.timeline import HEAVY_FIRST, NATURAL, Timeline
+from engine.model.timeline import Timeline
 from engine.problem.problem import Problem
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.timelines import (
@@ -112,7 +112,7 @@ def _shape(problem: Problem) -> str:
 def _modelled(experiment: Experiment) -> tuple[Timeline, ...]:
     """The scenario in one order, or in both where the mask makes blocks unequal."""
     drawn = watchable(experiment)
-    if default_order(drawn) == NATURAL:
+    if launch(drawn).order == NATURAL:
         return (simulate_timeline(drawn, NATURAL),)
     order = _one("Order of the blocks", ORDERS, "gpu_order")
     orders = (HEAVY_FIRST, NATURAL) if order == BOTH else (order,)

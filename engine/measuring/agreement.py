@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.experiment import COMPARED, Experiment
+from engine.algorithms.flash2 import ALGORITHM
+from engine.experiment import Experiment
 from engine.measuring.clock import machine
 from engine.measuring.providers import PROVIDERS, interpreter_seconds, refuse_documents
 from engine.model.drawable import drawable
@@ -98,7 +99,7 @@ def small_sibling(experiment: Experiment) -> Experiment:
 
     Algorithms without a probe of every tile are stood for by flash2.
     """
-    algorithm = experiment.algorithm if experiment.algorithm in COMPARED else "flash2"
+    algorithm = experiment.algorithm if experiment.record.probed else ALGORITHM.key
     alone = {"batch": 1, "heads": 1, "kv_heads": 1, "splits": 1, "stages": 2}
     head = experiment.changed(algorithm=algorithm, **alone)
     for most in MOST_TILES:
@@ -141,7 +142,7 @@ def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
 def exact_tiles(experiment: Experiment, q, k, v) -> Held:
     """Dense float64: each tile's m and l from all keys up to its end, without the online recurrence."""
     problem, tiling = experiment.problem, experiment.tiling
-    width = problem.seq_kv if experiment.algorithm == "standard" else tiling.block_kv
+    width = problem.seq_kv if experiment.record.unfused else tiling.block_kv
     q, k, v = (array.astype(np.float64) for array in (q, k, v))
     scores = np.full((problem.seq_q, blocks(problem.seq_kv, width) * width), -np.inf)
     low, high = visible_keys(problem, np.arange(problem.seq_q))
@@ -167,7 +168,7 @@ def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
     norms = [np.sqrt((array.astype(np.float64) ** 2).sum(1)).max() for array in (q, k)]
     largest = norms[0] * norms[1] * problem.head_dim**-0.5
     score = (problem.head_dim**0.5 + 4) * ROUNDING * largest
-    if experiment.algorithm == "standard":
+    if experiment.record.unfused:
         score += UNIT[problem.dtype] / 2 * largest  # S goes through memory in the tensors' dtype
     total = 2 * score + (problem.seq_kv**0.5 + 8) * ROUNDING
     return {
@@ -242,7 +243,7 @@ def _by_tile(experiment: Experiment, rows: np.ndarray) -> np.ndarray:
     padded = np.full((count * height, rows.shape[1]), np.nan)
     padded[: len(rows)] = rows
     tiles = padded.reshape(count, height, -1).transpose(0, 2, 1)
-    if experiment.algorithm == "standard":
+    if experiment.record.unfused:
         return tiles
     bounds, key = key_bounds(experiment.problem, experiment.tiling), np.arange(tiles.shape[1])
     visited = (key >= bounds.first[:, None]) & (key < bounds.stop[:, None])
