@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import scenario, theme
 from app.figures import speed as figures
+from app.figures.algorithms import kernel
 from app.figures.base import CONFIG
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, moment, scaled, seconds_text, times_text
@@ -18,7 +19,7 @@ from app.player.backward import build
 from app.sidebar.recording import chosen_recording
 from app.take_home.offers import page_shows
 from engine import simulate
-from engine.algorithms.flash3 import FUSED_HEAD_DIMS
+from engine.algorithms import backward, flash3
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
@@ -68,7 +69,7 @@ FORMULAS = (
 
 def show() -> None:
     """Draw the page."""
-    experiment = page_shows(scenario.current().changed(algorithm="backward"))
+    experiment = page_shows(scenario.current().changed(algorithm=backward.ALGORITHM.key))
     st.header(
         "Training needs dQ, dK and dV. P was never kept, so the backward pass computes it again from Q, K "
         "and lse, twice: look at what stays on the chip in each kernel, and at the N × N matrix that never "
@@ -149,18 +150,18 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
 
 def _dotted(shares: tuple[float, float] | None) -> str:
     """What the dotted line is, and how far off."""
-    dotted = f"Dotted: {figures.LABELS[OWN]}, *modelled*"
+    dotted = f"Dotted: {kernel(OWN)}, *modelled*"
     return f"{dotted}: {shares[0]:.2f} to {shares[1]:.2f} times as recorded." if shares else f"{dotted}."
 
 
 def _fused(timings: Sequence[Timing], keys: int) -> str:
     """What flash3's backward pass does otherwise, and how much faster it was; empty if not recorded."""
-    found = over(timings, "flash3", OWN, keys)
-    if found is None or timings[0].problem.head_dim not in FUSED_HEAD_DIMS:
+    found = over(timings, flash3.ALGORITHM.key, OWN, keys)
+    if found is None or timings[0].problem.head_dim not in flash3.FUSED_HEAD_DIMS:
         return ""
     length, factor = found
     return (
-        f"{figures.LABELS['flash3']} is one kernel with {PRODUCTS[ONE_KERNEL]} products a tile, not "
+        f"{kernel(flash3.ALGORITHM.key)} is one kernel with {PRODUCTS[ONE_KERNEL]} products a tile, not "
         f"{PRODUCTS[TWO_KERNELS]}: every block adds its part of dQ to the sum in memory. At N = {length:,}, "
         f"*recorded*, it is {digits(factor)} times as fast."
     )
@@ -173,7 +174,7 @@ def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
         return ""
     flops = digits(PRODUCTS[TWO_KERNELS] / FORWARD_PRODUCTS)
     return (
-        f"At N = {both.problem.seq_kv:,}, *recorded*, {figures.LABELS[OWN]} takes "
+        f"At N = {both.problem.seq_kv:,}, *recorded*, {kernel(OWN)} takes "
         f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: "
         f"{digits(both.ratio)} times as long, with {flops} times the FLOPs."
     )

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import scenario, theme
 from app.figures import decoding as figures
-from app.figures import speed
+from app.figures.algorithms import implementation, look
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
@@ -210,8 +210,8 @@ def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
         if row.provider == "split_kv" and row.splits is None:
             lines.append(line("own choice", colours.ink, [row], []))
         elif row.provider not in ("split_kv", "copy"):
-            name = speed.label({"provider": row.provider, "label": row.label})
-            lines.append(line(name, speed.marks(row.provider, colours)[0], [row], []))
+            name = implementation({"provider": row.provider, "label": row.label})
+            lines.append(line(name, look(row.provider).colour(colours), [row], []))
     return lines
 
 

@@ -6,8 +6,8 @@ import streamlit as st
 
 from app import inside, scenario, theme
 from app.figures import techniques as figures
+from app.figures.algorithms import kernel
 from app.figures.base import CONFIG
-from app.figures.speed import LABELS
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, seconds_text, share_text, short, times_text
 from app.sidebar.recording import chosen_recording
@@ -106,7 +106,7 @@ def _what_runs(experiment: Experiment, shown: Variant) -> str:
     if not off:
         words.append("Everything is on: this is FlashAttention-3.")
     if shown.kernel:
-        words.append(f"The kernel {LABELS[shown.kernel]} does exactly this.")
+        words.append(f"The kernel {kernel(shown.kernel)} does exactly this.")
     if not off and (why := unserved(experiment)):
         words.append(why)
     return " ".join(words)
@@ -201,7 +201,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
 def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
     words = ", ".join(NAMES[key].lower() for key in BY_KEY if key in added) or "none of them"
     return [
-        LABELS[row.kernel] + (f", {row.stages} stage" if row.stages else ""),
+        kernel(row.kernel) + (f", {row.stages} stage" if row.stages else ""),
         words,
         seconds_text(row.seconds),
         f"{row.tflops:,.0f} TFLOP/s",

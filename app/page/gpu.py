@@ -7,11 +7,11 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import scenario
+from app.figures.algorithms import name
 from app.figures.tables import table
 from app.figures.units import seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
-from app.sidebar import ALGORITHM_NAMES
 from app.sidebar.recording import chosen_recording
 from app.take_home.offers import TRACE, offer
 from engine.experiment import Experiment
@@ -90,14 +90,13 @@ def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
 
 def _named(row: TracedCall) -> str:
     blocks = f", blocks {row.block_q} × {row.block_kv}" if row.block_q else ""
-    return f"{ALGORITHM_NAMES.get(row.provider, row.provider)}: {_shape(row.problem)}{blocks}"
+    return f"{name(row.provider)}: {_shape(row.problem)}{blocks}"
 
 
 def _run(timeline: Timeline) -> str:
     """What a timeline is of, as the name of a file says it."""
     drawn = timeline.experiment
-    name = ALGORITHM_NAMES[drawn.algorithm]
-    return f"{name}, N {drawn.problem.seq_kv}, {ORDER_NAMES[timeline.order]}, {timeline.origin}"
+    return f"{drawn.record.label}, N {drawn.problem.seq_kv}, {ORDER_NAMES[timeline.order]}, {timeline.origin}"
 
 
 def _shape(problem: Problem) -> str:
@@ -156,9 +155,8 @@ def _notes(
     if rows:
         far = off_by(tuple(rows), hardware_of(recording))
         each = (
-            f"{ALGORITHM_NAMES.get(name, name)} {share_text(median)} "
-            f"(at most {share_text(most)}, {calls} calls)"
-            for name, (median, most, calls) in far.items()
+            f"{name(key)} {share_text(median)} (at most {share_text(most)}, {calls} calls)"
+            for key, (median, most, calls) in far.items()
         )
         words.append(
             f"Modelled time against all calls {recording.origin}, off in the median by: {', '.join(each)}."

@@ -9,6 +9,7 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import roofline as roofs
 from app.figures import speed as figures
+from app.figures.algorithms import implementation
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
@@ -176,7 +177,7 @@ def _table(rows: list[dict]) -> str:
 
 
 def _cells(row: dict) -> list[str]:
-    start = [figures.label(row), f"{row['keys']:,}"]
+    start = [implementation(row), f"{row['keys']:,}"]
     if row["skipped"]:
         return [*start, *[""] * (len(COLUMNS) - 3), f"skipped: {row['skipped']}"]
     return [

@@ -8,7 +8,8 @@ import streamlit as st
 
 from app import scenario, theme
 from app.figures import traffic as figures
-from app.figures.base import CONFIG, NAMES
+from app.figures.algorithms import short
+from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
@@ -105,13 +106,13 @@ def _numbers(simulations, kind: str) -> None:
     rows.append(
         ["FLOP/DRAM byte", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
     )
-    st.html(table(["", *(NAMES[name] for name in simulations)], rows))
+    st.html(table(["", *(short(name) for name in simulations)], rows))
 
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:
     if not experiment.record.compared:  # it chooses its blocks itself
         experiment = experiment.changed(algorithm="flash2")
-    st.markdown(f"**Over block sizes**: requested, {NAMES[experiment.algorithm]}, counted")
+    st.markdown(f"**Over block sizes**: requested, {short(experiment.algorithm)}, counted")
     tiling = experiment.tiling
     st.html(figures.over_blocks(over_blocks(experiment), (tiling.block_q, tiling.block_kv), colours))
     st.caption(
@@ -123,7 +124,7 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
     _chart(_over_memory(experiment, colours), "Memory over the sequence length against the GPU's")
-    names = [(name, NAMES[name]) for name in side_by_side(experiment)]
+    names = [(name, short(name)) for name in side_by_side(experiment)]
     ends = ", ".join(f"{label} beyond {_largest(experiment)[name]:,}" for name, label in names)
     now = ", ".join(bytes_text(memory_bytes(experiment.changed(algorithm=name))) for name, _ in names)
     st.caption(f"Runs out: {ends} keys. Here: {now}.")

@@ -9,7 +9,7 @@ from app import inside, scenario, theme
 from app.figures import roofline as roofs
 from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
-from app.figures.base import CONFIG, NAMES
+from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.units import share_text
 from app.player import player
@@ -21,7 +21,7 @@ from engine.model.footprint import largest_context
 from engine.model.roofline import roofline
 from engine.model.warp_groups import inside as lanes_of
 from engine.studies.comparison import modelled_rows, under_roof
-from engine.studies.survey import by_algorithm, over_length
+from engine.studies.survey import by_algorithm, over_length, side_by_side
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
 CHART_HEIGHT = 370  # px at the usual scale
@@ -54,7 +54,7 @@ def _length(experiment: Experiment, colours: Palette) -> None:
 
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
-    largest = {name: largest_context(experiment.changed(algorithm=name)) for name in NAMES}
+    largest = {name: largest_context(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
     survey, keys_now = over_length(experiment), experiment.problem.seq_kv
     _chart(traffic_figures.memory(survey, keys_now, largest, colours), "Memory over the sequence length")
 

@@ -7,7 +7,7 @@ from statistics import median
 
 import streamlit as st
 
-from app.figures import speed as figures
+from app.figures.algorithms import kernel
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.recorded import counters
@@ -236,7 +236,7 @@ def _deviations(rows: list[Counted], recording: Recording) -> str:
         own = [row for row in rows if row.experiment.algorithm == name]
         requested = _off([(row.modelled_read, row.read) for row in own])
         dram = _off([(row.modelled_dram_read, row.dram_read) for row in own])
-        lines.append(f"- {figures.LABELS[name]}: requested bytes {requested}; DRAM reads {dram}.")
+        lines.append(f"- {kernel(name)}: requested bytes {requested}; DRAM reads {dram}.")
         if any(row.modelled_read > (1 + SERVED) * row.read for row in own):
             lines[-1] += " Where the GPU counts fewer requested bytes, the L1 cache serves the rest."
     left = [row.left_in_cache / len(row.row.kernels) for row in rows]

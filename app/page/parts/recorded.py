@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from app.figures import speed as figures
+from app.figures.algorithms import implementation, kernel
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.recorded import heat_grid
@@ -115,11 +116,11 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
     """What to see in the curves: who overtakes whom, and what ran out of memory."""
     sentences = []
     for name in ("flash2", "flash3"):
-        label = figures.LABELS[name]
+        label = kernel(name)
         if keys := overtakes(rows, name):
             sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
     for row in ran_out(timings):
-        label = figures.label({"provider": row.provider, "label": row.label})
+        label = implementation({"provider": row.provider, "label": row.label})
         sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
     return sentences
 
@@ -183,7 +184,7 @@ def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> No
         return
     problem = next(row.problem for row in recording.sweep if row.problem.head_dim == shapes[0])
     st.markdown(
-        f"**Block sizes**: {figures.LABELS[algorithm]}, N = {problem.seq_kv:,}, batch {problem.batch}, "
+        f"**Block sizes**: {kernel(algorithm)}, N = {problem.seq_kv:,}, batch {problem.batch}, "
         f"d = {shapes[0]}, {recording.origin}"
     )
     heat = recording.heat_map(algorithm, shapes[0])
