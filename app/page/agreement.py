@@ -96,7 +96,7 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
 
 def _announce(sibling: Experiment) -> None:
     """What will be compared, before it is."""
-    names = [name for name in QUANTITIES if name != "alpha" or sibling.algorithm != "standard"]
+    names = [name for name in QUANTITIES if name != "alpha" or not sibling.record.unfused]
     rows = [[QUANTITIES[name], PLACES[name], f"{ORIGIN[name]}"] for name in names]
     st.html(table(["what is compared", "where", "how far apart two may be"], rows, words=(0, 1, 2)))
     st.caption(
@@ -121,7 +121,7 @@ def _origins(agreement: Agreement) -> str:
     """Where the tolerances come from."""
     parts = "; ".join(f"{name}: {ORIGIN[name]}" for name in agreement.quantities)
     stored = ""
-    if agreement.experiment.algorithm == "standard":
+    if agreement.experiment.record.unfused:
         stored = (
             f" Unfused attention stores S in {agreement.experiment.problem.dtype}: m's bound has that too."
         )

@@ -14,6 +14,7 @@ from app.figures.units import bytes_text, digits, scaled, seconds_text, times_te
 from app.page.parts import merging
 from app.sidebar.recording import chosen_recording
 from app.take_home.offers import page_shows
+from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.problem.hardware import gpu_named
@@ -39,6 +40,7 @@ from engine.studies.decoding import (
 from engine.trace.memory import SramOverflow
 
 METRICS = (figures.TIME, figures.RATE)
+OWN = split_kv.ALGORITHM.key
 
 
 def show() -> None:
@@ -207,9 +209,9 @@ def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
     swept = sorted((row for row in timed if row.splits), key=lambda row: row.splits)
     lines = [line("split keys", colours.k, swept, [row.splits for row in swept])] if swept else []
     for row in timed:
-        if row.provider == "split_kv" and row.splits is None:
+        if row.provider == OWN and row.splits is None:
             lines.append(line("own choice", colours.ink, [row], []))
-        elif row.provider not in ("split_kv", "copy"):
+        elif row.provider not in (OWN, "copy"):
             name = implementation({"provider": row.provider, "label": row.label})
             lines.append(line(name, look(row.provider).colour(colours), [row], []))
     return lines
@@ -220,7 +222,7 @@ def _recorded_table(rows, copy: float) -> str:
     cells = []
     for row in rows:
         start = [row.label, "own choice" if row.splits is None else f"{row.splits}"]
-        if row.provider != "split_kv":
+        if row.provider != OWN:
             start[1] = ""
         if row.times is None:
             cells.append([*start, "", "", "", "", "", row.skipped])

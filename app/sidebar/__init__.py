@@ -19,7 +19,6 @@ SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
 WINDOW_HELP = "A query sees only that many keys back, its own included. Empty: off."
-OWN_BLOCKS_HELP = "FlashAttention-3 has blocks of its own, by head dimension."
 DOCUMENTS_HELP = (
     "The keys are so many documents of equal length; a query sees only its own one's. 1: no such mask."
 )
@@ -63,8 +62,8 @@ def _block(label: str, name: str) -> None:
     if not experiment.record.chooses_tiling:
         return _slider(label, name, BLOCKS)
     own = getattr(experiment.tiling, name)
-    key = f"own {name} {own}"
-    st.select_slider(label, sorted({*BLOCKS, own}), own, key=key, disabled=True, help=OWN_BLOCKS_HELP)
+    key, why = f"own {name} {own}", f"{experiment.record.label} has blocks of its own, by head dimension."
+    st.select_slider(label, sorted({*BLOCKS, own}), own, key=key, disabled=True, help=why)
 
 
 def _sequence() -> None:

@@ -184,12 +184,12 @@ def _reads(one: Counted) -> str:
         one.experiment.problem.mask.window is not None
     )
     often = f"DRAM delivers {digits(again)} times the compulsory bytes"
-    if one.experiment.algorithm == "standard":
+    if one.experiment.record.unfused:
         return (
             f"Every kernel reads its inputs from DRAM: S and P, {bytes_text(one.scores_bytes)} together, are "
             f"written by one and read by the next. {EMPTIED}"
         )
-    if one.experiment.algorithm == "flash1":
+    if one.experiment.record.pipeline.returning:
         rows = "Q, O, m and l pass by once a key block, and from one block to the next "
         if again < FETCHED_AGAIN:
             return f"{rows}L2 keeps those of all heads under way: DRAM delivers them once."
