@@ -20,6 +20,7 @@ RATES = ("tflops", "tokens_per_second")
 LATE = 4  # times a length that reach the axis's end: a word to its right would be cut
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
 BESIDE_THE_PLOT = -0.06  # left of 0 a legend takes the margin's width too: on a phone that makes two a line
+SHORTEST = 64  # keys of the axis
 MODELLED, HERE = "modelled", "measured here"
 
 
@@ -34,6 +35,11 @@ UNITS = {
     "tokens_per_second": ("tokens/s", tokens_text),
     "speedup": ("×", times_text),
 }
+
+
+def lengths_to(longest: int) -> list[int]:
+    """The powers of two of an axis that ends where the longest sequence has room."""
+    return [2**power for power in range(SHORTEST.bit_length() - 1, (longest - 1).bit_length() + 1)]
 
 
 def over_length(
@@ -102,7 +108,7 @@ def _line(rows: Sequence[dict], metric: str, origin: str, legend: bool, colours:
 
 def _band(rows: Sequence[dict], metric: str, colours: Palette) -> list[dict]:
     """The 20th to the 80th percentile, where it is wide enough to be seen."""
-    if metric == "speedup" or max(row.get("p80", 1) / row.get("p20", 1) for row in rows) < NARROW:
+    if metric == "speedup" or not has_band(rows):
         return []
     low, high = ([_value(row, metric, percentile) for row in rows] for percentile in ("p20", "p80"))
     keys = [row["keys"] for row in rows]
@@ -118,6 +124,11 @@ def _band(rows: Sequence[dict], metric: str, colours: Palette) -> list[dict]:
         "showlegend": False,
     }
     return [band]
+
+
+def has_band(rows: Sequence[dict]) -> bool:
+    """Whether the percentiles of any row are so far apart that a band between them can be seen."""
+    return any(row.get("p80", 1) / row.get("p20", 1) >= NARROW for row in rows)
 
 
 def faded(colour: str) -> str:

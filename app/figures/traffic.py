@@ -12,7 +12,6 @@ from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, length_ticks, log_ticks
 from app.figures.units import short as short_length
-from engine.model.footprint import memory_bytes
 from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
 from engine.studies.survey import OfBlocks, OverLength
@@ -76,10 +75,7 @@ def over_length(survey: OverLength, kind: str, keys: int, colours: Palette) -> g
 def memory(survey: OverLength, keys: int, largest: Mapping[str, int], colours: Palette) -> go.Figure:
     """HBM that the tensors take over the length, and where each algorithm runs out of the GPU's."""
     gpu = next(iter(survey.simulations.values()))[0].experiment.gpu
-    lines = {
-        name: [memory_bytes(simulation.experiment) for simulation in simulations]
-        for name, simulations in survey.simulations.items()
-    }
+    lines = survey.memory
     ends = [
         {
             "type": "scatter",

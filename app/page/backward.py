@@ -38,7 +38,7 @@ from engine.recordings.rows import (
     timings_of,
 )
 from engine.studies.recomputation import (
-    FORWARD_PRODUCTS,
+    FLOPS_RATIO,
     ONE_KERNEL,
     PRODUCTS,
     STORED,
@@ -96,8 +96,8 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
     simulation = simulate(experiment)
     st.subheader("What computing P again costs, and saves", anchor=False)
     for column, (name, ratio) in zip(st.columns(3), costs.saved.items(), strict=True):
-        label, times = (f"{name}: less", ratio) if ratio >= 1 else (f"{name}: more", 1 / ratio)
-        column.metric(label, times_text(times), border=True)
+        label, times = ("less", times_text(ratio)) if ratio >= 1 else ("more", times_text(1, ratio))
+        column.metric(f"{name}: {label}", times, border=True)
     rows = [
         ["products a tile", *(str(PRODUCTS[way]) for way in WAYS)],
         ["over forward's 2", *(times_text(costs.ratio[way]) for way in WAYS)],
@@ -172,7 +172,7 @@ def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
     both = both_ways(recording, *shape, keys)
     if both is None:
         return ""
-    flops = digits(PRODUCTS[TWO_KERNELS] / FORWARD_PRODUCTS)
+    flops = digits(FLOPS_RATIO[TWO_KERNELS])
     return (
         f"At N = {both.problem.seq_kv:,}, *recorded*, {kernel(OWN)} takes "
         f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: "

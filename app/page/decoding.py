@@ -10,7 +10,7 @@ from app.figures.algorithms import implementation, look
 from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
+from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
 from app.page.parts import merging
 from app.sidebar.recording import chosen_recording
 from app.take_home.offers import page_shows
@@ -23,6 +23,7 @@ from engine.studies.decoding import (
     SPLITS,
     counted_reads,
     decoding_of,
+    fastest,
     grouped,
     kernel_splits,
     key_reads,
@@ -31,9 +32,9 @@ from engine.studies.decoding import (
     rate,
     rate_of_sm,
     readable,
-    recorded_by_key_heads,
     recorded_decoding,
     recorded_near,
+    recorded_sharing,
     seconds_at,
     spread,
 )
@@ -102,8 +103,7 @@ def _metric() -> str:
 def _chip(simulation: Simulation, colours: Palette) -> None:
     """The SMs, and how many blocks each has."""
     experiment, blocks = simulation.experiment, spread(simulation)
-    problem, tiling = experiment.problem, experiment.tiling
-    group, units = problem.heads // problem.kv_heads, problem.batch * problem.kv_heads
+    problem, group = experiment.problem, experiment.problem.group
     st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
     st.html(figures.sms(blocks.blocks, colours))
     st.caption(
@@ -111,16 +111,15 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
         "softmax wait for one another. Only many SMs fill the memory's "
         f"{scaled(readable(experiment.gpu), 'B/s')}."
     )
-    rows = len(simulation.schedule.query_rows)
     shared = f" for the {group} heads that share it" if group > 1 else ""
-    if rows > 1:
-        shared = f" for up to {tiling.block_q} of the {group} heads that share it"
-    product = f"{units:,} × {tiling.splits:,}" + f" × {rows:,}" * (rows > 1)
-    empty = blocks.launched - blocks.count
-    left = f", {empty:,} of them without keys" if empty else ""
+    if blocks.row_blocks > 1:
+        shared = f" for up to {experiment.tiling.block_q} of the {group} heads that share it"
+    product = f"{blocks.key_heads:,} × {blocks.splits:,}"
+    product += f" × {blocks.row_blocks:,}" * (blocks.row_blocks > 1)
+    left = f", {blocks.empty:,} of them without keys" if blocks.empty else ""
     st.caption(
         f"One block a split of a key head{shared}: {product}{left}. FlashAttention-2 has "
-        f"one a query head, {problem.batch * problem.heads:,}. Hatched: idle."
+        f"one a query head, {problem.all_heads:,}. Hatched: idle."
     )
 
 
@@ -130,7 +129,7 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     limit = _limit("at the memory's speed", simulate(decoding), readable(decoding.gpu), "modelled", colours)
     lines = [_line(found, "split keys", colours), limit]
     _over_splits(lines, metric, list(found), decoding.tiling.splits, colours)
-    best = min(found, key=lambda splits: found[splits].modelled.seconds)
+    best = fastest(found)
     seconds = found[best].modelled.seconds
     now = found[decoding.tiling.splits].modelled
     st.caption(
@@ -228,7 +227,7 @@ def _recorded_table(rows, copy: float) -> str:
             cells.append([*start, "", "", "", "", "", row.skipped])
             continue
         times = [seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80)]
-        share = f"{row.bytes_per_second / copy:.0%}" if copy else ""
+        share = percent_text(row.bytes_per_second, copy) if copy else ""
         cells.append([*start, *times, scaled(row.bytes_per_second, "B/s"), share, ""])
     return table(head, cells, words=(0, len(head) - 1))
 
@@ -236,11 +235,11 @@ def _recorded_table(rows, copy: float) -> str:
 def _grouped(decoding: Experiment, recording: Recording | None) -> None:
     """Bytes of K and V by the number of key heads."""
     found, problem = grouped(decoding), decoding.problem
-    alone = key_reads(found[problem.heads])
-    saved = alone / key_reads(found[problem.kv_heads])
+    reads = {heads: key_reads(one) for heads, one in found.items()}
+    alone, now = reads[problem.heads], reads[problem.kv_heads]
     st.subheader("Heads that share keys read them once", anchor=False)
-    less = f"**{digits(saved)} times fewer bytes** to read for every token."
-    if saved == 1:
+    less = f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
+    if now == alone:
         less = "**nothing is shared yet.** Set fewer key heads in the sidebar."
     st.markdown(f"{problem.heads} heads on {problem.kv_heads} key heads: {less}")
     counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
@@ -251,8 +250,8 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
             [
                 _kind(heads, problem.heads),
                 f"{heads}",
-                bytes_text(key_reads(one)),
-                times_text(alone / key_reads(one)),
+                bytes_text(reads[heads]),
+                times_text(alone, reads[heads]),
                 f"{one.experiment.tiling.splits}",
                 seconds_text(one.modelled.seconds),
                 bytes_text(row.total("dram_read")) if row else "not recorded",
@@ -268,17 +267,15 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
 
 def _recorded_grouping(recording: Recording, decoding: Experiment) -> None:
     """How long the nearest recorded cache took with the most and the fewest key heads."""
-    rows = recorded_near(recording, decoding)
-    found = list(recorded_by_key_heads(recording, rows).items()) if rows else []
-    if len(found) < 2:
+    found = recorded_sharing(recording, decoding)
+    if found is None:
         return
-    (most, plain), (fewest, shared) = found[0], found[-1]
-    times = [seconds_text(row.times.p50) for row in (plain, shared)]
-    problem = shared.problem
+    problem, plain = found.fewest.problem, found.most.problem
+    times = [seconds_text(row.times.p50) for row in (found.most, found.fewest)]
     st.caption(
         f"{_sentence_start(recording.origin)}, {problem.seq_kv:,} keys, d {problem.head_dim}: "
-        f"{problem.heads} heads take {times[0]} on {most} key heads and {times[1]} on {fewest}: "
-        f"{shared.times.p50 / plain.times.p50:.0%} of the time for {fewest / most:.0%} of the bytes."
+        f"{problem.heads} heads take {times[0]} on {plain.kv_heads} key heads and {times[1]} on "
+        f"{problem.kv_heads}: {found.time_share:.0%} of the time for {found.bytes_share:.0%} of the bytes."
     )
 
 

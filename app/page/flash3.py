@@ -9,7 +9,7 @@ from app.figures import techniques as figures
 from app.figures.algorithms import kernel
 from app.figures.base import CONFIG
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, seconds_text, share_text, short, times_text
+from app.figures.units import bytes_text, ratio_text, seconds_text, share_text, short, times_text
 from app.sidebar.recording import chosen_recording
 from engine.experiment import Experiment
 from engine.model.warp_groups import Inside
@@ -129,7 +129,7 @@ def _against(value: float | None, full: float) -> str:
     """A value beside that of FlashAttention-3; always one line, so that nothing moves."""
     if value is None:
         return "whole rows of S are too large"
-    return "as FlashAttention-3" if value == full else f"{times_text(value / full)} FlashAttention-3's"
+    return "as FlashAttention-3" if value == full else f"{times_text(value, full)} FlashAttention-3's"
 
 
 def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
@@ -155,7 +155,7 @@ def _waterfall(experiment: Experiment) -> None:
     steps = [variant(experiment, techniques) for techniques in ladder()]
     figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
     st.plotly_chart(figure, theme=None, config=CONFIG, key="waterfall", alt="Time, technique by technique")
-    heads, sms = experiment.problem.batch * experiment.problem.heads, experiment.gpu.sms
+    heads, sms = experiment.problem.all_heads, experiment.gpu.sms
     if heads < sms:
         st.caption(
             "Online softmax came with FlashAttention-1's loop, one program a head: "
@@ -173,7 +173,7 @@ def _worth(experiment: Experiment, full: Variant) -> None:
 def _worth_row(left: Variant, full: Variant, key: str) -> list[str]:
     time = ["does not fit", ""]
     if left.seconds is not None:
-        time = [seconds_text(left.seconds), times_text(left.seconds / full.seconds)]
+        time = [seconds_text(left.seconds), times_text(left.seconds, full.seconds)]
     moved = (left.traffic.requested.total, left.traffic.dram.total)
     return [NAMES[key], *time, *map(bytes_text, moved), left.misfit or BY_KEY[key].off]
 
@@ -206,5 +206,5 @@ def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
         seconds_text(row.seconds),
         f"{row.tflops:,.0f} TFLOP/s",
         "does not fit" if row.modelled_seconds is None else seconds_text(row.modelled_seconds),
-        "" if row.modelled_seconds is None else f"{row.modelled_seconds / row.seconds:.2f}",
+        "" if row.modelled_seconds is None else ratio_text(row.modelled_seconds, row.seconds),
     ]

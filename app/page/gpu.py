@@ -9,7 +9,7 @@ import streamlit as st
 from app import scenario
 from app.figures.algorithms import name
 from app.figures.tables import table
-from app.figures.units import seconds_text, share_text
+from app.figures.units import ratio_text, seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
 from app.sidebar.recording import chosen_recording
@@ -104,7 +104,7 @@ def _shape(problem: Problem) -> str:
     words = f"window {mask.window:,}" if mask.window else "causal" if mask.causal else "no mask"
     if mask.documents > 1:
         words = f"{mask.documents:,} documents" + f", {words}" * (not mask.looks_ahead)
-    heads = problem.batch * problem.heads
+    heads = problem.all_heads
     return f"N {problem.seq_kv:,}, {heads} head{'s' * (heads > 1)}, d {problem.head_dim}, {words}"
 
 
@@ -174,7 +174,7 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
                 _named(row) + (f" (kernel of commit {row.commit[:7]})" if row.commit else ""),
                 seconds_text(row.times.p50),
                 seconds_text(seconds),
-                f"{seconds / row.times.p50:.2f}",
+                ratio_text(seconds, row.times.p50),
             ]
             for row, seconds in predicted(rows, hardware_of(recording)).items()
         ]

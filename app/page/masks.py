@@ -10,7 +10,7 @@ from app.figures.tables import table
 from app.figures.units import bytes_text, digits, scaled, seconds_text, share_text, short, times_text
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
-from engine.studies.masks import Masked, under_masks
+from engine.studies.masks import Masked, document_lengths, under_masks
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
 COLUMNS = (
@@ -93,9 +93,8 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
     )
     if mask.documents > 1:
         kind = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
-        documents = min(mask.documents, keys)
-        short_ones, longer = divmod(keys, documents)
-        length = f"{short_ones:,} or {short_ones + 1:,}" if longer else short(short_ones)
+        documents, least, most = document_lengths(mask, keys)
+        length = short(least) if least == most else f"{least:,} or {most:,}"
         return kind, ", ".join(filter(None, (f"{documents:,} of {length} keys", window)))
     if mask.window:
         return "Window", window
@@ -128,7 +127,7 @@ def _table(found: tuple[Masked, ...]) -> str:
                 f"{counts.tiles_full:,}",
                 f"{counts.tiles_partial:,}",
                 f"{counts.tiles_skipped:,}",
-                *(share_text(share, 1) for share in (one.visited, one.seen, 1 - one.useful)),
+                *(share_text(share, 1) for share in (one.visited, one.seen, one.wasted)),
                 bytes_text(traffic.requested.total),
                 scaled(traffic.flops, "FLOP"),
                 seconds_text(one.simulation.modelled.seconds),

@@ -21,7 +21,7 @@ from engine.experiment import Experiment
 from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.roofline import roofline
 from engine.problem.hardware import same_machine
-from engine.studies.comparison import measured_rows, modelled_rows, pairs, under_roof
+from engine.studies.comparison import counted_pairs, measured_rows, modelled_rows, pairs, under_roof
 from engine.studies.survey import over_length
 from engine.worker.client import Job
 
@@ -33,7 +33,7 @@ MEANINGS = {
     "tokens_per_second": "queries over the median time",
     "speedup": "measured: over PyTorch's unfused attention; modelled: over the standard algorithm",
 }
-SHORTEST, LONGEST = 64, 65536  # of the axis, unless something longer is shown
+LONGEST = 65536  # keys of the axis, unless something longer is shown
 
 
 def show() -> None:
@@ -83,7 +83,7 @@ def _metric() -> str:
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
     """What holds the scenario up; measured against modelled; the recorded block sizes."""
-    compared = pairs(experiment, measured) + (recorded.compared(recording) if recording else [])
+    compared = pairs(experiment, measured) + (counted_pairs(recording) if recording else [])
     swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)
     held, versus, *blocks = st.columns([1.2, 1, 1.1] if swept else 2, gap="medium")
     with held:
@@ -120,8 +120,7 @@ def _modelled_only(experiment: Experiment, metric: str, colours: Palette):
 
 def _over_length(experiment: Experiment, measured: list[dict], metric: str, colours: Palette):
     keys = experiment.problem.seq_kv
-    longest = max(LONGEST, keys, *(row["keys"] for row in measured), 0)
-    lengths = [2**power for power in range(SHORTEST.bit_length() - 1, (longest - 1).bit_length() + 1)]
+    lengths = figures.lengths_to(max(LONGEST, keys, *(row["keys"] for row in measured)))
     groups = ((figures.MODELLED, modelled_rows(over_length(experiment))), (figures.HERE, measured))
     return figures.over_length(groups, metric, lengths, colours, mark=keys)
 

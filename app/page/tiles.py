@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from app import scenario
+from app.figures.units import bound_text
 from app.page.parts.job import job_of
 from app.player import player
 from app.player.payload import build
@@ -13,7 +12,6 @@ from engine.measuring.agreement import AGREE, Agreement, small_sibling
 
 SHOWN = {"m": "m", "alpha": "α", "lse": "lse"}  # the row's numbers whose differences are absolute
 KERNEL_AND_SCHEDULER = ("kernel", "trace")
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def show() -> None:
@@ -35,14 +33,4 @@ def verdict(agreement: Agreement) -> tuple[str, bool]:
     shown = [quantity for quantity in SHOWN if quantity in agreement.quantities]
     largest = max(agreement.largest(quantity, KERNEL_AND_SCHEDULER) for quantity in shown)
     names = ", ".join(SHOWN[quantity] for quantity in shown)
-    return f"{names} of kernel and scheduler differ by at most {power(largest)}, measured here", True
-
-
-def power(bound: float) -> str:
-    """A bound rounded up to one digit and a power of ten: 2·10⁻⁷."""
-    if bound == 0:
-        return "0"
-    exponent = math.floor(math.log10(bound))
-    digit = math.ceil(bound / 10.0**exponent)
-    digit, exponent = (1, exponent + 1) if digit == 10 else (digit, exponent)
-    return f"{digit}·10{str(exponent).translate(SUPERSCRIPTS)}"
+    return f"{names} of kernel and scheduler differ by at most {bound_text(largest)}, measured here", True

@@ -15,9 +15,16 @@ from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
 from app.page.parts import chip
 from app.sidebar.recording import chosen_recording
+from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
-from engine.model.footprint import largest_context, memory_bytes
-from engine.studies.survey import by_algorithm, over_blocks, over_length, side_by_side
+from engine.studies.survey import (
+    by_algorithm,
+    largest_contexts,
+    memory_taken,
+    over_blocks,
+    over_length,
+    times_less,
+)
 
 KINDS = {
     "dram": "DRAM, modelled",
@@ -71,20 +78,16 @@ def _over_length(experiment: Experiment, kind: str, colours: Palette):
 
 @lru_cache(maxsize=256)
 def _over_memory(experiment: Experiment, colours: Palette):
-    largest = _largest(experiment)
+    largest = largest_contexts(experiment)
     return figures.memory(over_length(experiment), experiment.problem.seq_kv, largest, colours)
 
 
-def _largest(experiment: Experiment) -> dict[str, int]:
-    """Most keys that fit the GPU's memory, by algorithm."""
-    return {name: largest_context(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
-
-
 def _headline(simulations) -> str:
-    standard, flash = (simulations[name].traffic.dram.total for name in ("standard", "flash2"))
-    less = f"{digits(standard / flash)} times less" if standard > flash else "no less"
+    moved = [bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)]
+    times = times_less(simulations, "dram")
+    less = f"{digits(times)} times less" if times > 1 else "no less"
     return (
-        f"Standard attention moves {bytes_text(standard)} through HBM, FlashAttention-2 {bytes_text(flash)}: "
+        f"Standard attention moves {moved[0]} through HBM, FlashAttention-2 {moved[1]}: "
         f"{less} (modelled). Look at S and P, the N × N matrices: flash never writes them."
     )
 
@@ -96,8 +99,7 @@ def _origin(kind: str) -> str:
 
 
 def _numbers(simulations, kind: str) -> None:
-    standard, flash = (getattr(simulations[name].traffic, kind).total for name in ("standard", "flash2"))
-    st.metric(f"Standard ÷ Flash 2, {_origin(kind)}", times_text(standard / flash))
+    st.metric(f"Standard ÷ Flash 2, {_origin(kind)}", times_text(times_less(simulations, kind)))
     kinds = {"requested": "requested", "dram": "DRAM, modelled", "compulsory": "compulsory"}
     rows = [
         [name, *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
@@ -111,7 +113,7 @@ def _numbers(simulations, kind: str) -> None:
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:
     if not experiment.record.compared:  # it chooses its blocks itself
-        experiment = experiment.changed(algorithm="flash2")
+        experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
     st.markdown(f"**Over block sizes**: requested, {short(experiment.algorithm)}, counted")
     tiling = experiment.tiling
     st.html(figures.over_blocks(over_blocks(experiment), (tiling.block_q, tiling.block_kv), colours))
@@ -124,9 +126,9 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
     _chart(_over_memory(experiment, colours), "Memory over the sequence length against the GPU's")
-    names = [(name, short(name)) for name in side_by_side(experiment)]
-    ends = ", ".join(f"{label} beyond {_largest(experiment)[name]:,}" for name, label in names)
-    now = ", ".join(bytes_text(memory_bytes(experiment.changed(algorithm=name))) for name, _ in names)
+    largest = largest_contexts(experiment).items()
+    ends = ", ".join(f"{short(name)} beyond {keys:,}" for name, keys in largest)
+    now = ", ".join(map(bytes_text, memory_taken(experiment).values()))
     st.caption(f"Runs out: {ends} keys. Here: {now}.")
 
 

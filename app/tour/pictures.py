@@ -17,11 +17,10 @@ from app.player.payload import begun, build
 from app.presenter.mode import presenting
 from engine.algorithms import flash3
 from engine.experiment import Experiment
-from engine.model.footprint import largest_context
 from engine.model.roofline import roofline
 from engine.model.warp_groups import inside as lanes_of
 from engine.studies.comparison import modelled_rows, under_roof
-from engine.studies.survey import by_algorithm, over_length, side_by_side
+from engine.studies.survey import by_algorithm, largest_contexts, over_length
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
 CHART_HEIGHT = 370  # px at the usual scale
@@ -54,9 +53,10 @@ def _length(experiment: Experiment, colours: Palette) -> None:
 
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
-    largest = {name: largest_context(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
-    survey, keys_now = over_length(experiment), experiment.problem.seq_kv
-    _chart(traffic_figures.memory(survey, keys_now, largest, colours), "Memory over the sequence length")
+    figure = traffic_figures.memory(
+        over_length(experiment), experiment.problem.seq_kv, largest_contexts(experiment), colours
+    )
+    _chart(figure, "Memory over the sequence length")
 
 
 def _roofline(experiment: Experiment, colours: Palette) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
-
 import streamlit as st
 
 from app.figures.algorithms import kernel
@@ -13,7 +10,7 @@ from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.roofline import both_levels
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, digits, share_text
+from app.figures.units import bytes_in_mb, bytes_text, digits, ratio_text, share_text
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
 from engine.model.simulation import simulate
@@ -21,12 +18,12 @@ from engine.problem.hardware import gpu_named
 from engine.recordings.counters import (
     Counted,
     counted,
-    furthest,
     modelled_shares,
     nearest_counted,
     under_both_roofs,
 )
 from engine.recordings.recording import Recording
+from engine.studies.counter_gaps import Gaps, busiest, deviations, gaps, left_in_cache
 
 COUNTERS = (
     "scenario",
@@ -34,7 +31,6 @@ COUNTERS = (
     *("DRAM read, modelled", "counted", "ratio"),
     *("DRAM written, modelled", "counted", "left in L2"),
 )
-SERVED = 0.01  # a share of the bytes that is worth a sentence
 FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on it is
 EMPTIED = "The profiler empties the caches before every kernel, and so does the model."
 UNITS = {
@@ -145,9 +141,8 @@ def rooflines(recording: Recording, experiment: Experiment, colours: Palette) ->
 
 def _busiest(one: Counted) -> str:
     """The unit that the counters saw closest to its peak."""
-    used = {unit: share for unit, share in one.utilisation.items() if share is not None and unit != "tail"}
-    unit = max(used, key=used.get)
-    return f"Closest to its peak: {UNITS[unit]}, {used[unit]:.0%}."
+    unit, share = busiest(one)
+    return f"Closest to its peak: {UNITS[unit]}, {share:.0%}."
 
 
 def _percent(share: float | None) -> str:
@@ -160,8 +155,9 @@ def _which(one: Counted, same: bool) -> str:
 
 def _gaps(one: Counted) -> list[str]:
     """Why each number differs from the one before it, in a sentence each."""
-    off = one.modelled_dram_read / one.dram_read - 1
-    return [_requests(one), _reads(one), _writes(one), f"The model's DRAM reads are off by {_signed(off)}."]
+    found = gaps(one)
+    off = f"The model's DRAM reads are off by {_signed(found.model_off)}."
+    return [_requests(found), _reads(one, found), _writes(one), off]
 
 
 def _signed(share: float) -> str:
@@ -169,16 +165,16 @@ def _signed(share: float) -> str:
     return text if text.startswith("<") else f"{'+' if share >= 0 else '−'}{text}"
 
 
-def _requests(one: Counted) -> str:
-    served = 1 - one.read / one.modelled_read
-    if served > SERVED:
-        return f"The SMs' L1 caches serve {served:.0%} of what the tiles request; the rest comes from L2."
+def _requests(found: Gaps) -> str:
+    if found.l1_serves:
+        share = f"{found.l1_share:.0%}"
+        return f"The SMs' L1 caches serve {share} of what the tiles request; the rest comes from L2."
     return "What the tiles request is what came from L2: the scheduler's count is the chip's."
 
 
-def _reads(one: Counted) -> str:
+def _reads(one: Counted, found: Gaps) -> str:
     """Why DRAM delivers less than the SMs receive."""
-    again = one.dram_read / one.simulation.traffic.compulsory.total_read
+    again = found.dram_over_compulsory
     kept = bytes_text(one.kept_bytes)
     keys = "K and V of a head" + ", as far as a window spans," * (
         one.experiment.problem.mask.window is not None
@@ -196,7 +192,7 @@ def _reads(one: Counted) -> str:
         return f"{rows}those of all heads under way outgrow L2: {often}."
     if again < FETCHED_AGAIN:
         return (
-            f"L2 serves {share_text(1 - one.dram_read / one.read, 1)} of it: {keys} are "
+            f"L2 serves {share_text(found.l2_share, 1)} of it: {keys} are "
             f"{bytes_text(one.keys_bytes)}, and of what all SMs share it keeps about {kept} (modelled)."
         )
     return (
@@ -223,7 +219,7 @@ def _counters(rows: list[Counted], real: str, modelled: str, recording: Recordin
 def _cells(row: Counted) -> list[str]:
     cells = [row.what]
     for modelled, real in ((row.modelled_read, row.read), (row.modelled_dram_read, row.dram_read)):
-        cells += [bytes_text(modelled), bytes_text(real), f"{modelled / real:.3f}"]
+        cells += [bytes_text(modelled), bytes_text(real), ratio_text(modelled, real, 3)]
     return [*cells, *map(bytes_text, (row.modelled_dram_written, row.dram_written, row.left_in_cache))]
 
 
@@ -232,23 +228,20 @@ def _deviations(rows: list[Counted], recording: Recording) -> str:
     lines = [
         f"{len(rows)} scenarios {recording.origin}, each simulated again now. {EMPTIED} The model is off by:"
     ]
-    for name in dict.fromkeys(row.experiment.algorithm for row in rows):
-        own = [row for row in rows if row.experiment.algorithm == name]
-        requested = _off([(row.modelled_read, row.read) for row in own])
-        dram = _off([(row.modelled_dram_read, row.dram_read) for row in own])
-        lines.append(f"- {kernel(name)}: requested bytes {requested}; DRAM reads {dram}.")
-        if any(row.modelled_read > (1 + SERVED) * row.read for row in own):
+    for name, off in deviations(rows).items():
+        lines.append(
+            f"- {kernel(name)}: requested bytes {_off(*off.requested)}; DRAM reads {_off(*off.dram)}."
+        )
+        if off.l1_serves:
             lines[-1] += " Where the GPU counts fewer requested bytes, the L1 cache serves the rest."
-    left = [row.left_in_cache / len(row.row.kernels) for row in rows]
+    typical, most = left_in_cache(rows)
     lines.append(
         f"\nOf what is written the counter misses what lies dirty in L2 when a kernel ends: "
-        f"{digits(median(left) / 1e6)} MB a kernel in the median, {digits(max(left) / 1e6)} MB at most. "
+        f"{bytes_in_mb(typical)} a kernel in the median, {bytes_in_mb(most)} at most. "
         "The model counts it as written."
     )
     return "\n".join(lines)
 
 
-def _off(pairs: Sequence[tuple[float, float]]) -> str:
-    """The largest and the typical deviation of (modelled, counted)."""
-    typical = median(furthest([pair]) for pair in pairs)
-    return f"{share_text(furthest(pairs), 1)} at most, {share_text(typical, 1)} in the median"
+def _off(most: float, typical: float) -> str:
+    return f"{share_text(most, 1)} at most, {share_text(typical, 1)} in the median"

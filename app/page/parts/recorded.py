@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import streamlit as st
 
 from app.figures import speed as figures
@@ -17,7 +16,6 @@ from app.figures.units import seconds_text, short
 from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
-from engine.recordings.counters import counted
 from engine.recordings.recording import HeatMap, Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
@@ -31,6 +29,7 @@ from engine.recordings.rows import (
     recorded_rows,
     runs,
     timings_of,
+    tokens_of,
 )
 
 TIMINGS = (
@@ -102,13 +101,13 @@ def _timing_cells(row: Timing) -> list[str]:
 def shape_text(timings: Sequence[Timing], direction: str) -> str:
     """What was timed: everything but the length, and how much work there is at each."""
     problem = timings[0].problem
-    tokens, most = (pick(row.problem.batch * row.problem.seq_q for row in timings) for pick in (min, max))
+    tokens, most = tokens_of(timings)
     longer = ", more where one sequence is longer" if most > tokens else ""
     mask = "causal" if problem.mask.causal else "no mask"
     return (
         f"{direction}, d = {problem.head_dim}, {mask}, {problem.dtype}; "
         f"{short(tokens)} tokens in all{longer}, "
-        f"hidden size {problem.heads * problem.head_dim:,}"
+        f"hidden size {problem.hidden_size:,}"
     )
 
 
@@ -153,49 +152,30 @@ def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], 
             dotted += f", {short[0]} × {short[1]} up to {SHORT:,} keys"
         dotted += "."
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
-    wide = any(row["p80"] / row["p20"] >= figures.NARROW for row in banded)
+    wide = figures.has_band(banded)
     bands = "Bands: from the 20th to the 80th percentile."
     return [dotted] * bool(model) + [bands] * wide + [backward] * (direction == BACKWARD)
-
-
-def compared(recording: Recording) -> list[dict]:
-    """Recorded times of kernels whose blocks are known, with the modelled ones, as a figure takes them."""
-    return [
-        {
-            "provider": one.experiment.algorithm,
-            "label": one.experiment.algorithm,
-            "p50": one.seconds,
-            "modelled": one.modelled_seconds,
-            "origin": recording.origin,
-            "what": one.what,
-        }
-        for one in counted(recording)
-    ]
 
 
 def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> None:
     """The recorded time of every block size, with why the others did not run."""
     algorithm = experiment.algorithm
-    shapes = sorted(
-        {row.problem.head_dim for row in recording.sweep if row.algorithm == algorithm},
-        key=lambda head_dim: abs(head_dim - experiment.problem.head_dim),
-    )
-    if not shapes:
+    problem = recording.swept(algorithm, experiment.problem.head_dim)
+    if problem is None:
         return
-    problem = next(row.problem for row in recording.sweep if row.problem.head_dim == shapes[0])
     st.markdown(
         f"**Block sizes**: {kernel(algorithm)}, N = {problem.seq_kv:,}, batch {problem.batch}, "
-        f"d = {shapes[0]}, {recording.origin}"
+        f"d = {problem.head_dim}, {recording.origin}"
     )
-    heat = recording.heat_map(algorithm, shapes[0])
+    heat = recording.heat_map(algorithm, problem.head_dim)
     tiling = experiment.tiling
     st.html(heat_grid(heat, (tiling.block_q, tiling.block_kv), colours))
     st.caption(f"{_fastest(heat)} Struck out: did not run; point at it to read why.")
 
 
 def _fastest(heat: HeatMap) -> str:
-    if np.isnan(heat.seconds).all():
+    if heat.fastest is None:
         return "None of them ran."
-    i, j = np.unravel_index(np.nanargmin(heat.seconds), heat.seconds.shape)
+    i, j = heat.fastest
     size = f"{heat.block_q[i]} × {heat.block_kv[j]}"
     return f"Best warps and stages of each; the fastest is {size} at {heat.tflops[i, j]:,.0f} TFLOP/s."

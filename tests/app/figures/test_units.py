@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.figures.units import digits, scaled, seconds_text, share_text
+from app.figures.units import bound_text, digits, scaled, seconds_text, share_text
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,7 @@ def test_digits_have_no_exponent(value, text):
 
 def test_a_prefix_is_of_what_is_rounded():
     assert [scaled(value, "B") for value in (999, 999.4e3, 999.6e3, 0)] == ["999 B", "999 kB", "1 MB", "0 B"]
+
+
+def test_a_bound_is_rounded_up_to_one_digit():
+    assert [bound_text(bound) for bound in (0.0, 9.5e-8, 1e-6, 2.1e-7)] == ["0", "1·10⁻⁷", "1·10⁻⁶", "3·10⁻⁷"]

@@ -18,6 +18,7 @@ from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import counted, under_both_roofs
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording, Times, Timing, Tried
+from engine.studies.comparison import counted_pairs
 from tests.app.worker_page import again, html, opened, own_worker
 
 COLOURS = palette(False)
@@ -217,7 +218,7 @@ def test_a_sweep_in_which_all_failed_is_shown(shelf, monkeypatch):
     failed = Recording(DEVICE, sweep=RECORDING.sweep[1:])
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (failed,))
     assert "None of them ran." in words(opened("speed"))
-    assert recorded.compared(failed) == []
+    assert counted_pairs(failed) == []
 
 
 def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypatch, own_worker):
