@@ -28,7 +28,7 @@ from engine.recordings.rows import (
     both_ways,
     modelled_backward,
     modelled_over_recorded,
-    nearest,
+    nearest_shape,
     over,
     recorded_rows,
     timings_of,
@@ -123,7 +123,7 @@ def _derivation(experiment: Experiment) -> str:
 
 def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     """Recorded times of the backward pass alone, over the length."""
-    shape = nearest(recording, experiment) if recording else None
+    shape = nearest_shape(recording, experiment) if recording else None
     timings = timings_of(recording, *shape, BACKWARD) if shape else ()
     st.subheader("How long it takes", anchor=False)
     if not timings:

@@ -26,7 +26,7 @@ from engine.recordings.rows import (
     FORWARD,
     MODEL_BLOCKS,
     modelled_like,
-    nearest,
+    nearest_shape,
     overtakes,
     ran_out,
     recorded_rows,
@@ -50,7 +50,7 @@ TIMINGS = (
 
 def curves(recording: Recording, experiment: Experiment, metric: str, colours: Palette) -> None:
     """Everyone that was timed over the length, at the recorded shape nearest to the scenario."""
-    shape = nearest(recording, experiment)
+    shape = nearest_shape(recording, experiment)
     if shape is None:
         return
     direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])

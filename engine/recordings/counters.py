@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 
 from engine.experiment import OFFERED, Experiment, ExperimentError
 from engine.model.drawable import described
@@ -14,6 +14,17 @@ from engine.model.rates import CACHE_BYTES_PER_CLOCK
 from engine.model.simulation import Simulation, simulate
 from engine.problem.flops import field_flops
 from engine.problem.hardware import gpu_named
+from engine.recordings.nearest import (
+    all_heads,
+    differing,
+    doublings,
+    head_dim,
+    length,
+    masked,
+    nearest,
+    sharing_heads,
+    windowed,
+)
 from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import FORWARD, experiment_of
 from engine.schedule.step import Tensor
@@ -171,10 +182,10 @@ def _experiment(row: Counters, hardware: str) -> Experiment | None:
 def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Counted, bool] | None:
     """The counted scenario of the same algorithm closest to this one, and whether it is the same.
 
-    None if the recording has none. The mask comes first; then how many times longer it is, and so on.
+    None if the recording has none. The mask comes first; then doublings, those of the problem twice.
     """
     rows = [(row, one) for row, one in _modelled(recording) if one.algorithm == experiment.algorithm]
-    best = min(rows, key=lambda found: _distance(found[1], experiment), default=None)
+    best = nearest(rows, experiment, differing(masked, windowed), _doublings, of=itemgetter(1))
     if best is None:
         return None
     row, one = best
@@ -186,19 +197,10 @@ def _alike(one: Experiment, other: Experiment) -> bool:
     return (one.problem, one.blocks, one.hardware) == (other.problem, other.blocks, other.hardware)
 
 
-def _distance(one: Experiment, other: Experiment) -> tuple[int, float]:
-    """In what their masks differ; then doublings between two scenarios, those of the problem twice."""
-
-    def doublings(a: float, b: float) -> float:
-        return abs(math.log2(a / b))
-
-    a, b = one.problem, other.problem
-    masks = [(mask.causal or mask.window is not None, mask.window is not None) for mask in (a.mask, b.mask)]
-    problem = doublings(a.seq_kv, b.seq_kv) + doublings(a.batch * a.heads, b.batch * b.heads)
-    problem += doublings(a.head_dim, b.head_dim) + doublings(a.heads / a.kv_heads, b.heads / b.kv_heads)
-    blocks = doublings(one.blocks.block_q, other.blocks.block_q)
-    blocks += doublings(one.blocks.block_kv, other.blocks.block_kv)
-    return sum(x != y for x, y in zip(*masks, strict=True)), 2 * problem + blocks
+def _doublings(one: Experiment, other: Experiment) -> float:
+    problem = doublings(length, all_heads, head_dim, sharing_heads)
+    blocks = doublings(lambda each: each.blocks.block_q, lambda each: each.blocks.block_kv)
+    return 2 * problem(one, other) + blocks(one, other)
 
 
 def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]:

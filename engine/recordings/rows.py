@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2
 from typing import Any
 
 from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
@@ -13,6 +12,7 @@ from engine.experiment import OFFERED, Experiment
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
+from engine.recordings.nearest import difference, differing, head_dim, masked, nearest, nearest_length
 from engine.recordings.recording import Recording, Timing
 
 BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
@@ -46,16 +46,11 @@ KEY_GRADIENT_BLOCKS = (64, 64)  # of the kernel of dK and dV, in 16 bits
 QUERY_GRADIENT_BLOCKS = {64: (128, 64), 128: (128, 64), 256: (64, 32)}  # of dQ's, by head dimension up to
 
 
-def nearest(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
+def nearest_shape(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
     """(head dimension, causal) of the recorded timings closest to a scenario; None if there are none."""
-    problem = experiment.problem
-    shapes = {(row.problem.head_dim, row.problem.mask.causal) for row in recording.timings}
-    causal = not problem.mask.looks_ahead
-    return min(
-        shapes,
-        key=lambda shape: (shape[1] != causal, abs(shape[0] - problem.head_dim), shape[0]),
-        default=None,
-    )
+    rows = sorted(recording.timings, key=head_dim)
+    row = nearest(rows, experiment, differing(masked), difference(head_dim))
+    return row and (row.problem.head_dim, row.problem.mask.causal)
 
 
 def timings_of(
@@ -176,10 +171,10 @@ def both_ways(recording: Recording, head_dim: int, causal: bool, keys: int) -> B
         }
         for direction in (FORWARD, BACKWARD)
     }
-    problems = times[FORWARD].keys() & times[BACKWARD].keys()
+    problems = {one.seq_kv: one for one in times[FORWARD] if one in times[BACKWARD]}
     if not problems:
         return None
-    problem = min(problems, key=lambda one: (abs(log2(one.seq_kv / keys)), one.seq_kv))
+    problem = problems[nearest_length(problems, keys)]
     return BothWays(problem, times[FORWARD][problem], times[BACKWARD][problem])
 
 
@@ -197,10 +192,8 @@ def over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tup
         for (name, length, commit), seconds in times.items()
         if name == provider and (other, length, commit) in times
     }
-    if not factors:
-        return None
-    length = min(factors, key=lambda one: (abs(log2(one / keys)), one))
-    return length, factors[length]
+    length = nearest_length(factors, keys)
+    return length and (length, factors[length])
 
 
 def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import log2
 
 from engine.experiment import Experiment
 from engine.model.footprint import ACCUMULATOR_BYTES, kernel_parts
@@ -19,8 +18,9 @@ from engine.model.seconds import modelled
 from engine.model.traffic import Traffic, traffic
 from engine.problem.hardware import KIB, gpu_named
 from engine.problem.problem import Problem
+from engine.recordings.nearest import nearest_length
 from engine.recordings.recording import Recording, Timing, Tried
-from engine.recordings.rows import nearest, timings_of
+from engine.recordings.rows import nearest_shape, timings_of
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load
 
@@ -215,14 +215,14 @@ class RecordedKernel:
 
 def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[RecordedKernel, ...]:
     """Those of KERNELS that were timed on the recorded problem nearest to the scenario, in their order."""
-    gpu, shape = gpu_named(recording.device.gpu), nearest(recording, experiment)
+    gpu, shape = gpu_named(recording.device.gpu), nearest_shape(recording, experiment)
     if gpu is None or shape is None:
         return ()
     timed = [row for row in timings_of(recording, *shape) if row.times and row.provider in KERNELS.values()]
-    lengths = {row.problem.seq_kv for row in timed if row.provider == "flash3"}
-    if not lengths:
+    lengths = [row.problem.seq_kv for row in timed if row.provider == "flash3"]
+    keys = nearest_length(lengths, experiment.problem.seq_kv)
+    if keys is None:
         return ()
-    keys = min(lengths, key=lambda length: abs(log2(length / experiment.problem.seq_kv)))
     found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
     kernels = [(techniques, found[name]) for techniques, name in KERNELS.items() if name in found]
     problem = found["flash3"].problem

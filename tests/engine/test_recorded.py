@@ -16,7 +16,7 @@ from engine.recordings.rows import (
     FLASH2_SHORT_BLOCKS,
     FUSED_HEAD_DIMS,
     modelled_like,
-    nearest,
+    nearest_shape,
     over,
     overtakes,
     ran_out,
@@ -57,9 +57,9 @@ def test_the_nearest_shape_has_the_mask_first():
     shapes = [(64, False), (128, False), (256, True)]
     rows = tuple(timing("eager", 128, 1.0, head_dim=d, mask=Mask(causal)) for d, causal in shapes)
     recording = Recording(DEVICE, timings=rows)
-    assert nearest(recording, Experiment.of(head_dim=100)) == (128, False)
-    assert nearest(recording, Experiment.of(head_dim=64, window=9)) == (256, True)
-    assert nearest(Recording(DEVICE), Experiment.of()) is None
+    assert nearest_shape(recording, Experiment.of(head_dim=100)) == (128, False)
+    assert nearest_shape(recording, Experiment.of(head_dim=64, window=9)) == (256, True)
+    assert nearest_shape(Recording(DEVICE), Experiment.of()) is None
     assert timings_of(recording, 64, False) == rows[:1]
 
 
