@@ -27,10 +27,7 @@ PEERS = ("flash-attn", "flash-attn-4")  # packages that bring kernels to be time
 
 def device(commit: str | None = None) -> Device:
     """This machine's GPU, now; raises JobError where PyTorch can use none."""
-    try:
-        machine = clock.machine()
-    except ImportError as error:
-        raise JobError(f"nothing can be measured here: {error}") from None
+    machine = clock.machine()
     if not machine.cuda:
         raise JobError("there is no GPU here that PyTorch can use, and only a GPU is recorded")
     import torch

@@ -12,7 +12,7 @@ from app.figures.roofline import both_levels
 from app.figures.units import bytes_text
 from app.views import recorded
 from engine.experiment import Experiment
-from engine.measuring.contest import usual
+from engine.measuring.shapes import training_problem
 from engine.model.roofline import roofline
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
@@ -29,9 +29,13 @@ __all__ = ["own_worker"]
 
 def timing(provider: str, seq: int, seconds: float | None, direction: str = "forward") -> Timing:
     if seconds is None:
-        return Timing(provider, provider, direction, usual(seq, 64, False), skipped="out of memory")
+        return Timing(
+            provider, provider, direction, training_problem(seq, 64, False), skipped="out of memory"
+        )
     times = Times(0.9 * seconds, seconds, 1.2 * seconds, 9)
-    return Timing(provider, provider, direction, usual(seq, 64, False), times, times, 100.0, 1e-4, 4e-4)
+    return Timing(
+        provider, provider, direction, training_problem(seq, 64, False), times, times, 100.0, 1e-4, 4e-4
+    )
 
 
 def counters_of(provider: str, read: float) -> Counters:

@@ -1,4 +1,4 @@
-"""The nearest recorded row: each criterion decides only among those that the criteria before it leave equal."""
+"""The nearest recorded row: a criterion decides only among those that the ones before it leave equal."""
 
 from types import SimpleNamespace
 

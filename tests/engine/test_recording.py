@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.measuring import clock, contest, sweep
-from engine.measuring.contest import Contest
-from engine.measuring.peers import Contender, contenders
+from engine.measuring import clock, shapes, sweep
+from engine.measuring.bench import RECORDED, Bench
+from engine.measuring.implementations import Implementation, implementations
 from engine.measuring.record import Recorder, main, record_timings
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import (
@@ -188,26 +188,29 @@ TINY = Problem(1, 2, 2, 32, 32, 16, "float16", Mask(causal=True))
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Contests of PyTorch's own attention on problems that a CPU does at once."""
+    """A bench of PyTorch's own attention on problems that a CPU does at once."""
     pytest.importorskip("torch")
-    monkeypatch.setattr(contest, "TOKENS", 64)
-    monkeypatch.setattr(contest, "HIDDEN", 32)
-    monkeypatch.setattr(Contest, "together", FAST)
-    rivals = [one for one in contenders() if one.name in ("eager", "sdpa_flash")]
-    monkeypatch.setattr("engine.measuring.peers.contenders", lambda: rivals)
+    monkeypatch.setattr(shapes, "TOKENS", 64)
+    monkeypatch.setattr(shapes, "HIDDEN", 32)
+    return bench_of(implementations()["eager"], implementations()["sdpa_flash"])
+
+
+def bench_of(*entered: Implementation) -> Bench:
+    machine = clock.Machine("a CPU", cuda=False, versions={}, l2="", has_triton=True)
+    return Bench(machine, list(entered), RECORDED, FAST, FAST)
 
 
 def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
     path = tmp_path / "mine.json"
     first = Recorder(path, DEVICE, budget=0.0, say=lambda line: None)
-    record_timings(first, cuda=False, lengths=(32,), head_dims=(16,))
+    record_timings(first, quick, lengths=(32,), head_dims=(16,))
     assert not first.recording.timings
     half = Recorder(path, DEVICE, 60.0, lambda line: None)
-    record_timings(half, cuda=False, lengths=(32,), head_dims=(16,))
+    record_timings(half, quick, lengths=(32,), head_dims=(16,))
     half.save()
     said = []
     rest = Recorder(path, DEVICE, 60.0, said.append)
-    record_timings(rest, cuda=False, lengths=(32, 64), head_dims=(16,))
+    record_timings(rest, quick, lengths=(32, 64), head_dims=(16,))
     assert rest.recording.timings[: len(half.recording.timings)] == half.recording.timings
     assert len(said) == 4  # two masks, two directions, of the second length alone
     assert {row.provider for row in rest.recording.timings} == {"eager", "sdpa_flash"}
@@ -224,16 +227,16 @@ def test_another_gpu_does_not_add_to_a_recording(tmp_path, recording):
 def test_wrong_gradients_are_not_timed(quick):
     import torch
 
-    right = next(one for one in contenders() if one.name == "eager").prepare
-    wrong = Contender("wrong", "wrong", lambda q, k, v, p: right(q, k, 1.05 * v, p), backward=True)
-    row = Contest([wrong], False, FAST, FAST).timings(TINY, "backward")[0]
+    right = implementations()["eager"].prepare
+    wrong = Implementation("wrong", "wrong", lambda q, k, v, p: right(q, k, 1.05 * v, p), backward=True)
+    row = bench_of(wrong).timings(TINY, "backward")[0]
     assert row.skipped.startswith("not timed, because its result is wrong: it is off by")
     assert torch.is_grad_enabled()
 
 
 def test_memory_and_time_that_are_not_there_are_foreseen(quick, monkeypatch):
-    eager = next(one for one in contenders() if one.name == "eager")
-    here = Contest([eager], False, FAST, FAST)
+    eager = implementations()["eager"]
+    here = bench_of(eager)
     here.remember(eager, TINY, "forward", 5.0)
     assert here.timings(TINY)[0].skipped.startswith("would take about 5.0 s a call")
     monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**9)
@@ -259,7 +262,7 @@ def test_a_sweep_keeps_failures_as_results(monkeypatch):
 
     monkeypatch.setattr(sweep, "call_of", call_of)
     wanted = [sweep.Config("flash2", rows, 16, 4, 1) for rows in (16, 32)]
-    rows = {row.block_q: row for row in sweep.tried(TINY, wanted, cuda=False)}
+    rows = {row.block_q: row for row in sweep.timed_configs(TINY, wanted, cuda=False)}
     assert rows[16].times is not None
     assert rows[32].skipped == "out of shared memory: 288 KB of 227 KB"
     assert {identity(row) for row in rows.values()} == {
