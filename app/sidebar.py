@@ -9,26 +9,14 @@ import streamlit as st
 
 from app import scenario, shelf
 from engine import simulate
-from engine.experiment import LARGEST_SEQUENCE, OFFERED
+from engine.algorithms import ALGORITHMS, offered
+from engine.experiment import LARGEST_SEQUENCE
 from engine.problem.hardware import GPUS
 from engine.problem.problem import DTYPE_BYTES
 
-ALGORITHM_NAMES = {
-    "standard": "Standard (unfused)",
-    "flash1": "FlashAttention-1",
-    "flash2": "FlashAttention-2",
-    "flash3": "FlashAttention-3",
-    "backward": "Backward pass",
-    "split_kv": "Split keys (decoding)",
-}
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
-COUNTED_USUALLY = "modelled, forward: KB of a block with its S and O, which kernels keep in registers"
-COUNTED = {
-    "flash3": "modelled, forward: KB of a block's buffers of Q, K and V; S and O are in registers",
-    "backward": "modelled, backward: KB of a block with its sums, which kernels keep in registers",
-}
 WINDOW_HELP = "A query sees only that many keys back, its own included. Empty: off."
 OWN_BLOCKS_HELP = "FlashAttention-3 has blocks of its own, by head dimension."
 DOCUMENTS_HELP = (
@@ -43,7 +31,7 @@ def show() -> None:
     """Draw every control; each changes one value of the scenario."""
     with st.sidebar:
         _select(st, "Scenario", "preset", list(scenario.PRESETS), placeholder="presets")
-        _select(st, "Algorithm", "algorithm", _algorithms(), format_func=ALGORITHM_NAMES.get)
+        _select(st, "Algorithm", "algorithm", _algorithms(), format_func=lambda key: ALGORITHMS[key].label)
         _sequence()
         _slider("Head dimension", "head_dim", HEAD_DIMS)
         _block("Query block", "block_q")
@@ -65,15 +53,15 @@ def _select(place, label: str, name: str, options: Sequence[Any], **look: Any) -
 
 def _algorithms() -> tuple[str, ...]:
     """What is offered, and what came with a link."""
-    return tuple(dict.fromkeys((*OFFERED, scenario.current().algorithm)))
+    return tuple(dict.fromkeys((*offered(), scenario.current().algorithm)))
 
 
 def _block(label: str, name: str) -> None:
     """A slider; where the algorithm has blocks of its own, they are shown and cannot be moved."""
     experiment = scenario.current()
-    if experiment.algorithm != "flash3":
+    if not experiment.record.chooses_tiling:
         return _slider(label, name, BLOCKS)
-    own = getattr(experiment.blocks, name)
+    own = getattr(experiment.tiling, name)
     key = f"own {name} {own}"
     st.select_slider(label, sorted({*BLOCKS, own}), own, key=key, disabled=True, help=OWN_BLOCKS_HELP)
 
@@ -145,7 +133,6 @@ def _footprint() -> None:
     """Two short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
     footprint = simulate(scenario.current()).footprint
     colour = "green" if footprint.fits else "red"
-    verdict, rest = footprint.sentence.split(", ", 1)
     with st.container(border=True, key="footprint"):
-        counted = COUNTED.get(scenario.current().algorithm, COUNTED_USUALLY)
-        st.markdown(f":{colour}[**{verdict}**]  \n{rest}  \n:gray[{counted}]")
+        counted = scenario.current().record.parts_words
+        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{footprint.consequence}  \n:gray[{counted}]")

@@ -11,9 +11,10 @@ from typing import NoReturn
 
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.model.export import FORMATS
+from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
-from engine.model.timeline import ORDERS, TimelineError
+from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
 from engine.recordings.timelines import recorded_timeline
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.player.payload import pack
-from engine.model.launch import schedule_of
-from engine.model.timeline import HEAVY_FIRST, NATURAL, Timeline
+from engine.model.launch import HEAVY_FIRST, NATURAL, schedule_of
+from engine.model.timeline import Timeline
 
 MICRO = 1e6
 ORDER_NAMES = {NATURAL: "natural order", HEAVY_FIRST: "heavy blocks first"}
@@ -26,7 +26,7 @@ def build(timelines: Sequence[Timeline]) -> bytes:
         "seq_kv": problem.seq_kv,
         "queryBlocks": len(schedule.query_rows),
         "keyBlocks": len(schedule.key_rows),
-        "whole": experiment.algorithm == "standard",
+        "whole": experiment.record.unfused,
         "lanes": [_lane(timeline) for timeline in timelines],
     }
     arrays = {
@@ -49,7 +49,7 @@ def _lane(timeline: Timeline) -> dict:
         "kernels": timeline.kernels,
         "resident": timeline.resident,
         "waves": int(timeline.wave.max()) + 1,
-        "backwards": timeline.experiment.algorithm == "flash3",
+        "backwards": any(phase.reverse for phase in schedule_of(timeline.experiment).phases),
     }
 
 

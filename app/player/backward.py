@@ -9,10 +9,9 @@ import numpy as np
 from app.player.payload import bounds_of, misfit, pack, run_of, sampled_rows, sizes, tile_share
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
-from engine.model.launch import schedule_of
+from engine.model.launch import launch
 from engine.problem.inputs import make_inputs, make_output_gradient
-from engine.studies.closed_form import standard_backward_bytes
-from engine.studies.recomputation import one_kernel_bytes
+from engine.studies.recomputation import one_kernel_bytes, standard_backward_bytes
 from engine.trace.gradient_rows import gradient_rows
 
 
@@ -21,8 +20,8 @@ def build(experiment: Experiment) -> bytes:
     """The payload of a scenario's backward pass: one run, one head; larger problems by their sibling."""
     asked = experiment.changed(algorithm="backward")
     drawn = drawable(asked)
-    schedule = schedule_of(drawn)
-    run, columns = run_of(drawn, schedule)
+    schedule = launch(drawn).schedule
+    run, columns = run_of(launch(drawn))
     why = misfit(asked)
     header = {
         "algorithm": "backward",

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from engine.experiment import COMPARED, OFFERED, Experiment
+from engine.algorithms import ALGORITHMS, compared, flash2, offered, standard
+from engine.experiment import Experiment
 from engine.model.drawable import drawable
-from engine.model.footprint import footprint, kernel_parts, memory_bytes
-from engine.model.launch import schedule_of
+from engine.model.footprint import footprint, memory_bytes
+from engine.model.launch import Launch, launch
 from engine.model.seconds import step_seconds
 from engine.problem.bounds import blocks, document_edges
 from engine.problem.hardware import GB
@@ -41,13 +41,12 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
         agrees: whether that sentence is good news.
     """
-    if experiment.algorithm not in OFFERED:
-        experiment = experiment.changed(algorithm="flash2")
-    drawn = drawable(experiment)
-    latest = experiment.algorithm == "flash3"
-    runs, columns = _runs(drawn if latest else drawn.changed(algorithm="flash2"))
+    if experiment.algorithm not in offered():
+        experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
+    drawn, record = drawable(experiment), experiment.record
+    runs, columns = _runs(drawn if record.chooses_tiling else drawn.changed(algorithm=flash2.ALGORITHM.key))
     # unfused attention rounds S and reduces rows whole, flash3 goes backwards: other m and l
-    rows = experiment.algorithm if latest or experiment.algorithm == "standard" else "flash2"
+    rows = record.key if record.chooses_tiling or record.unfused else flash2.ALGORITHM.key
     alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": rows}
     header = {
         "algorithm": experiment.algorithm,
@@ -87,7 +86,7 @@ def begun(payload: bytes, *, race: bool = False, share: float = 0.0) -> bytes:
 
 def sizes(experiment: Experiment) -> dict:
     """What the picture says of a problem and its tiling."""
-    problem, tiling = experiment.problem, experiment.blocks
+    problem, tiling = experiment.problem, experiment.tiling
     return {
         "heads": problem.batch * problem.heads,
         "seq_q": problem.seq_q,
@@ -110,35 +109,46 @@ def _document_edges(problem: Problem) -> list[int]:
 
 def _misfits(experiment: Experiment) -> dict[str, str]:
     """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
-    sentences = {name: misfit(each) for name, each in _alike(experiment).items()}
+    names = _side_by_side(experiment)
+    sentences = {
+        name: _misfit(experiment.changed(algorithm=name), _on_one_grid(experiment, name)) for name in names
+    }
     return {name: sentence for name, sentence in sentences.items() if sentence}
 
 
 def misfit(experiment: Experiment) -> str:
     """Why an experiment cannot run on its GPU at all; nothing where it can."""
-    gpu, memory, on_chip = experiment.gpu, memory_bytes(experiment), footprint(experiment)
+    return _misfit(experiment, launch(experiment))
+
+
+def _misfit(experiment: Experiment, run: Launch) -> str:
+    gpu, memory, on_chip = experiment.gpu, memory_bytes(experiment), footprint(run)
     if memory > gpu.memory_bytes:
         need, has = -(-memory // GB), gpu.memory_bytes // GB  # not what it has, however little is missing
         return f"Does not fit: needs {need:,} GB of memory, {gpu.with_article} has {has:,} GB."
     return "" if on_chip.fits else on_chip.sentence
 
 
-def _alike(experiment: Experiment) -> dict[str, Experiment]:
+def _side_by_side(experiment: Experiment) -> tuple[str, ...]:
     """The algorithms that are drawn on one grid of tiles: with flash3 that of its own blocks."""
-    names = ("standard", "flash2", "flash3") if experiment.algorithm == "flash3" else COMPARED
-    alike = {name: experiment.changed(algorithm=name) for name in names}
-    return {name: replace(each, shared_blocks=experiment.blocks) for name, each in alike.items()}
+    own = standard.ALGORITHM.key, flash2.ALGORITHM.key, experiment.algorithm
+    return own if experiment.record.chooses_tiling else compared()
+
+
+def _on_one_grid(experiment: Experiment, name: str) -> Launch:
+    """An algorithm on the tiles of the experiment's."""
+    return Launch.of(ALGORITHMS[name], experiment.problem, experiment.tiling, experiment.gpu)
 
 
 @lru_cache(maxsize=16)
 def _runs(experiment: Experiment) -> tuple[dict, dict[str, np.ndarray]]:
     """The steps of every algorithm on one problem and tiling, and the bounds of its mask."""
     runs, arrays = {}, {}
-    for name, each in _alike(experiment).items():
-        schedule = schedule_of(each)
-        runs[name], columns = run_of(each, schedule)
+    for name in _side_by_side(experiment):
+        run = _on_one_grid(experiment, name)
+        runs[name], columns = run_of(run)
         arrays |= {f"{name}.{column}": values for column, values in columns.items()}
-    return runs, arrays | bounds_of(schedule)
+    return runs, arrays | bounds_of(run.schedule)
 
 
 def bounds_of(schedule: Schedule) -> dict[str, np.ndarray]:
@@ -147,9 +157,9 @@ def bounds_of(schedule: Schedule) -> dict[str, np.ndarray]:
     return {name: getattr(schedule.bounds, name).astype(np.uint16) for name in names}
 
 
-def run_of(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np.ndarray]]:
+def run_of(run: Launch) -> tuple[dict, dict[str, np.ndarray]]:
     """One algorithm's steps; those that are alike in all but their blocks share a row of `kinds`."""
-    columns = schedule.columns
+    schedule, columns = run.schedule, run.schedule.columns
     ragged = 2 * (columns.query_block == len(schedule.query_rows) - 1)
     ragged += columns.key_block == len(schedule.key_rows) - 1
     alike = columns.phase.astype(np.int32) * len(Operation) + columns.operation
@@ -162,15 +172,14 @@ def run_of(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, 
     example[kind] = np.arange(len(kind))
     fields = (columns.phase, columns.operation, columns.tensor, columns.read_bytes, columns.written_bytes)
     table = np.stack([field[example].astype(np.int64) for field in fields], 1).tolist()
-    seconds = step_seconds(experiment, schedule)[example].tolist()
-    held = kernel_parts(experiment)
-    run = {
+    seconds = step_seconds(run)[example].tolist()
+    steps = {
         "phases": [
             {
                 "name": phase.name,
                 "outer": phase.outer,
                 "reverse": phase.reverse,
-                "parts": [[part.label, int(part.tensor), part.bytes] for part in held[phase.name]],
+                "parts": [[part.label, int(part.tensor), part.bytes] for part in run.parts[phase.name]],
             }
             for phase in schedule.phases
         ],
@@ -179,7 +188,7 @@ def run_of(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, 
     query, key = (
         np.where(c < 0, NO_BLOCK, c).astype(np.uint8) for c in (columns.query_block, columns.key_block)
     )
-    return run, {"kind": kind, "query": query, "key": key}
+    return steps, {"kind": kind, "query": query, "key": key}
 
 
 @lru_cache(maxsize=16)
@@ -192,13 +201,13 @@ def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
         "rows": rows.astype(np.uint32),
         "m": statistics.m.astype(np.float32).ravel(),
         "l": statistics.l.astype(np.float32).ravel(),
-        "share": tile_share(rows, statistics.weight, experiment.blocks.block_q),
+        "share": tile_share(rows, statistics.weight, experiment.tiling.block_q),
     }
 
 
 def sampled_rows(experiment: Experiment) -> np.ndarray:
     """Rows of every query block, as many as the budgets allow, in order."""
-    problem, tiling = experiment.problem, experiment.blocks
+    problem, tiling = experiment.problem, experiment.tiling
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     most = min(SCORE_BUDGET // problem.seq_kv, VALUE_BUDGET // key_blocks)
     each = max(1, min(tiling.block_q, most // query_blocks))

@@ -13,7 +13,7 @@ from app import scenario
 from app.take_home import snippet
 from engine import Experiment, simulate
 from engine.model.export import MOST_SLICES, chrome_trace
-from engine.model.grid import Grid
+from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
 
 HERE = Path(__file__).parent
@@ -77,7 +77,7 @@ def _traces(experiment: Experiment, name: str) -> None:
 
 def _trace(experiment: Experiment, name: str) -> None:
     """The scenario's, modelled, unless it has too many blocks to look at."""
-    blocks = sum(Grid.of(experiment, phase).blocks for phase in simulate(experiment).schedule.phases)
+    blocks = launch(experiment).blocks
     if blocks > MOST_SLICES:
         st.caption(f"No Perfetto trace: it holds {MOST_SLICES:,} blocks of threads, this is {blocks:,}.")
         return

@@ -15,6 +15,7 @@ from app.player import player
 from app.player.backward import build
 from app.views.recorded import runs_text, shape_text
 from engine import simulate
+from engine.algorithms.flash3 import FUSED_HEAD_DIMS
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
@@ -23,7 +24,6 @@ from engine.recordings.backward_counters import CountedKernel, counted_backward
 from engine.recordings.recording import Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
-    FUSED_HEAD_DIMS,
     OWN,
     both_ways,
     modelled_backward,

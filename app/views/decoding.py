@@ -21,9 +21,9 @@ from engine.studies.decoding import (
     counted_reads,
     decoding_of,
     grouped,
+    kernel_splits,
     key_reads,
     over_splits,
-    own_splits,
     parts_of,
     rate,
     rate_of_sm,
@@ -76,7 +76,7 @@ def _headline(simulation: Simulation) -> str:
 
 
 def _splits(decoding: Experiment) -> None:
-    own = own_splits(decoding)
+    own = kernel_splits(decoding)
     st.select_slider(
         f"Splits of the keys; the kernel chooses {own} here",
         scenario.options("splits", tuple(sorted({*SPLITS, own}))),

@@ -11,14 +11,14 @@ from app.figures.tables import table
 from app.figures.units import seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
-from app.sidebar import ALGORITHM_NAMES
 from app.take_home import TRACE
+from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment
 from engine.model.drawable import watchable
 from engine.model.export import chrome_trace
-from engine.model.grid import default_order
+from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
-from engine.model.timeline import HEAVY_FIRST, NATURAL, Timeline
+from engine.model.timeline import Timeline
 from engine.problem.problem import Problem
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.timelines import (
@@ -89,13 +89,13 @@ def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
 
 def _named(row: TracedCall) -> str:
     blocks = f", blocks {row.block_q} × {row.block_kv}" if row.block_q else ""
-    return f"{ALGORITHM_NAMES.get(row.provider, row.provider)}: {_shape(row.problem)}{blocks}"
+    return f"{ALGORITHMS[row.provider].label}: {_shape(row.problem)}{blocks}"
 
 
 def _run(timeline: Timeline) -> str:
     """What a timeline is of, as the name of a file says it."""
     drawn = timeline.experiment
-    name = ALGORITHM_NAMES[drawn.algorithm]
+    name = ALGORITHMS[drawn.algorithm].label
     return f"{name}, N {drawn.problem.seq_kv}, {ORDER_NAMES[timeline.order]}, {timeline.origin}"
 
 
@@ -111,7 +111,7 @@ def _shape(problem: Problem) -> str:
 def _modelled(experiment: Experiment) -> tuple[Timeline, ...]:
     """The scenario in one order, or in both where the mask makes blocks unequal."""
     drawn = watchable(experiment)
-    if default_order(drawn) == NATURAL:
+    if launch(drawn).order == NATURAL:
         return (simulate_timeline(drawn, NATURAL),)
     order = _one("Order of the blocks", ORDERS, "gpu_order")
     orders = (HEAVY_FIRST, NATURAL) if order == BOTH else (order,)
@@ -155,8 +155,7 @@ def _notes(
     if rows:
         far = off_by(tuple(rows), hardware_of(recording))
         each = (
-            f"{ALGORITHM_NAMES.get(name, name)} {share_text(median)} "
-            f"(at most {share_text(most)}, {calls} calls)"
+            f"{ALGORITHMS[name].label} {share_text(median)} (at most {share_text(most)}, {calls} calls)"
             for name, (median, most, calls) in far.items()
         )
         words.append(

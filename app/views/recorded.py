@@ -13,6 +13,7 @@ from app.figures.colours import Palette
 from app.figures.recorded import heat_grid
 from app.figures.tables import scrolled, table
 from app.figures.units import seconds_text, short
+from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
 from engine.recordings.counters import counted
@@ -20,9 +21,6 @@ from engine.recordings.recording import HeatMap, Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
     BACKWARD_FLOPS,
-    FLASH2_BLOCKS,
-    FLASH2_SHORT,
-    FLASH2_SHORT_BLOCKS,
     FORWARD,
     MODEL_BLOCKS,
     modelled_like,
@@ -148,10 +146,10 @@ def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], 
     """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
     rows, keys = MODEL_BLOCKS
     dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, Flash 3 with its own."
-    if (own := FLASH2_BLOCKS.get(head_dim, MODEL_BLOCKS)) != MODEL_BLOCKS:
+    if (own := OWN_BLOCKS.get(head_dim, MODEL_BLOCKS)) != MODEL_BLOCKS:
         dotted += f" The Flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA"
-        if short := FLASH2_SHORT_BLOCKS.get(head_dim):
-            dotted += f", {short[0]} × {short[1]} up to {FLASH2_SHORT:,} keys"
+        if short := SHORT_BLOCKS.get(head_dim):
+            dotted += f", {short[0]} × {short[1]} up to {SHORT:,} keys"
         dotted += "."
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
     wide = any(row["p80"] / row["p20"] >= figures.NARROW for row in banded)

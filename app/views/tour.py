@@ -15,9 +15,9 @@ from app.figures.units import share_text
 from app.player import player
 from app.player.payload import begun, build
 from app.tour import Step, TourError
+from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.footprint import largest_context
-from engine.model.pipeline import pipeline_of
 from engine.model.roofline import roofline
 from engine.model.warp_groups import inside as lanes_of
 from engine.studies.answers import AnswerError, answer
@@ -211,7 +211,7 @@ def _softmax(experiment: Experiment, colours: Palette) -> None:
 
 
 def _inside(experiment: Experiment, colours: Palette) -> None:
-    block = lanes_of(experiment, pipeline_of("flash3"))
+    block = lanes_of(experiment, flash3.ALGORITHM.pipeline)
     st.markdown(
         f"**Inside one block of FlashAttention-3**, {experiment.gpu.name}, modelled: tensor cores "
         f"{share_text(block.tensor_busy)} of the time at work, softmax units {share_text(block.softmax_busy)}"

@@ -13,7 +13,7 @@ from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
 from app.views import chip
-from engine.experiment import COMPARED, Experiment
+from engine.experiment import Experiment
 from engine.model.footprint import largest_context, memory_bytes
 from engine.studies.survey import by_algorithm, over_blocks, over_length, side_by_side
 
@@ -108,7 +108,7 @@ def _numbers(simulations, kind: str) -> None:
 
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:
-    if experiment.algorithm not in COMPARED:  # it chooses its blocks itself
+    if not experiment.record.compared:  # it chooses its blocks itself
         experiment = experiment.changed(algorithm="flash2")
     st.markdown(f"**Over block sizes**: requested, {NAMES[experiment.algorithm]}, counted")
     tiling = experiment.tiling

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.implementations import Implementation, input_bytes
@@ -15,7 +16,7 @@ from engine.measuring.trial import Checked, Trial, attempt
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem, Tiling
 from engine.recordings.recording import Times, Timing
-from engine.recordings.rows import BACKWARD, BACKWARD_FLOPS, FORWARD
+from engine.recordings.rows import BACKWARD_FLOPS
 
 HEAVY = 8  # who takes more than this part of the memory is not timed in turns: allocating would be timed too
 SLOW = 0.05  # seconds a call, from which one is not timed alone as well

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import bench_auto
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.clock import Repeats, machine
@@ -17,7 +18,6 @@ from engine.measuring.shapes import training_problem
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import save
 from engine.recordings.recording import Device, Recording, Timing
-from engine.recordings.rows import BACKWARD, FORWARD
 from engine.worker.jobs import JobError
 
 QUICK = ((128, 4096), (64, 4096))

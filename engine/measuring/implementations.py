@@ -11,13 +11,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from engine.algorithms import ALGORITHMS, Algorithm
 from engine.measuring import pytorch
 from engine.problem.flops import field_flops
-from engine.problem.problem import Problem
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.nest import HEAD
 from engine.worker.jobs import JobError
 
 TUTORIAL = "fused_attention"  # what Triton calls its tutorial 06
-PROGRAMS = 100  # that a kernel of one program per head takes as long for as for fewer
+PROGRAMS = 100  # a kernel of one per head takes as long with fewer
 
 Call = Callable[[], Any]
 Prepare = Callable[..., Call]
@@ -101,16 +103,30 @@ def input_bytes(problem: Problem) -> int:
 
 
 def _kernels() -> list[Implementation]:
-    """This project's; flash3's backward pass is its own but for a head_dim of 256: there it is flash2's."""
-    blocks = {"ours": True, "takes_blocks": True}
-    labels = {
-        "standard": ("Triton, unfused", blocks | {"score_matrices": 2, "skips_hidden": False}),
-        "flash1": ("Triton, FlashAttention-1", blocks | {"program_per_head": True}),
-        "flash2": ("Triton, FlashAttention-2", blocks | {"backward": True}),
-        "flash3": ("Gluon, FlashAttention-3", {"ours": True, "backward": True, "cuda": True}),
-        "split_kv": ("Triton, split keys", {"ours": True, "decoding": True}),
-    }
-    return [Implementation(name, label, _kernel(name), **rest) for name, (label, rest) in labels.items()]
+    """This project's, each as its algorithm's record has it."""
+    return [
+        Implementation(
+            record.key,
+            _label(record),
+            _kernel(record.kernel),
+            ours=True,
+            takes_blocks=record.compared,
+            decoding=not record.offered,
+            backward=record.differentiable,
+            score_matrices=2 if record.unfused else 0,
+            skips_hidden=not record.unfused,
+            program_per_head=any(
+                phase.launched == HEAD for phase in record.schedule(Problem(), Tiling()).phases
+            ),
+        )
+        for record in ALGORITHMS.values()
+        if record.kernel is not None
+    ]
+
+
+def _label(record: Algorithm) -> str:
+    words = "unfused" if record.unfused else record.label if record.offered else record.short.lower()
+    return f"{record.language}, {words}"
 
 
 def _kernel(algorithm: str) -> Prepare:

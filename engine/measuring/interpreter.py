@@ -10,14 +10,6 @@ from engine.problem.bounds import key_bounds
 
 LONGEST = 3.0  # seconds a call
 INTERPRETED = "interpreted: for correctness, not speed"
-# milliseconds for one tile, and for each 1000 scores of it (float16, one core of an x86 server, measured)
-INTERPRETER_MS = {
-    "standard": (10.0, 1.6),
-    "flash1": (8.0, 0.1),
-    "flash2": (6.0, 0.1),
-    "backward": (10.0, 8.0),
-}
-WHOLE_ROWS = ("standard",)  # take the tiles that a mask hides, too
 
 
 def interpreter_seconds(experiment: Experiment) -> float:
@@ -25,9 +17,9 @@ def interpreter_seconds(experiment: Experiment) -> float:
     problem, tiling = experiment.problem, experiment.tiling
     bounds = key_bounds(problem, tiling)
     visits = np.maximum(bounds.stop - bounds.first, 0).sum()
-    if experiment.algorithm in WHOLE_ROWS:
+    if experiment.record.unfused:
         visits = len(bounds.first) * -(-problem.seq_kv // tiling.block_kv)
-    fixed, scores = INTERPRETER_MS[experiment.algorithm]
+    fixed, scores = experiment.record.interpreter_ms
     tile = fixed + scores * tiling.block_q * tiling.block_kv / 1e3
     return float(problem.batch * problem.heads * visits * tile / 1e3)
 

@@ -93,20 +93,23 @@ def measured(bench: Bench, experiments: list[Experiment]) -> Generator[Update, N
 
 def measured_rows(bench: Bench, experiment: Experiment) -> list[Row]:
     """One row an implementation: as JSON has it, with what measured it and when."""
-    timings = bench.timings(experiment.problem, tiling=experiment.tiling)
-    return [_row(bench, experiment, timing) for timing in timings]
+    timings = bench.timings(experiment.problem, tiling=experiment.asked)
+    interpreted = (not bench.cuda and one.ours for one in bench.implementations)
+    return [
+        _row(bench.machine, experiment, timing, INTERPRETED if slow else "")
+        for timing, slow in zip(timings, interpreted, strict=True)
+    ]
 
 
-def _row(bench: Bench, experiment: Experiment, timing: Timing) -> Row:
-    problem, machine = experiment.problem, bench.machine
-    interpreted = not machine.cuda and implementations()[timing.provider].ours
+def _row(machine: clock.Machine, experiment: Experiment, timing: Timing, note: str) -> Row:
+    problem = experiment.problem
     row = {
         "provider": timing.provider,
         "label": timing.label,
         "keys": problem.seq_kv,
         "queries": problem.seq_q,
         "skipped": timing.skipped,
-        "note": INTERPRETED if interpreted else "",
+        "note": note,
         "experiment": experiment.flat(),
         "device": machine.device,
         "cuda": machine.cuda,

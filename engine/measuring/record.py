@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, decoding, scenarios, sweep, timelines
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
@@ -21,7 +22,6 @@ from engine.measuring.shapes import training_problem
 from engine.problem.problem import Problem
 from engine.recordings.file import SECTIONS, RecordingError, load, save
 from engine.recordings.recording import Device, Recording, Row, Timing, identity
-from engine.recordings.rows import BACKWARD, FORWARD
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring.implementations import Prepare, implementations
 from engine.measuring.precompile import Kernel
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Counters
-from engine.recordings.rows import BACKWARD, FORWARD
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from math import gcd
 
 import numpy as np
 
+from engine.algorithms import FORWARD, algorithm
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.precompile import Kernel
 from engine.measuring.trial import Trial
-from engine.model.grid import default_order
-from engine.model.timeline import HEAVY_FIRST, NATURAL
+from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import TracedCall, TracedKernel
-from engine.recordings.rows import FORWARD, MODEL_BLOCKS
+from engine.recordings.rows import MODEL_BLOCKS
 
 TRACES = 5  # of a call; the one of median length is kept
 UNTRACED = clock.Repeats(5, 20, 0.02)
@@ -33,7 +33,7 @@ class Call:
     @property
     def blocks(self) -> tuple[int | None, int | None]:
         """Query and key rows of a block; None where the kernel has its own."""
-        return (None, None) if self.provider == "flash3" else MODEL_BLOCKS
+        return (None, None) if algorithm(self.provider).chooses_tiling else MODEL_BLOCKS
 
     def row(self) -> TracedCall:
         """Its row, before anything was traced."""
@@ -49,7 +49,7 @@ def call(
 ) -> Call:
     """A call in float16; by default its blocks are launched as the kernel does."""
     problem = Problem(batch, heads, heads, seq, seq, head_dim, "float16", Mask(**mask))
-    return Call(provider, problem, order or default_order(Experiment(problem, provider)))
+    return Call(provider, problem, order or launch(Experiment(problem, provider)).order)
 
 
 def plan() -> list[Call]:
@@ -102,7 +102,7 @@ def traced_row(one: Call) -> TracedCall:
     if isinstance(found, str):
         return replace(row, skipped=found)
     times = None
-    if one.order == default_order(Experiment(problem, one.provider)):
+    if one.order == launch(Experiment(problem, one.provider)).order:
         untraced = {"call": lambda: attention(*trial.inputs, **options)}
         times = clock.percentiles(clock.interleaved(untraced, {"call": UNTRACED}, cuda=True)["call"])
     repeats = [_blocks(traced_call) for _ in range(TRACES)]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
+from engine.algorithms import FORWARD
 from engine.experiment import Experiment
 from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
 from engine.problem.problem import Problem
-from engine.recordings.rows import FORWARD
 from engine.worker.jobs import JobError
 
 

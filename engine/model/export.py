@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from engine.experiment import Experiment, ExperimentError
-from engine.model.block_requests import asked
+from engine.model.block_requests import block_requests
 from engine.model.timeline import COLUMNS, MODELLED, Timeline, TimelineError
 
 FORMAT, VERSION = "attention timeline", 1
@@ -75,7 +75,7 @@ def _threads(timeline: Timeline) -> np.ndarray:
 
 
 def _slices(timeline: Timeline) -> list[dict[str, Any]]:
-    tiles, amounts = asked(timeline)
+    tiles, amounts = block_requests(timeline)
     columns = (
         _threads(timeline), timeline.start * MICRO, (timeline.end - timeline.start) * MICRO, timeline.kernel,
         timeline.head, timeline.query_block, timeline.key_block, timeline.wave, tiles, amounts,
@@ -118,7 +118,7 @@ def _counters(timeline: Timeline) -> list[dict[str, Any]]:
             "bytes asked for by ended blocks",
             "bytes",
             timeline.end[order],
-            np.cumsum(asked(timeline)[1][order]),
+            np.cumsum(block_requests(timeline)[1][order]),
         ),
     )
     return [
@@ -149,7 +149,7 @@ def as_csv(timeline: Timeline) -> str:
     lines.write(f"# {json.dumps(_about(timeline))}\n")
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow([*COLUMNS, "wave", "tiles", "bytes"])
-    columns = [*(getattr(timeline, name) for name in COLUMNS), timeline.wave, *asked(timeline)]
+    columns = [*(getattr(timeline, name) for name in COLUMNS), timeline.wave, *block_requests(timeline)]
     writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
     return lines.getvalue()
 

@@ -75,9 +75,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the problem is cut: rows of a query block, rows of a key block, key splits, pipeline stages."""
+    """How the problem is cut: rows of a query block, rows of a key block, key splits, pipeline stages.
+
+    own: the kernel is given no blocks and takes its own.
+    """
 
     block_q: int = 64
     block_kv: int = 64
     splits: int = 1
     stages: int = 2
+    own: bool = False

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 
-from engine.experiment import OFFERED, Experiment, ExperimentError
+from engine.algorithms import FORWARD, algorithm, offered
+from engine.experiment import Experiment, ExperimentError
 from engine.model.drawable import described
 from engine.model.l2 import kept_bytes
 from engine.model.rates import CACHE_BYTES_PER_CLOCK
@@ -26,10 +27,9 @@ from engine.recordings.nearest import (
     windowed,
 )
 from engine.recordings.recording import Counters, Recording
-from engine.recordings.rows import FORWARD, experiment_of
+from engine.recordings.rows import experiment_of
 from engine.schedule.step import Tensor
 
-OWN_BLOCKS = ("flash3",)  # are recorded without blocks: the kernel has no others
 MOST_ROWS = 512  # of a file that are held to the model
 UNITS = {  # of Modelled.busy, by the counters' own percentage where there is one
     "tensor core": "tensor_percent",
@@ -162,8 +162,8 @@ def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
 
 
 def _has_model(row: Counters) -> bool:
-    known = row.provider in OFFERED and row.direction == FORWARD and _is_counted(row)
-    return known and (row.provider in OWN_BLOCKS or None not in (row.block_q, row.block_kv))
+    known = row.provider in offered() and row.direction == FORWARD and _is_counted(row)
+    return known and (algorithm(row.provider).chooses_tiling or None not in (row.block_q, row.block_kv))
 
 
 def _is_counted(row: Counters) -> bool:
@@ -194,12 +194,12 @@ def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Count
 
 def _alike(one: Experiment, other: Experiment) -> bool:
     """Whether two scenarios are the same, GPU included."""
-    return (one.problem, one.blocks, one.hardware) == (other.problem, other.blocks, other.hardware)
+    return (one.problem, one.tiling, one.hardware) == (other.problem, other.tiling, other.hardware)
 
 
 def _doublings(one: Experiment, other: Experiment) -> float:
     problem = doublings(length, all_heads, head_dim, sharing_heads)
-    blocks = doublings(lambda each: each.blocks.block_q, lambda each: each.blocks.block_kv)
+    blocks = doublings(lambda each: each.tiling.block_q, lambda each: each.tiling.block_kv)
     return 2 * problem(one, other) + blocks(one, other)
 
 

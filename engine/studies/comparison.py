@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.experiment import OFFERED, Experiment
+from engine.algorithms import ALGORITHMS, offered
+from engine.experiment import Experiment
 from engine.model.drawable import at_length
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
 from engine.recordings.rows import BASELINE, Row, modelled_row
 from engine.studies.survey import OverLength
 
-# what moves what; all others move what flash2 moves
-ALIKE = {"eager": "standard", "standard": "standard", "flash1": "flash1", "flash3": "flash3"}
+UNFUSED, FUSED = "standard", "flash2"  # what moves as much as PyTorch's attention does
 
 
 def measured_rows(rows: Iterable[Row]) -> list[Row]:
@@ -35,7 +35,8 @@ def modelled_rows(survey: OverLength) -> list[Row]:
 
 def intensity(experiment: Experiment, provider: str, keys: int) -> float:
     """FLOPs, as the field counts them, a modelled DRAM byte, of what a provider runs at a length."""
-    algorithm = ALIKE.get(provider, "flash2")
+    peer = UNFUSED if provider == BASELINE else FUSED
+    algorithm = provider if provider in ALGORITHMS else peer
     simulation = simulate(at_length(experiment.changed(algorithm=algorithm), keys))
     return field_flops(simulation.experiment.problem) / simulation.traffic.dram.total
 
@@ -49,7 +50,7 @@ def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     """The rows that have a model, with the modelled seconds of the same algorithm and length beside them."""
     modelled = []
     for row in rows:
-        if row["provider"] in OFFERED:
+        if row["provider"] in offered():
             like = at_length(experiment.changed(algorithm=row["provider"]), row["keys"])
             what = f"{row['label']}, N = {row['keys']:,}"
             seconds = simulate(like).modelled.seconds

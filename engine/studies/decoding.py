@@ -8,11 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.algorithms.split_kv import ALGORITHM, SMALLEST_ROWS, own_splits, packed_rows
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
 from engine.model.rates import MEMORY_SHARE
 from engine.model.simulation import Simulation, simulate
-from engine.problem.bounds import blocks, visible_keys
+from engine.problem.bounds import visible_keys
 from engine.problem.hardware import Gpu
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
@@ -24,45 +25,23 @@ from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
 from engine.trace.split_kv import execute_split
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-LARGEST_SPLITS = 1024
-SMALLEST_ROWS = 16  # of a block: what a matrix product takes at least
-LARGEST_ROWS = {"float16": 64, "bfloat16": 64, "float32": 32}
-LARGEST_ROWS_WIDE = {**LARGEST_ROWS, "float32": 16}  # from a head dimension of 129
-BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
-RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
-KEYS_A_ROW = 4  # of a split, at least, or combining costs too much
 MOST_BLOCKS, MOST_VALUES = 64, 2**20  # key blocks, and values of K, of what is run for its numbers
 
 
 def decoding_of(experiment: Experiment) -> Experiment:
     """The next token of a scenario: one query a head against its keys, split as often as `splits` says."""
-    return experiment.changed(algorithm="split_kv", seq=1, block_q=packed_rows(experiment.problem))
+    return experiment.changed(algorithm=ALGORITHM.key, seq=1, block_q=packed_rows(experiment.problem))
 
 
-def packed_rows(problem: Problem) -> int:
-    """Rows of the kernel's blocks for one query: a power of two that holds the heads sharing a key head."""
-    group = problem.heads // problem.kv_heads
-    most = (LARGEST_ROWS if problem.head_dim <= 128 else LARGEST_ROWS_WIDE)[problem.dtype]
-    return min(most, max(SMALLEST_ROWS, 1 << (group - 1).bit_length()))
-
-
-def own_splits(decoding: Experiment) -> int:
-    """Equal splits that the kernel chooses: every SM has the blocks it holds, each worth combining."""
-    problem, tiling = decoding.problem, decoding.tiling
-    rows = blocks(problem.heads // problem.kv_heads * problem.seq_q, tiling.block_q)
-    key_blocks = blocks(min(problem.seq_kv, problem.mask.window or problem.seq_kv), tiling.block_kv)
-    width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
-    held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
-    most = held * decoding.gpu.sms // (problem.batch * problem.kv_heads * rows)
-    shortest = blocks(KEYS_A_ROW * tiling.block_q, tiling.block_kv)
-    most = max(1, min(most, key_blocks // shortest, LARGEST_SPLITS))
-    return blocks(key_blocks, blocks(key_blocks, most))
+def kernel_splits(decoding: Experiment) -> int:
+    """Equal splits that the kernel chooses on the GPU."""
+    return own_splits(decoding.problem, decoding.tiling, decoding.gpu.sms)
 
 
 @lru_cache(maxsize=64)
 def over_splits(decoding: Experiment) -> dict[int, Simulation]:
     """The same decoding with its keys split more and more often, the kernel's own choice among them."""
-    counts = sorted({*SPLITS, own_splits(decoding), decoding.tiling.splits})
+    counts = sorted({*SPLITS, kernel_splits(decoding), decoding.tiling.splits})
     return {splits: simulate(decoding.changed(splits=splits)) for splits in counts}
 
 
@@ -219,7 +198,7 @@ def grouped(decoding: Experiment) -> dict[int, Simulation]:
     for heads in sorted({problem.heads, problem.kv_heads, 1}, reverse=True):
         one = decoding.changed(kv_heads=heads)
         one = one.changed(block_q=packed_rows(one.problem))
-        found[heads] = simulate(one.changed(splits=own_splits(one)))
+        found[heads] = simulate(one.changed(splits=kernel_splits(one)))
     return found
 
 

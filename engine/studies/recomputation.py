@@ -10,7 +10,6 @@ from engine.model.simulation import simulate
 from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import BY_KEY, Amount, Operation, Tensor, block_bytes, matrix_flops
-from engine.studies.closed_form import standard_backward_bytes
 
 FORWARD_PRODUCTS = 2  # a tile: S = Q K^T and P V
 STORED, ONE_KERNEL, TWO_KERNELS = "stored", "one kernel", "two kernels"
@@ -65,6 +64,16 @@ def recomputation(experiment: Experiment) -> Recomputation:
             TWO_KERNELS: simulation.traffic.requested.total,
         },
     )
+
+
+def standard_backward_bytes(experiment: Experiment) -> int:
+    """Bytes that the unfused backward pass must move, one head, whatever the mask: 7 N^2 + 8 N d elements.
+
+    P read twice, dP and dS written, dP read once, dS twice; dO, V, K, Q read (dO twice), dV, dQ, dK written.
+    """
+    problem = experiment.problem
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    return problem.itemsize * (7 * n * m + 4 * n * d + 4 * m * d)
 
 
 def one_kernel_bytes(schedule: Schedule) -> int:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from engine.experiment import COMPARED, LARGEST_SEQUENCE, OFFERED, Experiment
+from engine.algorithms import compared, offered
+from engine.experiment import LARGEST_SEQUENCE, Experiment
 from engine.model.drawable import at_length
 from engine.model.footprint import Footprint, footprint
-from engine.model.launch import schedule_of
+from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.schedule.bytes import Bytes
@@ -36,8 +37,8 @@ class OfBlocks:
 
 
 def side_by_side(experiment: Experiment) -> tuple[str, ...]:
-    """What is shown with an experiment: the algorithms of one tiling, and flash3 where that is asked."""
-    return OFFERED if experiment.algorithm == "flash3" else COMPARED
+    """What is shown with an experiment: the algorithms of one tiling; all where its own chooses another."""
+    return offered() if experiment.record.chooses_tiling else compared()
 
 
 def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
@@ -71,5 +72,6 @@ def over_blocks(experiment: Experiment) -> dict[tuple[int, int], OfBlocks]:
     found = {}
     for rows, keys in product(BLOCKS, BLOCKS):
         tiled = experiment.changed(block_q=rows, block_kv=keys)
-        found[rows, keys] = OfBlocks(requested_bytes(schedule_of(tiled)), footprint(tiled))
+        run = launch(tiled)
+        found[rows, keys] = OfBlocks(requested_bytes(run.schedule), footprint(run))
     return found

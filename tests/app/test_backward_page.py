@@ -9,7 +9,7 @@ from app.figures.units import bytes_text, seconds_text
 from app.player import backward, payload
 from engine import simulate
 from engine.experiment import Experiment
-from engine.model.launch import schedule_of
+from engine.model.launch import launch, schedule_of
 from engine.model.seconds import step_seconds
 from engine.problem.inputs import make_inputs
 from engine.recordings.backward_counters import counted_backward
@@ -34,7 +34,7 @@ def test_the_player_gets_the_steps_of_the_schedule(values):
     sent = ("phase", "operation", "tensor", "read_bytes", "written_bytes")
     for name, values_ in zip(sent, table, strict=False):
         np.testing.assert_array_equal(values_, getattr(columns, name), err_msg=name)
-    np.testing.assert_array_equal(table[5], step_seconds(experiment, schedule_of(experiment)))
+    np.testing.assert_array_equal(table[5], step_seconds(launch(experiment)))
     for name in ("query", "key"):
         block = getattr(columns, f"{name}_block")
         expected = np.where(block < 0, payload.NO_BLOCK, block)

@@ -13,7 +13,7 @@ from app.figures.units import bytes_text, scaled, seconds_text
 from app.views.decoding import _recorded
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
-from engine.studies.decoding import decoding_of, own_splits, parts_of, rate, recorded_near, spread
+from engine.studies.decoding import decoding_of, kernel_splits, parts_of, rate, recorded_near, spread
 from tests.app.worker_page import again, html, opened
 
 COLOURS = palette(True)
@@ -37,7 +37,7 @@ def test_the_headline_is_the_models(splits):
 
 def test_the_splits_are_the_scenarios_and_the_kernels_choice_is_offered():
     page = opened("decoding", **LONG)
-    own = own_splits(decoding_of(page.session_state["experiment"]))
+    own = kernel_splits(decoding_of(page.session_state["experiment"]))
     slider = page.main.select_slider[0]
     assert f"the kernel chooses {own} here" in slider.label
     assert str(own) in slider.options

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import scenario
-from engine import Experiment
-from engine.model.footprint import footprint
+from engine import Experiment, simulate
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 PAGES = (
@@ -107,7 +106,7 @@ def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):
 def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts):
     said = " ".join(block.value for block in open_app(algorithm=algorithm).sidebar.markdown)
     assert parts in said
-    counted = {part.label for part in footprint(Experiment.of(algorithm=algorithm)).parts}
+    counted = {part.label for part in simulate(Experiment.of(algorithm=algorithm)).footprint.parts}
     assert ("O" in counted) == (algorithm == "flash2")
 
 

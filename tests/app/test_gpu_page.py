@@ -14,9 +14,9 @@ from app.views import gpu as view
 from engine import simulate
 from engine.experiment import Experiment
 from engine.measuring.timelines import call, traced_kernel
-from engine.model.drawable import MOST_BLOCKS, launched_blocks, watchable
+from engine.model.drawable import MOST_BLOCKS, watchable
+from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
-from engine.model.timeline import HEAVY_FIRST, NATURAL
 from engine.recordings.file import recordings
 from engine.recordings.recording import Recording, Times
 from engine.recordings.timelines import in_order, nearest_call, off_by, timeline_of
@@ -68,12 +68,12 @@ def test_the_browser_gets_every_block_of_the_timeline(algorithm):
 def test_a_scenario_of_too_many_blocks_is_halved_until_it_can_be_watched():
     long = Experiment.of(algorithm="standard", seq=65536, heads=7, kv_heads=7, window=1000, batch=3)
     drawn = watchable(long)
-    assert launched_blocks(drawn) <= MOST_BLOCKS < launched_blocks(watchable(long, 2 * MOST_BLOCKS + 1)) * 8
+    assert launch(drawn).blocks <= MOST_BLOCKS < launch(watchable(long, 2 * MOST_BLOCKS + 1)).blocks * 8
     assert drawn.problem.heads == 7
     small = Experiment.of(seq=1024)
     assert watchable(small) == small
     many = watchable(Experiment.of(batch=4096, heads=1024, kv_heads=64, seq=16))
-    assert launched_blocks(many) <= MOST_BLOCKS
+    assert launch(many).blocks <= MOST_BLOCKS
     assert many.problem.heads % many.problem.kv_heads == 0
 
 

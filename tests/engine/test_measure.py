@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.agreement import agree
@@ -94,6 +95,11 @@ def test_every_provider_of_this_machine_is_right_and_timed(bench, values):
         assert row["error"] <= row["allowed"] < 0.1
         assert row["tokens_per_second"] == pytest.approx(64 / row["p50"])
         assert row["versions"]["torch"]
+
+
+def test_the_records_know_which_kernels_have_a_backward_pass():
+    differentiable = pytest.importorskip("kernels.dispatch").DIFFERENTIABLE
+    assert {one.kernel for one in ALGORITHMS.values() if one.differentiable} == set(differentiable)
 
 
 def test_interpreted_rows_are_marked(bench):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log2
 
 from engine.experiment import Experiment
-from engine.model.footprint import footprint, memory_bytes
+from engine.model.footprint import memory_bytes
 from engine.model.simulation import simulate
 from engine.problem.hardware import KIB
 from engine.recordings.recording import Recording
@@ -67,7 +67,7 @@ def _dram_of_a_head(recording: Recording | None, algorithm: str) -> float | None
 
 
 def _tiles(_: Recording | None) -> tuple[Finding, ...]:
-    found = footprint(SQUARE_TILES)
+    found = simulate(SQUARE_TILES).footprint
     sizes = {part.label: part.bytes for part in found.parts}
     return (
         said("a tile of Q, of K or of V", "KiB", 32, sizes["Q"] / KIB, COUNTED),
