@@ -16,19 +16,19 @@ from app.figures.units import seconds_text, short
 from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
-from engine.recordings.counters import counted
+from engine.recordings.counters import recorded_counters
 from engine.recordings.recording import HeatMap, Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
     BACKWARD_FLOPS,
     FORWARD,
     MODEL_BLOCKS,
-    modelled_like,
+    modelled_timings,
     nearest_shape,
-    overtakes,
-    ran_out,
+    out_of_memory,
+    overtaking_length,
     recorded_rows,
-    runs,
+    timings_by_commit,
     timings_of,
 )
 
@@ -56,7 +56,7 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     rows = recorded_rows(timings)
     st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {shape_text(timings, direction)}")
     gpu = gpu_named(recording.device.gpu)
-    model = modelled_like(timings, gpu.key) if gpu and direction == FORWARD else []
+    model = modelled_timings(timings, gpu.key) if gpu and direction == FORWARD else []
     lengths = sorted({row.problem.seq_kv for row in timings})
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.over_length(groups, metric, lengths, colours, linear=metric == "tflops")
@@ -116,9 +116,9 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
     sentences = []
     for name in ("flash2", "flash3"):
         label = figures.LABELS[name]
-        if keys := overtakes(rows, name):
+        if keys := overtaking_length(rows, name):
             sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
-    for row in ran_out(timings):
+    for row in out_of_memory(timings):
         label = figures.label({"provider": row.provider, "label": row.label})
         sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
     return sentences
@@ -126,7 +126,7 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
 
 def runs_text(recording: Recording, timings: Sequence[Timing]) -> str:
     """That timings were recorded at more than one commit, where they were: each has a run of its own."""
-    first, *others = runs(recording, timings).items()
+    first, *others = timings_by_commit(recording, timings).items()
     if not others:
         return ""
     also = " and ".join(f"{count} at {commit[:7]}" for commit, count in others)
@@ -168,7 +168,7 @@ def compared(recording: Recording) -> list[dict]:
             "origin": recording.origin,
             "what": one.what,
         }
-        for one in counted(recording)
+        for one in recorded_counters(recording)
     ]
 
 

@@ -58,16 +58,16 @@ def _peers() -> dict[str, str]:
 def _nvidia_smi(names: tuple[str, ...]) -> list[str]:
     """What it reads of the first GPU; nothing where it is missing."""
     command = ["nvidia-smi", "--id=0", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
-    line = _said(command).splitlines()
+    line = _output_of(command).splitlines()
     return [part.strip() for part in line[0].split(",")] if line else []
 
 
 def _commit() -> str:
     root = str(Path(__file__).resolve().parents[2])
-    return _said(["git", "-C", root, "rev-parse", "HEAD"]).strip() or "unknown"
+    return _output_of(["git", "-C", root, "rev-parse", "HEAD"]).strip() or "unknown"
 
 
-def _said(command: list[str]) -> str:
+def _output_of(command: list[str]) -> str:
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):

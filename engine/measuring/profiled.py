@@ -28,13 +28,13 @@ def main() -> None:
         if time.monotonic() > end:
             break
         scenario = Scenario(**values)
-        _, reason = attempt(lambda i=index, s=scenario: watched(s, i), cuda=True)
+        _, reason = attempt(lambda i=index, s=scenario: profile(s, i), cuda=True)
         reasons.append(reason)
         torch.cuda.empty_cache()
     Path(said).write_text(json.dumps(reasons))
 
 
-def watched(scenario: Scenario, index: int) -> None:
+def profile(scenario: Scenario, index: int) -> None:
     """One scenario, profiled; raises JobError if its result is wrong."""
     import torch
 

@@ -13,7 +13,7 @@ from engine.measuring.shapes import training_problem
 from engine.measuring.trial import Trial
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
-from engine.recordings.recording import Tried
+from engine.recordings.recording import TilingTiming
 
 BLOCKS = (16, 32, 64, 128, 256)
 WARPS = (4, 8)
@@ -57,9 +57,11 @@ def plan() -> list[tuple[Problem, Config]]:
     return sorted(everything, key=lambda pair: pair[1].stages != STAGES[pair[1].algorithm][0])
 
 
-def row_of(problem: Problem, config: Config) -> Tried:
+def row_of(problem: Problem, config: Config) -> TilingTiming:
     """The row of a configuration before it ran."""
-    return Tried(config.algorithm, problem, config.block_q, config.block_kv, config.warps, config.stages)
+    return TilingTiming(
+        config.algorithm, problem, config.block_q, config.block_kv, config.warps, config.stages
+    )
 
 
 def call_of(config: Config, q, k, v, problem: Problem):
@@ -80,7 +82,7 @@ def call_of(config: Config, q, k, v, problem: Problem):
     return call
 
 
-def timed_configs(problem: Problem, wanted: list[Config], cuda: bool) -> Iterator[Tried]:
+def timed_configs(problem: Problem, wanted: list[Config], cuda: bool) -> Iterator[TilingTiming]:
     """A row for each configuration, in random order so that clock drift favours no block size."""
     if not wanted:
         return

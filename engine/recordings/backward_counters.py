@@ -18,7 +18,7 @@ from engine.problem.bounds import blocks
 from engine.problem.hardware import gpu_named
 from engine.problem.problem import Problem
 from engine.recordings.recording import KernelCounters, Recording
-from engine.recordings.rows import OWN, experiment_of
+from engine.recordings.rows import BACKWARD_PROVIDER, experiment_of
 
 KERNELS = {
     "row_terms_kernel": ROW_TERMS,
@@ -28,7 +28,7 @@ KERNELS = {
 
 
 @dataclass(frozen=True)
-class CountedKernel:
+class RecordedBackwardKernel:
     """One kernel of a counted backward pass; bytes past the SMs, and seconds.
 
     Attributes:
@@ -50,7 +50,7 @@ class CountedKernel:
     modelled_seconds: float
 
 
-def counted_backward(recording: Recording) -> list[CountedKernel]:
+def recorded_backward_kernels(recording: Recording) -> list[RecordedBackwardKernel]:
     """Every kernel of this project's counted backward passes; none if the GPU is not known.
 
     Left out are those of a stranger's file whose grid this project's kernels do not have.
@@ -61,14 +61,14 @@ def counted_backward(recording: Recording) -> list[CountedKernel]:
     kernels = (
         _counted(row.problem, counters, gpu.key)
         for row in recording.counters
-        if (row.provider, row.direction) == (OWN, BACKWARD)
+        if (row.provider, row.direction) == (BACKWARD_PROVIDER, BACKWARD)
         for counters in row.kernels
         if counters.name in KERNELS
     )
     return [kernel for kernel in kernels if kernel is not None]
 
 
-def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> CountedKernel | None:
+def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> RecordedBackwardKernel | None:
     name, programs = KERNELS[counters.name], counters.grid.partition(" ")[0]
     try:
         simulation = _simulated(problem, name, int(programs), hardware)
@@ -77,7 +77,7 @@ def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> Count
     schedule, tiling = simulation.schedule, simulation.schedule.tiling
     phase = next(phase for phase in schedule.phases if phase.name == name)
     asked = requested_bytes(replace(schedule, phases=(phase,)))
-    return CountedKernel(
+    return RecordedBackwardKernel(
         *(problem, name, tiling.block_q, tiling.block_kv, counters),
         *(asked.total_read, asked.total_written, simulation.modelled.parts[name]),
     )

@@ -44,7 +44,7 @@ SPOKEN = {
 
 
 @dataclass(frozen=True)
-class Counted:
+class RecordedCounters:
     """One counted call and the simulation of the same scenario on the same GPU."""
 
     row: Counters
@@ -146,9 +146,9 @@ def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-def counted(recording: Recording) -> list[Counted]:
+def recorded_counters(recording: Recording) -> list[RecordedCounters]:
     """Its counted scenarios that the model knows, each simulated now; none if it does not know the GPU."""
-    return [Counted(row, simulate(experiment)) for row, experiment in _modelled(recording)]
+    return [RecordedCounters(row, simulate(experiment)) for row, experiment in _modelled(recording)]
 
 
 def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
@@ -162,11 +162,11 @@ def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
 
 
 def _has_model(row: Counters) -> bool:
-    known = row.provider in offered() and row.direction == FORWARD and _is_counted(row)
+    known = row.provider in offered() and row.direction == FORWARD and _has_totals(row)
     return known and (algorithm(row.provider).chooses_tiling or None not in (row.block_q, row.block_kv))
 
 
-def _is_counted(row: Counters) -> bool:
+def _has_totals(row: Counters) -> bool:
     """Whether a row has something to divide by; a stranger's file may not."""
     return bool(row.kernels) and all(row.total(name) > 0 for name in ("seconds", "dram_read", "tile_read"))
 
@@ -179,7 +179,7 @@ def _experiment(row: Counters, hardware: str) -> Experiment | None:
         return None
 
 
-def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Counted, bool] | None:
+def nearest_counters(recording: Recording, experiment: Experiment) -> tuple[RecordedCounters, bool] | None:
     """The counted scenario of the same algorithm closest to this one, and whether it is the same.
 
     None if the recording has none. The mask comes first; then doublings, those of the problem twice.
@@ -189,10 +189,10 @@ def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Count
     if best is None:
         return None
     row, one = best
-    return Counted(row, simulate(one)), _alike(one, experiment)
+    return RecordedCounters(row, simulate(one)), _is_same(one, experiment)
 
 
-def _alike(one: Experiment, other: Experiment) -> bool:
+def _is_same(one: Experiment, other: Experiment) -> bool:
     """Whether two scenarios are the same, GPU included."""
     return (one.problem, one.tiling, one.hardware) == (other.problem, other.tiling, other.hardware)
 
@@ -203,7 +203,7 @@ def _doublings(one: Experiment, other: Experiment) -> float:
     return 2 * problem(one, other) + blocks(one, other)
 
 
-def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]:
+def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
     """Counted forward calls of the scenario's head dimension and mask, as points of the roofline.
 
     Each has its dtype, FLOP/s as the field counts them over the profiled time, and FLOP a byte at both
@@ -214,7 +214,7 @@ def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]
         row
         for row in recording.counters
         if row.direction == FORWARD
-        and _is_counted(row)
+        and _has_totals(row)
         and row.problem.head_dim == problem.head_dim
         and row.problem.mask.looks_ahead == problem.mask.looks_ahead
         and row.problem.seq_q > 1
@@ -233,6 +233,6 @@ def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]
     ]
 
 
-def furthest(pairs: Iterable[tuple[float, float]]) -> float:
+def largest_deviation(pairs: Iterable[tuple[float, float]]) -> float:
     """The largest relative deviation of (modelled, counted)."""
     return max(abs(modelled / real - 1) for modelled, real in pairs)

@@ -72,7 +72,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TilingTiming:
     """One tiling of one kernel: its time, or why it failed."""
 
     algorithm: str
@@ -199,7 +199,7 @@ class TracedCall:
     skipped: str | None = None
 
 
-Row = Union[Timing, Tried, Decoding, Counters, TracedCall]  # noqa: UP007 (an alias evaluated on Python 3.10)
+Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall]  # noqa: UP007 (an alias evaluated on Python 3.10)
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class Recording:
 
     device: Device
     timings: tuple[Timing, ...] = ()
-    sweep: tuple[Tried, ...] = ()
+    sweep: tuple[TilingTiming, ...] = ()
     decoding: tuple[Decoding, ...] = ()
     counters: tuple[Counters, ...] = ()
     timelines: tuple[TracedCall, ...] = ()

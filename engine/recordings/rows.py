@@ -41,7 +41,7 @@ def modelled_row(experiment: Experiment, keys: int) -> Row:
     }
 
 
-OWN = "flash2"  # the provider whose backward pass the model is of
+BACKWARD_PROVIDER = "flash2"  # the provider whose backward pass the model is of
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
 MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
 
@@ -86,7 +86,7 @@ def recorded_rows(timings: Sequence[Timing]) -> list[Row]:
     ]
 
 
-def overtakes(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int | None:
+def overtaking_length(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int | None:
     """The length from which on a provider is the faster of two; None if it never is, or one is missing."""
     times = [
         {row["keys"]: row["p50"] for row in rows if row["provider"] == name} for name in (provider, other)
@@ -98,7 +98,7 @@ def overtakes(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int 
     return first
 
 
-def ran_out(timings: Sequence[Timing]) -> list[Timing]:
+def out_of_memory(timings: Sequence[Timing]) -> list[Timing]:
     """The shortest row of each provider that ran out of memory."""
     found: dict[str, Timing] = {}
     for row in sorted(timings, key=lambda row: row.problem.seq_kv):
@@ -122,7 +122,7 @@ def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
     for keys, problem in sorted({row.problem.seq_kv: row.problem for row in timings}.items()):
         seconds = _backward_seconds(problem, hardware)
         tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12
-        rows.append({"provider": OWN, "keys": keys, "p50": seconds, "tflops": tflops})
+        rows.append({"provider": BACKWARD_PROVIDER, "keys": keys, "p50": seconds, "tflops": tflops})
     return rows
 
 
@@ -143,7 +143,7 @@ def _backward_seconds(problem: Problem, hardware: str) -> float:
 
 
 @dataclass(frozen=True)
-class BothWays:
+class PassTimes:
     """Recorded medians of one implementation and problem, forward and backward alone, seconds."""
 
     problem: Problem
@@ -156,13 +156,13 @@ class BothWays:
         return self.backward / self.forward
 
 
-def both_ways(recording: Recording, head_dim: int, causal: bool, keys: int) -> BothWays | None:
+def pass_times(recording: Recording, head_dim: int, causal: bool, keys: int) -> PassTimes | None:
     """This project's forward and backward pass at the recorded length nearest to a number of keys."""
     times = {
         direction: {
             row.problem: row.times.p50
             for row in timings_of(recording, head_dim, causal, direction)
-            if row.provider == OWN and row.times is not None
+            if row.provider == BACKWARD_PROVIDER and row.times is not None
         }
         for direction in (FORWARD, BACKWARD)
     }
@@ -170,16 +170,16 @@ def both_ways(recording: Recording, head_dim: int, causal: bool, keys: int) -> B
     if not problems:
         return None
     problem = problems[nearest_length(problems, keys)]
-    return BothWays(problem, times[FORWARD][problem], times[BACKWARD][problem])
+    return PassTimes(problem, times[FORWARD][problem], times[BACKWARD][problem])
 
 
-def runs(recording: Recording, timings: Sequence[Timing]) -> dict[str, int]:
+def timings_by_commit(recording: Recording, timings: Sequence[Timing]) -> dict[str, int]:
     """How many of some timings are of each commit, most first: those of one were timed in turns."""
     commits = Counter(row.commit or recording.device.commit for row in timings if row.times is not None)
     return dict(commits.most_common())
 
 
-def over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tuple[int, float] | None:
+def speedup_over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tuple[int, float] | None:
     """(N, how many times as fast one is as another): timed in turns, N the nearest to a number of keys."""
     times = {(row.provider, row.problem.seq_kv, row.commit): row.times.p50 for row in timings if row.times}
     factors = {
@@ -191,7 +191,7 @@ def over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tup
     return length and (length, factors[length])
 
 
-def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:
+def modelled_timings(timings: Sequence[Timing], hardware: str) -> list[Row]:
     """The model on recorded problems with blocks of MODEL_BLOCKS, in the figures of a measured row."""
     problems = {row.problem.seq_kv: row.problem for row in timings}
     return [

@@ -108,7 +108,7 @@ def nearest_call(rows: Sequence[TracedCall], experiment: Experiment) -> TracedCa
     return nearest(own, experiment, *criteria)
 
 
-def in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
+def same_call_in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
     """The traced call that differs from one in nothing but the order of its blocks."""
     wanted = identity(replace(call, order=order))
     return next((row for row in rows if identity(row) == wanted), None)
@@ -129,7 +129,7 @@ def recorded_timeline(
         for row in traced_calls(recording)
     }
     for row, recording in calls.items():
-        if row.order == order and _alike(_experiment(row, experiment.hardware), experiment):
+        if row.order == order and _runs_the_same(_experiment(row, experiment.hardware), experiment):
             return timeline_of(row, recording.origin, experiment.hardware)
     closest = nearest_call(list(calls), experiment)
     if closest is None:
@@ -139,7 +139,7 @@ def recorded_timeline(
 
 
 @lru_cache(maxsize=16)
-def predicted(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
+def modelled_seconds(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
     """The modelled seconds of every call that was timed, in the order that its kernel has."""
     found = {}
     for row in rows:
@@ -149,15 +149,15 @@ def predicted(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, f
     return found
 
 
-def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
+def model_errors(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
     """How far the modelled time is from the recorded one, by algorithm: (median, worst, calls), shares."""
     found: dict[str, list[float]] = {}
-    for row, seconds in predicted(rows, hardware).items():
+    for row, seconds in modelled_seconds(rows, hardware).items():
         found.setdefault(row.provider, []).append(abs(seconds / row.times.p50 - 1))
     return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
 
 
-def _alike(one: Experiment, other: Experiment) -> bool:
+def _runs_the_same(one: Experiment, other: Experiment) -> bool:
     """Whether two experiments run the same blocks of the same problem."""
     (first, second) = (
         (each.problem, each.algorithm, each.tiling.block_q, each.tiling.block_kv) for each in (one, other)

@@ -19,7 +19,7 @@ from engine.model.traffic import Traffic, traffic
 from engine.problem.hardware import KIB, gpu_named
 from engine.problem.problem import Problem
 from engine.recordings.nearest import nearest_length
-from engine.recordings.recording import Recording, Timing, Tried
+from engine.recordings.recording import Recording, TilingTiming, Timing
 from engine.recordings.rows import nearest_shape, timings_of
 from engine.schedule.step import Operation, Step, Tensor, load
 
@@ -238,7 +238,7 @@ def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[Reco
     return tuple(_recorded_kernel(row, techniques, gpu.key) for techniques, row in rows)
 
 
-def _recorded_kernel(row: Timing | Tried, techniques: frozenset[str], hardware: str) -> RecordedKernel:
+def _recorded_kernel(row: Timing | TilingTiming, techniques: frozenset[str], hardware: str) -> RecordedKernel:
     modelled = variant(Experiment(problem=row.problem, hardware=hardware), techniques).seconds
-    name, stages = (row.algorithm, row.stages) if isinstance(row, Tried) else (row.provider, None)
+    name, stages = (row.algorithm, row.stages) if isinstance(row, TilingTiming) else (row.provider, None)
     return RecordedKernel(name, stages, techniques, row.problem, row.times.p50, row.tflops, modelled)

@@ -31,9 +31,9 @@ from engine.recordings.recording import (
     Device,
     KernelCounters,
     Recording,
+    TilingTiming,
     Times,
     Timing,
-    Tried,
     identity,
 )
 
@@ -66,9 +66,9 @@ def recording():
             timing(8192, times=None, tflops=None, skipped="out of memory: needs 137 GB"),
         ),
         sweep=(
-            Tried("flash2", PROBLEM, 64, 64, 4, 2, TIMES, 300.0),
-            Tried("flash2", PROBLEM, 64, 64, 8, 2, replace(TIMES, p50=0.00115), 350.0),
-            Tried("flash2", PROBLEM, 128, 64, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
+            TilingTiming("flash2", PROBLEM, 64, 64, 4, 2, TIMES, 300.0),
+            TilingTiming("flash2", PROBLEM, 64, 64, 8, 2, replace(TIMES, p50=0.00115), 350.0),
+            TilingTiming("flash2", PROBLEM, 128, 64, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
         ),
         decoding=(Decoding("split_kv", "split", replace(PROBLEM, seq_q=1), 8, TIMES, 3e12, None, 16, 128),),
         counters=(Counters("flash2", "forward", PROBLEM, 128, 64, kernels=(KERNEL, KERNEL)),),
