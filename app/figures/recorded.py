@@ -13,7 +13,7 @@ from app.figures.colours import Palette
 from app.figures.speed import marks
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.recordings.counters import RecordedCounters
-from engine.recordings.recording import HeatMap
+from engine.recordings.heat_map import HeatMap
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -17,7 +17,8 @@ from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
 from engine.recordings.counters import recorded_counters
-from engine.recordings.recording import HeatMap, Recording, Timing
+from engine.recordings.heat_map import HeatMap, heat_map
+from engine.recordings.recording import Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
     BACKWARD_FLOPS,
@@ -186,7 +187,7 @@ def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> No
         f"**Block sizes**: {figures.LABELS[algorithm]}, N = {problem.seq_kv:,}, batch {problem.batch}, "
         f"d = {shapes[0]}, {recording.origin}"
     )
-    heat = recording.heat_map(algorithm, shapes[0])
+    heat = heat_map(recording, algorithm, shapes[0])
     tiling = experiment.tiling
     st.html(heat_grid(heat, (tiling.block_q, tiling.block_kv), colours))
     st.caption(f"{_fastest(heat)} Struck out: did not run; point at it to read why.")

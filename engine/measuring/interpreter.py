@@ -26,6 +26,8 @@ def interpreter_seconds(experiment: Experiment) -> float:
 
 def too_long(experiment: Experiment) -> str | None:
     """A sentence where the interpreter would take longer than LONGEST, with the most keys that it manages."""
+    if experiment.record.interpreter_ms is None:
+        return "Triton's interpreter does not run it"
     seconds = interpreter_seconds(experiment)
     if seconds <= LONGEST:
         return None

@@ -38,7 +38,7 @@ class Scenario:
         return Problem(self.batch, self.heads, kv_heads, queries, self.seq, self.head_dim, "float16", mask)
 
     def row(self) -> Counters:
-        """Its row, before anything was counted."""
+        """Its row, before anything was recorded."""
         blocks = (self.block_q, self.block_kv, self.splits)
         return Counters(self.provider, self.direction, self.problem, *blocks)
 

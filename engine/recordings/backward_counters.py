@@ -29,7 +29,7 @@ KERNELS = {
 
 @dataclass(frozen=True)
 class RecordedBackwardKernel:
-    """One kernel of a counted backward pass; bytes past the SMs, and seconds.
+    """One kernel of a backward pass with its counters; bytes past the SMs, and seconds.
 
     Attributes:
         problem: what was run.
@@ -51,7 +51,7 @@ class RecordedBackwardKernel:
 
 
 def recorded_backward_kernels(recording: Recording) -> list[RecordedBackwardKernel]:
-    """Every kernel of this project's counted backward passes; none if the GPU is not known.
+    """Every kernel of this project's backward passes with counters; none if the GPU is not known.
 
     Left out are those of a stranger's file whose grid this project's kernels do not have.
     """
@@ -59,7 +59,7 @@ def recorded_backward_kernels(recording: Recording) -> list[RecordedBackwardKern
     if gpu is None:
         return []
     kernels = (
-        _counted(row.problem, counters, gpu.key)
+        _beside_model(row.problem, counters, gpu.key)
         for row in recording.counters
         if (row.provider, row.direction) == (BACKWARD_PROVIDER, BACKWARD)
         for counters in row.kernels
@@ -68,7 +68,7 @@ def recorded_backward_kernels(recording: Recording) -> list[RecordedBackwardKern
     return [kernel for kernel in kernels if kernel is not None]
 
 
-def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> RecordedBackwardKernel | None:
+def _beside_model(problem: Problem, counters: KernelCounters, hardware: str) -> RecordedBackwardKernel | None:
     name, programs = KERNELS[counters.name], counters.grid.partition(" ")[0]
     try:
         simulation = _simulated(problem, name, int(programs), hardware)

@@ -35,17 +35,11 @@ UNITS = {  # of Modelled.busy, by the counters' own percentage where there is on
     "tensor core": "tensor_percent",
     "exp": "exponential_percent",
 }
-SPOKEN = {
-    "flash1": "FlashAttention-1",
-    "flash2": "FlashAttention-2",
-    "flash3": "FlashAttention-3",
-    "split_kv": "split keys",
-}
 
 
 @dataclass(frozen=True)
 class RecordedCounters:
-    """One counted call and the simulation of the same scenario on the same GPU."""
+    """The counters of one call and the simulation of the same scenario on the same GPU."""
 
     row: Counters
     simulation: Simulation
@@ -79,7 +73,7 @@ class RecordedCounters:
 
     @property
     def left_in_cache(self) -> float:
-        """Bytes that lay dirty in L2 when the kernels ended: modelled as written, not counted. At least 0."""
+        """Bytes that lay dirty in L2 when the kernels ended: in the model, not in the counter. At least 0."""
         return max(0.0, self.modelled_dram_written - self.dram_written)
 
     @property
@@ -103,11 +97,10 @@ class RecordedCounters:
     @property
     def what(self) -> str:
         """The scenario in a few words, its algorithm by the name that readers know."""
-        algorithm = self.experiment.algorithm
-        return described(self.experiment).replace(algorithm, SPOKEN.get(algorithm, algorithm), 1)
+        return described(self.experiment).replace(self.experiment.algorithm, self.experiment.record.label, 1)
 
     def percent(self, field: str) -> float | None:
-        """A percentage of the counters over all kernels, each as long as it took; None where not counted."""
+        """A percentage of the counters over all kernels, each as long as it took; None where not recorded."""
         values = [(getattr(kernel, field), kernel.seconds) for kernel in self.row.kernels]
         if any(value is None for value, _ in values):
             return None
@@ -115,7 +108,7 @@ class RecordedCounters:
 
     @property
     def utilisation(self) -> dict[str, float | None]:
-        """How busy the counters say each unit was, as a share of what it can do; None where not counted.
+        """How busy the counters say each unit was, as a share of what it can do; None where not recorded.
 
         The units of `Modelled.busy`, and "issue": instructions issued. Those of an SM are of its peak at the
         clock that it had ("exp" without float32); of L2 and HBM it is bytes over what the datasheet's rate
@@ -147,12 +140,12 @@ def _share(percent: float | None) -> float | None:
 
 
 def recorded_counters(recording: Recording) -> list[RecordedCounters]:
-    """Its counted scenarios that the model knows, each simulated now; none if it does not know the GPU."""
+    """Its counters of what the model knows, each simulated now; none if it does not know the GPU."""
     return [RecordedCounters(row, simulate(experiment)) for row, experiment in _modelled(recording)]
 
 
 def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
-    """Its counted scenarios that the model knows, with what they are to it."""
+    """Its rows of counters that the model knows, each with its experiment."""
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
         return []
@@ -180,7 +173,7 @@ def _experiment(row: Counters, hardware: str) -> Experiment | None:
 
 
 def nearest_counters(recording: Recording, experiment: Experiment) -> tuple[RecordedCounters, bool] | None:
-    """The counted scenario of the same algorithm closest to this one, and whether it is the same.
+    """The counters of the same algorithm closest to this scenario, and whether they are of this very one.
 
     None if the recording has none. The mask comes first; then doublings, those of the problem twice.
     """
@@ -204,7 +197,7 @@ def _doublings(one: Experiment, other: Experiment) -> float:
 
 
 def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
-    """Counted forward calls of the scenario's head dimension and mask, as points of the roofline.
+    """Forward calls with counters of the scenario's head dimension and mask, as points of the roofline.
 
     Each has its dtype, FLOP/s as the field counts them over the profiled time, and FLOP a byte at both
     levels: "HBM" by the bytes from and to DRAM, "L2" by those between L2 and the SMs.
@@ -234,5 +227,5 @@ def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
 
 
 def largest_deviation(pairs: Iterable[tuple[float, float]]) -> float:
-    """The largest relative deviation of (modelled, counted)."""
+    """The largest relative deviation of (modelled, recorded)."""
     return max(abs(modelled / real - 1) for modelled, real in pairs)

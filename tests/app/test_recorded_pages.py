@@ -17,6 +17,7 @@ from engine.model.roofline import roofline
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters, roofline_points
+from engine.recordings.heat_map import heat_map
 from engine.recordings.recording import (
     Counters,
     Device,
@@ -219,7 +220,7 @@ def test_a_point_is_counted_over_modelled():
 
 def test_the_fastest_blocks_are_the_strongest():
     slow = TilingTiming("flash2", PROBLEM, 32, 64, 4, 2, Times(5e-3, 5e-3, 5e-3, 9), 60.0)
-    heat = Recording(DEVICE, sweep=(*RECORDING.sweep, slow)).heat_map("flash2", 64)
+    heat = heat_map(Recording(DEVICE, sweep=(*RECORDING.sweep, slow)), "flash2", 64)
     grid = heat_grid(heat, (32, 64), COLOURS)
     assert f"{COLOURS.q} 55%" in grid
     assert grid.count("inset") == 1

@@ -25,6 +25,7 @@ from engine.recordings.file import (
     refused,
     save,
 )
+from engine.recordings.heat_map import heat_map
 from engine.recordings.recording import (
     Counters,
     Decoding,
@@ -96,7 +97,7 @@ def test_a_series_is_sorted_by_length_and_says_why_there_is_no_time(recording):
 
 
 def test_a_heat_map_has_the_best_of_each_block_size(recording):
-    best = recording.heat_map("flash2", 128, causal=True)
+    best = heat_map(recording, "flash2", 128, causal=True)
     assert (best.block_q, best.block_kv) == ((64, 128), (64,))
     assert best.warps.tolist() == [[8], [0]]
     assert best.tflops[0, 0] == 350
