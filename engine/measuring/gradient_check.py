@@ -15,7 +15,8 @@ import numpy as np
 from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
 from engine.measuring.clock import machine
-from engine.measuring.providers import interpreter_seconds, refuse_documents
+from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.trial import refuse_documents
 from engine.model.drawable import drawable
 from engine.problem.bounds import visible_keys
 from engine.problem.inputs import make_inputs, make_output_gradient, round_to
@@ -70,7 +71,7 @@ def small_backward(experiment: Experiment) -> Experiment:
     for most in MOST_TILES:
         sibling = drawable(group, most)
         scores = heads * sibling.problem.seq_q * sibling.problem.seq_kv
-        if interpreter_seconds(sibling, "backward") <= MOST_SECONDS and scores <= MOST_SCORES:
+        if interpreter_seconds(sibling) <= MOST_SECONDS and scores <= MOST_SCORES:
             break
     return sibling
 

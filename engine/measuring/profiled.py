@@ -1,4 +1,4 @@
-"""What ncu watches: python -m engine.measuring.counted SCENARIOS SAID SECONDS.
+"""What ncu watches: python -m engine.measuring.profiled SCENARIOS SAID SECONDS.
 
 Each scenario runs unwatched first (compiled, checked against float64), then once under the profiler, after
 a kernel whose grid says which scenario follows. SAID gets a list: null, or why a scenario did not run;
@@ -12,9 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from engine.measuring.checking import reference
-from engine.measuring.contest import FORWARD, attempt, random_inputs
-from engine.measuring.scenarios import Scenario, call_of
+from engine.measuring.scenarios import Scenario
+from engine.measuring.trial import Trial, attempt
 from engine.worker.jobs import JobError
 
 
@@ -29,34 +28,29 @@ def main() -> None:
         if time.monotonic() > end:
             break
         scenario = Scenario(**values)
-        _, reason = attempt(lambda i=index, s=scenario: watched(s, i), cuda=True)
+        _, reason = attempt(lambda i=index, s=scenario: profile(s, i), cuda=True)
         reasons.append(reason)
         torch.cuda.empty_cache()
     Path(said).write_text(json.dumps(reasons))
 
 
-def watched(scenario: Scenario, index: int) -> None:
+def profile(scenario: Scenario, index: int) -> None:
     """One scenario, profiled; raises JobError if its result is wrong."""
     import torch
 
-    from kernels.marker import scenario_marker
+    from kernels import scenario_marker
 
-    problem = scenario.problem
-    inputs = random_inputs(problem, "cuda")
-    call = call_of(scenario, *inputs)
+    prepare, options = scenario.prepared()
     place = torch.zeros(1, dtype=torch.int32, device="cuda")
     scenario_marker[(1,)](place)
-    out = call()
-    if scenario.direction == FORWARD:
-        exact = reference(*inputs, problem)
-        error = exact.error(out)
-        if not error <= exact.allowed:
-            raise JobError(f"its result is wrong: off by {error:.2g}, allowed is {exact.allowed:.2g}")
+    found = Trial.of(scenario.problem, True, scenario.direction).checked(prepare, **options)
+    if isinstance(found, str):
+        raise JobError(found)
     torch.cuda.synchronize()
     torch.cuda.profiler.start()
     try:
         scenario_marker[(index + 1,)](place)
-        call()
+        found.call()
         torch.cuda.synchronize()
     finally:
         torch.cuda.profiler.stop()
