@@ -16,7 +16,7 @@ from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
 from engine.measuring.clock import machine
 from engine.measuring.interpreter import interpreter_seconds
-from engine.measuring.trial import refuse_documents
+from engine.measuring.trial import plain_sentence, refuse_documents
 from engine.model.drawable import drawable
 from engine.problem.bounds import visible_keys
 from engine.problem.inputs import make_inputs, make_output_gradient, round_to
@@ -176,7 +176,7 @@ def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, boo
         )
         out.backward(torch.from_numpy(d_out[None]).to(**place))
     except (RuntimeError, ImportError) as error:
-        raise JobError(str(error).strip().splitlines()[0]) from error
+        raise JobError(plain_sentence(error)) from error
     d_q, d_k, d_v = (tensor.grad.double().cpu().numpy() for tensor in tensors)
     return {"dQ": d_q[0], "dK": d_k[0, 0], "dV": d_v[0, 0]}, here.device, kernels.interpreted()
 
