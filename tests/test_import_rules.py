@@ -155,8 +155,21 @@ def test_only_the_scenario_touches_the_session_and_the_link():
         names = {
             node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
         }
-        if path.name != "scenario.py":
+        if path.parent != ROOT / "app" / "scenario":
             assert not names & {"session_state", "query_params"}, path.name
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "app/" in path.as_posix()], ids=str)
+def test_only_the_scenario_asks_streamlit_what_it_does_not_tell(path):
+    """Streamlit's runtime is private: what is taken from it stands behind one function, with its reason."""
+    if path != ROOT / "app" / "scenario" / "link.py":
+        assert not {module for module, _ in imports(path) if module.startswith("streamlit.")}
+
+
+def test_no_page_imports_another():
+    pages = {path.stem for path in (ROOT / "app" / "page").glob("*.py")}
+    for path in (ROOT / "app" / "page").rglob("*.py"):
+        assert not {module for module, _ in imports(path)} & {f"app.page.{page}" for page in pages}, path
 
 
 def test_the_rule_sees_imports_inside_functions(tmp_path):

@@ -1,4 +1,4 @@
-"""An algorithm is one file: laid beside the others it is in the model, on the command line and on the pages."""
+"""An algorithm is one file: laid beside the others, it is in the model, at the prompt and on the pages."""
 
 import json
 import os
@@ -32,8 +32,8 @@ def schedule(problem, tiling):
 
 
 ALGORITHM = replace(
-    flash2.ALGORITHM, key="toy", label="Toy attention", short="Toy", order=9, schedule=schedule, techniques=None,
-    kernel=None, probed=False, traced=False,
+    flash2.ALGORITHM, key="toy", label="Toy attention", short="Toy", order=9, schedule=schedule,
+    techniques=None, kernel=None, probed=False, traced=False,
 )
 '''
 
@@ -79,7 +79,7 @@ def test_the_command_line_prints_it(toy):
 
 
 def test_an_unknown_one_is_refused_with_the_names_there_are(toy):
-    with pytest.raises(ValueError, match="one of standard, .*, toy"):
+    with pytest.raises(ValueError, match=r"one of standard, .*, toy"):
         Experiment.of(algorithm="ring of fire")
 
 

@@ -191,6 +191,12 @@ def speedup_over(timings: Sequence[Timing], provider: str, other: str, keys: int
     return length and (length, factors[length])
 
 
+def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
+    """The fewest and the most queries over the batch that were timed at once."""
+    tokens = [row.problem.batch * row.problem.seq_q for row in timings]
+    return min(tokens), max(tokens)
+
+
 def modelled_timings(timings: Sequence[Timing], hardware: str) -> list[Row]:
     """The model on recorded problems with blocks of MODEL_BLOCKS, in the figures of a measured row."""
     problems = {row.problem.seq_kv: row.problem for row in timings}

@@ -9,6 +9,8 @@ from engine.experiment import Experiment
 from engine.model.drawable import at_length
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
+from engine.recordings.counters import recorded_counters
+from engine.recordings.recording import Recording
 from engine.recordings.rows import BASELINE, Row, modelled_row
 from engine.studies.survey import OverLength
 
@@ -44,6 +46,21 @@ def intensity(experiment: Experiment, provider: str, keys: int) -> float:
 def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     """The rows with their intensity, FLOP/byte, modelled."""
     return [{**row, "intensity": intensity(experiment, row["provider"], row["keys"])} for row in rows]
+
+
+def counted_pairs(recording: Recording) -> list[Row]:
+    """Recorded times of kernels whose blocks are known, with the modelled ones of the same scenario."""
+    return [
+        {
+            "provider": one.experiment.algorithm,
+            "label": one.experiment.algorithm,
+            "p50": one.seconds,
+            "modelled": one.modelled_seconds,
+            "origin": recording.origin,
+            "what": one.what,
+        }
+        for one in recorded_counters(recording)
+    ]
 
 
 def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:

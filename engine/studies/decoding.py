@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -45,22 +45,35 @@ def over_splits(decoding: Experiment) -> dict[int, Simulation]:
     return {splits: simulate(decoding.changed(splits=splits)) for splits in counts}
 
 
+def fastest(found: Mapping[int, Simulation]) -> int:
+    """The number of splits that takes the least modelled time, the fewest of several."""
+    return min(found, key=lambda splits: found[splits].modelled.seconds)
+
+
 @dataclass(frozen=True)
 class Spread:
     """A kernel's blocks over the SMs, modelled: they take as long as each other and go round.
 
     Attributes:
         blocks: [SMs] blocks that each SM runs, one after another or side by side.
-        launched: blocks in all, those with them for which no keys are left.
+        key_heads, splits, row_blocks: what is multiplied to the blocks launched, those with them for which
+            no keys are left: key heads over the batch, splits of each, blocks of its query heads.
     """
 
     blocks: np.ndarray
-    launched: int
+    key_heads: int
+    splits: int
+    row_blocks: int
 
     @property
     def count(self) -> int:
         """Blocks that have keys to read."""
         return int(self.blocks.sum())
+
+    @property
+    def empty(self) -> int:
+        """Blocks launched for which no keys are left."""
+        return self.key_heads * self.splits * self.row_blocks - self.count
 
     @property
     def busy(self) -> int:
@@ -71,9 +84,10 @@ class Spread:
 def spread(simulation: Simulation) -> Spread:
     """The blocks of an experiment's first kernel that have keys to read."""
     phase, sms = simulation.schedule.phases[0], simulation.experiment.gpu.sms
-    heads = simulation.traffic.heads
+    heads, splits = simulation.traffic.heads, simulation.experiment.tiling.splits
     count = int((phase.visits > 0).sum()) * heads
-    return Spread(count // sms + (np.arange(sms) < count % sms), len(phase.visits) * heads)
+    blocks = count // sms + (np.arange(sms) < count % sms)
+    return Spread(blocks, heads, splits, len(phase.visits) // splits)
 
 
 def readable(gpu: Gpu) -> float:
@@ -225,6 +239,31 @@ def recorded_by_key_heads(recording: Recording, rows: Sequence[Decoding]) -> dic
         if replace(row.problem, kv_heads=problem.kv_heads) == problem
     }
     return dict(sorted(found.items(), reverse=True))
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """One recorded cache with the most and with the fewest key heads; times of split_kv's own choice."""
+
+    most: Decoding
+    fewest: Decoding
+
+    @property
+    def time_share(self) -> float:
+        """Of the time with the most key heads, what the fewest take."""
+        return self.fewest.times.p50 / self.most.times.p50
+
+    @property
+    def bytes_share(self) -> float:
+        """Of the bytes of K and V likewise."""
+        return self.fewest.problem.kv_heads / self.most.problem.kv_heads
+
+
+def recorded_sharing(recording: Recording, decoding: Experiment) -> Sharing | None:
+    """For the recorded problem nearest to a scenario's; None where it was not timed with two of them."""
+    rows = recorded_near(recording, decoding)
+    found = list(recorded_by_key_heads(recording, rows).values()) if rows else []
+    return Sharing(found[0], found[-1]) if len(found) > 1 else None
 
 
 def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:

@@ -18,6 +18,7 @@ PRODUCTS = {  # a tile: dV, dP, dQ, dK; with S again; with S and dP in both kern
     ONE_KERNEL: 5,
     TWO_KERNELS: 7,
 }
+FLOPS_RATIO = {way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()}  # over the forward pass
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def recomputation(experiment: Experiment) -> Recomputation:
     spared = _key_bytes(problem) * problem.batch * (problem.heads - problem.kv_heads)
     return Recomputation(
         flops={way: count * product for way, count in PRODUCTS.items()},
-        ratio={way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()},
+        ratio=dict(FLOPS_RATIO),
         kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
         moved={
             STORED: standard_backward_bytes(backward) * heads - spared,

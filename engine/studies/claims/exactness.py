@@ -110,7 +110,7 @@ CLAIMS = (
         sources.AWARE,
         "Its outputs are bit-identical to standard attention's.",
         r"\max_{ij} \left| O^\text{standard}_{ij} - O^\text{flash}_{ij} \right| = 0",
-        "agreement",
+        "numbers",
         SMALL,
         _identical,
         {
@@ -126,7 +126,7 @@ CLAIMS = (
         sources.AWARE,
         "Recomputing in the backward pass beats storing the N × N matrix.",
         r"\text{FLOPs: } \tfrac{7}{4}, \qquad \text{kept: } 3 \cdot 4N\ \text{bytes instead of}\ 2N^2",
-        "backward",
+        "gradients",
         TRAINING.changed(algorithm="backward"),
         _recomputed,
         {
