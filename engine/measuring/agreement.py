@@ -117,7 +117,7 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
 
 def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
     """The largest difference of every quantity and pair in every tile."""
-    quantities = [name for name in QUANTITIES if name != "alpha" or experiment.algorithm != "standard"]
+    quantities = [name for name in QUANTITIES if name != "alpha" or not experiment.record.unfused]
     return {
         (quantity, pair): _tile_differences(
             experiment, quantity, held[pair[0]], held[pair[1]], held["float64"]

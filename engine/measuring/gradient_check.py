@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.algorithms import backward, flash2
 from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
 from engine.measuring.clock import machine
@@ -67,7 +68,7 @@ def small_backward(experiment: Experiment) -> Experiment:
     problem = experiment.problem
     heads = min(problem.heads // problem.kv_heads, MOST_HEADS)
     alone = {"batch": 1, "heads": heads, "kv_heads": 1, "splits": 1, "stages": 2}
-    group = experiment.changed(algorithm="backward", **alone)
+    group = experiment.changed(algorithm=backward.ALGORITHM.key, **alone)
     for most in MOST_TILES:
         sibling = drawable(group, most)
         scores = heads * sibling.problem.seq_q * sibling.problem.seq_kv
@@ -170,7 +171,7 @@ def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, boo
             *tensors,
             causal=problem.mask.causal,
             window=problem.mask.window,
-            algorithm="flash2",
+            algorithm=flash2.ALGORITHM.kernel,
             block_q=tiling.block_q,
             block_kv=tiling.block_kv,
         )
@@ -183,7 +184,7 @@ def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, boo
 
 def _trace(experiment: Experiment, q, k, v, d_out) -> Gradients:
     """What the scheduler's own execution gets, forward and backward; raises JobError."""
-    forward = experiment.changed(algorithm="flash2")
+    forward = experiment.changed(algorithm=flash2.ALGORITHM.key)
     try:
         heads = [execute(forward, own, k, v) for own in q]
         out, lse = np.stack([head.out for head in heads]), np.stack([head.lse for head in heads])
