@@ -18,7 +18,7 @@ class Gaps:
     Attributes:
         l1_share: of the bytes that tiles request, what comes from L1 and not from L2; below 0 if more comes.
         l2_share: of the bytes from L2 to the SMs, what L2 did not fetch from DRAM.
-        dram_over_compulsory: DRAM reads, counted, over the bytes that must be read once.
+        dram_over_compulsory: DRAM reads, recorded, over the bytes that must be read once.
         model_off: of the modelled DRAM reads, relative to those counted.
     """
 
