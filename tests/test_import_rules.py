@@ -85,6 +85,32 @@ def test_measuring_uses_kernels_through_their_public_face():
             assert name in public_names(), f"{path.name} takes {name}, which kernels does not offer"
 
 
+def private_names(source: str) -> list[str]:
+    """What a file takes of torch or Triton that begins with an underscore."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None)
+            found += [f"{module}.{alias.name}" if module else alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            found.append(ast.unparse(node))
+    found = [name.split(".") for name in found]
+    return [
+        ".".join(name)
+        for name in found
+        if name[0] in ("torch", "triton") and any(part[:1] == "_" for part in name)
+    ]
+
+
+def test_the_engine_takes_nothing_private_of_torch_or_triton():
+    for path in sorted((ROOT / "engine").rglob("*.py")):
+        assert not set(private_names(path.read_text())) - {"torch.__version__"}, path.name
+    assert private_names("import torch._inductor\ntorch.cuda._sleep(1)") == [
+        "torch._inductor",
+        "torch.cuda._sleep",
+    ]
+
+
 def test_the_rule_sees_what_lies_behind_the_public_face():
     source = "import kernels.flash3\nfrom kernels.launch import stages\nimport kernels\nkernels.tile"
     assert names_of_kernels(source) == [

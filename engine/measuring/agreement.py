@@ -18,7 +18,7 @@ from engine.experiment import Experiment
 from engine.measuring.clock import machine
 from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.pytorch import unfused
-from engine.measuring.trial import refuse_documents
+from engine.measuring.trial import plain_sentence, refuse_documents
 from engine.model.drawable import drawable
 from engine.problem.bounds import blocks
 from engine.problem.inputs import make_inputs
@@ -117,7 +117,7 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
 
 def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
     """The largest difference of every quantity and pair in every tile."""
-    quantities = [name for name in QUANTITIES if name != "alpha" or experiment.algorithm != "standard"]
+    quantities = [name for name in QUANTITIES if name != "alpha" or not experiment.record.unfused]
     return {
         (quantity, pair): _tile_differences(
             experiment, quantity, held[pair[0]], held[pair[1]], held["float64"]
@@ -170,7 +170,7 @@ def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
             block_kv=tiling.block_kv,
         )
     except (RuntimeError, ImportError) as error:
-        raise JobError(str(error).strip().splitlines()[0]) from error
+        raise JobError(plain_sentence(error)) from error
     parts = (probed.out, probed.lse, probed.m, probed.l, probed.alpha)
     held = Held(*(part[0, 0].double().cpu().numpy() for part in parts))
     return held, here.device, kernels.interpreted()

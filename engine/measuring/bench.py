@@ -67,7 +67,7 @@ class Bench:
 
         tiling: of the kernels that take blocks; without it they choose their own.
         """
-        entered = [one for one in self.implementations if direction == FORWARD or one.backward]
+        entered = self.entered(direction)
         found = self._checked(entered, problem, direction, tiling)
         right = {name: one.call for name, one in found.items() if isinstance(one, Checked)}
         heavy = {one.name for one in entered if one.name in right and self._heavy(one, problem)}
@@ -93,6 +93,10 @@ class Bench:
     def cuda(self) -> bool:
         """Whether there is a GPU."""
         return self.machine.cuda
+
+    def entered(self, direction: str) -> list[Implementation]:
+        """Those whose forward or backward pass is timed."""
+        return [one for one in self.implementations if direction == FORWARD or one.backward]
 
     def remember(self, one: Implementation, problem: Problem, direction: str, seconds: float) -> None:
         """How long one took, to foresee longer sequences."""

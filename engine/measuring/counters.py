@@ -122,12 +122,12 @@ def find_ncu() -> str:
 
 def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float) -> Iterator[Counters]:
     with tempfile.TemporaryDirectory() as folder:
-        asked, said = Path(folder, "scenarios.json"), Path(folder, "said.json")
-        asked.write_text(json.dumps([asdict(scenario) for scenario in scenarios]))
+        given, results = Path(folder, "scenarios.json"), Path(folder, "reasons.json")
+        given.write_text(json.dumps([asdict(scenario) for scenario in scenarios]))
         command = [
             ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
             "--metrics", ",".join(metrics.values()),
-            sys.executable, "-m", "engine.measuring.profiled", str(asked), str(said), str(seconds),
+            sys.executable, "-m", "engine.measuring.profiled", str(given), str(results), str(seconds),
         ]  # fmt: skip
         root = Path(__file__).resolve().parents[2]
         try:
@@ -136,9 +136,9 @@ def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float
             )
         except subprocess.TimeoutExpired:
             return
-        if not said.exists():
+        if not results.exists():
             raise JobError(_complaint(run.stdout + run.stderr))
-        reasons = json.loads(said.read_text())
+        reasons = json.loads(results.read_text())
     kernels = parsed(run.stdout)
     if not kernels and not all(reasons):
         raise JobError(_complaint(run.stdout + run.stderr))

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from datetime import datetime, timezone
 from typing import Any
 
+from engine.algorithms import flash2
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.measuring import clock
 from engine.measuring.bench import Bench, Limit
@@ -38,7 +39,7 @@ LARGE = "out of memory: needs about {needed:,.1f} GB, may use {free:.1f} GB here
 
 def sweep_payload(experiment: Experiment) -> dict[str, Any]:
     """What a sweep depends on: equal payloads share one run, whatever the algorithm and GPU on the page."""
-    return experiment.changed(algorithm="flash2", hardware="h200", splits=1, stages=2).flat()
+    return experiment.changed(algorithm=flash2.ALGORITHM.key, hardware="h200", splits=1, stages=2).flat()
 
 
 def sizes(experiment: Experiment, cuda: bool) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from engine.algorithms import BACKWARD, FORWARD
+from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.algorithms.flash2 import SHORT
 from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
@@ -36,8 +36,9 @@ class Kernel:
 def smaller(problem: Problem, algorithm: str) -> Problem:
     """A problem that compiles the same: two key heads, fewer queries and keys unless a kernel holds a row."""
     group = problem.heads // problem.kv_heads
-    keys = problem.seq_kv if algorithm == "standard" else _few(problem.seq_kv)
-    rows = 16 if algorithm == "standard" else _few(problem.seq_q)
+    rows, keys = _few(problem.seq_q), _few(problem.seq_kv)
+    if ALGORITHMS[algorithm].unfused:
+        rows, keys = 16, problem.seq_kv
     return replace(problem, batch=1, heads=2 * group, kv_heads=2, seq_q=rows, seq_kv=keys)
 
 

@@ -1,7 +1,7 @@
-"""What ncu watches: python -m engine.measuring.profiled SCENARIOS SAID SECONDS.
+"""What ncu watches: python -m engine.measuring.profiled SCENARIOS REASONS SECONDS.
 
 Each scenario runs unwatched first (compiled, checked against float64), then once under the profiler, after
-a kernel whose grid says which scenario follows. SAID gets a list: null, or why a scenario did not run;
+a kernel whose grid says which scenario follows. REASONS gets a list: null, or why a scenario did not run;
 shorter than the scenarios where the time was up.
 """
 
@@ -21,17 +21,17 @@ def main() -> None:
     """Run the scenarios of the file."""
     import torch
 
-    asked, said, seconds = sys.argv[1:]
+    scenarios, results, seconds = sys.argv[1:]
     end = time.monotonic() + float(seconds)
     reasons: list[str | None] = []
-    for index, values in enumerate(json.loads(Path(asked).read_text())):
+    for index, values in enumerate(json.loads(Path(scenarios).read_text())):
         if time.monotonic() > end:
             break
         scenario = Scenario(**values)
         _, reason = attempt(lambda i=index, s=scenario: profile(s, i), cuda=True)
         reasons.append(reason)
         torch.cuda.empty_cache()
-    Path(said).write_text(json.dumps(reasons))
+    Path(results).write_text(json.dumps(reasons))
 
 
 def profile(scenario: Scenario, index: int) -> None:

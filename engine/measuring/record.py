@@ -186,11 +186,8 @@ def compile_ahead(recorder: Recorder, kernels: list[Kernel]) -> list[Kernel]:
 
 def _is_complete(recorder: Recorder, bench: Bench, problem: Problem, direction: str) -> bool:
     """Whether a problem's rows are all there; what they took is remembered."""
-    entered = [one for one in bench.implementations if direction == FORWARD or one.backward]
-    rows = [
-        recorder.rows["timings"].get(identity(Timing(one.name, one.label, direction, problem)))
-        for one in entered
-    ]
+    entered, known = bench.entered(direction), recorder.rows["timings"]
+    rows = [known.get(identity(Timing(one.name, one.label, direction, problem))) for one in entered]
     for one, row in zip(entered, rows, strict=True):
         if row is not None and row.times is not None:
             bench.remember(one, problem, direction, row.times.p50)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.algorithms import BACKWARD
+from engine.algorithms import BACKWARD, backward
 from engine.algorithms.backward import (
     KEY_GRADIENT_BLOCKS,
     KEY_GRADIENTS,
@@ -95,7 +95,7 @@ def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Sim
     staying = _power_of_two(blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads))
     queries_passing, keys_passing = KEY_GRADIENT_BLOCKS[0], query_gradient_blocks(problem.head_dim)[1]
     sizes = (queries_passing, staying) if by_keys else (staying, keys_passing)
-    return simulate(experiment_of(problem, "backward", *sizes, hardware))
+    return simulate(experiment_of(problem, backward.ALGORITHM.key, *sizes, hardware))
 
 
 def _power_of_two(rows: int) -> int:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.experiment import Experiment
+from engine.problem.problem import Problem
+from engine.recordings.nearest import difference, head_dim, nearest
 from engine.recordings.recording import Recording
 
 
@@ -31,6 +34,13 @@ class HeatMap:
             return None
         i, j = np.unravel_index(np.nanargmin(self.seconds), self.seconds.shape)
         return int(i), int(j)
+
+
+def swept_problem(recording: Recording, experiment: Experiment) -> Problem | None:
+    """The problem on which an algorithm's block sizes were tried, of the nearest head dimension."""
+    own = [row for row in recording.sweep if row.algorithm == experiment.algorithm]
+    row = nearest(own, experiment, difference(head_dim))
+    return row and row.problem
 
 
 def heat_map(recording: Recording, algorithm: str, head_dim: int, causal: bool = False) -> HeatMap:

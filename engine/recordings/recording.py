@@ -231,11 +231,6 @@ class Recording:
         """Where its numbers come from, as a page says it."""
         return f"recorded on {self.device.gpu}, {self.device.date[:10]}"
 
-    def swept(self, algorithm: str, head_dim: int) -> Problem | None:
-        """The problem on which an algorithm's block sizes were tried, of the nearest head dimension."""
-        problems = [row.problem for row in self.sweep if row.algorithm == algorithm]
-        return min(problems, key=lambda problem: abs(problem.head_dim - head_dim), default=None)
-
     def series(self, provider: str, head_dim: int, causal: bool, direction: str = "forward") -> Series:
         """Times of one provider over N, shortest first; empty if there are none."""
         rows = [

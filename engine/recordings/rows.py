@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.algorithms import BACKWARD, FORWARD, offered
+from engine.algorithms import BACKWARD, FORWARD, backward, flash2, offered, standard
 from engine.algorithms.backward import (
     KEY_GRADIENT_BLOCKS,
     KEY_GRADIENTS,
@@ -37,11 +37,11 @@ def modelled_row(experiment: Experiment, keys: int) -> Row:
         "p50": seconds,
         "tflops": field_flops(problem) / seconds / 1e12,
         "tokens_per_second": problem.batch * problem.seq_q / seconds,
-        "speedup": simulate(experiment.changed(algorithm="standard")).modelled.seconds / seconds,
+        "speedup": simulate(experiment.changed(algorithm=standard.ALGORITHM.key)).modelled.seconds / seconds,
     }
 
 
-BACKWARD_PROVIDER = "flash2"  # the provider whose backward pass the model is of
+BACKWARD_PROVIDER = flash2.ALGORITHM.key  # the provider whose backward pass the model is of
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
 MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
 
@@ -136,7 +136,7 @@ def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> t
 
 def _backward_seconds(problem: Problem, hardware: str) -> float:
     keys, queries = (
-        simulate(experiment_of(problem, "backward", *blocks, hardware)).modelled.parts
+        simulate(experiment_of(problem, backward.ALGORITHM.key, *blocks, hardware)).modelled.parts
         for blocks in (KEY_GRADIENT_BLOCKS, query_gradient_blocks(problem.head_dim))
     )
     return keys[KEY_GRADIENTS] + queries[ROW_TERMS] + queries[QUERY_GRADIENTS]

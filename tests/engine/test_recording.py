@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.measuring import clock, shapes, sweep
-from engine.measuring.bench import RECORDED, Bench
-from engine.measuring.implementations import Implementation, implementations
+from engine.measuring import shapes, sweep
+from engine.measuring.implementations import implementations
 from engine.measuring.record import Recorder, main, record_timings
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import (
@@ -37,6 +36,7 @@ from engine.recordings.recording import (
     Timing,
     identity,
 )
+from tests.engine.test_bench import TINY, bench_of
 
 DEVICE = Device(
     "NVIDIA H200",
@@ -183,10 +183,6 @@ def test_every_recording_of_the_project_can_be_read():
     assert refused(SHELF) == ()
 
 
-FAST = clock.Repeats(2, 2, 0.0)
-TINY = Problem(1, 2, 2, 32, 32, 16, "float16", Mask(causal=True))
-
-
 @pytest.fixture
 def quick(monkeypatch):
     """A bench of PyTorch's own attention on problems that a CPU does at once."""
@@ -194,11 +190,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(shapes, "TOKENS", 64)
     monkeypatch.setattr(shapes, "HIDDEN", 32)
     return bench_of(implementations()["eager"], implementations()["sdpa_flash"])
-
-
-def bench_of(*entered: Implementation) -> Bench:
-    machine = clock.Machine("a CPU", cuda=False, versions={}, l2="", has_triton=True)
-    return Bench(machine, list(entered), RECORDED, FAST, FAST)
 
 
 def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
@@ -223,26 +214,6 @@ def test_another_gpu_does_not_add_to_a_recording(tmp_path, recording):
     save(recording, tmp_path / "h200.json")
     with pytest.raises(RecordingError, match="was recorded with gpu NVIDIA H200, here it is T4"):
         Recorder(tmp_path / "h200.json", replace(DEVICE, gpu="T4"), 1.0)
-
-
-def test_wrong_gradients_are_not_timed(quick):
-    import torch
-
-    right = implementations()["eager"].prepare
-    wrong = Implementation("wrong", "wrong", lambda q, k, v, p: right(q, k, 1.05 * v, p), backward=True)
-    row = bench_of(wrong).timings(TINY, "backward")[0]
-    assert row.skipped.startswith("not timed, because its result is wrong: it is off by")
-    assert torch.is_grad_enabled()
-
-
-def test_memory_and_time_that_are_not_there_are_foreseen(quick, monkeypatch):
-    eager = implementations()["eager"]
-    here = bench_of(eager)
-    here.remember(eager, TINY, "forward", 5.0)
-    assert here.timings(TINY)[0].skipped.startswith("would take about 5.0 s a call")
-    monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**9)
-    row = here.timings(replace(TINY, heads=32, kv_heads=32, seq_q=32768, seq_kv=32768))[0]
-    assert row.skipped == "out of memory: needs 207 GB, 1 GB are free"
 
 
 def test_a_sweep_keeps_failures_as_results(monkeypatch):

@@ -16,7 +16,7 @@ from app.figures.units import seconds_text, short
 from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
-from engine.recordings.heat_map import HeatMap, heat_map
+from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
 from engine.recordings.recording import Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
@@ -161,7 +161,7 @@ def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], 
 def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> None:
     """The recorded time of every block size, with why the others did not run."""
     algorithm = experiment.algorithm
-    problem = recording.swept(algorithm, experiment.problem.head_dim)
+    problem = swept_problem(recording, experiment)
     if problem is None:
         return
     st.markdown(

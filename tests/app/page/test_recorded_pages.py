@@ -158,7 +158,7 @@ def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
 
 def test_the_traffic_page_names_the_sibling_that_it_shows(shelf):
     said = words(opened("traffic", seq=3000, head_dim=128))
-    assert "**RecordedCounters nearest to this scenario: FlashAttention-2, N 1,024," in said
+    assert "**Counted nearest to this scenario: FlashAttention-2, N 1,024," in said
     assert "The same bytes on the chip" not in words(opened("traffic", algorithm="standard"))
 
 
