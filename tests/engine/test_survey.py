@@ -6,7 +6,10 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.experiment import LARGEST_SEQUENCE
-from engine.studies.survey import over_length
+from engine.model.footprint import largest_context, memory_bytes
+from engine.studies.survey import by_algorithm, largest_contexts, memory_taken, over_length, times_less
+
+FIRST_AND_LAST = "standard", "flash2"
 
 
 @pytest.mark.parametrize("sequence", [{"seq": 96}, {"seq": 4096}, {"seq": 64, "seq_kv": 4096}])
@@ -23,3 +26,16 @@ def test_a_survey_is_the_same_experiment_at_every_length(sequence):
 
 def test_equal_lengths_share_one_survey():
     assert over_length(Experiment.of(seq=64)) is over_length(Experiment.of(seq=8192))
+
+
+def test_memory_and_bytes_are_those_of_each_algorithm():
+    experiment = Experiment.of(seq=4096, causal=True)
+    taken, largest = memory_taken(experiment), largest_contexts(experiment)
+    survey = over_length(experiment)
+    assert list(taken) == list(largest) == list(survey.memory)
+    for name, bytes_ in taken.items():
+        alone = experiment.changed(algorithm=name)
+        assert bytes_ == memory_bytes(alone) == survey.memory[name][survey.lengths.index(4096)]
+        assert largest[name] == largest_context(alone)
+    moved = [simulate(experiment.changed(algorithm=name)).traffic.requested.total for name in FIRST_AND_LAST]
+    assert times_less(by_algorithm(experiment), "requested") == moved[0] / moved[1]
