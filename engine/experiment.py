@@ -59,6 +59,11 @@ class Experiment:
         return ALGORITHMS[self.algorithm]
 
     @property
+    def unserved(self) -> str | None:
+        """Why the algorithm's kernel does not run this on the GPU, in one sentence; None where it does."""
+        return self.record.unserved(self.problem, self.gpu)
+
+    @property
     def gpu(self) -> Gpu:
         """The preset that `hardware` names."""
         return GPUS[self.hardware]

@@ -11,6 +11,7 @@ from app.figures.base import CONFIG
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, ratio_text, seconds_text, share_text, short, times_text
 from app.sidebar.recording import chosen_recording
+from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.warp_groups import Inside
 from engine.model.warp_groups import inside as lanes_of
@@ -23,7 +24,6 @@ from engine.studies.techniques import (
     Variant,
     ladder,
     recorded_kernels,
-    unserved,
     variant,
     without,
 )
@@ -107,7 +107,7 @@ def _what_runs(experiment: Experiment, shown: Variant) -> str:
         words.append("Everything is on: this is FlashAttention-3.")
     if shown.kernel:
         words.append(f"The kernel {kernel(shown.kernel)} does exactly this.")
-    if not off and (why := unserved(experiment)):
+    if not off and (why := experiment.changed(algorithm=flash3.ALGORITHM.key).unserved):
         words.append(why)
     return " ".join(words)
 

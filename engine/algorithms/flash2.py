@@ -24,8 +24,9 @@ VISIT = (
 )
 # what the kernel takes in 16 bits where K and V are copied by TMA and no blocks are given
 OWN_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension up to
+OWN_STAGES = {64: 2, 128: 3, 256: 2}  # tiles of K and V in flight
 SHORT = 1024  # keys up to which it takes other blocks
-SHORT_BLOCKS = {128: (64, 64)}
+SHORT_BLOCKS, SHORT_STAGES = {128: (64, 64)}, 3
 HEADS_TOGETHER = {64: 16, 128: 8, 256: 8}  # that start their heaviest query blocks together, beyond SHORT
 
 
@@ -50,16 +51,16 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 
 def own_tiling(problem: Problem) -> Tiling:
-    """Blocks by head dimension; other ones where keys are few."""
+    """By head dimension; another one where keys are few."""
     served = _served(problem)
-    short = problem.seq_kv <= SHORT and served in SHORT_BLOCKS
-    block_q, block_kv = SHORT_BLOCKS[served] if short else OWN_BLOCKS[served]
-    return Tiling(block_q, block_kv, own=True)
+    if problem.seq_kv <= SHORT and served in SHORT_BLOCKS:
+        return Tiling(*SHORT_BLOCKS[served], stages=SHORT_STAGES, own=True)
+    return Tiling(*OWN_BLOCKS[served], stages=OWN_STAGES[served], own=True)
 
 
 def tiling(problem: Problem, asked: Tiling) -> Tiling:
     """As asked, or the kernel's own where that is asked."""
-    return replace(own_tiling(problem), splits=asked.splits, stages=asked.stages) if asked.own else asked
+    return replace(own_tiling(problem), splits=asked.splits) if asked.own else asked
 
 
 def heads_together(problem: Problem, taken: Tiling) -> int:

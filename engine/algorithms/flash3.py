@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from engine.algorithms import flash2
 from engine.algorithms.record import Algorithm, Part, Pipeline, loaded
+from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Tensor
@@ -51,6 +52,17 @@ def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
     return {"attention": (_times(q, queries), _times(k, KV_BUFFERS), _times(v, KV_BUFFERS))}
 
 
+def unserved(problem: Problem, gpu: Gpu) -> str | None:
+    """Why the kernel does not run a problem, in one sentence; None where it does."""
+    if gpu.architecture != "Hopper":
+        return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
+    if problem.dtype == "float32":
+        return "The kernel takes float16 and bfloat16: float32 is modelled only."
+    if problem.head_dim not in BLOCKS:
+        return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
+    return None
+
+
 def _times(part: Part, buffers: int) -> Part:
     """So many buffers of a tile as one part."""
     return part if buffers == 1 else Part(f"{buffers} × {part.label}", part.tensor, buffers * part.bytes)
@@ -75,5 +87,6 @@ ALGORITHM = Algorithm(
     ),
     kernel="flash3",
     language="Gluon",
+    unserved=unserved,
     traced=True,
 )

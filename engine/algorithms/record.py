@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Tensor, block_bytes
@@ -71,6 +72,10 @@ def _as_asked(problem: Problem, asked: Tiling) -> Tiling:
     return asked
 
 
+def _always_served(problem: Problem, gpu: Gpu) -> str | None:
+    return None
+
+
 def _one_head(problem: Problem, tiling: Tiling) -> int:
     return 1
 
@@ -99,6 +104,7 @@ class Algorithm:
         techniques: of `engine.studies.techniques`, those that its kernel has; None: not told apart by them.
         kernel: what `kernels.attention` calls it; None: no kernel of this project computes it.
         language: of that kernel.
+        unserved: (problem, GPU) -> why the kernel does not run it there, in a sentence; None where it does.
         probed: whether the kernel can report m, l and alpha of every tile.
         traced: whether the kernel can write down which SM ran each of its blocks, and when.
         interpreter_ms: of Triton's interpreter, for a tile and for each 1000 scores of it (float16, one core
@@ -125,6 +131,7 @@ class Algorithm:
     techniques: frozenset[str] | None = None
     kernel: str | None = None
     language: str = "Triton"
+    unserved: Callable[[Problem, Gpu], str | None] = _always_served
     probed: bool = False
     traced: bool = False
     interpreter_ms: tuple[float, float] | None = None

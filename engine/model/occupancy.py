@@ -29,7 +29,8 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
     stages = 1
     if streamed and not any(step.operation == Operation.STORE for step in phase.each):
-        stages = min(algorithm.stages, max(1, (gpu.shared_bytes_block - held) // streamed))
+        most = schedule.tiling.stages if schedule.tiling.own else algorithm.stages
+        stages = min(most, max(1, (gpu.shared_bytes_block - held) // streamed))
     returning = bool(phase.rewritten)
     rows = schedule.tiling.block_q if phase.outer == "query" or returning else schedule.tiling.block_kv
     threads = WIDE if rows >= WIDE_ROWS else NARROW

@@ -43,7 +43,7 @@ class Modelled:
     busy: Mapping[str, Mapping[str, float]]
 
 
-def modelled(launch: Launch, traffic: Traffic) -> Modelled:
+def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     """Modelled time of a launch: its kernels one after another."""
     parts, busy, bounds = {}, {}, {}
     for kernel in launch.kernels:
@@ -80,7 +80,7 @@ def step_seconds(launch: Launch) -> np.ndarray:
     All heads run side by side, so one head's steps add up to the time of the whole launch.
     """
     schedule, problem = launch.schedule, launch.problem
-    seconds, columns = modelled(launch, traffic_of(launch)).parts, schedule.columns
+    seconds, columns = modelled_time(launch, traffic_of(launch)).parts, schedule.columns
     rates = Rates.of(launch.gpu, problem.dtype)
     scores = schedule.query_rows[columns.query_block].astype(np.float64)
     scores *= np.where(columns.key_block < 0, problem.seq_kv, schedule.key_rows[columns.key_block])

@@ -9,7 +9,7 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
 from engine.model.launch import Launch, launch
-from engine.model.seconds import Modelled, modelled
+from engine.model.seconds import Modelled, modelled_time
 from engine.model.traffic import Traffic, traffic
 from engine.schedule.schedule import Schedule
 
@@ -68,4 +68,4 @@ def simulate(experiment: Experiment) -> Simulation:
     """Everything the model says about an experiment; milliseconds, and nothing when asked again."""
     run = launch(experiment)
     moved = traffic(run)
-    return Simulation(experiment, moved, footprint(run), modelled(run, moved))
+    return Simulation(experiment, moved, footprint(run), modelled_time(run, moved))

@@ -15,7 +15,7 @@ from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash3, s
 from engine.algorithms.record import ACCUMULATOR_BYTES
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
-from engine.model.seconds import modelled
+from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, traffic
 from engine.problem.hardware import KIB, gpu_named
 from engine.problem.problem import Problem
@@ -142,7 +142,7 @@ def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
         run = _two_passes(run)
     run = replace(run, pipeline=_pipeline(techniques))
     moved = traffic(run)
-    seconds = None if misfit else modelled(run, moved).seconds
+    seconds = None if misfit else modelled_time(run, moved).seconds
     return Variant(techniques, run.pipeline, moved, seconds, misfit, kernels().get(techniques))
 
 
@@ -184,18 +184,6 @@ def _misfit(run: Launch) -> str | None:
         f"Does not fit: {rows} whole rows of S beside Q, K and V take {-(-need // KIB):,} KB, "
         f"{gpu.with_article} gives a block {gpu.shared_bytes_block // KIB} KB."
     )
-
-
-def unserved(experiment: Experiment) -> str | None:
-    """Why the real flash3 kernel does not run the scenario, in one sentence; None where it does."""
-    problem, gpu = experiment.problem, experiment.gpu
-    if gpu.key not in ("h100", "h200"):
-        return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
-    if problem.dtype == "float32":
-        return "The kernel takes float16 and bfloat16: float32 is modelled only."
-    if problem.head_dim not in (64, 128, 256):
-        return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
-    return None
 
 
 @dataclass(frozen=True)

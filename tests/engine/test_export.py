@@ -9,12 +9,13 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.model.block_requests import block_requests
-from engine.model.export import FORMATS, MOST_SLICES, as_csv, as_json, chrome_trace, from_csv, from_json
+from engine.model.export import FORMATS, MOST_SLICES, as_csv, as_json, chrome_trace
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from tests.engine.strategies import experiments
+from tests.engine.timeline_files import from_csv, from_json
 
 SMALL = Experiment.of(algorithm="standard", heads=2, seq=100, causal=True, hardware="h200")
 EVENTS = {  # what the Trace Event Format asks of each kind of event

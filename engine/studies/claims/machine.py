@@ -21,7 +21,6 @@ from engine.studies.claims.verdict import (
     said,
     states,
 )
-from engine.studies.techniques import unserved
 
 A100 = GPUS["a100"]
 NAMES = {"standard": "unfused", "flash1": "version 1", "flash2": "version 2"}
@@ -70,7 +69,7 @@ def _contexts(_: Recording | None) -> tuple[Finding, ...]:
         Finding("of version 1", "tokens", (100_000, inf), most["flash1"], COMPUTED),
         said("of version 2", "tokens", 200_000, most["flash2"], COMPUTED),
         states("unfused attention runs 100k tokens at all", memory_bytes(unfused) <= A100.memory_bytes),
-        states("version 3 runs on an A100", unserved(LONG.changed(algorithm="flash3")) is None),
+        states("version 3 runs on an A100", LONG.changed(algorithm="flash3").unserved is None),
         said("tokens a second of version 2, one layer", "tokens/s", 500, LONG.problem.seq_q / rate, MODELLED),
     )
 
