@@ -10,13 +10,13 @@ from engine.recordings.file import recordings
 from engine.recordings.recording import Recording
 from engine.studies.decoding import (
     SPLITS,
+    by_splits,
     counted_reads,
     decoding_of,
     fastest,
     grouped,
     kernel_splits,
     key_reads,
-    over_splits,
     parts_of,
     rate,
     recorded_by_key_heads,
@@ -109,7 +109,7 @@ def test_blocks_go_round_the_sms(experiment):
 
 def test_unsplit_keys_leave_most_of_an_h200_idle_and_the_kernels_choice_fills_it():
     decoding = decoding_of(Experiment.of(**LONG))
-    found = over_splits(decoding)
+    found = by_splits(decoding)
     assert set(SPLITS) | {kernel_splits(decoding)} == set(found)
     assert (spread(found[1]).busy, spread(found[kernel_splits(decoding)]).busy) == (8, 132)
     assert rate(found[kernel_splits(decoding)]) > 10 * rate(found[1])
@@ -172,7 +172,7 @@ def test_blocks_are_key_heads_times_splits_times_rows(values):
 
 
 def test_the_fastest_splits_are_those_of_the_least_time():
-    found = over_splits(decoding_of(Experiment.of(**LONG)))
+    found = by_splits(decoding_of(Experiment.of(**LONG)))
     assert found[fastest(found)].modelled.seconds == min(one.modelled.seconds for one in found.values())
 
 
