@@ -42,7 +42,7 @@ def lengths_to(longest: int) -> list[int]:
     return [2**power for power in range(SHORTEST.bit_length() - 1, (longest - 1).bit_length() + 1)]
 
 
-def over_length(
+def speed_by_length(
     groups: Sequence[tuple[str, Sequence[dict]]],
     metric: str,
     lengths: Sequence[int],
@@ -144,7 +144,7 @@ def _value(row: dict, metric: str, percentile: str = "p50") -> float:
     return value / slower if metric in RATES else value * slower
 
 
-def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
+def model_against_time(rows: Sequence[dict], colours: Palette) -> go.Figure:
     """Real over modelled seconds; on the line they are equal.
 
     Args:

@@ -14,7 +14,7 @@ from app.figures.units import bytes_text, length_ticks, log_ticks
 from app.figures.units import short as short_length
 from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
-from engine.studies.survey import OfBlocks, OverLength
+from engine.studies.survey import ByLength, TilingCost
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -35,10 +35,10 @@ LABELS = {**TENSOR_NAMES, Tensor.STATISTICS: "m, l"}
 
 def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette) -> str:
     """Bytes of every algorithm by tensor and direction, as HTML; kind is requested, dram or compulsory."""
-    return tables.bars([_bar(*row, colours) for row in moved(simulations, kind)], colours)
+    return tables.bars([_bar(*row, colours) for row in bar_bytes(simulations, kind)], colours)
 
 
-def moved(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[str, str, dict[Tensor, int]]]:
+def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[str, str, dict[Tensor, int]]]:
     """(algorithm, direction, bytes by tensor) of every bar, top to bottom."""
     return [
         (name, direction, {tensor: by[tensor] for tensor in TENSOR_NAMES if by[tensor]})
@@ -62,7 +62,7 @@ def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) 
     return tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values())))
 
 
-def over_length(survey: OverLength, kind: str, keys: int, colours: Palette) -> go.Figure:
+def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) -> go.Figure:
     """Bytes of one kind over the sequence length, both axes logarithmic; the scenario's length is marked."""
     lines = {
         name: [getattr(simulation.traffic, kind).total for simulation in simulations]
@@ -72,7 +72,7 @@ def over_length(survey: OverLength, kind: str, keys: int, colours: Palette) -> g
     return _length_figure(_lines(survey, lines, colours), survey, values, keys, colours)
 
 
-def memory(survey: OverLength, keys: int, largest: Mapping[str, int], colours: Palette) -> go.Figure:
+def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], colours: Palette) -> go.Figure:
     """HBM that the tensors take over the length, and where each algorithm runs out of the GPU's."""
     gpu = next(iter(survey.simulations.values()))[0].experiment.gpu
     lines = survey.memory
@@ -106,8 +106,8 @@ def memory(survey: OverLength, keys: int, largest: Mapping[str, int], colours: P
     return _length_figure(traces, survey, values, keys, colours, (capacity,), (name,))
 
 
-def over_blocks(
-    survey: Mapping[tuple[int, int], OfBlocks], current: tuple[int, int], colours: Palette
+def bytes_by_tiling(
+    survey: Mapping[tuple[int, int], TilingCost], current: tuple[int, int], colours: Palette
 ) -> str:
     """Requested bytes at every block size, as HTML; struck out what does not fit, framed the scenario's."""
     rows, columns = sorted({pair[0] for pair in survey}, reverse=True), sorted({pair[1] for pair in survey})
@@ -130,7 +130,7 @@ def over_blocks(
     return tables.grid([str(row) for row in rows], [str(column) for column in columns], cells, axes, colours)
 
 
-def _lines(survey: OverLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:
+def _lines(survey: ByLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:
     return [
         {
             "type": "scatter",
@@ -148,7 +148,7 @@ def _lines(survey: OverLength, lines: Mapping[str, list[int]], colours: Palette)
 
 
 def _length_figure(
-    traces: list[dict], survey: OverLength, values, keys: int, colours: Palette, shapes=(), annotations=()
+    traces: list[dict], survey: ByLength, values, keys: int, colours: Palette, shapes=(), annotations=()
 ) -> go.Figure:
     """Both axes logarithmic, with the scenario's length marked."""
     mark = {"type": "line", "yref": "paper", "x0": keys, "x1": keys, "y0": 0, "y1": 1}

@@ -13,11 +13,11 @@ from app.figures.base import CONFIG
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, moment, scaled, seconds_text, times_text
 from app.page.parts.job import job_panel
-from app.page.parts.recorded import runs_text, shape_text
+from app.page.parts.recorded import commits_text, shape_text
 from app.player import player
 from app.player.backward import build
 from app.sidebar.recording import chosen_recording
-from app.take_home.offers import page_shows
+from app.take_home.offers import set_subject
 from engine import simulate
 from engine.algorithms import backward, flash3
 from engine.experiment import Experiment
@@ -69,7 +69,7 @@ FORMULAS = (
 
 def show() -> None:
     """Draw the page."""
-    experiment = page_shows(scenario.current().changed(algorithm=backward.ALGORITHM.key))
+    experiment = set_subject(scenario.current().changed(algorithm=backward.ALGORITHM.key))
     st.header(
         "Training needs dQ, dK and dV. P was never kept, so the backward pass computes it again from Q, K "
         "and lse, twice: look at what stays on the chip in each kernel, and at the N × N matrix that never "
@@ -139,12 +139,12 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     model = modelled_backward(timings, gpu.key) if gpu else []
     groups = ((figures.MODELLED, model), (recording.origin, recorded_rows(timings)))
     mark = keys if lengths[0] <= keys <= lengths[-1] else None
-    figure = figures.over_length(groups, "p50", lengths, theme.colours(), mark=mark)
+    figure = figures.speed_by_length(groups, "p50", lengths, theme.colours(), mark=mark)
     st.plotly_chart(
         figure, theme=None, config=CONFIG, key="backward times", alt="Recorded backward times over N"
     )
     dotted = _dotted(modelled_over_recorded(model, timings)) if model else ""
-    told = (dotted, _ratio(recording, shape, keys), _fused(timings, keys), runs_text(recording, timings))
+    told = (dotted, _ratio(recording, shape, keys), _fused(timings, keys), commits_text(recording, timings))
     st.caption(" ".join(filter(None, told)))
 
 

@@ -13,7 +13,7 @@ from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
 from app.page.parts import merging
 from app.sidebar.recording import chosen_recording
-from app.take_home.offers import page_shows
+from app.take_home.offers import set_subject
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
@@ -21,13 +21,13 @@ from engine.problem.hardware import gpu_named
 from engine.recordings.recording import Recording
 from engine.studies.decoding import (
     SPLITS,
+    by_splits,
     counted_reads,
     decoding_of,
     fastest,
     grouped,
     kernel_splits,
     key_reads,
-    over_splits,
     parts_of,
     rate,
     rate_of_sm,
@@ -46,7 +46,7 @@ OWN = split_kv.ALGORITHM.key
 
 def show() -> None:
     """Draw the page."""
-    decoding, colours = page_shows(decoding_of(scenario.current())), theme.colours()
+    decoding, colours = set_subject(decoding_of(scenario.current())), theme.colours()
     simulation, recording = simulate(decoding), chosen_recording()
     st.header(_headline(simulation), anchor=False)
     splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
@@ -124,11 +124,11 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
 
 
 def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
-    found = over_splits(decoding)
+    found = by_splits(decoding)
     st.markdown(f"**This cache**, {decoding.gpu.name}, modelled")
     limit = _limit("at the memory's speed", simulate(decoding), readable(decoding.gpu), "modelled", colours)
     lines = [_line(found, "split keys", colours), limit]
-    _over_splits(lines, metric, list(found), decoding.tiling.splits, colours)
+    _speed_by_splits(lines, metric, list(found), decoding.tiling.splits, colours)
     best = fastest(found)
     seconds = found[best].modelled.seconds
     now = found[decoding.tiling.splits].modelled
@@ -138,9 +138,9 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     )
 
 
-def _over_splits(lines, metric: str, splits, mark: int | None, colours: Palette) -> None:
+def _speed_by_splits(lines, metric: str, splits, mark: int | None, colours: Palette) -> None:
     alt = f"{lines[0].origin.capitalize()}: {metric} over the number of splits"
-    figure = figures.over_splits(lines, metric, splits, mark, colours)
+    figure = figures.speed_by_splits(lines, metric, splits, mark, colours)
     st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
     st.html(figures.key(lines, metric))
 
@@ -185,11 +185,11 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
     like = recorded_decoding(rows, (gpu or decoding.gpu).key)
     lines = _recorded_lines(timed, recording.origin, colours)
     if gpu:
-        lines.insert(1, _line(over_splits(like), "the same, modelled", colours))
+        lines.insert(1, _line(by_splits(like), "the same, modelled", colours))
     copy = next((row.bytes_per_second for row in timed if row.provider == "copy"), 0.0)
     if copy:
         lines.append(_limit("at a copy's speed", simulate(like), copy, recording.origin, colours))
-    _over_splits(lines, metric, SPLITS, None, colours)
+    _speed_by_splits(lines, metric, SPLITS, None, colours)
     st.caption(
         f"One query, {problem.heads} heads on {problem.kv_heads} key heads, d {problem.head_dim}, "
         f"{problem.dtype}: {bytes_text(key_reads(simulate(like)))} of K and V. Dotted: modelled with key "

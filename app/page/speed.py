@@ -22,7 +22,7 @@ from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.roofline import roofline
 from engine.problem.hardware import same_machine
 from engine.studies.comparison import counted_pairs, measured_rows, modelled_rows, pairs, under_roof
-from engine.studies.survey import over_length
+from engine.studies.survey import by_length
 from engine.worker.client import Job
 
 METRICS = {"p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s", "speedup": "speed-up"}
@@ -57,7 +57,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
         st.markdown(f"**This scenario**. {_origins(experiment, measured)}")
         figure = _modelled_only(experiment, metric, colours)
         if measured:
-            figure = _over_length(experiment, measured, metric, colours)
+            figure = _speed_by_length(experiment, measured, metric, colours)
         _chart(figure, "Speed over the length")
         st.caption(_caption(metric, measured))
     if recording:
@@ -94,7 +94,7 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
             st.markdown(marks if measured else "**Recorded time against modelled**")
             if recording:
                 st.caption("Recorded: kernels alone, under the profiler.")
-            _chart(figures.against(compared, colours), "Measured against modelled")
+            _chart(figures.model_against_time(compared, colours), "Measured against modelled")
     if swept:
         with blocks[0]:
             recorded.blocks(recording, experiment, colours)
@@ -115,19 +115,19 @@ def _rooflines(experiment: Experiment, measured: list[dict], recording, colours:
 
 @lru_cache(maxsize=256)
 def _modelled_only(experiment: Experiment, metric: str, colours: Palette):
-    return _over_length(experiment, [], metric, colours)
+    return _speed_by_length(experiment, [], metric, colours)
 
 
-def _over_length(experiment: Experiment, measured: list[dict], metric: str, colours: Palette):
+def _speed_by_length(experiment: Experiment, measured: list[dict], metric: str, colours: Palette):
     keys = experiment.problem.seq_kv
     lengths = figures.lengths_to(max(LONGEST, keys, *(row["keys"] for row in measured)))
-    groups = ((figures.MODELLED, modelled_rows(over_length(experiment))), (figures.HERE, measured))
-    return figures.over_length(groups, metric, lengths, colours, mark=keys)
+    groups = ((figures.MODELLED, modelled_rows(by_length(experiment))), (figures.HERE, measured))
+    return figures.speed_by_length(groups, metric, lengths, colours, mark=keys)
 
 
 def _roofline(experiment: Experiment, points: list[dict], colours: Palette):
     gpu, keys = experiment.gpu, experiment.problem.seq_kv
-    shown = [row for row in modelled_rows(over_length(experiment)) if row["keys"] <= max(LONGEST, keys)]
+    shown = [row for row in modelled_rows(by_length(experiment)) if row["keys"] <= max(LONGEST, keys)]
     model = under_roof(experiment, shown)
     shape = roofline(gpu, experiment.problem.dtype)
     return roofs.roofline(shape, gpu.name, model, points, keys, colours)

@@ -77,7 +77,7 @@ def _screen(step: Step, number: int, steps: int, tally: list[int]) -> None:
     experiment = scenario.current()
     st.header(step.title, anchor=False)
     try:
-        st.markdown(words.told(step.before, experiment))
+        st.markdown(words.filled(step.before, experiment))
         left, picture = st.columns([1, 1.8], gap="large")
         with left, st.container(key="tour_words"):
             _question(step, experiment, tally)
@@ -141,6 +141,6 @@ def _answer(step: Step, experiment: Experiment) -> None:
     st.metric(f"Answer, {origin}", words.text(computed, step.unit))
     if step.formula:
         st.latex(step.formula)
-    st.markdown(words.told(step.after, experiment))
+    st.markdown(words.filled(step.after, experiment))
     if experiment != step.experiment:
         st.caption("The scenario is no longer the step's: the numbers follow it, the words do not.")

@@ -19,10 +19,10 @@ from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
 from engine.studies.survey import (
     by_algorithm,
+    by_length,
+    by_tiling,
     largest_contexts,
     memory_taken,
-    over_blocks,
-    over_length,
     times_less,
 )
 
@@ -62,7 +62,7 @@ def show() -> None:
     length, blocks, memory = st.columns(3, gap="medium")
     with length:
         st.markdown(f"**Over the length**: {_origin(kind)}")
-        _chart(_over_length(experiment, kind, colours), "Bytes over the sequence length")
+        _chart(_bytes_by_length(experiment, kind, colours), "Bytes over the sequence length")
     with blocks:
         _blocks(experiment, colours)
     with memory:
@@ -72,14 +72,14 @@ def show() -> None:
 
 
 @lru_cache(maxsize=256)
-def _over_length(experiment: Experiment, kind: str, colours: Palette):
-    return figures.over_length(over_length(experiment), kind, experiment.problem.seq_kv, colours)
+def _bytes_by_length(experiment: Experiment, kind: str, colours: Palette):
+    return figures.bytes_by_length(by_length(experiment), kind, experiment.problem.seq_kv, colours)
 
 
 @lru_cache(maxsize=256)
-def _over_memory(experiment: Experiment, colours: Palette):
+def _memory_by_length(experiment: Experiment, colours: Palette):
     largest = largest_contexts(experiment)
-    return figures.memory(over_length(experiment), experiment.problem.seq_kv, largest, colours)
+    return figures.memory_by_length(by_length(experiment), experiment.problem.seq_kv, largest, colours)
 
 
 def _headline(simulations) -> str:
@@ -116,7 +116,7 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
         experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
     st.markdown(f"**Over block sizes**: requested, {short(experiment.algorithm)}, counted")
     tiling = experiment.tiling
-    st.html(figures.over_blocks(over_blocks(experiment), (tiling.block_q, tiling.block_kv), colours))
+    st.html(figures.bytes_by_tiling(by_tiling(experiment), (tiling.block_q, tiling.block_kv), colours))
     st.caption(
         f"Struck out: more than {experiment.gpu.with_article} gives a block of threads, modelled with S and "
         "O, which kernels keep in registers. Framed: the scenario."
@@ -125,7 +125,7 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
 
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
-    _chart(_over_memory(experiment, colours), "Memory over the sequence length against the GPU's")
+    _chart(_memory_by_length(experiment, colours), "Memory over the sequence length against the GPU's")
     largest = largest_contexts(experiment).items()
     ends = ", ".join(f"{short(name)} beyond {keys:,}" for name, keys in largest)
     now = ", ".join(map(bytes_text, memory_taken(experiment).values()))

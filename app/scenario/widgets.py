@@ -80,19 +80,19 @@ def divisors(number: int) -> list[int]:
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
-def beside(name: str) -> str:
+def key_beside(name: str) -> str:
     """The key of a widget that stands beside the scenario and is not part of it."""
     return f"beside {name}"
 
 
-def held(name: str) -> Any:
+def value_beside(name: str) -> Any:
     """What such a widget holds; None before it is first drawn, as pages run before the sidebar."""
-    return st.session_state.get(beside(name))
+    return st.session_state.get(key_beside(name))
 
 
-def clear(name: str) -> None:
+def clear_beside(name: str) -> None:
     """Let such a widget start anew."""
-    st.session_state.pop(beside(name), None)
+    st.session_state.pop(key_beside(name), None)
 
 
 def counter(name: str, most: int, first: int) -> dict[str, Any]:

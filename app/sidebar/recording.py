@@ -19,20 +19,20 @@ UPLOAD_HELP = (
 def chosen_recording() -> Recording | None:
     """What all pages show as recorded; None if there is nothing."""
     every = _all()
-    return every.get(widgets.held("recording"), next(iter(every.values()), None))
+    return every.get(widgets.value_beside("recording"), next(iter(every.values()), None))
 
 
 def show() -> None:
     """The choice and the upload, with a sentence on each file that cannot be shown."""
     names = list(_all())
-    st.selectbox("Recording", names, index=0 if names else None, key=widgets.beside("recording"))
+    st.selectbox("Recording", names, index=0 if names else None, key=widgets.key_beside("recording"))
     st.file_uploader(
         "Your GPU's recording",
         type=["json", "gz"],
         max_upload_size=LARGEST_FILE // 2**20,
         help=UPLOAD_HELP,
-        key=widgets.beside("recording file"),
-        on_change=widgets.clear,
+        key=widgets.key_beside("recording file"),
+        on_change=widgets.clear_beside,
         args=("recording",),
     )
     _, sentence = _own()
@@ -55,7 +55,7 @@ def _label(recording: Recording) -> str:
 
 def _own() -> tuple[Recording | None, str]:
     """The uploaded recording, or the sentence on why there is none of that file."""
-    file = widgets.held("recording file")
+    file = widgets.value_beside("recording file")
     return _read(file.getvalue(), file.name) if file is not None else (None, "")
 
 

@@ -20,7 +20,7 @@ def offered(kind: str) -> dict[str, Callable[[], str]]:
     return {title: make for (title, each), make in _files().items() if each == kind}
 
 
-def page_shows(experiment: Experiment) -> Experiment:
+def set_subject(experiment: Experiment) -> Experiment:
     """Note what the page made of the scenario; who takes the page home gets that."""
     _subject()["experiment"] = experiment
     return experiment

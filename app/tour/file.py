@@ -30,7 +30,7 @@ from math import log
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from app.tour.words import apart, options, text, told
+from app.tour.words import apart, filled, options, text
 from engine.experiment import Experiment, ExperimentError
 from engine.studies.answers import AnswerError, answer
 
@@ -158,7 +158,7 @@ def _check(step: Step, at: dict[str, int], body: int, file: str) -> None:
     for name, line, check in (
         ("choices", at["choices"], lambda: options(step.choices, step.experiment)),
         ("answer", at["answer"], lambda: answer(step.answer, step.experiment)),
-        ("text", body, lambda: (told(step.before, step.experiment), told(step.after, step.experiment))),
+        ("text", body, lambda: (filled(step.before, step.experiment), filled(step.after, step.experiment))),
     ):
         try:
             check()

@@ -20,7 +20,7 @@ from engine.experiment import Experiment
 from engine.model.roofline import roofline
 from engine.model.warp_groups import inside as lanes_of
 from engine.studies.comparison import modelled_rows, under_roof
-from engine.studies.survey import by_algorithm, largest_contexts, over_length
+from engine.studies.survey import by_algorithm, by_length, largest_contexts
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
 CHART_HEIGHT = 370  # px at the usual scale
@@ -47,14 +47,16 @@ def _bytes(experiment: Experiment, colours: Palette) -> None:
 
 def _length(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Bytes over the sequence length**: DRAM, modelled")
-    survey, keys_now = over_length(experiment), experiment.problem.seq_kv
-    _chart(traffic_figures.over_length(survey, "dram", keys_now, colours), "Bytes over the sequence length")
+    survey, keys_now = by_length(experiment), experiment.problem.seq_kv
+    _chart(
+        traffic_figures.bytes_by_length(survey, "dram", keys_now, colours), "Bytes over the sequence length"
+    )
 
 
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
-    figure = traffic_figures.memory(
-        over_length(experiment), experiment.problem.seq_kv, largest_contexts(experiment), colours
+    figure = traffic_figures.memory_by_length(
+        by_length(experiment), experiment.problem.seq_kv, largest_contexts(experiment), colours
     )
     _chart(figure, "Memory over the sequence length")
 
@@ -63,7 +65,7 @@ def _roofline(experiment: Experiment, colours: Palette) -> None:
     gpu, problem = experiment.gpu, experiment.problem
     names = "grey standard, amber FlashAttention-1, green FlashAttention-2; filled: this length"
     st.markdown(f"**Roofline** of the {gpu.name}, {problem.dtype}, modelled: {names}")
-    model = under_roof(experiment, modelled_rows(over_length(experiment)))
+    model = under_roof(experiment, modelled_rows(by_length(experiment)))
     shape = roofline(gpu, problem.dtype)
     _chart(roofs.roofline(shape, gpu.name, model, [], problem.seq_kv, colours), "Roofline")
 

@@ -31,7 +31,7 @@ def apart(one: Answer, other: Answer) -> float:
     return abs(log(one.value / other.value))
 
 
-def told(words: str, experiment: Experiment) -> str:
+def filled(words: str, experiment: Experiment) -> str:
     """Words with every {expression} replaced by its value and unit; raises AnswerError."""
     return re.sub(r"(?<!\\)\{([^{}]+)\}", lambda found: text(answer(found[1], experiment)), words)
 

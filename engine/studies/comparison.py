@@ -12,7 +12,7 @@ from engine.problem.flops import field_flops
 from engine.recordings.counters import recorded_counters
 from engine.recordings.recording import Recording
 from engine.recordings.rows import BASELINE, Row, modelled_row
-from engine.studies.survey import OverLength
+from engine.studies.survey import ByLength
 
 UNFUSED, FUSED = "standard", "flash2"  # what moves as much as PyTorch's attention does
 
@@ -26,7 +26,7 @@ def measured_rows(rows: Iterable[Row]) -> list[Row]:
     ]
 
 
-def modelled_rows(survey: OverLength) -> list[Row]:
+def modelled_rows(survey: ByLength) -> list[Row]:
     """The modelled times of every algorithm over the length, in the same figures as measured rows."""
     return [
         modelled_row(simulation.experiment, keys)

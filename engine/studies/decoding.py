@@ -39,7 +39,7 @@ def kernel_splits(decoding: Experiment) -> int:
 
 
 @lru_cache(maxsize=64)
-def over_splits(decoding: Experiment) -> dict[int, Simulation]:
+def by_splits(decoding: Experiment) -> dict[int, Simulation]:
     """The same decoding with its keys split more and more often, the kernel's own choice among them."""
     counts = sorted({*SPLITS, kernel_splits(decoding), decoding.tiling.splits})
     return {splits: simulate(decoding.changed(splits=splits)) for splits in counts}

@@ -21,7 +21,7 @@ BLOCKS = (16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True)
-class OverLength:
+class ByLength:
     """Simulations of every algorithm, [lengths] each; a length is the number of keys."""
 
     lengths: tuple[int, ...]
@@ -37,7 +37,7 @@ class OverLength:
 
 
 @dataclass(frozen=True)
-class OfBlocks:
+class TilingCost:
     """What tiles of one size ask for over batch and heads, and what a block of threads holds of them."""
 
     requested: Bytes
@@ -76,18 +76,18 @@ def largest_contexts(experiment: Experiment) -> dict[str, int]:
     return {name: largest_context(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
 
 
-def over_length(experiment: Experiment) -> OverLength:
+def by_length(experiment: Experiment) -> ByLength:
     """Every algorithm over powers of two of the length, to the largest there is."""
     if experiment.problem.seq_q == experiment.problem.seq_kv:  # then its own length says nothing
         experiment = at_length(experiment, LARGEST_SEQUENCE)
-    return _over_length(experiment)
+    return _by_length(experiment)
 
 
 @lru_cache(maxsize=64)
-def _over_length(experiment: Experiment) -> OverLength:
+def _by_length(experiment: Experiment) -> ByLength:
     powers = range(SMALLEST_LENGTH.bit_length() - 1, LARGEST_SEQUENCE.bit_length())
     lengths = tuple(2**power for power in powers)
-    return OverLength(
+    return ByLength(
         lengths,
         {
             name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in lengths)
@@ -97,11 +97,11 @@ def _over_length(experiment: Experiment) -> OverLength:
 
 
 @lru_cache(maxsize=64)
-def over_blocks(experiment: Experiment) -> dict[tuple[int, int], OfBlocks]:
+def by_tiling(experiment: Experiment) -> dict[tuple[int, int], TilingCost]:
     """What a block size decides at every pair (block_q, block_kv) of the usual sizes."""
     found = {}
     for rows, keys in product(BLOCKS, BLOCKS):
         tiled = experiment.changed(block_q=rows, block_kv=keys)
         run = launch(tiled)
-        found[rows, keys] = OfBlocks(requested_bytes(run.schedule), footprint(run))
+        found[rows, keys] = TilingCost(requested_bytes(run.schedule), footprint(run))
     return found

@@ -102,6 +102,9 @@ def test_a_heat_map_has_the_best_of_each_block_size(recording):
     assert best.warps.tolist() == [[8], [0]]
     assert best.tflops[0, 0] == 350
     assert best.reasons == ((None,), ("out of shared memory: 288 KB of 227 KB",))
+    assert best.fastest == (0, 0)
+    assert recording.swept("flash2", 64) == PROBLEM
+    assert recording.swept("flash1", 64) is None
 
 
 def test_counters_add_up_over_kernels(recording):

@@ -60,11 +60,11 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     model = modelled_timings(timings, gpu.key) if gpu and direction == FORWARD else []
     lengths = sorted({row.problem.seq_kv for row in timings})
     groups = ((figures.MODELLED, model), (recording.origin, rows))
-    figure = figures.over_length(groups, metric, lengths, colours, linear=metric == "tflops")
+    figure = figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops")
     st.plotly_chart(figure, theme=None, config=CONFIG, key="recorded curves", alt="Recorded speed over N")
     banded = [] if metric == "speedup" else rows
     conventions = _conventions(direction, model, banded, shape[0])
-    told = [*_findings(timings, rows), runs_text(recording, timings), _versions(recording), *conventions]
+    told = [*_findings(timings, rows), commits_text(recording, timings), _versions(recording), *conventions]
     st.caption(" ".join(filter(None, told)))
     with st.expander("Recorded numbers"):
         cells = [_timing_cells(row) for row in timings]
@@ -125,7 +125,7 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
     return sentences
 
 
-def runs_text(recording: Recording, timings: Sequence[Timing]) -> str:
+def commits_text(recording: Recording, timings: Sequence[Timing]) -> str:
     """That timings were recorded at more than one commit, where they were: each has a run of its own."""
     first, *others = timings_by_commit(recording, timings).items()
     if not others:

@@ -156,7 +156,7 @@ def test_lines_over_splits_are_drawn_in_the_metric(metric):
         ),
         figures.Line("b", "recorded", "#fff", [], [1.5e-4], [2.5e12]),
     ]
-    figure = figures.over_splits(lines, metric, [1, 2, 4], 2, COLOURS)
+    figure = figures.speed_by_splits(lines, metric, [1, 2, 4], 2, COLOURS)
     expected = lines[0].seconds if metric == figures.TIME else lines[0].rates
     assert list(figure.data[0].y) == list(expected)
     assert len(set(figure.data[1].y)) == 1

@@ -246,6 +246,6 @@ def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypat
 def test_times_of_two_runs_are_told_apart():
     rows = [timing("eager", 128, 1.0), replace(timing("flash2", 128, 1.0), commit="722dd3e00")]
     recording = Recording(DEVICE, timings=tuple(rows))
-    assert recorded.runs_text(recording, rows[:1]) == ""
-    told = recorded.runs_text(recording, rows)
+    assert recorded.commits_text(recording, rows[:1]) == ""
+    told = recorded.commits_text(recording, rows)
     assert told.startswith("1 of these times were recorded at commit abc, 1 at 722dd3e: ")

@@ -14,7 +14,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
-from engine.studies.survey import by_algorithm, over_blocks, over_length
+from engine.studies.survey import by_algorithm, by_length, by_tiling
 from tests.app.worker_page import again, html, opened
 
 COLOURS = palette(True)
@@ -60,7 +60,9 @@ def test_no_scenario_breaks_the_page(values):
 @pytest.mark.parametrize("kind", ["requested", "dram", "compulsory"])
 def test_bars_add_up_to_the_totals(kind):
     simulations = by_algorithm(Experiment.of(seq=1000, causal=True))
-    bars = {(name, direction): sum(by.values()) for name, direction, by in figures.moved(simulations, kind)}
+    bars = {
+        (name, direction): sum(by.values()) for name, direction, by in figures.bar_bytes(simulations, kind)
+    }
     for name, simulation in simulations.items():
         total = getattr(simulation.traffic, kind)
         assert (bars[name, "read"], bars[name, "written"]) == (total.total_read, total.total_written)
@@ -76,23 +78,23 @@ def test_a_tensor_has_its_colour_and_says_its_bytes():
 
 def test_lines_over_the_length_go_through_the_scenario():
     experiment = Experiment.of(seq=4096, heads=2)
-    figure = figures.over_length(over_length(experiment), "dram", 4096, COLOURS)
+    figure = figures.bytes_by_length(by_length(experiment), "dram", 4096, COLOURS)
     line = next(trace for trace in figure.data if trace.name == "Flash 2")
     assert line.y[line.x.index(4096)] == simulate(experiment).traffic.dram.total
 
 
 def test_blocks_that_do_not_fit_are_struck_out_and_the_scenarios_are_framed():
-    survey = over_blocks(Experiment.of(head_dim=128, hardware="t4"))
-    picture = figures.over_blocks(survey, (64, 64), COLOURS)
+    survey = by_tiling(Experiment.of(head_dim=128, hardware="t4"))
+    picture = figures.bytes_by_tiling(survey, (64, 64), COLOURS)
     struck = picture.count("linear-gradient")
     assert struck == sum(not cell.footprint.fits for cell in survey.values()) > 0
     assert picture.count("inset") == 1
-    assert figures.over_blocks(survey, (48, 48), COLOURS).count("inset") == 0
+    assert figures.bytes_by_tiling(survey, (48, 48), COLOURS).count("inset") == 0
 
 
 def test_what_is_struck_out_is_not_said_to_be_what_kernels_cannot_run():
     """They keep S and O in registers: some of those blocks ran, and their times are on the Speed page."""
-    survey = over_blocks(Experiment.of(head_dim=128, hardware="h200"))
+    survey = by_tiling(Experiment.of(head_dim=128, hardware="h200"))
     ran = {
         (row.block_q, row.block_kv)
         for row in recordings()[0].sweep

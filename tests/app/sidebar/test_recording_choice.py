@@ -23,7 +23,7 @@ def upload(monkeypatch):
 
     def put(data: bytes | None, choice: str | None = None):
         held = {"recording file": data and Uploaded(data), "recording": choice}
-        monkeypatch.setattr(widgets, "held", held.get)
+        monkeypatch.setattr(widgets, "value_beside", held.get)
 
     return put
 

@@ -36,7 +36,7 @@ def test_a_step_is_read_with_its_words_before_and_after():
     (step,) = file.parse(written("Before {keys}.\n\n---\n\nAfter."), "mine.md").steps
     assert (step.title, step.before, step.after) == ("A step", "Before {keys}.", "After.")
     assert step.experiment == Experiment.of(algorithm="flash2", seq=1024)
-    assert words.told(step.before, step.experiment) == "Before 1,024."
+    assert words.filled(step.before, step.experiment) == "Before 1,024."
 
 
 def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
@@ -48,7 +48,7 @@ def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
 
 def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64)
-    told = words.told("{sram_bytes} of {sram_capacity_bytes}", experiment)
+    told = words.filled("{sram_bytes} of {sram_capacity_bytes}", experiment)
     assert f"Fits: {told}, " in simulate(experiment).footprint.sentence
     assert told.endswith("of 227 KB")
 
