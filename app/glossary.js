@@ -96,7 +96,7 @@ class Glossary {
   }
 }
 
-export default function ({ data, parentElement }) {
+export default function show({ data, parentElement }) {
   let glossary = glossaries.get(parentElement);
   if (!glossary) glossaries.set(parentElement, (glossary = new Glossary(parentElement)));
   glossary.learn(data);

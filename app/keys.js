@@ -50,7 +50,7 @@ class Keys {
   }
 }
 
-export default function ({ data, parentElement }) {
+export default function show({ data, parentElement }) {
   let keys = bound.get(parentElement);
   if (!keys) bound.set(parentElement, (keys = new Keys(parentElement.host)));
   keys.bind(data);

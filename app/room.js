@@ -28,7 +28,7 @@ class Room {
   }
 }
 
-export default function ({ data, parentElement, setStateValue }) {
+export default function show({ data, parentElement, setStateValue }) {
   let room = rooms.get(parentElement);
   if (!room) rooms.set(parentElement, (room = new Room(parentElement, data)));
   room.set = setStateValue;

@@ -1,21 +1,20 @@
 // SMs from top to bottom, time from left to right, every block a bar; below, how many SMs have work.
 
+import { clamp, duration, grouped, percent, roundStep } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+import { Pen } from "../canvas/pen.js";
+import { COLOURINGS, NOWHERE } from "./placement.js";
+
 const STRENGTHS = 24; // shades of a colour
 const PALE = 0.28; // of what is still to come
 
-/** A step of time for an axis: 1, 2 or 5 times a power of ten. */
-function niceStep(span, most) {
-  const power = 10 ** Math.floor(Math.log10(span / most));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => span / step <= most);
-}
-
 /** Microseconds, with as many places as a step of them needs. */
-function microseconds(value, step = 0.01) {
+export function microseconds(value, step = 0.01) {
   const [whole, part] = value.toFixed(step < 0.1 ? 2 : step < 1 ? 1 : 0).split(".");
   return grouped(Number(whole)) + (part ? `.${part}` : "");
 }
 
-class ChartPanel {
+export class ChartPanel {
   constructor(number) {
     this.number = number;
   }
@@ -148,7 +147,7 @@ class ChartPanel {
 
   axis(pen, [from, to]) {
     const { strip } = this, { u, theme, ctx } = pen, y = strip.y + strip.h + 17 * u;
-    const step = niceStep(to - from, Math.max(2, Math.floor(strip.w / (78 * u))));
+    const step = roundStep(to - from, Math.max(2, Math.floor(strip.w / (78 * u))));
     for (let tick = Math.ceil(from / step) * step; tick <= to + 1e-9; tick += step) {
       const x = this.x(tick, [from, to]);
       ctx.fillStyle = theme.line;

@@ -1,6 +1,9 @@
 // What this picture adds to the transport: paces, colours, zoom, the pointer and its help.
 
-const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds in a second
+import { Transport, helpPage } from "../canvas/transport.js";
+import { COLOURINGS } from "./placement.js";
+
+export const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds in a second
 const paceName = (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} a second`;
 const MARKS = 10000; // positions of the scrubber
 const KEYS = [
@@ -24,7 +27,7 @@ const GUIDE = [
   ["tiles", "a block's visits are drawn at an even pace between its start and its end"],
 ];
 
-class GpuControls extends Transport {
+export class GpuControls extends Transport {
   constructor(root, player) {
     super(root, player);
     [this.pace, this.colouring] = ["speed", "colouring"].map((name) => root.querySelector(`[data-is="${name}"]`));

@@ -1,10 +1,12 @@
 // A timeline, unpacked once: which block ran where and when, and how many ran at any moment.
 
-const NOWHERE = -1; // a block that is confined to no query block, or to no key block
-const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
+import { unpack } from "../canvas/unpack.js";
+
+export const NOWHERE = -1; // a block that is confined to no query block, or to no key block
+export const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
 
 /** How many of the sorted values are at most x. */
-function countUpTo(sorted, x) {
+export function countUpTo(sorted, x) {
   let low = 0, high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -98,7 +100,7 @@ class Placement {
   }
 }
 
-class Recorded {
+export class Recorded {
   constructor(bytes) {
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header, { first: arrays.first, stop: arrays.stop });

@@ -1,5 +1,10 @@
 // What the blocks compute: which query blocks of all heads are done, and the tiles of one head as they were visited.
 
+import { clamp, grouped, plural } from "../canvas/format.js";
+import { channels, mix } from "../canvas/look.js";
+import { hatching } from "../canvas/pen.js";
+import { NOWHERE } from "./placement.js";
+
 const WAITING = 0, RUNNING = 1, DONE = 2;
 
 /** Which query blocks of a head a block of work computes, first and last. */
@@ -8,7 +13,7 @@ function rowsOf(lane, n, queryBlocks) {
 }
 
 /** All heads side by side, a query block a line: waiting, at work, written. */
-class HeadsPanel {
+export class HeadsPanel {
   constructor(number) {
     this.number = number;
   }
@@ -75,7 +80,7 @@ class HeadsPanel {
 }
 
 /** One head's score matrix: each block of work fills the tiles that it has visited, and says on which SM it runs. */
-class TilesPanel {
+export class TilesPanel {
   constructor(number) {
     this.number = number;
   }
@@ -123,10 +128,10 @@ class TilesPanel {
     const [low, high] = rowsOf(lane, n, model.queryBlocks);
     if (lane.query[n] === NOWHERE) return this.columns(pen, progress, color, cw, ch);
     for (let i = low; i <= high; i++) {
-      const whole = model.whole || lane.key[n] !== NOWHERE;
+      const whole = model.unfused || lane.key[n] !== NOWHERE;
       const from = lane.key[n] !== NOWHERE ? lane.key[n] : whole ? 0 : model.first[i];
       const to = lane.key[n] !== NOWHERE ? lane.key[n] + 1 : whole ? model.keyBlocks : model.stop[i];
-      const visited = (to - from) * progress, begin = lane.backwards ? to - visited : from, part = ch / lane.parts[n];
+      const visited = (to - from) * progress, begin = lane.reverse ? to - visited : from, part = ch / lane.parts[n];
       pen.box(grid.x + begin * cw, grid.y + i * ch + lane.part[n] * part, visited * cw, part - (part > 4 ? 1 : 0), color, 0);
     }
     if (running && ch >= 8 * u && lane.key[n] === NOWHERE && lane.parts[n] === 1) {

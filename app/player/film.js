@@ -1,5 +1,15 @@
 // The player's pictures as files: one moment as a PNG, the whole run as a GIF, with their words drawn in.
 
+import { clamp } from "../canvas/format.js";
+import { SANS } from "../canvas/look.js";
+import { Pen } from "../canvas/pen.js";
+import { Stage } from "../canvas/stage.js";
+import { visitsCsv } from "./columns.js";
+import { GifEncoder, commonColours } from "./gif.js";
+import { layoutOf } from "./layout.js";
+import { Narrator } from "./narrator.js";
+import { blockSentence } from "./story.js";
+
 const FILM = { width: 1152, height: 720, edge: 24, head: 74, foot: 40 }; // px
 const MOST_PICTURES = 256;
 const FILM_SECONDS = 20, STAND_SECONDS = 2; // how long a GIF plays, and its last picture stands
@@ -11,13 +21,13 @@ class Film {
   constructor(player, dpr = 1) {
     const { model, run, theme, race, pinned, slot, stage, speeds } = player;
     // a player that is never seen: the same run and row, at a moment of its own
-    this.player = Object.assign(Object.create(player), { model, run, theme, race, pinned, slot, speeds, playing: false });
+    this.player = Object.assign(Object.create(player), { model, run, theme, race, pinned, slot, speeds, clock: { playing: false } });
     this.player.narrator = new Narrator(this.player);
     const { width, height, edge, head, foot } = FILM, w = width - 2 * edge, h = height - head - foot;
     const blank = () => document.createElement("canvas"), read = { willReadFrequently: true };
     this.stage = new Stage(stage.root, blank(), read);
     this.stage.resize(w, h, dpr, Math.min(w / 1130, (h + 110) / 770));
-    this.stage.layOut(model, theme, race);
+    this.stage.place(layoutOf(this.stage, model, race), model, theme);
     this.canvas = blank();
     [this.canvas.width, this.canvas.height] = [width * dpr, height * dpr];
     this.ctx = this.canvas.getContext("2d", read);
@@ -97,7 +107,7 @@ function breath() {
 }
 
 /** What the player's element offers to whoever makes files of the page. */
-function takeHome(player) {
+export function takeHome(player) {
   return {
     name: () => `attention-${player.race ? "race" : player.run.name}`,
     link: () => player.link(),

@@ -6,7 +6,7 @@ const UNCHANGED = 255;
 const MOST_CODES = 4096;
 
 /** The most frequent colours of some pictures, as [r, g, b], the most frequent first; pictures are Uint32Arrays of RGBA. */
-function commonColours(pictures) {
+export function commonColours(pictures) {
   const counts = new Map();
   for (const picture of pictures) {
     for (let from = 0, to = 0; from < picture.length; from = to) {
@@ -26,7 +26,7 @@ function commonColours(pictures) {
   return chosen;
 }
 
-class GifEncoder {
+export class GifEncoder {
   /** A picture of `width` by `height` pixels in the colours of `palette`, played over and over. */
   constructor(width, height, palette) {
     Object.assign(this, { width, height, palette, parts: [], size: 0 });

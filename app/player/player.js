@@ -1,8 +1,22 @@
 // One canvas, one clock: the state of a player and its animation loop.
 
+import { Clock } from "../canvas/clock.js";
+import { clamp, traffic } from "../canvas/format.js";
+import { readTheme, wear } from "../canvas/look.js";
+import { Stage } from "../canvas/stage.js";
+import { equalBytes } from "../canvas/unpack.js";
+import { Controls, SPEEDS } from "./controls.js";
+import { takeHome } from "./film.js";
+import { layoutOf } from "./layout.js";
+import { Model } from "./model.js";
+import { linkedMoment, note, noted, tellingStep } from "./moment.js";
+import { Narrator } from "./narrator.js";
+import { NONE } from "./run.js";
+import { TileTip } from "./tile_tip.js";
+
 const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
 const RACE_MARKS = 10000; // positions of the scrubber in a race
-const CALM = matchMedia("(prefers-reduced-motion: reduce)"), CALM_PAUSE = 200; // ms between the pictures of a calm player
+const CALM_PAUSE = 200; // ms between the pictures of a calm player
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
@@ -10,8 +24,9 @@ class Player {
   constructor(parent) {
     this.root = parent.querySelector(".player");
     this.stage = new Stage(this.root);
-    Object.assign(this, { at: 0, playing: false, loop: false, race: false, slot: 0.5, pinned: null, speeds: { single: 0, race: 1 } });
+    Object.assign(this, { at: 0, loop: false, race: false, slot: 0.5, pinned: null, speeds: { single: 0, race: 1 } });
     this.frames = [];
+    this.clock = new Clock(this.root, (seconds, now) => this.advance(seconds, now), CALM_PAUSE);
     this.controls = new Controls(this.root, this);
     this.narrator = new Narrator(this);
     this.root.takeHome = takeHome(this);
@@ -25,7 +40,7 @@ class Player {
 
   release() {
     if (!this.model.begin) remembered[this.plays] = { fraction: this.fraction, ...this.kept() };
-    this.playing = false;
+    this.clock.stop();
     this.controls.release();
     this.observer.disconnect();
     window.removeEventListener("resize", this.onResize);
@@ -34,7 +49,11 @@ class Player {
 
   /** A forward and a backward pass have no moments in common. */
   get plays() {
-    return this.model.algorithm === "backward" ? "backward" : "forward";
+    return this.model.backward ? "backward" : "forward";
+  }
+
+  get playing() {
+    return this.clock.playing;
   }
 
   kept() {
@@ -44,13 +63,13 @@ class Player {
 
   /** New data or a new theme: the picture changes within this task, the place in the run stays. */
   update(bytes) {
-    const theme = readTheme(this.root);
-    const recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
     const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
+    if (renewed) this.load(bytes);
+    const theme = readTheme(this.root, this.model.palettes);
+    const recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
     if (!recolored && !renewed) return;
     this.theme = theme;
     if (recolored) wear(this.root, theme);
-    if (renewed) this.load(bytes);
     this.fit(true);
     if (renewed) this.redrawn = performance.now();
   }
@@ -124,7 +143,7 @@ class Player {
   }
 
   step(by, far = false) {
-    this.playing = false;
+    this.clock.stop();
     if (this.race) return this.seek(this.at + by * RACE_MARKS * (far ? 0.05 : 0.005));
     if (!far) return this.seek(this.position + by);
     const { visitStart } = this.run, now = this.position - 1;
@@ -135,8 +154,8 @@ class Player {
 
   toggle() {
     if (!this.playing && this.at >= this.last) this.at = 0;
-    this.playing = !this.playing;
-    this.before = null;
+    if (this.playing) this.clock.stop();
+    else this.clock.start();
     this.draw();
   }
 
@@ -174,7 +193,7 @@ class Player {
 
   get followed() {
     const { model, run } = this, step = this.stepNow;
-    if (run.name === "flash1") return Math.round(0.6 * (model.queryBlocks - 1));
+    if (run.keysOutside) return Math.round(0.6 * (model.queryBlocks - 1));
     if (step < 0) return 0;
     if (step >= run.steps) return model.queryBlocks - 1;
     const near = [0, 1, 2, -1, -2].map((by) => step + by); // a key tile itself comes and goes without a query tile
@@ -221,7 +240,7 @@ class Player {
   /** Lays out and draws everything anew where the room has changed, or anyway. */
   fit(anyway = false) {
     if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
-    this.stage.layOut(this.model, this.theme, this.race);
+    this.stage.place(layoutOf(this.stage, this.model, this.race), this.model, this.theme);
     this.tip.hide();
     this.draw();
     this.paintTicks();
@@ -235,17 +254,16 @@ class Player {
     this.controls.paintTicks(parts, this.theme.muted);
   }
 
-  /** Draws this moment now, and goes on in the next frames while playing. */
+  /** Draws this moment now. */
   draw() {
     if (!this.stage.pen) return;
     this.paint();
     clearTimeout(this.tableTimer);
     if (!this.playing) this.tableTimer = setTimeout(() => this.settle(), 150);
-    else if (!this.pending) this.pending = requestAnimationFrame((now) => this.frame(now));
   }
 
   settle() {
-    this.controls.fillTable();
+    this.controls.table.fill();
     if (!this.race) note(this.fraction);
     const { model, run } = this;
     this.stage.canvas.setAttribute("aria-label", `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
@@ -253,20 +271,16 @@ class Player {
       `HBM so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written.`);
   }
 
-  frame(now) {
-    this.pending = 0;
-    if (!this.playing || !this.root.isConnected) return;
-    if (CALM.matches && this.before !== null && now - this.before < CALM_PAUSE) {
-      this.pending = requestAnimationFrame((next) => this.frame(next));
-      return;
-    }
-    const elapsed = this.before === null ? 0 : Math.min(0.25, (now - this.before) / 1000);
-    this.before = now;
+  /** Moves on by so many seconds of the clock. */
+  advance(seconds, now) {
     const pace = this.race ? RACE_MARKS / RACE_SECONDS : this.run.steps / this.run.visits;
-    this.at += elapsed * this.speed * pace;
+    this.at += seconds * this.speed * pace;
     if (this.at >= this.last) {
       if (this.loop) this.at = 0;
-      else [this.at, this.playing] = [this.last, false];
+      else {
+        this.at = this.last;
+        this.clock.stop();
+      }
     }
     this.draw();
     this.frames.push([now, performance.now() - now]);
@@ -276,7 +290,7 @@ class Player {
   /** What the picture of this moment depends on. */
   get view() {
     const { model, run, race, row, stepNow: step } = this, pinned = this.pinned !== null;
-    return { model, run, step, seconds: race ? this.seconds : 0, row, pinned, following: !pinned && run.name !== "flash1" };
+    return { model, run, step, seconds: race ? this.seconds : 0, row, pinned, following: !pinned && !run.keysOutside };
   }
 
   paint() {

@@ -5,7 +5,7 @@ const COLOUR = /rgba?\([^)]*\)|color\([^)]*\)/g;
 const STRIPES = 6; // px from stripe to stripe
 
 /** An SVG element with attributes. */
-function shape(name, values, ...children) {
+export function shape(name, values, ...children) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(values)) element.setAttribute(key, value);
   element.append(...children);
@@ -14,7 +14,7 @@ function shape(name, values, ...children) {
 
 const clear = (colour) => /^(transparent|rgba\(.*, 0\))$/.test(colour) || / \/ 0\)$/.test(colour);
 
-class HtmlPicture {
+export class HtmlPicture {
   constructor(root) {
     this.root = root;
     this.origin = root.getBoundingClientRect();

@@ -1,5 +1,7 @@
 // Files of what the page shows now: players as PNG, GIF and CSV, charts as PNG and SVG, tables as CSV. All made here, in the browser.
 
+import { HtmlPicture, shape } from "./html_svg.js";
+
 const SHARP = 2; // pixels of a chart's PNG for each of the screen's
 const MARGIN = 12; // px around a chart
 const SMALLEST = 80; // px: smaller pictures are icons
@@ -26,8 +28,8 @@ function save(blob, name) {
 
 /** What a picture or table is called: its own label, else the words that stand before it. */
 function titleOf(element, otherwise) {
-  const labelled = element.closest("[aria-label]");
-  if (labelled && (!main().contains(element) || main().contains(labelled))) return labelled.getAttribute("aria-label").split(/\.( |$)/)[0];
+  const named = element.closest("[data-title], [aria-label]");
+  if (named && (!main().contains(element) || main().contains(named))) return named.dataset.title ?? named.getAttribute("aria-label");
   const own = element.querySelector?.("caption")?.innerText;
   if (own) return own;
   const stands = main().contains(element) ? element : element.getRootNode().host;
@@ -190,7 +192,7 @@ function fill(list, anyway) {
   list.replaceChildren(...found.map((thing) => (thing.root ? playerLine(thing.root) : fileLine(thing))));
 }
 
-export default function ({ parentElement }) {
+export default function show({ parentElement }) {
   const list = parentElement.querySelector("ul"), link = parentElement.querySelector("[data-do=link]");
   fill(list, true);
   clearInterval(looking.get(list));

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from engine.experiment import Experiment
 from engine.model.launch import schedule_of
 from engine.model.occupancy import blocks_per_sm
-from engine.problem.hardware import KIB
+from engine.problem.hardware import GB, KIB
 from engine.problem.problem import Problem
 from engine.schedule.step import PARTIALS, Tensor, block_bytes, copies
 
+MISFIT = "Does not fit"  # the verdict on what a GPU cannot hold
 ACCUMULATOR_BYTES = 4  # sums and scores are float32 on the chip whatever the dtype
 RESIDENT = {
     "standard": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
@@ -61,7 +62,7 @@ class Footprint:
         fits: whether the first is within the second.
         register_bytes: the share of sram_bytes that a real kernel keeps in registers.
         blocks_per_sm: of the real kernel on one SM, see `engine.model.occupancy`; 0 if one does not fit.
-        sentence: the same in words.
+        words: the same in words: the verdict, then what it rests on.
     """
 
     kernel: str
@@ -71,7 +72,12 @@ class Footprint:
     fits: bool
     register_bytes: int
     blocks_per_sm: int
-    sentence: str
+    words: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The words as one sentence."""
+        return in_one_sentence(self.words)
 
 
 def footprint(experiment: Experiment) -> Footprint:
@@ -86,12 +92,16 @@ def footprint(experiment: Experiment) -> Footprint:
     need, capacity = -(-sram // KIB), gpu.shared_bytes_block // KIB
     if fits:
         each = "block" if resident == 1 else "blocks"
-        sentence = (
-            f"Fits: {need} KB of {capacity} KB, {resident} {each} an SM, {resident * gpu.sms:,} at once."
+        words = (
+            *("Fits", f"{need} KB of {capacity} KB"),
+            *(f"{resident} {each} an SM", f"{resident * gpu.sms:,} at once"),
         )
     else:
         held = _in_registers(parts, gpu.shared_bytes_block)
-        sentence = f"Does not fit: needs {need:,} KB{held}, {gpu.with_article} gives a block {capacity} KB."
+        words = (
+            *(MISFIT, f"needs {need:,} KB{held}"),
+            f"{gpu.with_article} gives a block {capacity} KB",
+        )
     return Footprint(
         kernel=kernel,
         parts=parts,
@@ -100,8 +110,23 @@ def footprint(experiment: Experiment) -> Footprint:
         fits=fits,
         register_bytes=sum(part.bytes for part in parts if part.tensor in ON_CHIP),
         blocks_per_sm=resident,
-        sentence=sentence,
+        words=words,
     )
+
+
+def in_one_sentence(words: tuple[str, ...]) -> str:
+    """A verdict and what it rests on, as a sentence."""
+    verdict, *reasons = words
+    return f"{verdict}: {', '.join(reasons)}."
+
+
+def misfit(experiment: Experiment) -> tuple[str, ...]:
+    """Why an experiment cannot run on its GPU at all, as words of a verdict; none where it can."""
+    gpu, memory, on_chip = experiment.gpu, memory_bytes(experiment), footprint(experiment)
+    if memory > gpu.memory_bytes:
+        need, has = -(-memory // GB), gpu.memory_bytes // GB  # not what it has, however little is missing
+        return MISFIT, f"needs {need:,} GB of memory", f"{gpu.with_article} has {has:,} GB"
+    return () if on_chip.fits else on_chip.words
 
 
 def _in_registers(parts: tuple[Part, ...], capacity: int) -> str:

@@ -1,6 +1,9 @@
 // The columns of the table of tile visits: what stands in each, how the table shows it, and its unit in a file.
 
-function visitColumns(run) {
+import { decimal, duration, factor, grouped, percent, sum, traffic } from "../canvas/format.js";
+import { NONE } from "./run.js";
+
+export function visitColumns(run) {
   const start = (visit) => run.visitStart[visit];
   const end = (visit) => (visit + 1 < run.visits ? run.visitStart[visit + 1] : run.steps) - 1;
   const tile = (n) => (n === NONE ? "all" : n);
@@ -15,7 +18,7 @@ function visitColumns(run) {
     { title: "HBM written", unit: "bytes", number: true, of: (_, visit) => run.writtenAt(end(visit)), show: traffic },
     { title: "modelled time", unit: "s", number: true, of: (_, visit) => run.timeAt(end(visit)), show: duration },
   ];
-  const own = { standard: () => [], backward: gradientColumns }[run.name] ?? statisticColumns;
+  const own = { whole: () => [], gradients: gradientColumns, online: statisticColumns }[run.rows];
   return [...places, ...own(run, start), ...bytes].map((column) => ({ show: String, ...column }));
 }
 
@@ -31,8 +34,22 @@ function statisticColumns(run, start) {
   ];
 }
 
+/** The sums of P and dS in the visited tile, of the middle sampled row of its query tile. */
+function gradientColumns(run, start) {
+  const row = (model, visit) => model.rowOf(run.query[start(visit)], 0.5);
+  const sums = (model, visit) => {
+    const j = run.key[start(visit)];
+    return j === NONE ? null : model.rowInTile(row(model, visit), j);
+  };
+  return [
+    { title: "row", number: true, of: (model, visit) => model.rows[row(model, visit)] },
+    { title: "P", number: true, of: (model, visit) => sums(model, visit)?.weight ?? NaN, show: (x) => (Number.isNaN(x) ? "–" : percent(x)) },
+    { title: "dS", number: true, of: (model, visit) => sums(model, visit)?.gradient ?? NaN, show: (x) => decimal(x, 3) },
+  ];
+}
+
 /** All visits with their numbers as they are, not as they are shown; Excel needs the mark at the front to take it for UTF-8. */
-function visitsCsv({ model, run }) {
+export function visitsCsv({ model, run }) {
   const columns = visitColumns(run), lines = [columns.map(({ title, unit }) => (unit ? `${title} (${unit})` : title)).join(",")];
   for (let visit = 0; visit < run.visits; visit++) {
     lines.push(columns.map(({ of }) => of(model, visit)).map((x) => (Number.isNaN(x) ? "" : x)).join(","));

@@ -1,6 +1,11 @@
 // The grid with its titles and captions, as the single player shows it.
 
-class GridPanel {
+import { grouped, plural } from "../canvas/format.js";
+import { GridLayout } from "./grid_layout.js";
+import { GridPainter } from "./grid_painter.js";
+import { drawnNote } from "./words.js";
+
+export class GridPanel {
   layout(view, box) {
     const { model, u, dpr, theme } = view;
     this.grid = new GridLayout(model, { ...box, h: box.h - 44 * u }, { left: 44 * u, right: 44 * u }, u, dpr);
@@ -51,18 +56,13 @@ class GridPanel {
   captions(pen, box, model, run, step) {
     const { grid } = this, { u, theme } = pen, y = grid.y0 + grid.h + grid.below + 19 * u;
     const all = model.queryBlocks * model.keyBlocks, style = { size: 12.5, color: theme.muted };
-    const visited = step < 0 ? 0 : step >= run.steps ? run.visits : run.visitsSoFar[step];
+    const visited = run.visitedBy(step);
     const skipped = all - model.visible;
     const left = run.phases.length > 1 ? `${grouped(visited)} of ${grouped(run.visits)} visits in ${run.phases.length} kernels`
       : `${grouped(visited)} of ${plural(run.visits, "tile")} visited`;
-    const right = !skipped ? "" : run.name === "standard" ? `${grouped(skipped)} computed for nothing` : `${grouped(skipped)} skipped by the mask`;
+    const right = !skipped ? "" : run.visitsHidden ? `${grouped(skipped)} computed for nothing` : `${grouped(skipped)} skipped by the mask`;
     pen.text(left, grid.x0, y, style);
     pen.text(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, { ...style, align: "right" });
     if (model.scaled) pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
   }
-}
-
-function drawnNote({ drawn, asked }) {
-  if (drawn.seq_kv !== asked.seq_kv) return `drawn: ${grouped(drawn.seq_kv)} of ${grouped(asked.seq_kv)} keys`;
-  return `drawn: ${grouped(drawn.seq_q)} of ${grouped(asked.seq_q)} queries`;
 }

@@ -1,6 +1,10 @@
 // The backward pass in words: its lines of code, and one sentence for each step.
 
-CODE.backward = [
+import { capital, decimal, percent, times, traffic } from "../canvas/format.js";
+import { NONE } from "./run.js";
+import { sizeWords } from "./words.js";
+
+const CODE = [
   "kernel 1, for each query tile i:",
   "  load O[i], dO[i], lse[i]",
   "  δ = rowsum(dO ∘ O)",
@@ -25,50 +29,50 @@ CODE.backward = [
   "  store dQ[i] · scale",
 ];
 
-Object.assign(OPERATION_WORDS, {
-  [ROW_TERMS]: "δ of the rows", [WEIGHTS]: "weights", [VALUE_GRADIENT]: "add to dV", [WEIGHT_GRADIENT]: "dP",
-  [SCORE_GRADIENT]: "dS", [KEY_GRADIENT]: "add to dK", [QUERY_GRADIENT]: "add to dQ",
-});
+const KERNEL_LINES = [0, 4, 14, CODE.length]; // where each kernel's lines begin, and the end
 
-const KERNEL_LINES = [0, 4, 14, CODE.backward.length]; // where each kernel's lines begin, and the end
+// the line of each step of a tile, in kernel 2 and in kernel 3
+const KEYS_AND_QUERIES = {
+  scores: [8, 18], weight_gradient: [8, 18], weights: [9, 19], value_gradient: [10], score_gradient: [11, 19],
+  key_gradient: [12], query_gradient: [null, 20],
+};
 
 /** The lines of the kernel at work, of the first before it starts and of the last after it ends. */
-function backwardCode(run, step) {
+function code(run, step) {
   const kernel = step < 0 ? 0 : step >= run.steps ? 2 : run.phase[step], from = KERNEL_LINES[kernel];
-  return [CODE.backward.slice(from, KERNEL_LINES[kernel + 1]), codeLine(run, step) - from];
+  return [CODE.slice(from, KERNEL_LINES[kernel + 1]), run.has(step) ? lineOf(run, step) - from : -1];
 }
 
-/** The line of CODE.backward that a step is. */
-function backwardLine(run, step) {
-  const phase = run.phase[step], operation = run.operation[step], around = run.query[step] === NONE || run.key[step] === NONE;
-  if (operation === STORE) return [3, 13, 21][phase];
-  if (operation === LOAD) return phase === 0 ? 1 : phase === 1 ? (around ? 5 : 7) : around ? 15 : 17;
-  if (operation === ROW_TERMS) return 2;
-  return { [SCORES]: [8, 18], [WEIGHT_GRADIENT]: [8, 18], [WEIGHTS]: [9, 19], [VALUE_GRADIENT]: [10], [SCORE_GRADIENT]: [11, 19],
-    [KEY_GRADIENT]: [12], [QUERY_GRADIENT]: [null, 20] }[operation][phase - 1];
+/** The line of CODE that a step is. */
+function lineOf(run, step) {
+  const phase = run.phase[step], operation = run.operation(step), around = run.query[step] === NONE || run.key[step] === NONE;
+  if (operation === "store") return [3, 13, 21][phase];
+  if (operation === "load") return phase === 0 ? 1 : phase === 1 ? (around ? 5 : 7) : around ? 15 : 17;
+  if (phase === 0) return 2;
+  return KEYS_AND_QUERIES[operation]?.[phase - 1] ?? -1;
 }
 
-function backwardOpening(model) {
+function opening(model) {
   const { drawn } = model;
-  return `One head, backward: ${plural(drawn.seq_q, "query").replace("querys", "queries")} and ${plural(drawn.seq_kv, "key")}. dO comes in; ` +
+  return `One head, backward: ${sizeWords(drawn)}. dO comes in; ` +
     "dQ, dK and dV go out. P was never kept, so two kernels compute it again, tile by tile.";
 }
 
-function backwardClosing(model, run) {
-  const [, standard] = model.others[1], part = standard / run.total, { block_q, block_kv } = model.drawn;
+function closing(model, run) {
+  const { against } = model, part = against.total / run.total, { block_q, block_kv } = model.drawn;
   const than = part >= 1.05 ? `${times(part)} times as much` : part > 0.95 ? "about as much"
     : `${times(1 / part)} times less than blocks of ${block_q} × ${block_kv} ask for`;
-  return `Done: the tiles asked HBM for ${traffic(run.total)} for this head. Standard attention, with P kept, must move ` +
-    `${traffic(standard)}: ${than}.`;
+  return `Done: the tiles asked HBM for ${traffic(run.total)} for this head. ${capital(against.title)} attention, with P kept, must move ` +
+    `${traffic(against.total)}: ${than}.`;
 }
 
 /** One sentence about a step of the backward pass. */
-function backwardSentence({ model, run, step, index, i, j, tensor, size }) {
+function stepSentence({ model, run, step, index, i, j, operation, tensor, size }) {
   const kernel = `Kernel ${run.phase[step] + 1} of 3: `, byKeys = run.phase[step] === 1;
-  switch (run.operation[step]) {
-    case LOAD: return kernel + backwardLoad({ model, phase: run.phase[step], i, j, tensor, size });
-    case STORE: return kernel + backwardStore({ model, i, j, tensor, size });
-    default: return kernel + backwardTile({ model, byKeys, operation: run.operation[step], index, i, j });
+  switch (operation) {
+    case "load": return kernel + backwardLoad({ model, phase: run.phase[step], i, j, tensor, size });
+    case "store": return kernel + backwardStore({ model, i, j, tensor, size });
+    default: return kernel + backwardTile({ model, byKeys, operation, index, i, j });
   }
 }
 
@@ -107,29 +111,23 @@ function backwardStore({ model, i, j, tensor, size }) {
 
 /** A tile visit on the chip; `index` is the sampled row that is followed. */
 function backwardTile({ model, byKeys, operation, index, i, j }) {
-  const row = `row ${model.rows[index]}`, { weight, gradient } = rowInTile(model, index, j);
+  const row = `row ${model.rows[index]}`, { weight, gradient } = model.rowInTile(index, j);
   const partial = model.partial(i, j) ? " The mask hides part of them." : "";
-  const sums = { [VALUE_GRADIENT]: `dV of key tile ${j} gathers Pᵀ dO of query tile ${i}: what each value gave to these rows of O.`,
-    [KEY_GRADIENT]: `dK of key tile ${j} gathers dSᵀ Q of query tile ${i}.`, [QUERY_GRADIENT]: `dQ of query tile ${i} gathers dS times key tile ${j}.` };
+  const sums = { value_gradient: `dV of key tile ${j} gathers Pᵀ dO of query tile ${i}: what each value gave to these rows of O.`,
+    key_gradient: `dK of key tile ${j} gathers dSᵀ Q of query tile ${i}.`, query_gradient: `dQ of query tile ${i} gathers dS times key tile ${j}.` };
   switch (operation) {
-    case ROW_TERMS: return `δ = rowsum(dO ∘ O) is ${decimal(model.arrays.delta[index])} for ${row}: one number in place of its whole row of P ∘ dP.`;
-    case SCORES: return `query tile ${i} meets key tile ${j}. S = Q Kᵀ · scale is computed again${byKeys ? "" : ", the second time"}, ` +
+    case "row_terms": return `δ = rowsum(dO ∘ O) is ${decimal(model.arrays.delta[index])} for ${row}: one number in place of its whole row of P ∘ dP.`;
+    case "scores": return `query tile ${i} meets key tile ${j}. S = Q Kᵀ · scale is computed again${byKeys ? "" : ", the second time"}, ` +
       `${model.queryRows(i)} × ${model.keyRows(j)} scores.${partial}`;
-    case WEIGHTS: return `P = exp(S − lse) needs no running maximum: lse is known. ${capital(row)} has ${percent(weight)} of its weight in this tile.`;
-    case WEIGHT_GRADIENT: return `dP = dO Vᵀ: how the loss changes with each weight P of tile (${i}, ${j}).`;
-    case SCORE_GRADIENT: return `dS = P ∘ (dP − δ). In this tile ${row} gets ${decimal(gradient, 3)} in all; over the whole row it adds up to 0.`;
+    case "weights": return `P = exp(S − lse) needs no running maximum: lse is known. ${capital(row)} has ${percent(weight)} of its weight in this tile.`;
+    case "weight_gradient": return `dP = dO Vᵀ: how the loss changes with each weight P of tile (${i}, ${j}).`;
+    case "score_gradient": return `dS = P ∘ (dP − δ). In this tile ${row} gets ${decimal(gradient, 3)} in all; over the whole row it adds up to 0.`;
     default: return sums[operation];
   }
 }
 
-/** The sums of P and of dS of a sampled row in a key tile. */
-function rowInTile(model, index, j) {
-  const at = index * model.keyBlocks + j;
-  return { weight: model.arrays.weight[at], gradient: model.arrays.score_gradient[at] };
-}
-
 /** What a whole outer block does, for speeds at which single tiles cannot be read. */
-function backwardBlock(run, step) {
+function block(model, run, step) {
   const i = run.query[step], j = run.key[step];
   return [
     `Kernel 1 of 3 takes δ = rowsum(dO ∘ O), one number a row. Now query tile ${i}.`,
@@ -138,16 +136,4 @@ function backwardBlock(run, step) {
   ][run.phase[step]];
 }
 
-/** The sums of P and dS in the visited tile, of the middle sampled row of its query tile. */
-function gradientColumns(run, start) {
-  const row = (model, visit) => model.rowOf(run.query[start(visit)], 0.5);
-  const sums = (model, visit) => {
-    const j = run.key[start(visit)];
-    return j === NONE ? null : rowInTile(model, row(model, visit), j);
-  };
-  return [
-    { title: "row", number: true, of: (model, visit) => model.rows[row(model, visit)] },
-    { title: "P", number: true, of: (model, visit) => sums(model, visit)?.weight ?? NaN, show: (x) => (Number.isNaN(x) ? "–" : percent(x)) },
-    { title: "dS", number: true, of: (model, visit) => sums(model, visit)?.gradient ?? NaN, show: (x) => decimal(x, 3) },
-  ];
-}
+export const BACKWARD_STORY = { code, opening, closing, step: stepSentence, block };

@@ -12,7 +12,10 @@ from typing import Any
 import streamlit as st
 
 from app import scenario
-from app.offline import html_file
+from app.canvas.bundle import bundle
+from app.canvas.offline import html_file
+
+CANVAS = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,15 @@ class Moving:
     js: str
 
     @classmethod
-    def of(cls, name: str, html: Path, css: Sequence[Path], modules: Sequence[Path]) -> Moving:
-        """From files; the modules become one, so each uses what stands before it.
+    def of(cls, name: str, html: Path, css: Sequence[Path], entry: Path) -> Moving:
+        """From files; the entry and the modules that it imports become one script.
 
         HTML names what it shares with others as a comment: `<!-- buttons.html -->`.
         """
-        styles, script = ("\n".join(file.read_text("utf-8") for file in files) for files in (css, modules))
+        styles = "\n".join(file.read_text("utf-8") for file in css)
         shared = re.compile(r"<!-- (\S+\.html) -->")
         whole = shared.sub(lambda found: (html.parent / found[1]).read_text("utf-8"), html.read_text("utf-8"))
-        return cls(name, whole, styles, script)
+        return cls(name, whole, styles, bundle(entry))
 
     @cached_property
     def _component(self):

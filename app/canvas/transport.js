@@ -1,13 +1,18 @@
 // What a moving picture is played with: its buttons, its keys, its scrubber, help and full screen.
 
-const inFullScreen = () => document.fullscreenElement !== null;
+import { OwnKeys } from "./own_keys.js";
 
-class Transport {
-  /** `player` seeks, steps, toggles and goes faster; what is played adds its own buttons and keys. */
-  constructor(root, player) {
+export const inFullScreen = () => document.fullscreenElement !== null;
+
+export class Transport {
+  /**
+   * `player` seeks, steps, toggles and goes faster; what is played adds its own buttons and keys.
+   * `everywhere` is whether its keys are heard where nothing has the focus.
+   */
+  constructor(root, player, everywhere = true) {
     const find = (selector) => root.querySelector(selector);
     Object.assign(this, { root, player, shown: {}, now: find(".now"), canvas: find(".stage canvas"), help: find(".help") });
-    Object.assign(this, { slider: find(".scrub input"), where: find(".where"), length: find(".length") });
+    Object.assign(this, { slider: find("input[type=range]"), where: find(".where"), length: find(".length") });
     this.actions = {
       start: () => player.seek(0), end: () => player.seek(Infinity), back: () => player.step(-1), forward: () => player.step(1),
       play: () => player.toggle(), full: () => this.fullScreen(), help: () => this.showHelp(this.help.hidden),
@@ -18,7 +23,7 @@ class Transport {
       if (button && event.detail) root.focus({ preventScroll: true }); // so that Space plays, not the button clicked last
     });
     root.addEventListener("fullscreenchange", () => this.press("full", inFullScreen()));
-    this.keys = new OwnKeys(root, (far) => this.keyActions(far));
+    this.keys = new OwnKeys(root, (far, target) => this.keyActions(far, target), everywhere);
   }
 
   release() {
@@ -57,7 +62,7 @@ class Transport {
       this.now.setAttribute("aria-live", next.playing ? "off" : "polite");
     }
     for (const [name, place] of [["sentence", this.now], ["where", this.where], ["length", this.length]]) {
-      if (shown[name] !== next[name]) place.textContent = next[name];
+      if (place && shown[name] !== next[name]) place.textContent = next[name];
     }
     if (shown.where !== next.where) this.slider.setAttribute("aria-valuetext", next.where);
     this.shown = next;
@@ -68,4 +73,11 @@ class Transport {
     this.slider.value = position;
     this.slider.style.setProperty("--part", `${(100 * position) / Math.max(1, last)}%`);
   }
+}
+
+/** The keys and the reading guide, side by side. */
+export function helpPage(keys, guide) {
+  const list = (title, entries) =>
+    `<div><h3>${title}</h3><dl>${entries.map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`).join("")}</dl></div>`;
+  return `<div class="columns">${list("Keys", keys)}${list("How to read it", guide)}</div>`;
 }

@@ -1,8 +1,11 @@
 // The canvas: its size, its panels, and the repainting of those whose content has changed.
 
-const NARROW = 640; // px: below it only what a phone has room for
+import { clamp } from "./format.js";
+import { Pen } from "./pen.js";
 
-class Stage {
+export const NARROW = 640; // px: below it only what a phone has room for
+
+export class Stage {
   constructor(root, canvas = root.querySelector(".stage canvas"), options = {}) {
     this.root = root;
     this.canvas = canvas;
@@ -27,12 +30,6 @@ class Stage {
     Object.assign(this, { width, height, dpr, u });
     this.canvas.width = Math.round(width * dpr);
     this.canvas.height = Math.round(height * dpr);
-  }
-
-  /** New panels for a model, a mode or a theme; everything is painted at the next paint. */
-  layOut(model, theme, race) {
-    const layout = this.width < NARROW ? narrowLayout(race) : race ? raceLayout : singleLayout;
-    this.place(layout(this.width, this.height, this.u, model), model, theme);
   }
 
   /** Panels in their boxes, on an empty canvas. */
@@ -60,7 +57,7 @@ class Stage {
 }
 
 /** How far below the top of the page an element begins, in pixels, however far the page is scrolled. */
-function aboveOf(element) {
+export function aboveOf(element) {
   const scrolls = (node) => node.scrollHeight > node.clientHeight && /auto|scroll/.test(getComputedStyle(node).overflowY);
   let node = element.getRootNode().host; // outside the component's shadow
   while (node && !scrolls(node)) node = node.parentElement;
