@@ -1,8 +1,11 @@
 // Terms on the page, underlined where they first stand and explained where they are pointed at.
 // The page's elements belong to Streamlit: ranges over its text are marked by the CSS Custom Highlight API, nothing is changed.
 
-const MARK = "attention-term", READ = "[data-testid=stMarkdownContainer], [data-testid=stHeading], [data-testid=stHtml], [data-testid=stCaptionContainer]";
-const NOT_IN = "button, a, code, .katex, svg, [data-testid=stSidebar], [data-testid=stHeader], [data-testid=stPopoverBody], [data-testid=stMetricValue]";
+const MARK = "attention-term",
+  READ =
+    "[data-testid=stMarkdownContainer], [data-testid=stHeading], [data-testid=stHtml], [data-testid=stCaptionContainer]";
+const NOT_IN =
+  "button, a, code, .katex, svg, [data-testid=stSidebar], [data-testid=stHeader], [data-testid=stPopoverBody], [data-testid=stMetricValue]";
 const SETTLE = 250; // ms without a change before the page is read again
 const glossaries = new WeakMap();
 
@@ -24,7 +27,9 @@ class Glossary {
 
   learn(meanings) {
     this.meanings = meanings;
-    const names = Object.keys(meanings).sort((a, b) => b.length - a.length).map((name) => name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"));
+    const names = Object.keys(meanings)
+      .sort((a, b) => b.length - a.length)
+      .map((name) => name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"));
     this.pattern = new RegExp(`(?<![\\p{L}\\p{N}_-])(?:${names.join("|")})(?![\\p{L}\\p{N}_-])`, "gu");
     this.soon();
   }
@@ -47,7 +52,8 @@ class Glossary {
   /** Marks the first of each term that the page's words hold. */
   read() {
     if (!window.Highlight) return;
-    const seen = new Set(), marks = new Highlight();
+    const seen = new Set(),
+      marks = new Highlight();
     for (const words of this.main.querySelectorAll(READ)) {
       const walker = document.createTreeWalker(words, NodeFilter.SHOW_TEXT);
       for (let text = walker.nextNode(); text; text = walker.nextNode()) {
@@ -77,19 +83,22 @@ class Glossary {
     const text = caret?.offsetNode ?? document.caretRangeFromPoint?.(x, y)?.startContainer;
     if (text?.nodeType !== Node.TEXT_NODE) return this.hide();
     for (const { 0: name, index } of text.data.matchAll(this.pattern)) {
-      const box = [...this.range(text, index, name.length).getClientRects()]
-        .find(({ left, right, top, bottom }) => x >= left && x <= right && y >= top && y <= bottom);
+      const box = [...this.range(text, index, name.length).getClientRects()].find(
+        ({ left, right, top, bottom }) => x >= left && x <= right && y >= top && y <= bottom,
+      );
       if (box) return this.tell(name, box);
     }
     this.hide();
   }
 
   tell(name, { left, top, bottom }) {
-    const { tip } = this, title = document.createElement("b");
+    const { tip } = this,
+      title = document.createElement("b");
     title.textContent = `${name}: `;
     tip.replaceChildren(title, this.meanings[name]);
     tip.hidden = false;
-    const { width, height } = tip.getBoundingClientRect(), edge = 8;
+    const { width, height } = tip.getBoundingClientRect(),
+      edge = 8;
     const below = bottom + edge + height <= innerHeight;
     tip.style.left = `${Math.max(edge, Math.min(left, innerWidth - width - edge))}px`;
     tip.style.top = `${below ? bottom + edge : Math.max(edge, top - height - edge)}px`;
@@ -97,8 +106,8 @@ class Glossary {
 }
 
 export default function show({ data, parentElement }) {
-  let glossary = glossaries.get(parentElement);
-  if (!glossary) glossaries.set(parentElement, (glossary = new Glossary(parentElement)));
+  const glossary = glossaries.get(parentElement) ?? new Glossary(parentElement);
+  glossaries.set(parentElement, glossary);
   glossary.learn(data);
   return () => glossary.release();
 }

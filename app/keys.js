@@ -3,7 +3,8 @@
 
 const SCROLL = 0.7; // of the page's height that a key moves it by
 const ACTIONS = {
-  "full screen": () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()),
+  "full screen": () =>
+    document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen(),
   down: () => scroll(SCROLL),
   up: () => scroll(-SCROLL),
 };
@@ -40,8 +41,13 @@ class Keys {
       if (event.key === "Escape") target.blur(); // the keys are the page's again; the player hears Escape too
       return;
     }
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key, name = this.buttons[key];
-    if (!name || target.matches?.("input, textarea, select, [role=slider], [role=combobox], [contenteditable=true]")) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key,
+      name = this.buttons[key];
+    if (
+      !name ||
+      target.matches?.("input, textarea, select, [role=slider], [role=combobox], [contenteditable=true]")
+    )
+      return;
     if (target.matches?.("button, a") && [" ", "Enter"].includes(key)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
@@ -51,8 +57,8 @@ class Keys {
 }
 
 export default function show({ data, parentElement }) {
-  let keys = bound.get(parentElement);
-  if (!keys) bound.set(parentElement, (keys = new Keys(parentElement.host)));
+  const keys = bound.get(parentElement) ?? new Keys(parentElement.host);
+  bound.set(parentElement, keys);
   keys.bind(data);
   return () => keys.release();
 }

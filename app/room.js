@@ -18,7 +18,9 @@ class Room {
 
   tell() {
     const type = Math.round(parseFloat(getComputedStyle(document.documentElement).fontSize));
-    if (type !== this.told) this.set("type", (this.told = type));
+    if (type === this.told) return;
+    this.told = type;
+    this.set("type", type);
   }
 
   release() {
@@ -29,8 +31,8 @@ class Room {
 }
 
 export default function show({ data, parentElement, setStateValue }) {
-  let room = rooms.get(parentElement);
-  if (!room) rooms.set(parentElement, (room = new Room(parentElement, data)));
+  const room = rooms.get(parentElement) ?? new Room(parentElement, data);
+  rooms.set(parentElement, room);
   room.set = setStateValue;
   room.tell();
   return () => {

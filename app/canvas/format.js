@@ -1,7 +1,10 @@
 // Numbers as people read them. Chip memory counts in KB of 1,024 bytes, as the field does; traffic in powers of ten.
 
 const MINUS = "−";
-export const grouped = (n) => Math.round(n).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+export const grouped = (n) =>
+  Math.round(n)
+    .toString()
+    .replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 export const plural = (n, noun, nouns = `${noun}s`) => `${grouped(n)} ${n === 1 ? noun : nouns}`;
 export const capital = (words) => words[0].toUpperCase() + words.slice(1);
 export const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
@@ -63,7 +66,11 @@ export function percent(part) {
 
 /** The same in whole per cent, where there is little room. */
 export function wholePercent(part) {
-  return part > 0 && part < 0.005 ? "<1%" : part >= 0.005 && part < 0.1 ? `${Math.round(100 * part)}%` : percent(part);
+  return part > 0 && part < 0.005
+    ? "<1%"
+    : part >= 0.005 && part < 0.1
+      ? `${Math.round(100 * part)}%`
+      : percent(part);
 }
 
 export function times(ratio) {

@@ -24,7 +24,9 @@ export class OwnKeys {
     const target = event.composedPath()[0];
     if (target.matches?.("select") && event.key !== "Escape") return event.stopPropagation();
     if (target.matches?.("button") && [" ", "Enter"].includes(event.key)) return event.stopPropagation();
-    const action = this.actions(event.shiftKey, target)[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    const action = this.actions(event.shiftKey, target)[
+      event.key.length === 1 ? event.key.toLowerCase() : event.key
+    ];
     if (!action) return;
     event.preventDefault();
     event.stopImmediatePropagation();
@@ -34,5 +36,7 @@ export class OwnKeys {
 
 /** Whether a part of the page has put its name on a key that goes to nothing else, see app/keys.js. */
 function takenByPage(key) {
-  return [...document.querySelectorAll("[data-keys]")].some((element) => JSON.parse(element.dataset.keys).includes(key));
+  return [...document.querySelectorAll("[data-keys]")].some((element) =>
+    JSON.parse(element.dataset.keys).includes(key),
+  );
 }

@@ -9,7 +9,12 @@ export class Pen {
   }
 
   /** Draws text and returns its width; `room` shortens what does not fit. */
-  text(words, x, y, { size = 13, weight = 400, color = this.theme.ink, align = "left", mono = false, room = 0 } = {}) {
+  text(
+    words,
+    x,
+    y,
+    { size = 13, weight = 400, color = this.theme.ink, align = "left", mono = false, room = 0 } = {},
+  ) {
     const { ctx } = this;
     ctx.font = `${weight} ${(size * this.u).toFixed(2)}px ${mono ? MONO : SANS}`;
     ctx.textAlign = align;

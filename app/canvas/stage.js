@@ -16,11 +16,14 @@ export class Stage {
   /** Takes the room that the page leaves; whether it differs from before. */
   measure() {
     this.root.style.setProperty("--above", `${Math.round(aboveOf(this.root))}px`);
-    const { clientWidth, clientHeight } = this.root, narrow = clientWidth < NARROW;
+    const { clientWidth, clientHeight } = this.root,
+      narrow = clientWidth < NARROW;
     const u = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), 0.72, 2.2);
     this.root.style.setProperty("--u", clamp(u, 0.85, 2));
-    const { width, height } = this.canvas.getBoundingClientRect(), dpr = window.devicePixelRatio || 1;
-    if (!width || !height || (width === this.width && height === this.height && dpr === this.dpr)) return false;
+    const { width, height } = this.canvas.getBoundingClientRect(),
+      dpr = window.devicePixelRatio || 1;
+    if (!width || !height || (width === this.width && height === this.height && dpr === this.dpr))
+      return false;
     this.resize(width, height, dpr, u);
     return true;
   }
@@ -49,7 +52,8 @@ export class Stage {
       const signature = panel.signature(view);
       if (signature === panel.last) continue;
       panel.last = signature;
-      const { x, y, w, h } = panel.box, margin = 4 * this.u;
+      const { x, y, w, h } = panel.box,
+        margin = 4 * this.u;
       this.ctx.clearRect(x - margin, y - margin, w + 2 * margin, h + 2 * margin);
       panel.paint(this.pen, panel.box, view);
     }
@@ -58,7 +62,8 @@ export class Stage {
 
 /** How far below the top of the page an element begins, in pixels, however far the page is scrolled. */
 export function aboveOf(element) {
-  const scrolls = (node) => node.scrollHeight > node.clientHeight && /auto|scroll/.test(getComputedStyle(node).overflowY);
+  const scrolls = (node) =>
+    node.scrollHeight > node.clientHeight && /auto|scroll/.test(getComputedStyle(node).overflowY);
   let node = element.getRootNode().host; // outside the component's shadow
   while (node && !scrolls(node)) node = node.parentElement;
   return element.getBoundingClientRect().top + (node?.scrollTop || 0);

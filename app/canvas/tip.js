@@ -18,7 +18,8 @@ export class Tip {
     this.tip.innerHTML = `<b>${title}</b>${lines.join("<br>")}`;
     this.aim.hidden = this.tip.hidden = false;
     place(this.aim, { left: x - 2, top: y - 2, width: w + 4, height: h + 4 });
-    const { offsetWidth, offsetHeight } = this.tip, right = x + w + AWAY;
+    const { offsetWidth, offsetHeight } = this.tip,
+      right = x + w + AWAY;
     const left = right + offsetWidth <= stage.width ? right : Math.max(0, x - AWAY - offsetWidth);
     place(this.tip, { left, top: clamp(y - AWAY, 0, Math.max(0, stage.height - offsetHeight)) });
   }

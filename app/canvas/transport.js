@@ -11,11 +11,27 @@ export class Transport {
    */
   constructor(root, player, everywhere = true) {
     const find = (selector) => root.querySelector(selector);
-    Object.assign(this, { root, player, shown: {}, now: find(".now"), canvas: find(".stage canvas"), help: find(".help") });
-    Object.assign(this, { slider: find("input[type=range]"), where: find(".where"), length: find(".length") });
+    Object.assign(this, {
+      root,
+      player,
+      shown: {},
+      now: find(".now"),
+      canvas: find(".stage canvas"),
+      help: find(".help"),
+    });
+    Object.assign(this, {
+      slider: find("input[type=range]"),
+      where: find(".where"),
+      length: find(".length"),
+    });
     this.actions = {
-      start: () => player.seek(0), end: () => player.seek(Infinity), back: () => player.step(-1), forward: () => player.step(1),
-      play: () => player.toggle(), full: () => this.fullScreen(), help: () => this.showHelp(this.help.hidden),
+      start: () => player.seek(0),
+      end: () => player.seek(Infinity),
+      back: () => player.step(-1),
+      forward: () => player.step(1),
+      play: () => player.toggle(),
+      full: () => this.fullScreen(),
+      help: () => this.showHelp(this.help.hidden),
     };
     root.addEventListener("click", (event) => {
       const button = event.target.closest("[data-do]");
@@ -32,10 +48,22 @@ export class Transport {
 
   /** What each key does. */
   keyActions(far) {
-    const { player, actions } = this, faster = () => player.faster(1), slower = () => player.faster(-1);
+    const { player, actions } = this,
+      faster = () => player.faster(1),
+      slower = () => player.faster(-1);
     return {
-      " ": actions.play, Enter: actions.play, Home: actions.start, End: actions.end, f: actions.full, "?": actions.help,
-      ArrowLeft: () => player.step(-1, far), ArrowRight: () => player.step(1, far), "+": faster, "=": faster, "-": slower, "−": slower,
+      " ": actions.play,
+      Enter: actions.play,
+      Home: actions.start,
+      End: actions.end,
+      f: actions.full,
+      "?": actions.help,
+      ArrowLeft: () => player.step(-1, far),
+      ArrowRight: () => player.step(1, far),
+      "+": faster,
+      "=": faster,
+      "-": slower,
+      "−": slower,
     };
   }
 
@@ -61,7 +89,11 @@ export class Transport {
       root.querySelector(".play").setAttribute("aria-label", next.playing ? "Pause" : "Play");
       this.now.setAttribute("aria-live", next.playing ? "off" : "polite");
     }
-    for (const [name, place] of [["sentence", this.now], ["where", this.where], ["length", this.length]]) {
+    for (const [name, place] of [
+      ["sentence", this.now],
+      ["where", this.where],
+      ["length", this.length],
+    ]) {
       if (place && shown[name] !== next[name]) place.textContent = next[name];
     }
     if (shown.where !== next.where) this.slider.setAttribute("aria-valuetext", next.where);

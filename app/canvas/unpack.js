@@ -1,6 +1,13 @@
 // The bytes that the server packed, as a header and typed arrays.
 
-const TYPES = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array, float32: Float32Array };
+const TYPES = {
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  int16: Int16Array,
+  int32: Int32Array,
+  float32: Float32Array,
+};
 
 /** Header and arrays of a payload; `bytes` must start its buffer, as typed arrays need aligned offsets. */
 export function unpack(bytes) {

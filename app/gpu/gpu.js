@@ -9,7 +9,7 @@ import { equalBytes } from "../canvas/unpack.js";
 import { ChartPanel, microseconds } from "./chart.js";
 import { GpuControls, PACES } from "./controls.js";
 import { gpuLayout } from "./layout.js";
-import { COLOURINGS, NOWHERE, Recorded, countUpTo } from "./placement.js";
+import { COLOURINGS, countUpTo, NOWHERE, Recorded } from "./placement.js";
 import { HeadsPanel } from "./replay.js";
 import { blockWords, sentence } from "./story.js";
 
@@ -42,7 +42,8 @@ class GpuPlayer {
   update(bytes) {
     const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
     if (renewed) this.load(bytes);
-    const theme = readTheme(this.root, this.model.palettes), recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
+    const theme = readTheme(this.root, this.model.palettes),
+      recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
     if (!recolored && !renewed) return;
     this.theme = theme;
     if (recolored) wear(this.root, theme);
@@ -57,7 +58,11 @@ class GpuPlayer {
     this.head = Math.min(this.head, this.model.heads - 1);
     this.window = [0, this.model.longest];
     this.pace = PACES.reduce((best, pace) =>
-      Math.abs(Math.log((pace * WHOLE_RUN) / this.model.longest)) < Math.abs(Math.log((best * WHOLE_RUN) / this.model.longest)) ? pace : best);
+      Math.abs(Math.log((pace * WHOLE_RUN) / this.model.longest)) <
+      Math.abs(Math.log((best * WHOLE_RUN) / this.model.longest))
+        ? pace
+        : best,
+    );
   }
 
   // moving in time
@@ -72,7 +77,9 @@ class GpuPlayer {
     if (far) return this.seek(this.time + (by * this.model.longest) / 20);
     const events = this.model.lanes.map(({ events }) => {
       const at = countUpTo(events, this.time);
-      return by > 0 ? events[at] ?? Infinity : events[at - 1 - (events[at - 1] === Math.fround(this.time) ? 1 : 0)] ?? 0;
+      return by > 0
+        ? (events[at] ?? Infinity)
+        : (events[at - 1 - (events[at - 1] === Math.fround(this.time) ? 1 : 0)] ?? 0);
     });
     this.seek(by > 0 ? Math.min(...events) : Math.max(...events));
   }
@@ -120,7 +127,9 @@ class GpuPlayer {
     const chart = this.charts.find(({ plot }) => event.offsetX >= plot.x && event.offsetX < plot.x + plot.w);
     if (!chart || event.deltaY === 0 || !(event.ctrlKey || this.zoomed || event.deltaY < 0)) return;
     event.preventDefault();
-    const [from, to] = this.window, about = chart.timeAt(event.offsetX, this.window), factor = event.deltaY > 0 ? 1.25 : 0.8;
+    const [from, to] = this.window,
+      about = chart.timeAt(event.offsetX, this.window),
+      factor = event.deltaY > 0 ? 1.25 : 0.8;
     const span = clamp((to - from) * factor, this.model.longest / 2000, this.model.longest);
     this.show(about - ((about - from) / (to - from)) * span, span);
   }
@@ -142,13 +151,19 @@ class GpuPlayer {
 
   press(event) {
     this.root.focus({ preventScroll: true });
-    const heads = this.stage.panels.find((panel) => panel instanceof HeadsPanel), head = heads?.headAt(event.offsetX, event.offsetY) ?? NOWHERE;
+    const heads = this.stage.panels.find((panel) => panel instanceof HeadsPanel),
+      head = heads?.headAt(event.offsetX, event.offsetY) ?? NOWHERE;
     if (head !== NOWHERE) {
       this.head = head;
       return this.draw();
     }
-    const chart = this.charts.find(({ plot, strip }) => event.offsetX >= plot.x && event.offsetX < plot.x + plot.w
-      && event.offsetY >= plot.y && event.offsetY < strip.y + strip.h);
+    const chart = this.charts.find(
+      ({ plot, strip }) =>
+        event.offsetX >= plot.x &&
+        event.offsetX < plot.x + plot.w &&
+        event.offsetY >= plot.y &&
+        event.offsetY < strip.y + strip.h,
+    );
     if (!chart) return;
     this.held = { chart, x: event.offsetX, window: this.window, moved: false };
     this.stage.canvas.setPointerCapture(event.pointerId);
@@ -156,9 +171,14 @@ class GpuPlayer {
 
   point(event) {
     if (!this.held) return this.hover(event.offsetX, event.offsetY);
-    const { chart, x, window: [from, to] } = this.held;
+    const {
+      chart,
+      x,
+      window: [from, to],
+    } = this.held;
     if (Math.abs(event.offsetX - x) > 3) this.held.moved = true;
-    if (this.held.moved && this.zoomed) this.show(from - ((event.offsetX - x) / chart.plot.w) * (to - from), to - from);
+    if (this.held.moved && this.zoomed)
+      this.show(from - ((event.offsetX - x) / chart.plot.w) * (to - from), to - from);
   }
 
   /** A press that did not drag goes to that moment. */
@@ -177,8 +197,10 @@ class GpuPlayer {
     for (const chart of this.charts) {
       const n = chart.blockAt(x, y, this.window);
       if (n === NOWHERE) continue;
-      const { lane, plot } = chart, [top, thick] = chart.line(n);
-      const left = Math.max(plot.x, chart.x(lane.start[n], this.window)), right = Math.min(plot.x + plot.w, chart.x(lane.end[n], this.window));
+      const { lane, plot } = chart,
+        [top, thick] = chart.line(n);
+      const left = Math.max(plot.x, chart.x(lane.start[n], this.window)),
+        right = Math.min(plot.x + plot.w, chart.x(lane.end[n], this.window));
       return this.tip.show(this.stage, [left, top, right - left, thick], blockWords(this.model, lane, n));
     }
     this.leave();
@@ -196,12 +218,31 @@ class GpuPlayer {
 
   draw() {
     if (!this.stage.pen) return;
-    const { time, head, colouring, model, pace, clock: { playing } } = this, span = this.window;
+    const {
+        time,
+        head,
+        colouring,
+        model,
+        pace,
+        clock: { playing },
+      } = this,
+      span = this.window;
     this.stage.paint({ time, head, colouring, window: span });
     const where = `${microseconds(time, model.longest < 1000 ? 0.1 : 1)} µs, ${grouped(1e6 / pace)} times slowed down`;
-    this.controls.show({ sentence: sentence(model, time), where, length: duration(model.longest / 1e6), part: time / model.longest, playing, pace, colouring });
+    this.controls.show({
+      sentence: sentence(model, time),
+      where,
+      length: duration(model.longest / 1e6),
+      part: time / model.longest,
+      playing,
+      pace,
+      colouring,
+    });
     this.stage.canvas.dataset.title = `${plural(model.sms, "SM")} over time`;
-    this.stage.canvas.setAttribute("aria-label", `${this.stage.canvas.dataset.title}. ${this.controls.shown.sentence}`);
+    this.stage.canvas.setAttribute(
+      "aria-label",
+      `${this.stage.canvas.dataset.title}. ${this.controls.shown.sentence}`,
+    );
   }
 
   /** Moves on by so many seconds of the clock. */
@@ -218,12 +259,18 @@ class GpuPlayer {
 /** Streamlit calls this whenever the data or the theme change; for tests `window.__gpu` tells and moves the moment. */
 export default function show({ data, parentElement }) {
   if (!data) return undefined;
-  let player = players.get(parentElement);
-  if (!player) players.set(parentElement, (player = new GpuPlayer(parentElement)));
+  const player = players.get(parentElement) ?? new GpuPlayer(parentElement);
+  players.set(parentElement, player);
   player.update(data);
   window.__gpu = {
     seek: (time) => player.seek(time),
-    state: () => ({ time: player.time, head: player.head, window: player.window, longest: player.model.longest, ...player.controls.shown }),
+    state: () => ({
+      time: player.time,
+      head: player.head,
+      window: player.window,
+      longest: player.model.longest,
+      ...player.controls.shown,
+    }),
   };
   return () => player.release();
 }

@@ -54,7 +54,8 @@ class InsideView {
   }
 
   update(data) {
-    const theme = readTheme(this.root, data.palettes), told = JSON.stringify([data, theme]);
+    const theme = readTheme(this.root, data.palettes),
+      told = JSON.stringify([data, theme]);
     if (told === this.told) return;
     Object.assign(this, { data, theme, told });
     wear(this.root, theme);
@@ -91,7 +92,8 @@ class InsideView {
 
   move(share) {
     this.share = clamp(share, 0, 1);
-    const seconds = this.share * this.data.seconds, x = this.left + this.share * (this.across - this.left - 8);
+    const seconds = this.share * this.data.seconds,
+      x = this.left + this.share * (this.across - this.left - 8);
     this.head.setAttribute("x1", x);
     this.head.setAttribute("x2", x);
     for (const mark of this.picture.querySelectorAll("g[data-start]")) {
@@ -104,8 +106,10 @@ class InsideView {
 
   /** What happens at a moment; while it plays, words stand for a while before others replace them. */
   tell(seconds) {
-    const { playing } = this.clock, now = performance.now();
-    if (!playing || now - (this.spoke || 0) > STANDS) Object.assign(this, { spoke: now, sentence: sentenceAt(this.data, seconds) });
+    const { playing } = this.clock,
+      now = performance.now();
+    if (!playing || now - (this.spoke || 0) > STANDS)
+      Object.assign(this, { spoke: now, sentence: sentenceAt(this.data, seconds) });
     const where = `${duration(seconds)} of ${duration(this.data.seconds)}`;
     this.transport.show({ sentence: this.sentence, where, playing });
   }
@@ -134,8 +138,8 @@ class InsideView {
 /** Streamlit calls this whenever the data or the theme change; the view of a shadow root is made once. */
 export default function show({ data, parentElement }) {
   if (!data) return undefined;
-  let view = views.get(parentElement);
-  if (!view) views.set(parentElement, (view = new InsideView(parentElement)));
+  const view = views.get(parentElement) ?? new InsideView(parentElement);
+  views.set(parentElement, view);
   view.update(data);
   return () => view.release();
 }

@@ -28,7 +28,9 @@ function doingNow({ short, marks }, index, seconds) {
   const now = marks.filter(([, , start, end]) => seconds >= start && seconds < end);
   if (index === 0) {
     const names = now.map(([operation, key]) => markName(operation, key));
-    return names.length ? `${names.join(", ")} ${names.length > 1 ? "are" : "is"} on the way` : "nothing is being copied";
+    return names.length
+      ? `${names.join(", ")} ${names.length > 1 ? "are" : "is"} on the way`
+      : "nothing is being copied";
   }
   if (!now.length) return `${short} waits`;
   return `${short} ${[...new Set(now.map(([operation, key]) => deed(operation, key)))].join(" and ")}`;

@@ -9,13 +9,22 @@ export class CodePanel {
   }
 
   paint(pen, box, { run, step }) {
-    const { u, theme } = pen, [lines, lit] = codeShown(run, step);
+    const { u, theme } = pen,
+      [lines, lit] = codeShown(run, step);
     pen.rule(box.x, box.y, box.w);
-    const pitch = Math.min(18 * u, (box.h - 10 * u) / lines.length), size = Math.min(12.6, (pitch / u) * 0.74);
+    const pitch = Math.min(18 * u, (box.h - 10 * u) / lines.length),
+      size = Math.min(12.6, (pitch / u) * 0.74);
     lines.forEach((line, n) => {
       const y = box.y + 8 * u + n * pitch;
-      if (n === lit) pen.box(box.x, y, box.w, pitch, mix(theme.S, theme.ground, theme.name === "dark" ? 0.3 : 0.24), 3);
-      pen.text(line, box.x + 8 * u, y + pitch * 0.72, { size, mono: true, color: n === lit ? theme.ink : theme.muted, weight: n === lit ? 600 : 400, room: box.w - 12 * u });
+      if (n === lit)
+        pen.box(box.x, y, box.w, pitch, mix(theme.S, theme.ground, theme.name === "dark" ? 0.3 : 0.24), 3);
+      pen.text(line, box.x + 8 * u, y + pitch * 0.72, {
+        size,
+        mono: true,
+        color: n === lit ? theme.ink : theme.muted,
+        weight: n === lit ? 600 : 400,
+        room: box.w - 12 * u,
+      });
     });
   }
 }

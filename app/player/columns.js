@@ -9,14 +9,34 @@ export function visitColumns(run) {
   const tile = (n) => (n === NONE ? "all" : n);
   const places = [
     { title: "visit", number: true, of: (_, visit) => visit + 1, show: grouped },
-    ...(run.phases.length > 1 ? [{ title: "kernel", of: (_, visit) => run.phases[run.phase[start(visit)]].name }] : []),
+    ...(run.phases.length > 1
+      ? [{ title: "kernel", of: (_, visit) => run.phases[run.phase[start(visit)]].name }]
+      : []),
     { title: "query tile", number: true, of: (_, visit) => tile(run.query[start(visit)]) },
     { title: "key tile", number: true, of: (_, visit) => tile(run.key[start(visit)]) },
   ];
   const bytes = [
-    { title: "HBM read", unit: "bytes", number: true, of: (_, visit) => run.readAt(end(visit)), show: traffic },
-    { title: "HBM written", unit: "bytes", number: true, of: (_, visit) => run.writtenAt(end(visit)), show: traffic },
-    { title: "modelled time", unit: "s", number: true, of: (_, visit) => run.timeAt(end(visit)), show: duration },
+    {
+      title: "HBM read",
+      unit: "bytes",
+      number: true,
+      of: (_, visit) => run.readAt(end(visit)),
+      show: traffic,
+    },
+    {
+      title: "HBM written",
+      unit: "bytes",
+      number: true,
+      of: (_, visit) => run.writtenAt(end(visit)),
+      show: traffic,
+    },
+    {
+      title: "modelled time",
+      unit: "s",
+      number: true,
+      of: (_, visit) => run.timeAt(end(visit)),
+      show: duration,
+    },
   ];
   const own = { whole: () => [], gradients: gradientColumns, online: statisticColumns }[run.rows];
   return [...places, ...own(run, start), ...bytes].map((column) => ({ show: String, ...column }));
@@ -43,16 +63,32 @@ function gradientColumns(run, start) {
   };
   return [
     { title: "row", number: true, of: (model, visit) => model.rows[row(model, visit)] },
-    { title: "P", number: true, of: (model, visit) => sums(model, visit)?.weight ?? NaN, show: (x) => (Number.isNaN(x) ? "–" : percent(x)) },
-    { title: "dS", number: true, of: (model, visit) => sums(model, visit)?.gradient ?? NaN, show: (x) => decimal(x, 3) },
+    {
+      title: "P",
+      number: true,
+      of: (model, visit) => sums(model, visit)?.weight ?? NaN,
+      show: (x) => (Number.isNaN(x) ? "–" : percent(x)),
+    },
+    {
+      title: "dS",
+      number: true,
+      of: (model, visit) => sums(model, visit)?.gradient ?? NaN,
+      show: (x) => decimal(x, 3),
+    },
   ];
 }
 
 /** All visits with their numbers as they are, not as they are shown; Excel needs the mark at the front to take it for UTF-8. */
 export function visitsCsv({ model, run }) {
-  const columns = visitColumns(run), lines = [columns.map(({ title, unit }) => (unit ? `${title} (${unit})` : title)).join(",")];
+  const columns = visitColumns(run),
+    lines = [columns.map(({ title, unit }) => (unit ? `${title} (${unit})` : title)).join(",")];
   for (let visit = 0; visit < run.visits; visit++) {
-    lines.push(columns.map(({ of }) => of(model, visit)).map((x) => (Number.isNaN(x) ? "" : x)).join(","));
+    lines.push(
+      columns
+        .map(({ of }) => of(model, visit))
+        .map((x) => (Number.isNaN(x) ? "" : x))
+        .join(","),
+    );
   }
   return new Blob(["\ufeff", lines.join("\r\n"), "\r\n"], { type: "text/csv" });
 }

@@ -1,19 +1,23 @@
 // The player's own buttons and keys, its help and the table of its steps: what is neither picture nor table.
 
-import { Transport, inFullScreen } from "../canvas/transport.js";
+import { inFullScreen, Transport } from "../canvas/transport.js";
 import { helpOf } from "./guide.js";
 import { StepsTable } from "./steps_table.js";
 
 export const SPEEDS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-const speedName = (speed) => ({ 0.125: "⅛", 0.25: "¼", 0.5: "½" }[speed] || speed) + "×";
+const speedName = (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×";
 export class Controls extends Transport {
   constructor(root, player) {
     super(root, player);
     [this.ticks, this.speed] = [".ticks", "select"].map((selector) => root.querySelector(selector));
     this.table = new StepsTable(root.querySelector(".steps"), player);
     Object.assign(this.actions, {
-      loop: () => player.setLoop(!player.loop), race: () => player.setRace(!player.race), link: () => this.copyLink(),
-      table: () => this.showTable(!this.table.open), earlier: () => this.table.turn(-1), later: () => this.table.turn(1),
+      loop: () => player.setLoop(!player.loop),
+      race: () => player.setRace(!player.race),
+      link: () => this.copyLink(),
+      table: () => this.showTable(!this.table.open),
+      earlier: () => this.table.turn(-1),
+      later: () => this.table.turn(1),
     });
     this.speed.append(...SPEEDS.map((speed) => new Option(speedName(speed), speed)));
     this.slider.addEventListener("input", () => player.seek(Number(this.slider.value)));
@@ -24,8 +28,14 @@ export class Controls extends Transport {
   keyActions(far) {
     const { player, actions } = this;
     return {
-      ...super.keyActions(far), r: actions.race, l: actions.loop, t: actions.table, c: actions.link, Escape: () => this.escape(),
-      ArrowUp: () => player.moveRow(-1, far), ArrowDown: () => player.moveRow(1, far),
+      ...super.keyActions(far),
+      r: actions.race,
+      l: actions.loop,
+      t: actions.table,
+      c: actions.link,
+      Escape: () => this.escape(),
+      ArrowUp: () => player.moveRow(-1, far),
+      ArrowDown: () => player.moveRow(1, far),
     };
   }
 
@@ -43,7 +53,8 @@ export class Controls extends Transport {
   }
 
   async copyLink() {
-    const label = this.root.querySelector('[data-do="link"] span'), url = this.player.link();
+    const label = this.root.querySelector('[data-do="link"] span'),
+      url = this.player.link();
     let copied = true;
     try {
       await navigator.clipboard.writeText(url);
@@ -58,7 +69,8 @@ export class Controls extends Transport {
 
   /** All for a moment; only what differs is touched. */
   show(next) {
-    const { shown } = this, { position, last, race, loop, speed } = next;
+    const { shown } = this,
+      { position, last, race, loop, speed } = next;
     if (shown.last !== last) this.slider.max = last;
     if (shown.position !== position || shown.last !== last) this.scrub(position, last);
     if (shown.speed !== speed) this.speed.value = speed;
@@ -69,15 +81,18 @@ export class Controls extends Transport {
 
   /** Ticks above the scrubber: `parts` are positions from 0 to 1, the taller ones begin a kernel. */
   paintTicks(parts, color) {
-    const canvas = this.ticks, dpr = window.devicePixelRatio || 1;
-    const w = canvas.clientWidth, h = canvas.clientHeight;
+    const canvas = this.ticks,
+      dpr = window.devicePixelRatio || 1;
+    const w = canvas.clientWidth,
+      h = canvas.clientHeight;
     canvas.width = Math.round(w * dpr);
     canvas.height = Math.round(h * dpr);
     const ctx = canvas.getContext("2d");
     ctx.scale(dpr, dpr);
     ctx.fillStyle = color;
     const inset = h; // half of the thumb
-    for (const { part, tall } of parts) ctx.fillRect(inset + part * (w - 2 * inset), tall ? 0 : h / 2, 1, tall ? h : h / 2);
+    for (const { part, tall } of parts)
+      ctx.fillRect(inset + part * (w - 2 * inset), tall ? 0 : h / 2, 1, tall ? h : h / 2);
   }
 
   showTable(on) {

@@ -2,7 +2,7 @@
 
 import { clamp, wholePercent } from "../canvas/format.js";
 import { mix, veil } from "../canvas/look.js";
-import { Pen, hatching } from "../canvas/pen.js";
+import { hatching, Pen } from "../canvas/pen.js";
 
 const STRENGTHS = { weights: 0.85, part: 0.55, all: 1 }; // of a tile's colour, by what a phase leaves of it: what is not final is paler
 
@@ -14,11 +14,13 @@ export class GridLayers {
   }
 
   picture(phase) {
-    return (this.pictures[phase] ??= this.draw(phase));
+    this.pictures[phase] ??= this.draw(phase);
+    return this.pictures[phase];
   }
 
   draw(phase) {
-    const { layout, theme, u } = this, { dpr } = layout;
+    const { layout, theme, u } = this,
+      { dpr } = layout;
     const canvas = document.createElement("canvas");
     canvas.width = Math.max(1, Math.round(layout.w * dpr));
     canvas.height = Math.max(1, Math.round(layout.h * dpr));
@@ -34,8 +36,13 @@ export class GridLayers {
   }
 
   cells(pen, phase) {
-    const { model, run, layout, theme } = this, { ctx } = pen, { x, y } = layout, { first, stop } = model.arrays;
-    const whole = run.visitsHidden, radius = layout.side > 14 ? 2.5 : 0, shades = this.shades(phase);
+    const { model, run, layout, theme } = this,
+      { ctx } = pen,
+      { x, y } = layout,
+      { first, stop } = model.arrays;
+    const whole = run.visitsHidden,
+      radius = layout.side > 14 ? 2.5 : 0,
+      shades = this.shades(phase);
     for (let i = 0; i < model.queryBlocks; i++) {
       if (stop[i] > first[i] && layout.gap) {
         ctx.fillStyle = theme.ground;
@@ -51,16 +58,22 @@ export class GridLayers {
 
   /** Colours of a tile after so many phases, from no softmax mass to much. */
   shades(phases) {
-    const { run, theme } = this, left = run.phases.slice(0, phases).findLast(({ leaves }) => leaves !== "nothing")?.leaves;
+    const { run, theme } = this,
+      left = run.phases.slice(0, phases).findLast(({ leaves }) => leaves !== "nothing")?.leaves;
     if (!left) return [theme.cell];
     if (left === "scores") return [mix(theme.S, theme.ground, 0.34)];
     const strength = STRENGTHS[left];
-    return Array.from({ length: 33 }, (_, n) => mix(theme.P, theme.ground, (0.22 + (0.62 * n) / 32) * strength));
+    return Array.from({ length: 33 }, (_, n) =>
+      mix(theme.P, theme.ground, (0.22 + (0.62 * n) / 32) * strength),
+    );
   }
 
   /** What the mask hides inside tiles that are visited: beyond the diagonal, the window's edge, other documents. */
   maskedHalves(pen) {
-    const { model, layout, theme } = this, { ctx } = pen, { drawn } = model, { documents } = drawn;
+    const { model, layout, theme } = this,
+      { ctx } = pen,
+      { drawn } = model,
+      { documents } = drawn;
     if (!drawn.causal && !documents.length) return;
     ctx.save();
     ctx.beginPath();
@@ -71,18 +84,27 @@ export class GridLayers {
       }
     }
     ctx.clip();
-    const offset = drawn.seq_kv - drawn.seq_q, { x0, y0, perKey, perQuery } = layout, n = drawn.seq_q;
+    const offset = drawn.seq_kv - drawn.seq_q,
+      { x0, y0, perKey, perQuery } = layout,
+      n = drawn.seq_q;
     const outline = (...corners) => {
-      corners.forEach(([key, query], at) => ctx[at ? "lineTo" : "moveTo"](x0 + key * perKey, y0 + query * perQuery));
+      corners.forEach(([key, query], at) =>
+        ctx[at ? "lineTo" : "moveTo"](x0 + key * perKey, y0 + query * perQuery),
+      );
       ctx.closePath();
     };
     ctx.beginPath(); // what is hidden on the left turns one way, on the right the other: overlaps are veiled once
-    const right = (start, end, far, top = 0, bottom = n) => outline([start, top], [end, bottom], [far, bottom], [far, top]);
-    const left = (start, end, far, top = 0, bottom = n) => outline([far, top], [start, top], [end, bottom], [far, bottom]);
+    const right = (start, end, far, top = 0, bottom = n) =>
+      outline([start, top], [end, bottom], [far, bottom], [far, top]);
+    const left = (start, end, far, top = 0, bottom = n) =>
+      outline([far, top], [start, top], [end, bottom], [far, bottom]);
     if (drawn.causal) right(offset + 1, n + offset + 1, Math.max(drawn.seq_kv, n + offset + 1));
-    if (drawn.window !== null) left(offset + 1 - drawn.window, n + offset + 1 - drawn.window, Math.min(0, offset + 1 - drawn.window));
+    if (drawn.window !== null)
+      left(offset + 1 - drawn.window, n + offset + 1 - drawn.window, Math.min(0, offset + 1 - drawn.window));
     for (let at = 0; at + 1 < documents.length; at++) {
-      const start = documents[at], end = documents[at + 1], top = at ? start - offset : 0;
+      const start = documents[at],
+        end = documents[at + 1],
+        top = at ? start - offset : 0;
       left(start, start, 0, top, end - offset);
       right(end, end, drawn.seq_kv, top, end - offset);
     }
@@ -102,7 +124,12 @@ export class GridLayers {
         if (!model.seen(i, j)) continue;
         const [x, y, w, h] = layout.cell(i, j);
         const words = wholePercent(model.share(i, j));
-        pen.text(words, x + w / 2, y + h / 2 + 5 * pen.u, { size: 14, align: "center", mono: true, color: theme.ink });
+        pen.text(words, x + w / 2, y + h / 2 + 5 * pen.u, {
+          size: 14,
+          align: "center",
+          mono: true,
+          color: theme.ink,
+        });
       }
     }
   }

@@ -5,19 +5,25 @@ const snap = (x, dpr) => Math.round(x * dpr) / dpr;
 /** Where the tiles of a problem lie in a box; ragged last tiles are narrower, as they are in memory. */
 export class GridLayout {
   constructor(model, box, { left, right }, u, dpr) {
-    const { drawn } = model, top = 46 * u;
+    const { drawn } = model,
+      top = 46 * u;
     const room = { w: box.w - left - right, h: box.h - top };
-    let perKey = room.w / drawn.seq_kv, perQuery = room.h / drawn.seq_q;
+    let perKey = room.w / drawn.seq_kv,
+      perQuery = room.h / drawn.seq_q;
     const aspect = (model.queryRows(0) * perQuery) / (model.keyRows(0) * perKey);
-    if (aspect > 2.5) perQuery = Math.max((perQuery * 2.5) / aspect, Math.min(perQuery, (20 * u) / model.queryRows(0)));
-    if (aspect < 0.4) perKey = Math.max((perKey * aspect) / 0.4, Math.min(perKey, (20 * u) / model.keyRows(0)));
+    if (aspect > 2.5)
+      perQuery = Math.max((perQuery * 2.5) / aspect, Math.min(perQuery, (20 * u) / model.queryRows(0)));
+    if (aspect < 0.4)
+      perKey = Math.max((perKey * aspect) / 0.4, Math.min(perKey, (20 * u) / model.keyRows(0)));
     const square = drawn.seq_q / drawn.seq_kv;
     if (square > 0.8 && square < 1.25) perKey = perQuery = Math.min(perKey, perQuery);
     Object.assign(this, { box, u, dpr, perKey, perQuery });
     this.x0 = snap(box.x + left, dpr);
     this.y0 = snap(box.y + top, dpr);
     const edges = (start, count, block, length, scale) =>
-      Float64Array.from({ length: count + 1 }, (_, n) => snap(start + Math.min(n * block, length) * scale, dpr));
+      Float64Array.from({ length: count + 1 }, (_, n) =>
+        snap(start + Math.min(n * block, length) * scale, dpr),
+      );
     this.x = edges(this.x0, model.keyBlocks, drawn.block_kv, drawn.seq_kv, perKey);
     this.y = edges(this.y0, model.queryBlocks, drawn.block_q, drawn.seq_q, perQuery);
     this.w = this.x[model.keyBlocks] - this.x0;

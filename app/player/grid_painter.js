@@ -20,9 +20,12 @@ export class GridPainter {
   moment(step) {
     const { run } = this;
     if (step < 0) return { phase: 0, outer: 0, inner: NONE, i: NONE, j: NONE, ended: false };
-    if (step >= run.steps) return { phase: run.phases.length, outer: 0, inner: NONE, i: NONE, j: NONE, ended: false };
-    const phase = run.phase[step], byQuery = run.phases[phase].outer === "query";
-    const i = run.query[step], j = run.key[step];
+    if (step >= run.steps)
+      return { phase: run.phases.length, outer: 0, inner: NONE, i: NONE, j: NONE, ended: false };
+    const phase = run.phase[step],
+      byQuery = run.phases[phase].outer === "query";
+    const i = run.query[step],
+      j = run.key[step];
     const [outer, inner] = byQuery ? [i, j] : [j, i];
     return { phase, byQuery, outer, inner, i, j, ended: inner === NONE && run.operation(step) === "store" };
   }
@@ -32,15 +35,19 @@ export class GridPainter {
     this.matrix(pen.ctx, moment);
     this.operands(pen, moment, step);
     this.output(pen, moment, step);
-    if (moment.i !== NONE && moment.j !== NONE) this.active(pen, this.layout.cell(moment.i, moment.j), this.theme.S);
-    else if (moment.i !== NONE && this.run.phases[moment.phase]?.wholeRows) this.active(pen, this.wholeRow(moment.i));
+    if (moment.i !== NONE && moment.j !== NONE)
+      this.active(pen, this.layout.cell(moment.i, moment.j), this.theme.S);
+    else if (moment.i !== NONE && this.run.phases[moment.phase]?.wholeRows)
+      this.active(pen, this.wholeRow(moment.i));
   }
 
   matrix(ctx, { phase, byQuery, outer, inner, ended }) {
-    const { layout, layers, run } = this, { x, y, x0, y0, w, h } = layout;
+    const { layout, layers, run } = this,
+      { x, y, x0, y0, w, h } = layout;
     ctx.drawImage(layers.picture(phase), x0, y0, w, h);
     if (phase === run.phases.length) return;
-    const next = layers.picture(phase + 1), { dpr } = layout;
+    const next = layers.picture(phase + 1),
+      { dpr } = layout;
     const blit = (ax, ay, bx, by) => {
       const [dw, dh] = [bx - ax, by - ay];
       if (dw <= 0 || dh <= 0) return;
@@ -70,10 +77,14 @@ export class GridPainter {
   }
 
   operands(pen, { i, j }, step) {
-    const { model, run, layout, theme } = this, { x, y, y0, gap, q } = layout, u = pen.u;
-    const { loads } = run.phaseAt(step), tone = (name, lit) => (lit && loads.includes(name) ? theme[name] : paled(theme, name));
+    const { model, run, layout, theme } = this,
+      { x, y, y0, gap, q } = layout,
+      u = pen.u;
+    const { loads } = run.phaseAt(step),
+      tone = (name, lit) => (lit && loads.includes(name) ? theme[name] : paled(theme, name));
     for (let n = 0; n < model.keyBlocks; n++) {
-      const w = x[n + 1] - x[n] - gap, lit = n === j;
+      const w = x[n + 1] - x[n] - gap,
+        lit = n === j;
       pen.box(x[n], y0 - 24 * u, w, 9 * u, tone("K", lit), 2);
       pen.box(x[n], y0 - 13 * u, w, 9 * u, tone("V", lit), 2);
     }
@@ -84,10 +95,14 @@ export class GridPainter {
 
   /** O: empty, gathered so far, written. Where it is rewritten, each part of a bar is one more time that it was written. */
   output(pen, { phase, i, j, outer, ended }, step) {
-    const { model, run, layout, theme } = this, { y, gap, o } = layout;
-    const over = step >= run.steps, pending = mix(theme.O, theme.ground, 0.55);
+    const { model, run, layout, theme } = this,
+      { y, gap, o } = layout;
+    const over = step >= run.steps,
+      pending = mix(theme.O, theme.ground, 0.55);
     for (let n = 0; n < model.queryBlocks; n++) {
-      const h = y[n + 1] - y[n] - gap, first = model.arrays.first[n], stop = model.arrays.stop[n];
+      const h = y[n + 1] - y[n] - gap,
+        first = model.arrays.first[n],
+        stop = model.arrays.stop[n];
       pen.box(o.x, y[n], o.w, h, theme.cell, 2.5);
       if (run.rewrites) {
         const { done } = tilesAdded(run, step, n, first, stop - 1);
@@ -97,7 +112,8 @@ export class GridPainter {
       }
       const working = phase === run.phases.length - 1 && !over;
       const complete = over || (working && (n < outer || (n === outer && ended)));
-      const from = run.visitsHidden ? 0 : first, to = run.visitsHidden ? model.keyBlocks : stop;
+      const from = run.visitsHidden ? 0 : first,
+        to = run.visitsHidden ? model.keyBlocks : stop;
       if (complete) pen.box(o.x, y[n], o.w, h, theme.O, 2.5);
       else if (working && n === outer && j !== NONE) {
         const added = run.reverse ? to - j : j - from + 1;
@@ -107,9 +123,11 @@ export class GridPainter {
   }
 
   rewrites(pen, n, h, count, of) {
-    const { layout, theme } = this, { o, y } = layout;
+    const { layout, theme } = this,
+      { o, y } = layout;
     if (!count) return;
-    const full = count === of, part = o.w / of;
+    const full = count === of,
+      part = o.w / of;
     pen.box(o.x, y[n], part * count, h, full ? theme.O : mix(theme.O, theme.ground, 0.55), 2.5);
     if (part < 2.5 || h < 4) return;
     pen.ctx.fillStyle = theme.ground;

@@ -14,7 +14,9 @@ import { TrafficPanel } from "./traffic_panel.js";
 
 /** The panels that differ between a forward pass and a backward one. */
 function panelsOf(model) {
-  return model.backward ? [BackwardGridPanel, BackwardTrafficPanel, BackwardRowPanel] : [GridPanel, TrafficPanel, RowPanel];
+  return model.backward
+    ? [BackwardGridPanel, BackwardTrafficPanel, BackwardRowPanel]
+    : [GridPanel, TrafficPanel, RowPanel];
 }
 
 /** New panels for a model and a mode, on a stage of this size. */
@@ -25,10 +27,16 @@ export function layoutOf({ width, height, u }, model, race) {
 
 function singleLayout(w, h, u, model) {
   const [Grid, Traffic, Row] = panelsOf(model);
-  const gap = 36 * u, below = 172 * u, top = h - below - 8 * u;
-  const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u), rest = w - gridW - 2 * gap;
-  const chipW = clamp(0.42 * rest, 190 * u, 310 * u), sideW = rest - chipW;
-  const chipX = gridW + gap, sideX = chipX + chipW + gap, trafficH = Math.min(244 * u, 0.55 * top);
+  const gap = 36 * u,
+    below = 172 * u,
+    top = h - below - 8 * u;
+  const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u),
+    rest = w - gridW - 2 * gap;
+  const chipW = clamp(0.42 * rest, 190 * u, 310 * u),
+    sideW = rest - chipW;
+  const chipX = gridW + gap,
+    sideX = chipX + chipW + gap,
+    trafficH = Math.min(244 * u, 0.55 * top);
   return [
     { panel: new Grid(), box: { x: 0, y: 0, w: gridW, h: top } },
     { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: top } },
@@ -42,8 +50,10 @@ function narrowLayout(race) {
   if (race) return (w, h) => [{ panel: new ClockPanel(), box: { x: 0, y: 0, w, h } }];
   return (w, h, u, model) => {
     const [Grid, Traffic] = panelsOf(model);
-    const below = 240 * u, top = Math.min(w + 60 * u, h - below - 10 * u);
-    if (w > 1.2 * h) { // low rather than narrow: side by side
+    const below = 240 * u,
+      top = Math.min(w + 60 * u, h - below - 10 * u);
+    if (w > 1.2 * h) {
+      // low rather than narrow: side by side
       return [
         { panel: new Grid(), box: { x: 0, y: 0, w: 0.54 * w, h } },
         { panel: new Traffic(), box: { x: 0.58 * w, y: 0, w: 0.42 * w, h: Math.min(h, 280 * u) } },
@@ -57,7 +67,14 @@ function narrowLayout(race) {
 }
 
 function raceLayout(w, h, u, model) {
-  const gap = 44 * u, count = model.algorithms.length, each = (w - (count - 1) * gap) / count, lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u), clock = h - lanes;
-  const boxes = model.algorithms.map((name, n) => ({ panel: new RacePanel(name), box: { x: n * (each + gap), y: 0, w: each, h: lanes } }));
+  const gap = 44 * u,
+    count = model.algorithms.length,
+    each = (w - (count - 1) * gap) / count,
+    lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u),
+    clock = h - lanes;
+  const boxes = model.algorithms.map((name, n) => ({
+    panel: new RacePanel(name),
+    box: { x: n * (each + gap), y: 0, w: each, h: lanes },
+  }));
   return [...boxes, { panel: new ClockPanel(), box: { x: 0, y: lanes, w, h: clock } }];
 }

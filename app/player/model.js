@@ -16,7 +16,14 @@ export class Model {
     this.algorithms = Object.keys(header.runs);
     for (const name of this.algorithms) {
       const column = (part) => arrays[`${name}.${part}`];
-      this.runs[name] = new Run(name, header.runs[name], header, column("kind"), column("query"), column("key"));
+      this.runs[name] = new Run(
+        name,
+        header.runs[name],
+        header,
+        column("kind"),
+        column("query"),
+        column("key"),
+      );
     }
     this.run = this.runs[this.algorithm];
     this.run.findVisits();
@@ -26,7 +33,8 @@ export class Model {
     this.mostTraffic = Math.max(...this.algorithms.map((name) => this.runs[name].total));
     this.rows = arrays.rows;
     this.rowStart = [0];
-    for (let n = 1; n < this.rows.length; n++) if (this.blockOf(n) !== this.blockOf(n - 1)) this.rowStart.push(n);
+    for (let n = 1; n < this.rows.length; n++)
+      if (this.blockOf(n) !== this.blockOf(n - 1)) this.rowStart.push(n);
     this.rowStart.push(this.rows.length);
     this.visible = 0;
     for (let i = 0; i < this.queryBlocks; i++) this.visible += arrays.stop[i] - arrays.first[i];
@@ -58,7 +66,8 @@ export class Model {
 
   /** Index of a sampled row of a query block, at a fraction of its height. */
   rowOf(block, slot) {
-    const start = this.rowStart[block], count = this.rowStart[block + 1] - start;
+    const start = this.rowStart[block],
+      count = this.rowStart[block + 1] - start;
     return start + Math.min(count - 1, Math.floor(slot * count));
   }
 
@@ -73,7 +82,8 @@ export class Model {
 
   /** m, l, alpha and lse of a sampled row once key tile j is added; before its first tile m is -infinity. */
   after(index, j) {
-    const { arrays, run } = this, block = this.blockOf(index);
+    const { arrays, run } = this,
+      block = this.blockOf(index);
     const begun = run.reverse ? j < arrays.stop[block] : j >= arrays.first[block];
     if (!begun) return { m: -Infinity, l: 0, alpha: NaN, lse: -Infinity };
     const columns = arrays.m.length / this.rows.length; // one where a row is reduced whole

@@ -14,7 +14,8 @@ export function note(share) {
 /** The share that was noted, where the page was loaded again; else null. */
 export function noted() {
   try {
-    const [opened] = performance.getEntriesByType("navigation"), share = sessionStorage.getItem(MOMENT);
+    const [opened] = performance.getEntriesByType("navigation"),
+      share = sessionStorage.getItem(MOMENT);
     return opened?.type === "reload" && share !== null ? clamp(Number(share) || 0, 0, 1) : null;
   } catch {
     return null;

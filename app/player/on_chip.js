@@ -5,7 +5,8 @@ export function onChip(run, step) {
   const tiles = {};
   if (!run.has(step)) return tiles;
   if (run.rows === "gradients") return onChipBackward(run, step);
-  const start = run.outerStart[run.outerOf[step]], visit = run.visit[step];
+  const start = run.outerStart[run.outerOf[step]],
+    visit = run.visit[step];
   const { gathers, carries } = run.phases[run.phase[step]];
   let s = start;
   for (; s <= step && run.visit[s] < 0 && run.operation(s) === "load"; s++) {
@@ -37,10 +38,15 @@ function advance(tiles, operation, tensor, now) {
 
 /** The tiles on the chip at a step of the backward pass: tensor to a few words about what it is doing there. */
 function onChipBackward(run, step) {
-  const tiles = {}, phase = run.phase[step], visit = run.visit[step], visiting = phase > 0 && visit >= 0;
+  const tiles = {},
+    phase = run.phase[step],
+    visit = run.visit[step],
+    visiting = phase > 0 && visit >= 0;
   for (let s = run.outerStart[run.outerOf[step]]; s <= step; s++) {
-    const mine = phase === 0 || run.visit[s] === visit, around = phase > 0 && run.visit[s] < 0;
-    if (mine || around) advanceBackward(tiles, run.operation(s), run.tensor(s), s === step, around && visiting);
+    const mine = phase === 0 || run.visit[s] === visit,
+      around = phase > 0 && run.visit[s] < 0;
+    if (mine || around)
+      advanceBackward(tiles, run.operation(s), run.tensor(s), s === step, around && visiting);
   }
   if (phase > 0) for (const name of phase === 1 ? ["dK", "dV"] : ["dQ"]) tiles[name] ??= "sum so far";
   return tiles;
@@ -48,13 +54,25 @@ function onChipBackward(run, step) {
 
 function advanceBackward(tiles, operation, tensor, now, stays) {
   const computed = {
-    row_terms: { delta: "summed" }, scores: { S: now ? "being computed" : "scores" }, weights: { S: "becomes P" },
-    weight_gradient: { dP: now ? "being computed" : "here" }, score_gradient: { S: "P", dP: "becomes dS" },
+    row_terms: { delta: "summed" },
+    scores: { S: now ? "being computed" : "scores" },
+    weights: { S: "becomes P" },
+    weight_gradient: { dP: now ? "being computed" : "here" },
+    score_gradient: { S: "P", dP: "becomes dS" },
   };
   const added = {
-    value_gradient: [["S", "P, times dO"], ["dV", "Pᵀ dO is added"]],
-    key_gradient: [["dP", "dS, times Q"], ["dK", "dSᵀ Q is added"]],
-    query_gradient: [["dP", "dS, times K"], ["dQ", "dS K is added"]],
+    value_gradient: [
+      ["S", "P, times dO"],
+      ["dV", "Pᵀ dO is added"],
+    ],
+    key_gradient: [
+      ["dP", "dS, times Q"],
+      ["dK", "dSᵀ Q is added"],
+    ],
+    query_gradient: [
+      ["dP", "dS, times K"],
+      ["dQ", "dS K is added"],
+    ],
   };
   if (operation === "load") tiles[tensor] = now ? "arriving" : stays ? "stays in place" : "here";
   else if (operation === "store") {

@@ -6,7 +6,8 @@ import { NONE } from "./run.js";
 /** What a sampled row knows at a step: its values, the last key tile added, and before and after this visit. */
 export function rowState(model, run, step, index) {
   const block = model.blockOf(index);
-  const first = model.arrays.first[block], last = model.arrays.stop[block] - 1;
+  const first = model.arrays.first[block],
+    last = model.arrays.stop[block] - 1;
   if (run.rows === "whole") return wholeRow(model, run, step, index, block, first, last);
   const { done, now } = tilesAdded(run, step, block, first, last);
   const before = model.after(index, done);
@@ -22,10 +23,12 @@ export function rowState(model, run, step, index) {
 
 /** The last key tile wholly added to a query block, and the one at work on it (-1: none). */
 export function tilesAdded(run, step, block, first, last) {
-  const none = run.reverse ? last + 1 : first - 1, all = run.reverse ? first : last;
+  const none = run.reverse ? last + 1 : first - 1,
+    all = run.reverse ? first : last;
   if (step < 0) return { done: none, now: -1 };
   if (step >= run.steps) return { done: all, now: -1 };
-  const i = run.query[step], j = run.key[step];
+  const i = run.query[step],
+    j = run.key[step];
   if (i === block && j !== NONE) return { done: run.reverse ? j + 1 : j - 1, now: j };
   if (run.keysOutside) {
     const passed = i !== NONE && i > block ? j : j - 1;

@@ -13,12 +13,14 @@ export class Run {
     Object.assign(this, { reverse, keysOutside: outer === "key" }); // key tiles from the last to the first; in the outer loop
     this.kinds = kinds.map(([, operation, tensor]) => [words.operations[operation], words.tensors[tensor]]);
     const lookUp = (at) => {
-      const table = Uint8Array.from(kinds, (row) => row[at]), column = new Uint8Array(kind.length);
+      const table = Uint8Array.from(kinds, (row) => row[at]),
+        column = new Uint8Array(kind.length);
       for (let s = 0; s < kind.length; s++) column[s] = table[kind[s]];
       return column;
     };
     const accumulate = (at) => {
-      const table = Float64Array.from(kinds, (row) => row[at]), total = new Float64Array(kind.length + 1);
+      const table = Float64Array.from(kinds, (row) => row[at]),
+        total = new Float64Array(kind.length + 1);
       for (let s = 0; s < kind.length; s++) total[s + 1] = total[s] + table[kind[s]];
       return total;
     };
@@ -58,14 +60,16 @@ export class Run {
 
   /** Which tile visit and which outer block every step belongs to; only the run in view needs them. */
   findVisits() {
-    const { steps, phase, query, key } = this, tiled = this.phases.map(() => false);
+    const { steps, phase, query, key } = this,
+      tiled = this.phases.map(() => false);
     for (let s = 0; s < steps; s++) if (query[s] !== NONE && key[s] !== NONE) tiled[phase[s]] = true;
     this.visit = new Int32Array(steps); // -1 between visits
     this.visitsSoFar = new Int32Array(steps); // visits begun
     this.outerOf = new Int32Array(steps);
     this.visitStart = [];
     this.outerStart = [];
-    let open = -1, outer = -1;
+    let open = -1,
+      outer = -1;
     for (let s = 0; s < steps; s++) {
       const now = this.phases[phase[s]].outer === "query" ? query[s] : key[s];
       if (s === 0 || phase[s] !== phase[s - 1] || now !== outer) {
@@ -75,7 +79,8 @@ export class Run {
       outer = now;
       this.outerOf[s] = this.outerStart.length - 1;
       const visiting = !tiled[phase[s]] || (query[s] !== NONE && key[s] !== NONE);
-      if (visiting && (open < 0 || query[s] !== query[s - 1] || key[s] !== key[s - 1])) open = this.visitStart.push(s) - 1;
+      if (visiting && (open < 0 || query[s] !== query[s - 1] || key[s] !== key[s - 1]))
+        open = this.visitStart.push(s) - 1;
       this.visit[s] = visiting ? open : -1;
       this.visitsSoFar[s] = this.visitStart.length;
     }
@@ -99,7 +104,8 @@ export class Run {
   stepAt(seconds) {
     if (seconds <= 0) return -1;
     if (seconds >= this.time) return this.steps;
-    let low = 0, high = this.steps - 1;
+    let low = 0,
+      high = this.steps - 1;
     while (low < high) {
       const middle = (low + high) >> 1;
       if (this.seconds[middle + 1] < seconds) low = middle + 1;
@@ -110,7 +116,8 @@ export class Run {
 
   /** What the steps on one tile ask of HBM; what is loaded or stored once for a whole block is not among it. */
   bytesOfTile(i, j) {
-    let read = 0, written = 0;
+    let read = 0,
+      written = 0;
     for (let s = 0; s < this.steps; s++) {
       if (this.query[s] !== i || this.key[s] !== j) continue;
       read += this.readBytes[s + 1] - this.readBytes[s];
@@ -121,7 +128,8 @@ export class Run {
 
   /** Whether the visit that a step belongs to has reached an operation by that step. */
   reached(step, operation) {
-    for (let s = this.visitStart[this.visit[step]]; s <= step; s++) if (this.operation(s) === operation) return true;
+    for (let s = this.visitStart[this.visit[step]]; s <= step; s++)
+      if (this.operation(s) === operation) return true;
     return false;
   }
 }

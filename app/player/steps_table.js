@@ -39,17 +39,23 @@ export class StepsTable {
   /** A page of tile visits as text, around the current one unless the reader has turned to another. */
   fill() {
     const { model, run } = this.player;
-    const page = this.page ?? this.currentPage(), current = this.currentVisit();
-    const from = page * TABLE_ROWS, to = Math.min(run.visits, from + TABLE_ROWS);
+    const page = this.page ?? this.currentPage(),
+      current = this.currentVisit();
+    const from = page * TABLE_ROWS,
+      to = Math.min(run.visits, from + TABLE_ROWS);
     const columns = visitColumns(run);
     this.root.querySelector("caption").textContent =
       `${run.title}, visits ${grouped(from + 1)} to ${grouped(to)} of ${grouped(run.visits)}` +
       (model.scaled ? ` (${drawnNote(model)})` : "");
     const cell = (tag, words, number) => `<${tag}${number ? ' class="number"' : ""}>${words}</${tag}>`;
-    this.root.querySelector("thead tr").innerHTML = columns.map(({ title, number }) => cell("th", title, number)).join("");
+    this.root.querySelector("thead tr").innerHTML = columns
+      .map(({ title, number }) => cell("th", title, number))
+      .join("");
     const rows = [];
     for (let visit = from; visit < to; visit++) {
-      const cells = columns.map(({ of, show, number }) => cell("td", show(of(model, visit)), number)).join("");
+      const cells = columns
+        .map(({ of, show, number }) => cell("td", show(of(model, visit)), number))
+        .join("");
       rows.push(`<tr${visit === current ? ' class="current" aria-current="step"' : ""}>${cells}</tr>`);
     }
     this.root.querySelector("tbody").innerHTML = rows.join("");

@@ -21,8 +21,19 @@ export function sentence(model, run, step, index) {
   const story = storyOf(run);
   if (step < 0) return story.opening(model, run);
   if (step >= run.steps) return story.closing(model, run);
-  const tensor = run.tensor(step), size = kib(bytesOf(run, step));
-  const told = { model, run, step, index, i: run.query[step], j: run.key[step], operation: run.operation(step), tensor, size };
+  const tensor = run.tensor(step),
+    size = kib(bytesOf(run, step));
+  const told = {
+    model,
+    run,
+    step,
+    index,
+    i: run.query[step],
+    j: run.key[step],
+    operation: run.operation(step),
+    tensor,
+    size,
+  };
   return story.step(told) ?? plainSentence(told);
 }
 
@@ -33,15 +44,27 @@ export function blockSentence(model, run, step) {
 
 /** Of a step that no story knows: what it does, and where. */
 function plainSentence({ run, step, i, j, size }) {
-  const where = [i === NONE ? "" : `query tile ${i}`, j === NONE ? "" : `key tile ${j}`].filter(Boolean).join(", ");
+  const where = [i === NONE ? "" : `query tile ${i}`, j === NONE ? "" : `key tile ${j}`]
+    .filter(Boolean)
+    .join(", ");
   const moved = bytesOf(run, step) ? `, ${size}` : "";
   return `${capital(where || "all tiles")}: ${stepWords(run, step)}${moved}.`;
 }
 
 const OPERATION_WORDS = {
-  scores: "scores", maximum: "maximum", rescale: "rescale", accumulate: "accumulate", softmax: "softmax",
-  row_terms: "δ of the rows", weights: "weights", value_gradient: "add to dV", weight_gradient: "dP",
-  score_gradient: "dS", key_gradient: "add to dK", query_gradient: "add to dQ", combine: "combine",
+  scores: "scores",
+  maximum: "maximum",
+  rescale: "rescale",
+  accumulate: "accumulate",
+  softmax: "softmax",
+  row_terms: "δ of the rows",
+  weights: "weights",
+  value_gradient: "add to dV",
+  weight_gradient: "dP",
+  score_gradient: "dS",
+  key_gradient: "add to dK",
+  query_gradient: "add to dQ",
+  combine: "combine",
 };
 const TENSOR_WORDS = { statistics: "m, l", delta: "δ" };
 
@@ -49,7 +72,8 @@ const TENSOR_WORDS = { statistics: "m, l", delta: "δ" };
 export function stepWords(run, step) {
   if (step < 0) return "before the first step";
   if (step >= run.steps) return "done";
-  const operation = run.operation(step), tensor = run.tensor(step);
+  const operation = run.operation(step),
+    tensor = run.tensor(step);
   return OPERATION_WORDS[operation] ?? `${operation} ${TENSOR_WORDS[tensor] ?? tensor}`;
 }
 

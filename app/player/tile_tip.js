@@ -5,14 +5,21 @@ import { Tip } from "../canvas/tip.js";
 
 /** The lines of the tip: where the tile lies, what the mask does to it, its share and its bytes. */
 function tileWords(model, run, i, j) {
-  const { block_q, block_kv } = model.drawn, seen = model.seen(i, j);
+  const { block_q, block_kv } = model.drawn,
+    seen = model.seen(i, j);
   const range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`;
-  const hidden = run.visitsHidden ? "hidden by the mask, computed all the same" : "skipped: the mask hides all of it";
+  const hidden = run.visitsHidden
+    ? "hidden by the mask, computed all the same"
+    : "skipped: the mask hides all of it";
   const rows = model.rowStart[i + 1] - model.rowStart[i];
   const { read, written } = run.bytesOfTile(i, j);
   return [
     `Tile (${i}, ${j})`,
-    !seen ? hidden : model.partial(i, j) ? "partial: the mask hides some of it" : "full: nothing of it is masked",
+    !seen
+      ? hidden
+      : model.partial(i, j)
+        ? "partial: the mask hides some of it"
+        : "full: nothing of it is masked",
     `queries ${range(i, block_q, model.queryRows(i))}`,
     `keys ${range(j, block_kv, model.keyRows(j))}`,
     `softmax share ${percent(model.share(i, j))}, mean of ${plural(rows, "row")}`,
@@ -41,7 +48,8 @@ export class TileTip {
       const tile = grid?.tileAt(x, y);
       if (!tile) continue;
       const name = `${n} ${tile}`;
-      if (name !== this.shown) this.tip.show(stage, grid.cell(...tile), tileWords(model, painter.run, ...tile));
+      if (name !== this.shown)
+        this.tip.show(stage, grid.cell(...tile), tileWords(model, painter.run, ...tile));
       this.shown = name;
       return;
     }

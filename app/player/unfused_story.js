@@ -5,20 +5,24 @@ import { rowState } from "./rows.js";
 import { closingWords, sizeWords } from "./words.js";
 
 const CODE = [
-    "kernel 1, for each tile (i, j):",
-    "  load Q[i], K[j]",
-    "  S = Q Kᵀ · scale",
-    "  store S[i, j]",
-    "kernel 2, for each query tile i:",
-    "  load S[i, :]",
-    "  P = exp(S − m) / l   over whole rows",
-    "  store P[i, :]",
-    "kernel 3, for each query tile i, each j:",
-    "  load P[i, j], V[j]",
-    "  O = O + P V",
-    "  store O[i]   after the last j",
+  "kernel 1, for each tile (i, j):",
+  "  load Q[i], K[j]",
+  "  S = Q Kᵀ · scale",
+  "  store S[i, j]",
+  "kernel 2, for each query tile i:",
+  "  load S[i, :]",
+  "  P = exp(S − m) / l   over whole rows",
+  "  store P[i, :]",
+  "kernel 3, for each query tile i, each j:",
+  "  load P[i, j], V[j]",
+  "  O = O + P V",
+  "  store O[i]   after the last j",
 ];
-const LINES = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]; // of each kernel: its loop, loads, arithmetic, store
+const LINES = [
+  [0, 1, 2, 3],
+  [4, 5, 6, 7],
+  [8, 9, 10, 11],
+]; // of each kernel: its loop, loads, arithmetic, store
 
 function code(run, step) {
   if (!run.has(step)) return [CODE, -1];
@@ -27,8 +31,10 @@ function code(run, step) {
 }
 
 function opening({ drawn, queryBlocks, keyBlocks }) {
-  return `One head: ${sizeWords(drawn)} in ${queryBlocks} × ${keyBlocks} tiles. ` +
-    "Three kernels pass over every tile, and S and P go through HBM between them.";
+  return (
+    `One head: ${sizeWords(drawn)} in ${queryBlocks} × ${keyBlocks} tiles. ` +
+    "Three kernels pass over every tile, and S and P go through HBM between them."
+  );
 }
 
 function stepSentence({ model, run, step, index, i, j, operation, tensor, size }) {
@@ -39,8 +45,10 @@ function stepSentence({ model, run, step, index, i, j, operation, tensor, size }
   }
   if (operation === "softmax") {
     const { m, l } = rowState(model, run, step, index);
-    return `${kernel}: softmax over the whole rows of query tile ${i}. Row ${model.rows[index]} has maximum ${decimal(m)} ` +
-      `and sum ${sum(l)}: P = exp(S − m) / l.`;
+    return (
+      `${kernel}: softmax over the whole rows of query tile ${i}. Row ${model.rows[index]} has maximum ${decimal(m)} ` +
+      `and sum ${sum(l)}: P = exp(S − m) / l.`
+    );
   }
   if (operation === "accumulate") return `${kernel}: O of query tile ${i} gathers P times value tile ${j}.`;
   if (operation === "store") {
@@ -59,7 +67,7 @@ function stepSentence({ model, run, step, index, i, j, operation, tensor, size }
   }[tensor];
 }
 
-function block(model, run, step) {
+function block(_, run, step) {
   const i = run.query[step];
   return [
     `Kernel 1 of 3 multiplies Q and K: every tile of S is computed, masked or not, and written to HBM. Now query tile ${i}.`,
