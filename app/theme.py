@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import scenario
 from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
+from app.presenter import mode
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
 FAILED = (
@@ -91,14 +91,12 @@ PRESENTER_STYLE = """
   @keyframes leave { to { opacity: 0; visibility: hidden; } }
 </style>
 """
-USUAL_TYPE, ROOM_TYPE = 14, 18  # px of the page's type: without a presenter, and the least with one
 
 
 def colours() -> Palette:
     """The palette of the theme that the browser shows now, its charts enlarged as a presenter's page is."""
     chosen = palette(st.context.theme.type == "dark")
-    room = float(scenario.place("type") or ROOM_TYPE)
-    return replace(chosen, scale=room / USUAL_TYPE) if scenario.presenting() else chosen
+    return replace(chosen, scale=mode.type_size() / mode.USUAL_TYPE) if mode.presenting() else chosen
 
 
 def apply() -> None:
@@ -109,4 +107,4 @@ def apply() -> None:
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
     rules = STYLE + TABLE_STYLE + f"<style>{button} {failed}</style>"
-    st.html(rules + (PRESENTER_STYLE if scenario.presenting() else ""))
+    st.html(rules + (PRESENTER_STYLE if mode.presenting() else ""))

@@ -40,10 +40,8 @@ def _join(path: Path, modules: dict, importing: tuple[Path, ...]) -> None:
         return
     if path in importing:
         raise BundleError(f"{' imports '.join(each.name for each in (*importing, path))}: a circle.")
-    if not path.is_file():
-        raise BundleError(
-            f"{importing[-1].name if importing else 'Nothing'} imports {path.name}: no such file."
-        )
+    if importing and not path.is_file():
+        raise BundleError(f"{importing[-1].name} imports {path.name}: no such file.")
     source = path.read_text("utf-8")
     for names, imported in _imports(path, source):
         _join(imported, modules, (*importing, path))

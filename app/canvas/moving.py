@@ -11,9 +11,9 @@ from typing import Any
 
 import streamlit as st
 
-from app import scenario
 from app.canvas.bundle import bundle
 from app.canvas.offline import html_file
+from app.take_home.offers import offer
 
 CANVAS = Path(__file__).parent
 
@@ -49,5 +49,5 @@ class Moving:
 
     def show(self, data: Any, *, key: str, title: str) -> None:
         """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run."""
-        scenario.offer(title, partial(self.offline, data, title))
+        offer(title, partial(self.offline, data, title))
         self._component(key=key, data=data)

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from app.figures import tables
-from app.figures.base import NAMES, drawn
+from app.figures.algorithms import look, short
+from app.figures.base import drawn
 from app.figures.colours import Palette
-from app.figures.units import bytes_text, length_ticks, log_ticks, short
-from engine.model.footprint import memory_bytes
+from app.figures.units import bytes_text, length_ticks, log_ticks
+from app.figures.units import short as short_length
 from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
 from engine.studies.survey import OfBlocks, OverLength
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
-DASHES = {"standard": "solid", "flash1": "dash", "flash2": "solid", "flash3": "dot"}
 TENSOR_NAMES = {
     Tensor.Q: "Q",
     Tensor.K: "K",
@@ -55,11 +55,11 @@ def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) 
             colours.tensor(TENSOR_NAMES[tensor]),
             tensor == Tensor.P,
             value,
-            f"{LABELS[tensor]}, {NAMES[name]}, {direction}: {bytes_text(value)}",
+            f"{LABELS[tensor]}, {short(name)}, {direction}: {bytes_text(value)}",
         )
         for tensor, value in by.items()
     ]
-    return tables.Bar(f"{NAMES[name]} {direction}", parts, bytes_text(sum(by.values())))
+    return tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values())))
 
 
 def over_length(survey: OverLength, kind: str, keys: int, colours: Palette) -> go.Figure:
@@ -75,18 +75,15 @@ def over_length(survey: OverLength, kind: str, keys: int, colours: Palette) -> g
 def memory(survey: OverLength, keys: int, largest: Mapping[str, int], colours: Palette) -> go.Figure:
     """HBM that the tensors take over the length, and where each algorithm runs out of the GPU's."""
     gpu = next(iter(survey.simulations.values()))[0].experiment.gpu
-    lines = {
-        name: [memory_bytes(simulation.experiment) for simulation in simulations]
-        for name, simulations in survey.simulations.items()
-    }
+    lines = survey.memory
     ends = [
         {
             "type": "scatter",
             "x": [length],
             "y": [gpu.memory_bytes],
             "mode": "markers",
-            "marker": {"symbol": "x", "size": 9, "color": colours.algorithms[name]},
-            "hovertemplate": f"{NAMES[name]} runs out beyond N = {length:,}<extra></extra>",
+            "marker": {"symbol": "x", "size": 9, "color": look(name).colour(colours)},
+            "hovertemplate": f"{short(name)} runs out beyond N = {length:,}<extra></extra>",
             "showlegend": False,
         }
         for name, length in largest.items()
@@ -139,12 +136,12 @@ def _lines(survey: OverLength, lines: Mapping[str, list[int]], colours: Palette)
             "type": "scatter",
             "x": survey.lengths,
             "y": values,
-            "name": NAMES[name],
+            "name": short(name),
             "mode": "lines",
-            "line": {"color": colours.algorithms[name], "width": 2.5, "dash": DASHES[name]},
-            "zorder": int(DASHES[name] != "solid"),  # where lines coincide, both are seen
+            "line": {"color": look(name).colour(colours), "width": 2.5, "dash": look(name).dash},
+            "zorder": int(look(name).dash != "solid"),  # where lines coincide, both are seen
             "customdata": [bytes_text(value) for value in values],
-            "hovertemplate": f"{NAMES[name]}, N = %{{x:,}}: %{{customdata}}<extra></extra>",
+            "hovertemplate": f"{short(name)}, N = %{{x:,}}: %{{customdata}}<extra></extra>",
         }
         for name, values in lines.items()
     ]
@@ -166,7 +163,7 @@ def _length_figure(
         y=log_ticks(min(values), max(values), "B"),
         shapes=[{**mark, "line": line}, *shapes],
         annotations=[
-            _label(math.log10(keys), 0, f"N = {short(keys)}", colours.muted, **name),
+            _label(math.log10(keys), 0, f"N = {short_length(keys)}", colours.muted, **name),
             *annotations,
         ],
     )

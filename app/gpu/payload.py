@@ -8,9 +8,8 @@ import numpy as np
 
 from app.canvas.pack import pack
 from app.canvas.tables import palettes
-from engine.model.launch import schedule_of
-from engine.model.timeline import HEAVY_FIRST, MODELLED, NATURAL, Timeline
-from engine.schedule.traits import traits
+from engine.model.launch import HEAVY_FIRST, NATURAL, schedule_of
+from engine.model.timeline import MODELLED, Timeline
 
 MICRO = 1e6
 ORDER_NAMES = {NATURAL: "natural order", HEAVY_FIRST: "heavy blocks first"}
@@ -28,7 +27,7 @@ def build(timelines: Sequence[Timeline]) -> bytes:
         "seq_kv": problem.seq_kv,
         "queryBlocks": len(schedule.query_rows),
         "keyBlocks": len(schedule.key_rows),
-        "unfused": traits(schedule).unfused,
+        "unfused": experiment.record.unfused,
         "palettes": palettes(),
         "lanes": [_lane(timeline) for timeline in timelines],
     }

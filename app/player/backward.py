@@ -8,14 +8,14 @@ import numpy as np
 
 from app.canvas.pack import pack
 from app.canvas.tables import palettes, steps_tables
-from app.player.payload import SCORE_BUDGET, TITLES, VALUE_BUDGET, bounds_of, run_of, sizes
+from app.player.payload import SCORE_BUDGET, VALUE_BUDGET, bounds_of, run_of, sizes, title
+from engine.algorithms import standard
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
 from engine.model.footprint import misfit
-from engine.model.launch import schedule_of
+from engine.model.launch import launch
 from engine.problem.inputs import make_inputs, make_output_gradient
-from engine.studies.closed_form import standard_backward_bytes
-from engine.studies.recomputation import one_kernel_bytes
+from engine.studies.recomputation import one_kernel_bytes, standard_backward_bytes
 from engine.trace.gradient_rows import gradient_rows
 from engine.trace.rows import sampled_rows, tile_share
 
@@ -25,9 +25,9 @@ def build(experiment: Experiment) -> bytes:
     """The payload of a scenario's backward pass: one run, one head; larger problems by their sibling."""
     asked = experiment.changed(algorithm="backward")
     drawn = drawable(asked)
-    schedule = schedule_of(drawn)
-    run, columns = run_of(drawn, schedule)
-    why, stored = misfit(asked), standard_backward_bytes(drawn)
+    schedule = launch(drawn).schedule
+    run, columns = run_of(launch(drawn))
+    why, stored = misfit(asked, launch(asked)), standard_backward_bytes(drawn)
     header = {
         "algorithm": "backward",
         "agreement": "",
@@ -37,8 +37,8 @@ def build(experiment: Experiment) -> bytes:
         "group": asked.problem.heads // asked.problem.kv_heads,
         "chip": {"name": asked.gpu.name, "capacity": asked.gpu.shared_bytes_block},
         "misfits": {"backward": why} if why else {},
-        "runs": {"backward": run},
-        "against": {"title": TITLES["standard"], "total": stored},
+        "runs": {"backward": {**run, "title": "the backward pass"}},
+        "against": {"title": title(standard.ALGORITHM), "total": stored},
         "others": [
             ["one kernel, rewriting dQ", one_kernel_bytes(schedule), "its tiles would ask for"],
             ["standard, P stored", stored, "must move"],

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from app.canvas.pack import pack, with_header
 from app.canvas.tables import palettes, steps_tables, tensor_name
-from engine.experiment import COMPARED, OFFERED, Experiment
+from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
+from engine.experiment import Experiment
 from engine.model.drawable import drawable
-from engine.model.footprint import kernel_parts, misfit
-from engine.model.launch import schedule_of
-from engine.model.pipeline import pipeline_of
+from engine.model.footprint import misfit
+from engine.model.launch import Launch
 from engine.model.seconds import step_seconds
 from engine.problem.bounds import document_edges
 from engine.problem.inputs import make_inputs
@@ -24,13 +23,6 @@ from engine.schedule.traits import traits
 from engine.trace.rows import row_statistics, sampled_rows, tile_share
 
 NO_BLOCK = 255
-TITLES = {
-    "standard": "standard",
-    "flash1": "FlashAttention-1",
-    "flash2": "FlashAttention-2",
-    "flash3": "FlashAttention-3",
-    "backward": "the backward pass",
-}
 SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
 VALUE_BUDGET = 2**15  # numbers sent for each statistic
 MOST_DOCUMENTS = 512  # whose edges are drawn inside tiles
@@ -45,13 +37,12 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
         agrees: whether that sentence is good news.
     """
-    if experiment.algorithm not in OFFERED:
-        experiment = experiment.changed(algorithm="flash2")
-    drawn = drawable(experiment)
-    latest = experiment.algorithm == "flash3"
-    runs, columns = _runs(drawn if latest else drawn.changed(algorithm="flash2"))
+    if experiment.algorithm not in offered():
+        experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
+    drawn, record = drawable(experiment), experiment.record
+    runs, columns = _runs(drawn if record.chooses_tiling else drawn.changed(algorithm=flash2.ALGORITHM.key))
     # unfused attention rounds S and reduces rows whole, flash3 goes backwards: other m and l
-    rows = experiment.algorithm if latest or experiment.algorithm == "standard" else "flash2"
+    rows = record.key if record.chooses_tiling or record.unfused else flash2.ALGORITHM.key
     alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": rows}
     header = {
         "algorithm": experiment.algorithm,
@@ -62,7 +53,7 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         "chip": {"name": experiment.gpu.name, "capacity": experiment.gpu.shared_bytes_block},
         "misfits": _misfits(experiment),
         "runs": runs,
-        "against": _total(drawn, "flash2" if experiment.algorithm == "standard" else "standard"),
+        "against": _total(drawn, flash2.ALGORITHM if record.unfused else standard.ALGORITHM),
         **steps_tables(),
         "palettes": palettes(),
     }
@@ -76,7 +67,7 @@ def begun(payload: bytes, *, race: bool = False, share: float = 0.0) -> bytes:
 
 def sizes(experiment: Experiment) -> dict:
     """What the picture says of a problem and its tiling."""
-    problem, tiling = experiment.problem, experiment.blocks
+    problem, tiling = experiment.problem, experiment.tiling
     return {
         "heads": problem.batch * problem.heads,
         "seq_q": problem.seq_q,
@@ -99,33 +90,40 @@ def _document_edges(problem: Problem) -> list[int]:
 
 def _misfits(experiment: Experiment) -> dict[str, tuple[str, ...]]:
     """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
-    words = {name: misfit(each) for name, each in _alike(experiment).items()}
+    names = _side_by_side(experiment)
+    words = {
+        name: misfit(experiment.changed(algorithm=name), _on_one_grid(experiment, name)) for name in names
+    }
     return {name: why for name, why in words.items() if why}
 
 
-def _alike(experiment: Experiment) -> dict[str, Experiment]:
+def _side_by_side(experiment: Experiment) -> tuple[str, ...]:
     """The algorithms that are drawn on one grid of tiles: with flash3 that of its own blocks."""
-    names = ("standard", "flash2", "flash3") if experiment.algorithm == "flash3" else COMPARED
-    alike = {name: experiment.changed(algorithm=name) for name in names}
-    return {name: replace(each, shared_blocks=experiment.blocks) for name, each in alike.items()}
+    own = standard.ALGORITHM.key, flash2.ALGORITHM.key, experiment.algorithm
+    return own if experiment.record.chooses_tiling else compared()
 
 
-def _total(experiment: Experiment, algorithm: str) -> dict:
+def _on_one_grid(experiment: Experiment, name: str) -> Launch:
+    """An algorithm on the tiles of the experiment's."""
+    return Launch.of(ALGORITHMS[name], experiment.problem, experiment.tiling, experiment.gpu)
+
+
+def _total(experiment: Experiment, algorithm: Algorithm) -> dict:
     """What another algorithm asks of HBM for one head on the same tiles, to compare a run with."""
-    columns = schedule_of(_alike(experiment)[algorithm]).columns
+    columns = _on_one_grid(experiment, algorithm.key).schedule.columns
     total = int(columns.read_bytes.sum() + columns.written_bytes.sum())
-    return {"title": TITLES[algorithm], "total": total}
+    return {"title": title(algorithm), "total": total}
 
 
 @lru_cache(maxsize=16)
 def _runs(experiment: Experiment) -> tuple[dict, dict[str, np.ndarray]]:
     """The steps of every algorithm on one problem and tiling, and the bounds of its mask."""
     runs, arrays = {}, {}
-    for name, each in _alike(experiment).items():
-        schedule = schedule_of(each)
-        runs[name], columns = run_of(each, schedule)
+    for name in _side_by_side(experiment):
+        run = _on_one_grid(experiment, name)
+        runs[name], columns = run_of(run)
         arrays |= {f"{name}.{column}": values for column, values in columns.items()}
-    return runs, arrays | bounds_of(schedule)
+    return runs, arrays | bounds_of(run.schedule)
 
 
 def bounds_of(schedule: Schedule) -> dict[str, np.ndarray]:
@@ -134,9 +132,9 @@ def bounds_of(schedule: Schedule) -> dict[str, np.ndarray]:
     return {name: getattr(schedule.bounds, name).astype(np.uint16) for name in names}
 
 
-def run_of(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, np.ndarray]]:
+def run_of(run: Launch) -> tuple[dict, dict[str, np.ndarray]]:
     """One algorithm's steps; those that are alike in all but their blocks share a row of `kinds`."""
-    columns = schedule.columns
+    schedule, columns = run.schedule, run.schedule.columns
     ragged = 2 * (columns.query_block == len(schedule.query_rows) - 1)
     ragged += columns.key_block == len(schedule.key_rows) - 1
     alike = columns.phase.astype(np.int32) * len(Operation) + columns.operation
@@ -149,26 +147,26 @@ def run_of(experiment: Experiment, schedule: Schedule) -> tuple[dict, dict[str, 
     example[kind] = np.arange(len(kind))
     fields = (columns.phase, columns.operation, columns.tensor, columns.read_bytes, columns.written_bytes)
     table = np.stack([field[example].astype(np.int64) for field in fields], 1).tolist()
-    seconds = step_seconds(experiment, schedule)[example].tolist()
-    run = about(experiment, schedule)
-    run["kinds"] = [[*row, time] for row, time in zip(table, seconds, strict=True)]
+    seconds = step_seconds(run)[example].tolist()
+    steps = about(run)
+    steps["kinds"] = [[*row, time] for row, time in zip(table, seconds, strict=True)]
     query, key = (
         np.where(c < 0, NO_BLOCK, c).astype(np.uint8) for c in (columns.query_block, columns.key_block)
     )
-    return run, {"kind": kind, "query": query, "key": key}
+    return steps, {"kind": kind, "query": query, "key": key}
 
 
-def about(experiment: Experiment, schedule: Schedule) -> dict:
+def about(run: Launch) -> dict:
     """What a run is like: all that the browser tells algorithms apart by."""
-    like, pipeline, held = traits(schedule), pipeline_of(experiment.algorithm), kernel_parts(experiment)
+    like = traits(run.schedule)
     return {
-        "title": TITLES.get(experiment.algorithm, experiment.algorithm),
+        "title": title(run.algorithm),
         "rows": like.rows.value,
-        "unfused": like.unfused,
+        "unfused": run.algorithm.unfused,
         "visitsHidden": like.visits_hidden,
         "rewrites": like.rewrites,
-        "specialised": pipeline.specialised,
-        "overlapped": pipeline.overlapped,
+        "specialised": run.pipeline.specialised,
+        "overlapped": run.pipeline.overlapped,
         "phases": [
             {
                 "name": phase.name,
@@ -179,11 +177,18 @@ def about(experiment: Experiment, schedule: Schedule) -> dict:
                 "wholeRows": each.whole_rows,
                 "gathers": each.gathers,
                 "carries": each.carries,
-                "parts": [[part.label, tensor_name(part.tensor), part.bytes] for part in held[phase.name]],
+                "parts": [
+                    [part.label, tensor_name(part.tensor), part.bytes] for part in run.parts[phase.name]
+                ],
             }
-            for phase, each in zip(schedule.phases, like.phases, strict=True)
+            for phase, each in zip(run.schedule.phases, like.phases, strict=True)
         ],
     }
+
+
+def title(algorithm: Algorithm) -> str:
+    """Its name within a sentence: a name with a number as it is, any other a word, which is small."""
+    return algorithm.label if any(map(str.isdigit, algorithm.short)) else algorithm.short.lower()
 
 
 @lru_cache(maxsize=16)
@@ -192,7 +197,7 @@ def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
     rows = sampled_rows(experiment, SCORE_BUDGET, VALUE_BUDGET)
     q, k = _inputs(experiment.problem)
     found = row_statistics(experiment, q, k, rows)
-    share = tile_share(rows, found.weight, experiment.blocks.block_q)
+    share = tile_share(rows, found.weight, experiment.tiling.block_q)
     values = {"m": found.m, "l": found.l, "alpha": found.alpha, "lse": found.lse_so_far, "share": share}
     sent = {name: column.astype(np.float32).ravel() for name, column in values.items()}
     return {"rows": rows.astype(np.uint32), **sent}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from engine.model.timeline import HEAVY_FIRST
+from engine.algorithms.flash2 import SHORT
+from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
-from engine.recordings.rows import FLASH2_SHORT
 from engine.worker.jobs import JobError
 
 SMALL, LONG = 256, 2048  # tokens that are enough to have a kernel compiled for few keys and for many
@@ -42,7 +42,7 @@ def smaller(problem: Problem, algorithm: str) -> Problem:
 
 def _few(length: int) -> int:
     """A short length that takes the same kernel, ragged where this one is."""
-    return min(length, (LONG if length > FLASH2_SHORT else SMALL) + length % SMALL)
+    return min(length, (LONG if length > SHORT else SMALL) + length % SMALL)
 
 
 def compile_all(kernels: list[Kernel], seconds: float) -> Iterator[Kernel]:

@@ -8,13 +8,13 @@ from math import gcd
 
 import numpy as np
 
+from engine.algorithms import algorithm
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.checking import reference
 from engine.measuring.contest import attempt, percentiles, random_inputs
 from engine.measuring.precompile import Kernel
-from engine.model.grid import default_order
-from engine.model.timeline import HEAVY_FIRST, NATURAL
+from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import TracedCall, TracedKernel
 from engine.recordings.rows import MODEL_BLOCKS
@@ -34,7 +34,7 @@ class Call:
     @property
     def blocks(self) -> tuple[int | None, int | None]:
         """Query and key rows of a block; None where the kernel has its own."""
-        return (None, None) if self.provider == "flash3" else MODEL_BLOCKS
+        return (None, None) if algorithm(self.provider).chooses_tiling else MODEL_BLOCKS
 
     def row(self) -> TracedCall:
         """Its row, before anything was traced."""
@@ -50,7 +50,7 @@ def call(
 ) -> Call:
     """A call in float16; by default its blocks are launched as the kernel does."""
     problem = Problem(batch, heads, heads, seq, seq, head_dim, "float16", Mask(**mask))
-    return Call(provider, problem, order or default_order(Experiment(problem, provider)))
+    return Call(provider, problem, order or launch(Experiment(problem, provider)).order)
 
 
 def plan() -> list[Call]:
@@ -106,7 +106,7 @@ def traced(one: Call) -> TracedCall:
     if reason is not None:
         return replace(row, skipped=reason)
     times = None
-    if one.order == default_order(Experiment(problem, one.provider)):
+    if one.order == launch(Experiment(problem, one.provider)).order:
         untraced = {"call": lambda: attention(*inputs, **options)}
         times = percentiles(clock.interleaved(untraced, {"call": UNTRACED}, cuda=True)["call"])
     runs = [_blocks(trace_attention, inputs, options, one.order) for _ in range(TRACES)]

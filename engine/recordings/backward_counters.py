@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
+from engine.algorithms.backward import (
+    KEY_GRADIENT_BLOCKS,
+    KEY_GRADIENTS,
+    QUERY_GRADIENTS,
+    ROW_TERMS,
+    query_gradient_blocks,
+)
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.problem.bounds import blocks
 from engine.problem.hardware import gpu_named
 from engine.problem.problem import Problem
 from engine.recordings.recording import KernelCounters, Recording
-from engine.recordings.rows import BACKWARD, KEY_GRADIENT_BLOCKS, OWN, experiment_of, query_gradient_blocks
+from engine.recordings.rows import BACKWARD, OWN, experiment_of
 
 KERNELS = {
     "row_terms_kernel": ROW_TERMS,

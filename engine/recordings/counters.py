@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.experiment import OFFERED, Experiment, ExperimentError
+from engine.algorithms import algorithm, offered
+from engine.experiment import Experiment, ExperimentError
 from engine.model.drawable import described
 from engine.model.l2 import kept_bytes
 from engine.model.rates import CACHE_BYTES_PER_CLOCK
@@ -18,7 +19,6 @@ from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import FORWARD, experiment_of
 from engine.schedule.step import Tensor
 
-OWN_BLOCKS = ("flash3",)  # are recorded without blocks: the kernel has no others
 MOST_ROWS = 512  # of a file that are held to the model
 UNITS = {  # of Modelled.busy, by the counters' own percentage where there is one
     "tensor core": "tensor_percent",
@@ -151,8 +151,8 @@ def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
 
 
 def _has_model(row: Counters) -> bool:
-    known = row.provider in OFFERED and row.direction == FORWARD and _is_counted(row)
-    return known and (row.provider in OWN_BLOCKS or None not in (row.block_q, row.block_kv))
+    known = row.provider in offered() and row.direction == FORWARD and _is_counted(row)
+    return known and (algorithm(row.provider).chooses_tiling or None not in (row.block_q, row.block_kv))
 
 
 def _is_counted(row: Counters) -> bool:
@@ -183,7 +183,7 @@ def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Count
 
 def _alike(one: Experiment, other: Experiment) -> bool:
     """Whether two scenarios are the same, GPU included."""
-    return (one.problem, one.blocks, one.hardware) == (other.problem, other.blocks, other.hardware)
+    return (one.problem, one.tiling, one.hardware) == (other.problem, other.tiling, other.hardware)
 
 
 def _distance(one: Experiment, other: Experiment) -> tuple[int, float]:
@@ -196,8 +196,8 @@ def _distance(one: Experiment, other: Experiment) -> tuple[int, float]:
     masks = [(mask.causal or mask.window is not None, mask.window is not None) for mask in (a.mask, b.mask)]
     problem = doublings(a.seq_kv, b.seq_kv) + doublings(a.batch * a.heads, b.batch * b.heads)
     problem += doublings(a.head_dim, b.head_dim) + doublings(a.heads / a.kv_heads, b.heads / b.kv_heads)
-    blocks = doublings(one.blocks.block_q, other.blocks.block_q)
-    blocks += doublings(one.blocks.block_kv, other.blocks.block_kv)
+    blocks = doublings(one.tiling.block_q, other.tiling.block_q)
+    blocks += doublings(one.tiling.block_kv, other.tiling.block_kv)
     return sum(x != y for x, y in zip(*masks, strict=True)), 2 * problem + blocks
 
 

@@ -230,6 +230,14 @@ class HeatMap:
     stages: np.ndarray
     reasons: tuple[tuple[str | None, ...], ...]
 
+    @property
+    def fastest(self) -> tuple[int, int] | None:
+        """Where the fastest blocks stand, (i, j); None if none ran."""
+        if np.isnan(self.seconds).all():
+            return None
+        i, j = np.unravel_index(np.nanargmin(self.seconds), self.seconds.shape)
+        return int(i), int(j)
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -246,6 +254,11 @@ class Recording:
     def origin(self) -> str:
         """Where its numbers come from, as a page says it."""
         return f"recorded on {self.device.gpu}, {self.device.date[:10]}"
+
+    def swept(self, algorithm: str, head_dim: int) -> Problem | None:
+        """The problem on which an algorithm's block sizes were tried, of the nearest head dimension."""
+        problems = [row.problem for row in self.sweep if row.algorithm == algorithm]
+        return min(problems, key=lambda problem: abs(problem.head_dim - head_dim), default=None)
 
     def providers(self, direction: str = "forward") -> dict[str, str]:
         """Labels of what was timed, by name, in the order recorded."""

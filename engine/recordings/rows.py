@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from math import log2
 from typing import Any
 
-from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
-from engine.experiment import OFFERED, Experiment
+from engine.algorithms import offered
+from engine.algorithms.backward import (
+    KEY_GRADIENT_BLOCKS,
+    KEY_GRADIENTS,
+    QUERY_GRADIENTS,
+    ROW_TERMS,
+    query_gradient_blocks,
+)
+from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
@@ -38,12 +45,6 @@ FORWARD, BACKWARD = "forward", "backward"
 OWN = "flash2"  # the provider whose backward pass the model is of
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
 MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
-FLASH2_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # flash2's own where it copies by TMA
-FLASH2_SHORT = 1024  # keys up to which it takes other blocks there
-FLASH2_SHORT_BLOCKS = {128: (64, 64)}
-FUSED_HEAD_DIMS = (64, 128)  # that flash3's own backward pass, one kernel, serves; else flash2's runs
-KEY_GRADIENT_BLOCKS = (64, 64)  # of the kernel of dK and dV, in 16 bits
-QUERY_GRADIENT_BLOCKS = {64: (128, 64), 128: (128, 64), 256: (64, 32)}  # of dQ's, by head dimension up to
 
 
 def nearest(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
@@ -139,11 +140,6 @@ def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> t
     return (min(shares), max(shares)) if shares else None
 
 
-def query_gradient_blocks(head_dim: int) -> tuple[int, int]:
-    """Query and key rows of the kernel of dQ, in 16 bits."""
-    return QUERY_GRADIENT_BLOCKS[min(size for size in QUERY_GRADIENT_BLOCKS if size >= head_dim)]
-
-
 def _backward_seconds(problem: Problem, hardware: str) -> float:
     keys, queries = (
         simulate(experiment_of(problem, "backward", *blocks, hardware)).modelled.parts
@@ -203,11 +199,17 @@ def over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tup
     return length, factors[length]
 
 
+def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
+    """The fewest and the most queries over the batch that were timed at once."""
+    tokens = [row.problem.batch * row.problem.seq_q for row in timings]
+    return min(tokens), max(tokens)
+
+
 def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:
     """The model on recorded problems with blocks of MODEL_BLOCKS, in the figures of a measured row."""
     problems = {row.problem.seq_kv: row.problem for row in timings}
     return [
         modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware), keys)
-        for name in OFFERED
+        for name in offered()
         for keys, problem in sorted(problems.items())
     ]

@@ -8,18 +8,17 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment, ExperimentError
 from engine.model.drawable import described
-from engine.model.grid import Grid, default_order
-from engine.model.launch import schedule_of
+from engine.model.launch import ORDERS, launch
 from engine.model.simulated_timeline import check_blocks
 from engine.model.simulation import simulate
-from engine.model.timeline import MOST_SMS, ORDERS, Timeline, TimelineError, most_at_once
+from engine.model.timeline import MOST_SMS, Timeline, TimelineError, most_at_once
 from engine.problem.hardware import gpu_named
 from engine.recordings.recording import Recording, TracedCall, identity
 from engine.recordings.rows import experiment_of
 
-TRACEABLE = ("standard", "flash1", "flash2", "flash3")
 LONGEST_TICK = 1e-3  # seconds
 MOST_TICKS = 10**12
 
@@ -39,18 +38,17 @@ def hardware_of(recording: Recording) -> str:
 def timeline_of(row: TracedCall, origin: str, hardware: str) -> Timeline:
     """The timeline of a traced call; raises TimelineError where its blocks are not those of its problem."""
     experiment = _experiment(row, hardware)
-    phases = schedule_of(experiment).phases
-    grids = [Grid.of(experiment, phase) for phase in phases]
-    names = tuple(phase.name for phase in phases)
-    check_blocks(sum(grid.blocks for grid in grids))
+    run = launch(experiment)
+    names = tuple(each.phase.name for each in run.kernels)
+    check_blocks(run.blocks)
     if tuple(kernel.name for kernel in row.kernels) != names:
         raise TimelineError(f"the kernels of {row.provider} must be {', '.join(names)}")
-    for grid, kernel in zip(grids, row.kernels, strict=True):
+    for grid, kernel in zip(run.kernels, row.kernels, strict=True):
         if {len(kernel.sm), len(kernel.start), len(kernel.length)} != {grid.blocks}:
             raise TimelineError(
                 f"{kernel.name} must have {grid.blocks:,} blocks, each with SM, start and length"
             )
-    kernel = np.repeat(np.arange(len(grids)), [grid.blocks for grid in grids])
+    kernel = np.repeat(np.arange(len(names)), [each.blocks for each in run.kernels])
     sm, start, length = (
         np.concatenate([np.array(getattr(each, column), np.float64) for each in row.kernels])
         for column in ("sm", "start", "length")
@@ -59,8 +57,9 @@ def timeline_of(row: TracedCall, origin: str, hardware: str) -> Timeline:
     if (sm < 0).any() or (sm >= row.sms).any():
         raise TimelineError(f"a timeline's SMs must be from 0 to {row.sms - 1}")
     end = start + length * row.tick
-    resident = most_at_once(len(grids), kernel, sm.astype(np.int64), start, end)
-    named = (np.concatenate(column) for column in zip(*(g.names(row.order) for g in grids), strict=True))
+    resident = most_at_once(len(names), kernel, sm.astype(np.int64), start, end)
+    names_of = (each.names(row.order, run.schedule) for each in run.kernels)
+    named = (np.concatenate(column) for column in zip(*names_of, strict=True))
     return Timeline(experiment, origin, row.order, names, row.sms, resident, kernel, sm, start, end, *named)
 
 
@@ -68,8 +67,9 @@ def traced_fault(row: TracedCall) -> str | None:
     """What is wrong with a traced call whose fields each have the right type, in words."""
     if bool(row.kernels) == (row.skipped is not None):
         return "must have either kernels or the reason why it has none"
-    if row.provider not in TRACEABLE or row.order not in ORDERS:
-        return f"must be of {', '.join(TRACEABLE)}, in the order {' or '.join(ORDERS)}"
+    traced = [key for key, record in ALGORITHMS.items() if record.traced]
+    if row.provider not in traced or row.order not in ORDERS:
+        return f"must be of {', '.join(traced)}, in the order {' or '.join(ORDERS)}"
     if row.skipped is not None:
         return None
     if not 0 < row.sms <= MOST_SMS or not 0 < row.tick <= LONGEST_TICK:
@@ -78,7 +78,7 @@ def traced_fault(row: TracedCall) -> str | None:
         return f"must have starts and lengths of at most {MOST_TICKS:,} ticks"
     try:
         timeline = timeline_of(row, "", Experiment().hardware)
-        if row.times is None and row.order == default_order(timeline.experiment):
+        if row.times is None and row.order == launch(timeline.experiment).order:
             return "must have the times of the call without the trace"
     except (TimelineError, ExperimentError) as error:
         return f"is no timeline: {error}"
@@ -120,7 +120,7 @@ def recorded_timeline(
 
     Raises TimelineError, which names the nearest there is, where no recording has this very call.
     """
-    order = default_order(experiment) if order is None else order
+    order = launch(experiment).order if order is None else order
     calls = {
         row: recording
         for recording in shelf
@@ -143,7 +143,7 @@ def predicted(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, f
     found = {}
     for row in rows:
         experiment = _experiment(row, hardware)
-        if row.times is not None and row.order == default_order(experiment):
+        if row.times is not None and row.order == launch(experiment).order:
             found[row] = simulate(experiment).modelled.seconds
     return found
 
@@ -159,7 +159,7 @@ def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float
 def _alike(one: Experiment, other: Experiment) -> bool:
     """Whether two experiments run the same blocks of the same problem."""
     (first, second) = (
-        (each.problem, each.algorithm, each.blocks.block_q, each.blocks.block_kv) for each in (one, other)
+        (each.problem, each.algorithm, each.tiling.block_q, each.tiling.block_kv) for each in (one, other)
     )
     return first == second
 

@@ -53,14 +53,12 @@ class Traits:
 
     Attributes:
         rows: what becomes of a row of scores.
-        unfused: S goes through memory.
         visits_hidden: tiles are computed that the mask hides whole.
         rewrites: unfinished O comes from memory at every visit, and returns there.
         phases: of each phase.
     """
 
     rows: Rows
-    unfused: bool
     visits_hidden: bool
     rewrites: bool
     phases: tuple[PhaseTraits, ...]
@@ -78,7 +76,6 @@ def traits(schedule: Schedule) -> Traits:
     visible = int((bounds.stop - bounds.first).clip(0).sum())
     return Traits(
         rows=rows,
-        unfused=_moves(steps, Operation.STORE, Tensor.S),
         visits_hidden=any(int(phase.visits.sum()) > visible for phase in schedule.phases),
         rewrites=any(_moves(phase.each, Operation.STORE, Tensor.O) for phase in schedule.phases),
         phases=tuple(_phase(phase, phase is schedule.phases[-1]) for phase in schedule.phases),

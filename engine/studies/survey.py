@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from engine.experiment import COMPARED, LARGEST_SEQUENCE, OFFERED, Experiment
+from engine.algorithms import compared, flash2, offered, standard
+from engine.experiment import LARGEST_SEQUENCE, Experiment
 from engine.model.drawable import at_length
-from engine.model.footprint import Footprint, footprint
-from engine.model.launch import schedule_of
+from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
+from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.schedule.bytes import Bytes
@@ -26,6 +27,14 @@ class OverLength:
     lengths: tuple[int, ...]
     simulations: Mapping[str, tuple[Simulation, ...]]
 
+    @property
+    def memory(self) -> dict[str, list[int]]:
+        """Bytes of device memory that the tensors take, [lengths] by algorithm."""
+        return {
+            name: [memory_bytes(simulation.experiment) for simulation in simulations]
+            for name, simulations in self.simulations.items()
+        }
+
 
 @dataclass(frozen=True)
 class OfBlocks:
@@ -36,13 +45,35 @@ class OfBlocks:
 
 
 def side_by_side(experiment: Experiment) -> tuple[str, ...]:
-    """What is shown with an experiment: the algorithms of one tiling, and flash3 where that is asked."""
-    return OFFERED if experiment.algorithm == "flash3" else COMPARED
+    """What is shown with an experiment: the algorithms of one tiling; all where its own chooses another."""
+    return offered() if experiment.record.chooses_tiling else compared()
 
 
 def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
     """The experiment under every algorithm that is shown with it."""
     return {name: simulate(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
+
+
+def times_less(simulations: Mapping[str, Simulation], kind: str) -> float:
+    """How many times fewer bytes FlashAttention-2 moves than unfused attention.
+
+    Args:
+        kind: of the bytes: requested, dram or compulsory.
+    """
+    unfused, fused = (
+        getattr(simulations[each.ALGORITHM.key].traffic, kind).total for each in (standard, flash2)
+    )
+    return unfused / fused
+
+
+def memory_taken(experiment: Experiment) -> dict[str, int]:
+    """Bytes of device memory that the tensors take, by algorithm."""
+    return {name: memory_bytes(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
+
+
+def largest_contexts(experiment: Experiment) -> dict[str, int]:
+    """The most keys whose tensors fit the GPU's memory, by algorithm."""
+    return {name: largest_context(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
 
 
 def over_length(experiment: Experiment) -> OverLength:
@@ -71,5 +102,6 @@ def over_blocks(experiment: Experiment) -> dict[tuple[int, int], OfBlocks]:
     found = {}
     for rows, keys in product(BLOCKS, BLOCKS):
         tiled = experiment.changed(block_q=rows, block_kv=keys)
-        found[rows, keys] = OfBlocks(requested_bytes(schedule_of(tiled)), footprint(tiled))
+        run = launch(tiled)
+        found[rows, keys] = OfBlocks(requested_bytes(run.schedule), footprint(run))
     return found

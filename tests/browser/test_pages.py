@@ -7,12 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from app.page import PAGES
+
 pytestmark = pytest.mark.browser
 
-PAGES = (
-    *("tiles", "softmax", "masks", "traffic", "speed"),
-    *("backward", "decoding", "flash3", "gpu", "agreement", "claims", "tour"),
-)
 ODD = (
     "algorithm=flash1&seq=1000&heads=3&kv_heads=1&head_dim=48&window=77&causal=true&block_q=32&block_kv=16"
     "&hardware=a100"

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.measuring.agreement import AGREE, PAIRS, Held, compare, exact_tiles, small_sibling, tolerances
+from engine.measuring.agreement import AGREE, PAIRS, compare, small_sibling, tolerances
 from engine.measuring.providers import interpreter_seconds
 from engine.problem.inputs import make_inputs
+from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
 from engine.worker.client import Worker
 

@@ -13,7 +13,7 @@ from engine.experiment import Experiment
 from engine.measuring import counters
 from engine.measuring.counters import NEEDED, OF_LAUNCHES, counted, parsed, rows_of
 from engine.measuring.scenarios import Scenario, grid
-from engine.model.launch import schedule_of
+from engine.model.launch import launch
 from engine.model.traffic import traffic
 from engine.recordings.recording import identity
 from engine.worker.jobs import JobError
@@ -87,7 +87,7 @@ def test_tile_requests_equal_the_hardware_counter():
         experiment = Experiment.of(
             seq=4096, head_dim=128, block_q=row.block_q, block_kv=row.block_kv, causal=row.problem.mask.causal
         )
-        asked = traffic(experiment, schedule_of(experiment)).requested
+        asked = traffic(launch(experiment)).requested
         assert row.total("tile_read") == asked.total_read
         assert row.total("tile_written") == asked.total_written
 
@@ -180,5 +180,5 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
     scenario = Scenario("flash2", 1024, head_dim=64, block_q=64, block_kv=64, causal=True)
     (row,) = counted([scenario], seconds=60)
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64, causal=True)
-    asked = traffic(experiment, schedule_of(experiment)).requested
+    asked = traffic(launch(experiment)).requested
     assert row.total("tile_read") == pytest.approx(asked.total_read, rel=1e-3)

@@ -12,9 +12,9 @@ from engine.studies.decoding import (
     counted_reads,
     decoding_of,
     grouped,
+    kernel_splits,
     key_reads,
     over_splits,
-    own_splits,
     parts_of,
     rate,
     recorded_by_key_heads,
@@ -50,7 +50,7 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
     decoding = decoding_of(scenario)
     assert decoding.tiling.block_q == call.block_q
     assert own_blocks(decoding.problem) == (call.block_q, call.block_kv)  # what is recorded with the times
-    assert own_splits(decoding) == split_count(call, decoding.gpu.sms)
+    assert kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
 
 
 def test_the_next_token_keeps_the_scenarios_cache():
@@ -107,9 +107,9 @@ def test_blocks_go_round_the_sms(experiment):
 def test_unsplit_keys_leave_most_of_an_h200_idle_and_the_kernels_choice_fills_it():
     decoding = decoding_of(Experiment.of(**LONG))
     found = over_splits(decoding)
-    assert set(SPLITS) | {own_splits(decoding)} == set(found)
-    assert (spread(found[1]).busy, spread(found[own_splits(decoding)]).busy) == (8, 132)
-    assert rate(found[own_splits(decoding)]) > 10 * rate(found[1])
+    assert set(SPLITS) | {kernel_splits(decoding)} == set(found)
+    assert (spread(found[1]).busy, spread(found[kernel_splits(decoding)]).busy) == (8, 132)
+    assert rate(found[kernel_splits(decoding)]) > 10 * rate(found[1])
 
 
 def test_grouped_heads_read_as_many_bytes_less_as_they_share_a_key_head():
@@ -156,4 +156,4 @@ def test_a_gpu_ran_as_many_splits_as_the_kernel_chooses_in_its_recorded_blocks(k
     decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
     like = recorded_decoding(recorded_near(recordings()[0], decoding), "h200")
     grid = counted_reads(recordings()[0], like).kernels[0].grid
-    assert grid.split(" x ")[0] == str(own_splits(like) * like.problem.kv_heads)
+    assert grid.split(" x ")[0] == str(kernel_splits(like) * like.problem.kv_heads)

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
+from engine.algorithms.flash3 import FUSED_HEAD_DIMS
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Device, Recording, Times, Timing
 from engine.recordings.rows import (
-    FLASH2_BLOCKS,
-    FLASH2_SHORT,
-    FLASH2_SHORT_BLOCKS,
-    FUSED_HEAD_DIMS,
     modelled_like,
     nearest,
     over,
@@ -88,8 +86,8 @@ def test_times_are_counted_by_the_commit_of_their_run():
 
 def test_the_kernels_own_choices_are_those_of_the_kernels():
     flash2 = pytest.importorskip("kernels.flash2")
-    tilings = (flash2.OWN_TILING, FLASH2_BLOCKS), (flash2.SHORT_TILING, FLASH2_SHORT_BLOCKS)
-    assert flash2.SHORT == FLASH2_SHORT
+    tilings = (flash2.OWN_TILING, OWN_BLOCKS), (flash2.SHORT_TILING, SHORT_BLOCKS)
+    assert flash2.SHORT == SHORT
     fused = pytest.importorskip("kernels.flash3_backward").TILING
     for own, blocks in tilings:
         assert {head_dim: tiling[:2] for head_dim, tiling in own.items()} == blocks
