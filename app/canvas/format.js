@@ -77,6 +77,9 @@ export function times(ratio) {
   return ratio >= 100 ? grouped(ratio) : ratio.toFixed(1);
 }
 
+/** A small number as a word. */
+export const counted = (n) => ["no", "one", "two", "three", "four", "five", "six"][n] ?? grouped(n);
+
 export function subscript(n) {
   return String(n).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
 }

@@ -1,11 +1,13 @@
 // The player's own buttons and keys, its help and the table of its steps: what is neither picture nor table.
 
+import { capital, counted } from "../canvas/format.js";
 import { inFullScreen, Transport } from "../canvas/transport.js";
 import { helpOf } from "./guide.js";
 import { StepsTable } from "./steps_table.js";
 
 export const SPEEDS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const speedName = (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×";
+
 export class Controls extends Transport {
   constructor(root, player) {
     super(root, player);
@@ -48,7 +50,9 @@ export class Controls extends Transport {
 
   /** What the reader can do and read with this model. */
   suit(model, races) {
-    this.root.querySelector('[data-do="race"]').hidden = !races;
+    const race = this.root.querySelector('[data-do="race"]');
+    race.hidden = !races;
+    race.title = `${capital(counted(model.algorithms.length))} algorithms on one clock (r)`;
     this.help.innerHTML = helpOf(model, races);
   }
 

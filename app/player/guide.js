@@ -1,15 +1,17 @@
 // The player's help: its keys, and how its picture is read.
 
+import { counted } from "../canvas/format.js";
 import { helpPage } from "../canvas/transport.js";
 
-const KEYS = [
+const MOVING = [
   ["Space", "play or pause (Enter too)"],
   ["← →", "one step back or forward"],
   ["Shift ← →", "one tile back or forward"],
   ["Home End", "to the start, to the end"],
   ["↑ ↓", "another row (Shift: another query tile)"],
   ["+ −", "faster, slower"],
-  ["r", "race of the three algorithms"],
+];
+const OTHERS = [
   ["l", "loop"],
   ["t", "the steps as a table"],
   ["c", "copy a link to this moment"],
@@ -55,6 +57,6 @@ const BACKWARD_GUIDE = [
 
 /** What the reader can do and read with a model: a race needs others, a backward pass has gradients. */
 export function helpOf(model, races) {
-  const keys = races ? KEYS : KEYS.filter(([key]) => key !== "r");
-  return helpPage(keys, model.backward ? BACKWARD_GUIDE : GUIDE);
+  const race = ["r", `race of the ${counted(model.algorithms.length)} algorithms`];
+  return helpPage([...MOVING, ...(races ? [race] : []), ...OTHERS], model.backward ? BACKWARD_GUIDE : GUIDE);
 }

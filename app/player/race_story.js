@@ -1,8 +1,6 @@
 // The race in words.
 
-import { capital, duration, plural, times } from "../canvas/format.js";
-
-const COUNTS = ["", "one", "two", "three", "four"];
+import { capital, counted, duration, plural, times } from "../canvas/format.js";
 
 /** What an algorithm is doing, short. */
 export function doing(run, step) {
@@ -30,7 +28,7 @@ export function raceSentence(model, seconds) {
     took = (name) => duration(runs[name].time);
   const title = (name) => runs[name].title;
   if (!order.length)
-    return `None of the ${COUNTS[model.algorithms.length] ?? model.algorithms.length} fits the ${model.chip.name}, so nothing races. What each needs stands in its lane.`;
+    return `None of the ${counted(model.algorithms.length)} fits the ${model.chip.name}, so nothing races. What each needs stands in its lane.`;
   const [winner] = order,
     slowest = order.at(-1);
   if (seconds <= 0) {

@@ -70,7 +70,7 @@ export function trafficBar(pen, { x, y, w }, run, step, most, strong, title = ru
   const foot = top + h + 13 * u,
     small = { size: 11.5, mono: true };
   const first = pen.text(`read ${traffic(read)}`, x, foot, { ...small, color: theme.Q });
-  pen.text(`written ${traffic(written)}`, x + Math.max(first + 12 * u, 110 * u), foot, {
+  pen.text(`written ${traffic(written)}`, x + Math.max(first + 12 * u, Math.min(110 * u, 0.3 * w)), foot, {
     ...small,
     color: theme.O,
   });
