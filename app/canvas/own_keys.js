@@ -34,7 +34,7 @@ export class OwnKeys {
   }
 }
 
-/** Whether a part of the page has put its name on a key that goes to nothing else, see app/keys.js. */
+/** Whether a part of the page has put its name on a key that goes to nothing else, see app/presenter/keys.js. */
 function takenByPage(key) {
   return [...document.querySelectorAll("[data-keys]")].some((element) =>
     JSON.parse(element.dataset.keys).includes(key),

@@ -85,17 +85,28 @@ test("a row's state changes with the step that changes it, not one earlier", () 
 });
 
 test("the line that is lit is the step's, and there is none outside the run", () => {
-  const lit = (step) => codeShown(run, step)[0][codeShown(run, step)[1]]?.trim();
-  assert.deepEqual([-1, 0, 1, 2, 3, 13, 14, 30].map(lit), [
-    undefined,
-    "load Q[i];  m = −∞;  l = 0;  O = 0",
-    "load K[j]",
-    "load V[j]",
-    "S = Q Kᵀ · scale",
-    "store O = O / l",
-    "store lse = m + log l",
-    undefined,
-  ]);
+  const lit = (step) => {
+    const [lines, line] = codeShown(run, step);
+    return lines[line]?.trim();
+  };
+  const expected = {
+    "-1": undefined,
+    0: "load Q[i];  m = −∞;  l = 0;  O = 0",
+    1: "load K[j]",
+    2: "load V[j]",
+    3: "S = Q Kᵀ · scale",
+    4: "m′ = max(m, rowmax S)",
+    5: "α = exp(m − m′);  P = exp(S − m′)",
+    6: "l = α l + rowsum P;  O = α O + P V",
+    13: "store O = O / l",
+    14: "store lse = m + log l",
+    30: undefined,
+  };
+  for (const [step, line] of Object.entries(expected)) assert.equal(lit(Number(step)), line, step);
+});
+
+test("a whole block has no sentence of its own before the run and after it", () => {
+  for (const step of [-1, 30]) assert.equal(blockSentence(model, run, step), said(step));
 });
 
 test("copies that run ahead and products beside the softmax are in the lines where the run has them", () => {
