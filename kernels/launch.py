@@ -17,7 +17,7 @@ MOST_STAGES = 3  # tiles in flight: more have not made a kernel faster
 REMEMBERED = 4096  # entries of a memory of what the host worked out; one that is full begins anew
 POINTER_ALIGNMENT = 16  # bytes; Triton compiles a kernel of its own for addresses that are no multiples
 _COMPILED: dict[tuple, tuple] = {}  # kernels, with their arguments after the tensors, by all that these were
-_TRIED: ContextVar[dict[str, int] | None] = ContextVar("launch options that are being tried", default=None)
+_GIVEN: ContextVar[dict[str, int] | None] = ContextVar("launch options that are given", default=None)
 
 
 class OutOfSharedMemoryError(RuntimeError):
@@ -56,13 +56,13 @@ def multiprocessors(device: torch.device) -> int:
 
 
 @contextmanager
-def trying(num_warps: int, num_stages: int) -> Iterator[None]:
+def launch_options(num_warps: int, num_stages: int) -> Iterator[None]:
     """Within it every launch takes these options rather than the kernel's own choice: for sweeps."""
-    token = _TRIED.set({"num_warps": num_warps, "num_stages": num_stages})
+    token = _GIVEN.set({"num_warps": num_warps, "num_stages": num_stages})
     try:
         yield
     finally:
-        _TRIED.reset(token)
+        _GIVEN.reset(token)
 
 
 def launch(
@@ -73,7 +73,7 @@ def launch(
     tensors come first in the kernel's signature, the rest is named. What was launched alike before is started
     without Triton's own look at every argument, which takes longer than a short kernel.
     """
-    options = {"num_warps": num_warps, "num_stages": num_stages, **(_TRIED.get() or {})}
+    options = {"num_warps": num_warps, "num_stages": num_stages, **(_GIVEN.get() or {})}
     device = tensors[0].device
     alike = (kernel, device, *options.values(), *map(_kind, tensors), *arguments.values())
     with torch.cuda.device(device) if _elsewhere(device) else nullcontext():

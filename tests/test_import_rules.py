@@ -57,6 +57,69 @@ def test_a_room_imports_only_what_it_may(path):
         assert top in ALLOWED[room] or top in STANDARD, f"{name} imports {module}"
 
 
+def public_names() -> set[str]:
+    """What `kernels` offers, read without importing it."""
+    for node in ast.parse((ROOT / "kernels/__init__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+            return set(ast.literal_eval(node.value))
+    raise AssertionError("kernels/__init__.py has no __all__")
+
+
+def names_of_kernels(source: str) -> list[tuple[str, str]]:
+    """(module, name) of everything that a file takes of kernels, by import or as an attribute."""
+    nodes, found = list(ast.walk(ast.parse(source))), []
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    found += [(name, "") for name in imported if name.startswith("kernels.")]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "kernels":
+            found += [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and "kernels" in imported:
+            found += [("kernels", node.attr)] * (node.value.id == "kernels")
+    return found
+
+
+def test_measuring_uses_kernels_through_their_public_face():
+    for path in sorted((ROOT / MEASURING).glob("*.py")):
+        for module, name in names_of_kernels(path.read_text()):
+            assert module == "kernels", f"{path.name} imports {module}"
+            assert name in public_names(), f"{path.name} takes {name}, which kernels does not offer"
+
+
+def private_names(source: str) -> list[str]:
+    """What a file takes of torch or Triton that begins with an underscore."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None)
+            found += [f"{module}.{alias.name}" if module else alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            found.append(ast.unparse(node))
+    found = [name.split(".") for name in found]
+    return [
+        ".".join(name)
+        for name in found
+        if name[0] in ("torch", "triton") and any(part[:1] == "_" for part in name)
+    ]
+
+
+def test_the_engine_takes_nothing_private_of_torch_or_triton():
+    for path in sorted((ROOT / "engine").rglob("*.py")):
+        assert not set(private_names(path.read_text())) - {"torch.__version__"}, path.name
+    assert private_names("import torch._inductor\ntorch.cuda._sleep(1)") == [
+        "torch._inductor",
+        "torch.cuda._sleep",
+    ]
+
+
+def test_the_rule_sees_what_lies_behind_the_public_face():
+    source = "import kernels.flash3\nfrom kernels.launch import stages\nimport kernels\nkernels.tile"
+    assert names_of_kernels(source) == [
+        ("kernels.flash3", ""),
+        ("kernels.launch", "stages"),
+        ("kernels", "tile"),
+    ]
+
+
 def engine_room(module: str) -> str:
     """The room of a module of the engine; its face hands on what stands in the model."""
     return module.split(".")[1] if "." in module else "model"

@@ -12,8 +12,8 @@ from app.figures.algorithms import look, short
 from app.figures.base import drawn, equal_line
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, log_ticks, seconds_text
-from engine.recordings.counters import Counted
-from engine.recordings.recording import HeatMap
+from engine.recordings.counters import RecordedCounters
+from engine.recordings.heat_map import HeatMap
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -61,7 +61,9 @@ def _title(heat: HeatMap, i: int, j: int) -> str:
     return f"{heat.tflops[i, j]:,.1f} TFLOP/s with {launched}"
 
 
-def counters(rows: Sequence[Counted], real: str, modelled: str, origin: str, colours: Palette) -> go.Figure:
+def counters(
+    rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
+) -> go.Figure:
     """Counted over modelled bytes, both axes logarithmic; on the diagonal they are equal.
 
     Args:
@@ -85,7 +87,9 @@ def counters(rows: Sequence[Counted], real: str, modelled: str, origin: str, col
     )
 
 
-def _points(rows: Sequence[Counted], real: str, modelled: str, origin: str, colours: Palette) -> dict:
+def _points(
+    rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
+) -> dict:
     name = rows[0].experiment.algorithm
     drawn_as = look(name)
     return {

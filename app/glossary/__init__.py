@@ -10,13 +10,13 @@ import streamlit as st
 from app.figures.tables import scrolled
 from app.glossary.terms import found_on_pages, listed
 
-APP = Path(__file__).parent.parent
+HERE = Path(__file__).parent
 LIST_HEIGHT = 460  # px
 
 
 @lru_cache(maxsize=1)
 def _hover():
-    html, css, js = ((APP / f"glossary.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    html, css, js = ((HERE / f"glossary.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     return st.components.v2.component("glossary", html=html, css=css, js=js)
 
 

@@ -24,17 +24,17 @@ from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
 from engine.problem.hardware import gpu_named
-from engine.recordings.backward_counters import CountedKernel, counted_backward
+from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
 from engine.recordings.recording import Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
-    OWN,
-    both_ways,
+    BACKWARD_PROVIDER,
     modelled_backward,
     modelled_over_recorded,
-    nearest,
-    over,
+    nearest_shape,
+    pass_times,
     recorded_rows,
+    speedup_over,
     timings_of,
 )
 from engine.studies.recomputation import (
@@ -127,7 +127,7 @@ def _derivation(experiment: Experiment) -> str:
 
 def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     """Recorded times of the backward pass alone, over the length."""
-    shape = nearest(recording, experiment) if recording else None
+    shape = nearest_shape(recording, experiment) if recording else None
     timings = timings_of(recording, *shape, BACKWARD) if shape else ()
     st.subheader("How long it takes", anchor=False)
     if not timings:
@@ -148,13 +148,13 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
 
 def _dotted(shares: tuple[float, float] | None) -> str:
     """What the dotted line is, and how far off."""
-    dotted = f"Dotted: {kernel(OWN)}, *modelled*"
+    dotted = f"Dotted: {kernel(BACKWARD_PROVIDER)}, *modelled*"
     return f"{dotted}: {shares[0]:.2f} to {shares[1]:.2f} times as recorded." if shares else f"{dotted}."
 
 
 def _fused(timings: Sequence[Timing], keys: int) -> str:
     """What flash3's backward pass does otherwise, and how much faster it was; empty if not recorded."""
-    found = over(timings, flash3.ALGORITHM.key, OWN, keys)
+    found = speedup_over(timings, flash3.ALGORITHM.key, BACKWARD_PROVIDER, keys)
     if found is None or timings[0].problem.head_dim not in flash3.FUSED_HEAD_DIMS:
         return ""
     length, factor = found
@@ -167,12 +167,12 @@ def _fused(timings: Sequence[Timing], keys: int) -> str:
 
 def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
     """How the backward time compares with the forward one, beside the FLOPs; empty if not recorded."""
-    both = both_ways(recording, *shape, keys)
+    both = pass_times(recording, *shape, keys)
     if both is None:
         return ""
     flops = digits(FLOPS_RATIO[TWO_KERNELS])
     return (
-        f"At N = {both.problem.seq_kv:,}, *recorded*, {kernel(OWN)} takes "
+        f"At N = {both.problem.seq_kv:,}, *recorded*, {kernel(BACKWARD_PROVIDER)} takes "
         f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: "
         f"{digits(both.ratio)} times as long, with {flops} times the FLOPs."
     )
@@ -180,7 +180,7 @@ def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
 
 def _counters(recording: Recording) -> None:
     """What the tiles ask for, kernel by kernel, against the GPU's own counters."""
-    kernels = counted_backward(recording)
+    kernels = recorded_backward_kernels(recording)
     if not kernels:
         return
     with st.expander("The chip's own counters, kernel by kernel"):
@@ -201,7 +201,7 @@ def _counters(recording: Recording) -> None:
         )
 
 
-def _described(one: CountedKernel) -> str:
+def _described(one: RecordedBackwardKernel) -> str:
     problem = one.problem
     mask = ", causal" if problem.mask.causal else ""
     return f"{one.name}, N {problem.seq_kv:,}, d {problem.head_dim}{mask}, {one.block_q}×{one.block_kv}"

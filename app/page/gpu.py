@@ -25,10 +25,10 @@ from engine.problem.problem import Problem
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.timelines import (
     hardware_of,
-    in_order,
+    model_errors,
+    modelled_seconds,
     nearest_call,
-    off_by,
-    predicted,
+    same_call_in_order,
     timeline_of,
     traced_calls,
 )
@@ -115,7 +115,7 @@ def _recorded(
     timeline = _timeline(call, recording.origin, hardware)
     if source == BESIDE:
         return timeline, simulate_timeline(timeline.experiment, call.order)
-    other = in_order(rows, call, NATURAL if call.order == HEAVY_FIRST else HEAVY_FIRST)
+    other = same_call_in_order(rows, call, NATURAL if call.order == HEAVY_FIRST else HEAVY_FIRST)
     return (timeline, _timeline(other, recording.origin, hardware)) if other else (timeline,)
 
 
@@ -142,7 +142,7 @@ def _notes(
                 f"the rest of the recording is of commit {recording.device.commit[:7]}."
             )
     if rows:
-        far = off_by(tuple(rows), hardware_of(recording))
+        far = model_errors(tuple(rows), hardware_of(recording))
         each = (
             f"{name(key)} {share_text(median)} (at most {share_text(most)}, {calls} calls)"
             for key, (median, most, calls) in far.items()
@@ -165,7 +165,7 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
                 seconds_text(seconds),
                 ratio_text(seconds, row.times.p50),
             ]
-            for row, seconds in predicted(rows, hardware_of(recording)).items()
+            for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
         ]
         st.html(table(("call", "recorded, median", "modelled", "ratio"), lines))
         st.caption("What happens inside one block, by warp group, is on the page FlashAttention-3, modelled.")

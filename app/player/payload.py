@@ -1,30 +1,26 @@
-"""What the player draws, packed into one block of bytes: a JSON header and little-endian arrays.
-
-Layout: header length (uint32), the header (UTF-8 JSON, padded with spaces), then the arrays, each on an
-8-byte boundary. The header's `arrays` lists name, dtype, offset from the header's end, and length of each.
-"""
+"""What the player draws of a forward pass: the steps of some algorithms, and how single rows fare."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
 
-from engine.algorithms import ALGORITHMS, compared, flash2, offered, standard
+from app.canvas.pack import pack, with_header
+from app.canvas.tables import palettes, steps_tables, tensor_name
+from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
-from engine.model.footprint import footprint, memory_bytes
-from engine.model.launch import Launch, launch
+from engine.model.footprint import misfit
+from engine.model.launch import Launch
 from engine.model.seconds import step_seconds
-from engine.problem.bounds import blocks, document_edges
-from engine.problem.hardware import GB
+from engine.problem.bounds import document_edges
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
-from engine.trace.rows import row_statistics
+from engine.schedule.traits import traits
+from engine.trace.rows import row_statistics, sampled_rows, tile_share
 
 NO_BLOCK = 255
 SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
@@ -57,31 +53,16 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         "chip": {"name": experiment.gpu.name, "capacity": experiment.gpu.shared_bytes_block},
         "misfits": _misfits(experiment),
         "runs": runs,
+        "against": _total(drawn, flash2.ALGORITHM if record.unfused else standard.ALGORITHM),
+        **steps_tables(),
+        "palettes": palettes(),
     }
     return pack(header, {**columns, **_statistics(drawn.changed(**alone))})
 
 
-def pack(header: Mapping, arrays: Mapping[str, np.ndarray]) -> bytes:
-    """One block of bytes out of a JSON-able header and one-dimensional arrays."""
-    listing, parts, offset = [], [], 0
-    for name, values in arrays.items():
-        little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-        padded = -little.nbytes % 8
-        parts += [little.tobytes(), b"\0" * padded]
-        listing.append([name, values.dtype.name, offset, len(values)])
-        offset += little.nbytes + padded
-    text = json.dumps({**header, "arrays": listing}, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 4) % 8)
-    return b"".join([len(text).to_bytes(4, "little"), text, *parts])
-
-
 def begun(payload: bytes, *, race: bool = False, share: float = 0.0) -> bytes:
     """The same payload, shown first where a share of its run, or of its race, is done."""
-    size = int.from_bytes(payload[:4], "little")
-    header = {**json.loads(payload[4 : 4 + size]), "begin": {"race": race, "share": share}}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 4) % 8)
-    return b"".join([len(text).to_bytes(4, "little"), text, payload[4 + size :]])
+    return with_header(payload, begin={"race": race, "share": share})
 
 
 def sizes(experiment: Experiment) -> dict:
@@ -107,26 +88,13 @@ def _document_edges(problem: Problem) -> list[int]:
     return document_edges(problem).tolist() if 1 < count <= MOST_DOCUMENTS else []
 
 
-def _misfits(experiment: Experiment) -> dict[str, str]:
+def _misfits(experiment: Experiment) -> dict[str, tuple[str, ...]]:
     """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
     names = _side_by_side(experiment)
-    sentences = {
-        name: _misfit(experiment.changed(algorithm=name), _on_one_grid(experiment, name)) for name in names
+    words = {
+        name: misfit(experiment.changed(algorithm=name), _on_one_grid(experiment, name)) for name in names
     }
-    return {name: sentence for name, sentence in sentences.items() if sentence}
-
-
-def misfit(experiment: Experiment) -> str:
-    """Why an experiment cannot run on its GPU at all; nothing where it can."""
-    return _misfit(experiment, launch(experiment))
-
-
-def _misfit(experiment: Experiment, run: Launch) -> str:
-    gpu, memory, on_chip = experiment.gpu, memory_bytes(experiment), footprint(run)
-    if memory > gpu.memory_bytes:
-        need, has = -(-memory // GB), gpu.memory_bytes // GB  # not what it has, however little is missing
-        return f"Does not fit: needs {need:,} GB of memory, {gpu.with_article} has {has:,} GB."
-    return "" if on_chip.fits else on_chip.sentence
+    return {name: why for name, why in words.items() if why}
 
 
 def _side_by_side(experiment: Experiment) -> tuple[str, ...]:
@@ -138,6 +106,13 @@ def _side_by_side(experiment: Experiment) -> tuple[str, ...]:
 def _on_one_grid(experiment: Experiment, name: str) -> Launch:
     """An algorithm on the tiles of the experiment's."""
     return Launch.of(ALGORITHMS[name], experiment.problem, experiment.tiling, experiment.gpu)
+
+
+def _total(experiment: Experiment, algorithm: Algorithm) -> dict:
+    """What another algorithm asks of HBM for one head on the same tiles, to compare a run with."""
+    columns = _on_one_grid(experiment, algorithm.key).schedule.columns
+    total = int(columns.read_bytes.sum() + columns.written_bytes.sum())
+    return {"title": title(algorithm), "total": total}
 
 
 @lru_cache(maxsize=16)
@@ -173,47 +148,59 @@ def run_of(run: Launch) -> tuple[dict, dict[str, np.ndarray]]:
     fields = (columns.phase, columns.operation, columns.tensor, columns.read_bytes, columns.written_bytes)
     table = np.stack([field[example].astype(np.int64) for field in fields], 1).tolist()
     seconds = step_seconds(run)[example].tolist()
-    steps = {
-        "phases": [
-            {
-                "name": phase.name,
-                "outer": phase.outer,
-                "reverse": phase.reverse,
-                "parts": [[part.label, int(part.tensor), part.bytes] for part in run.parts[phase.name]],
-            }
-            for phase in schedule.phases
-        ],
-        "kinds": [[*row, time] for row, time in zip(table, seconds, strict=True)],
-    }
+    steps = about(run)
+    steps["kinds"] = [[*row, time] for row, time in zip(table, seconds, strict=True)]
     query, key = (
         np.where(c < 0, NO_BLOCK, c).astype(np.uint8) for c in (columns.query_block, columns.key_block)
     )
     return steps, {"kind": kind, "query": query, "key": key}
 
 
-@lru_cache(maxsize=16)
-def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
-    """m and l of some rows of every query block, as many as the budgets allow; and every tile's share."""
-    problem, rows = experiment.problem, sampled_rows(experiment)
-    q, k = _inputs(problem)
-    statistics = row_statistics(experiment, q, k, rows)
+def about(run: Launch) -> dict:
+    """What a run is like: all that the browser tells algorithms apart by."""
+    like = traits(run.schedule)
     return {
-        "rows": rows.astype(np.uint32),
-        "m": statistics.m.astype(np.float32).ravel(),
-        "l": statistics.l.astype(np.float32).ravel(),
-        "share": tile_share(rows, statistics.weight, experiment.tiling.block_q),
+        "title": title(run.algorithm),
+        "rows": like.rows.value,
+        "unfused": run.algorithm.unfused,
+        "visitsHidden": like.visits_hidden,
+        "rewrites": like.rewrites,
+        "specialised": run.pipeline.specialised,
+        "overlapped": run.pipeline.overlapped,
+        "phases": [
+            {
+                "name": phase.name,
+                "outer": phase.outer,
+                "reverse": phase.reverse,
+                "loads": [tensor_name(tensor) for tensor in each.loads],
+                "leaves": each.leaves.value,
+                "wholeRows": each.whole_rows,
+                "gathers": each.gathers,
+                "carries": each.carries,
+                "parts": [
+                    [part.label, tensor_name(part.tensor), part.bytes] for part in run.parts[phase.name]
+                ],
+            }
+            for phase, each in zip(run.schedule.phases, like.phases, strict=True)
+        ],
     }
 
 
-def sampled_rows(experiment: Experiment) -> np.ndarray:
-    """Rows of every query block, as many as the budgets allow, in order."""
-    problem, tiling = experiment.problem, experiment.tiling
-    query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
-    most = min(SCORE_BUDGET // problem.seq_kv, VALUE_BUDGET // key_blocks)
-    each = max(1, min(tiling.block_q, most // query_blocks))
-    within = (np.arange(each) * tiling.block_q + tiling.block_q // 2) // each
-    rows = (np.arange(query_blocks)[:, None] * tiling.block_q + within).ravel()
-    return np.unique(np.minimum(rows, problem.seq_q - 1))
+def title(algorithm: Algorithm) -> str:
+    """Its name within a sentence: a name with a number as it is, any other a word, which is small."""
+    return algorithm.label if any(map(str.isdigit, algorithm.short)) else algorithm.short.lower()
+
+
+@lru_cache(maxsize=16)
+def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
+    """m, l, α and lse of some rows of every query block, as many as the budgets allow; every tile's share."""
+    rows = sampled_rows(experiment, SCORE_BUDGET, VALUE_BUDGET)
+    q, k = _inputs(experiment.problem)
+    found = row_statistics(experiment, q, k, rows)
+    share = tile_share(rows, found.weight, experiment.tiling.block_q)
+    values = {"m": found.m, "l": found.l, "alpha": found.alpha, "lse": found.lse_so_far, "share": share}
+    sent = {name: column.astype(np.float32).ravel() for name, column in values.items()}
+    return {"rows": rows.astype(np.uint32), **sent}
 
 
 @lru_cache(maxsize=8)
@@ -221,10 +208,3 @@ def _inputs(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """q [seq_q, d] and k [seq_kv, d] of one head, the same that the engine runs on."""
     q, k, _ = make_inputs(problem)
     return q[0], k[0]
-
-
-def tile_share(rows: np.ndarray, weight: np.ndarray, block_q: int) -> np.ndarray:
-    """[query blocks * key blocks] float32: mean share of the softmax mass of a tile over its sampled rows."""
-    first = np.flatnonzero(np.diff(rows // block_q, prepend=-1))
-    counts = np.diff(first, append=len(rows))
-    return (np.add.reduceat(weight, first, axis=0) / counts[:, None]).astype(np.float32).ravel()

@@ -21,7 +21,7 @@ WHILE_PRESENTING = {
 }
 TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
 HINT = "PageUp, PageDown turn pages · j, k scroll · f full screen · a the audience's link · p leaves"
-APP = Path(__file__).parent.parent
+HERE = Path(__file__).parent
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -33,7 +33,7 @@ def button() -> None:
 @lru_cache(maxsize=1)
 def _room():
     """The component that tells the size of the page's type, which follows the window's width."""
-    return st.components.v2.component("room", js=(APP / "room.js").read_text("utf-8"))
+    return st.components.v2.component("room", js=(HERE / "room.js").read_text("utf-8"))
 
 
 def show(pages: Sequence[st.Page], opened: st.Page) -> None:

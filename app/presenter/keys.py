@@ -8,13 +8,13 @@ from pathlib import Path
 
 import streamlit as st
 
-APP = Path(__file__).parent.parent
+HERE = Path(__file__).parent
 FULL_SCREEN, DOWN, UP = "full screen", "down", "up"  # what a key may do besides pressing a button
 
 
 @lru_cache(maxsize=1)
 def _component():
-    return st.components.v2.component("page_keys", js=(APP / "keys.js").read_text("utf-8"))
+    return st.components.v2.component("page_keys", js=(HERE / "keys.js").read_text("utf-8"))
 
 
 def bind(buttons: Mapping[str, str], *, key: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.canvas.bundle import bundle
 from app.take_home import snippet
 from app.take_home.offers import HTML, TRACE, offered, subject
 from engine import Experiment, simulate
@@ -23,8 +24,7 @@ HERE = Path(__file__).parent
 def _page_files():
     """The component that finds the page's pictures and tables in the browser, and makes files of them."""
     html, css = ((HERE / f"page_files.{kind}").read_text("utf-8") for kind in ("html", "css"))
-    js = "\n".join((HERE / f"{name}.js").read_text("utf-8") for name in ("html_svg", "page_files"))
-    return st.components.v2.component("page_files", html=html, css=css, js=js)
+    return st.components.v2.component("page_files", html=html, css=css, js=bundle(HERE / "page_files.js"))
 
 
 def show() -> None:

@@ -89,5 +89,6 @@ ALGORITHM = Algorithm(
     kernel="flash2",
     probed=True,
     traced=True,
+    differentiable=True,
     interpreter_ms=(6.0, 0.1),
 )

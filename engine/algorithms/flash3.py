@@ -89,4 +89,5 @@ ALGORITHM = Algorithm(
     language="Gluon",
     unserved=unserved,
     traced=True,
+    differentiable=True,
 )

@@ -107,6 +107,7 @@ class Algorithm:
         unserved: (problem, GPU) -> why the kernel does not run it there, in a sentence; None where it does.
         probed: whether the kernel can report m, l and alpha of every tile.
         traced: whether the kernel can write down which SM ran each of its blocks, and when.
+        differentiable: whether it has a backward pass.
         interpreter_ms: of Triton's interpreter, for a tile and for each 1000 scores of it (float16, one core
             of an x86 server, measured): enough to foresee what takes too long; None: not interpreted.
     """
@@ -134,6 +135,7 @@ class Algorithm:
     unserved: Callable[[Problem, Gpu], str | None] = _always_served
     probed: bool = False
     traced: bool = False
+    differentiable: bool = False
     interpreter_ms: tuple[float, float] | None = None
 
     @property

@@ -156,4 +156,5 @@ ALGORITHM = Algorithm(
     stages=STAGES - 1,  # without TMA, a tile is in registers when it is used
     offered=False,
     kernel="split_kv",
+    differentiable=True,
 )

@@ -16,7 +16,9 @@ import numpy as np
 from engine.algorithms.flash2 import ALGORITHM
 from engine.experiment import Experiment
 from engine.measuring.clock import machine
-from engine.measuring.providers import PROVIDERS, interpreter_seconds, refuse_documents
+from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.pytorch import unfused
+from engine.measuring.trial import plain_sentence, refuse_documents
 from engine.model.drawable import drawable
 from engine.problem.bounds import blocks
 from engine.problem.inputs import make_inputs
@@ -91,7 +93,7 @@ def small_sibling(experiment: Experiment) -> Experiment:
     for most in MOST_TILES:
         sibling = drawable(head, most)
         scores = sibling.problem.seq_q * sibling.problem.seq_kv
-        if interpreter_seconds(sibling, sibling.algorithm) <= MOST_SECONDS and scores <= MOST_SCORES:
+        if interpreter_seconds(sibling) <= MOST_SECONDS and scores <= MOST_SCORES:
             break
     return sibling
 
@@ -115,7 +117,7 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
 
 def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
     """The largest difference of every quantity and pair in every tile."""
-    quantities = [name for name in QUANTITIES if name != "alpha" or experiment.algorithm != "standard"]
+    quantities = [name for name in QUANTITIES if name != "alpha" or not experiment.record.unfused]
     return {
         (quantity, pair): _tile_differences(
             experiment, quantity, held[pair[0]], held[pair[1]], held["float64"]
@@ -146,8 +148,8 @@ def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
 def _output_tolerance(experiment: Experiment, exact: Held, inputs) -> float:
     """From how far unfused PyTorch is off, in the same dtype."""
     problem = experiment.problem
-    unfused = PROVIDERS["eager"].prepare(*_tensors(problem, inputs, "cpu"), experiment)()
-    error = np.abs(unfused[0, 0].double().numpy() - exact.out).max()
+    rounded = unfused(*_tensors(problem, inputs, "cpu"), problem)()
+    error = np.abs(rounded[0, 0].double().numpy() - exact.out).max()
     return float(2 * error + UNIT[problem.dtype] * np.abs(exact.out).max())
 
 
@@ -168,7 +170,7 @@ def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
             block_kv=tiling.block_kv,
         )
     except (RuntimeError, ImportError) as error:
-        raise JobError(str(error).strip().splitlines()[0]) from error
+        raise JobError(plain_sentence(error)) from error
     parts = (probed.out, probed.lse, probed.m, probed.l, probed.alpha)
     held = Held(*(part[0, 0].double().cpu().numpy() for part in parts))
     return held, here.device, kernels.interpreted()

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from engine.algorithms import Part
 from engine.experiment import Experiment
 from engine.model.launch import Launch
-from engine.problem.hardware import KIB, Gpu
+from engine.problem.hardware import GB, KIB, Gpu
 from engine.problem.problem import Problem
 from engine.schedule.step import Tensor, block_bytes, copies
 
+MISFIT = "Does not fit"  # the verdict on what a GPU cannot hold
 IN_REGISTERS = (
     *(Tensor.S, Tensor.O, Tensor.STATISTICS),
     *(Tensor.D_P, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
@@ -50,20 +51,25 @@ class Footprint:
     gpu: Gpu
 
     @property
-    def verdict(self) -> str:
-        """Whether it fits, and what it needs, in words."""
+    def words(self) -> tuple[str, ...]:
+        """Whether it fits, and what that rests on: what is needed, what there is, how many blocks run."""
         need, capacity = -(-self.sram_bytes // KIB), self.capacity_bytes // KIB
-        if self.fits:
-            return f"Fits: {need} KB of {capacity} KB"
-        return f"Does not fit: needs {need:,} KB{self._in_registers()}"
+        if not self.fits:
+            needed = f"needs {need:,} KB{self._in_registers()}"
+            return MISFIT, needed, f"{self.gpu.with_article} gives a block {capacity} KB"
+        each, count = "block" if self.blocks_per_sm == 1 else "blocks", self.blocks_per_sm
+        at_once = f"{count} {each} an SM", f"{count * self.gpu.sms:,} at once"
+        return "Fits", f"{need} KB of {capacity} KB", *at_once
+
+    @property
+    def verdict(self) -> str:
+        """Whether it fits, and what it needs."""
+        return f"{self.words[0]}: {self.words[1]}"
 
     @property
     def consequence(self) -> str:
         """How many blocks run at once; where it does not fit, what there is."""
-        if not self.fits:
-            return f"{self.gpu.with_article} gives a block {self.capacity_bytes // KIB} KB."
-        each = "block" if self.blocks_per_sm == 1 else "blocks"
-        return f"{self.blocks_per_sm} {each} an SM, {self.blocks_per_sm * self.gpu.sms:,} at once."
+        return f"{', '.join(self.words[2:])}."
 
     @property
     def sentence(self) -> str:
@@ -95,6 +101,15 @@ def footprint(launch: Launch) -> Footprint:
         blocks_per_sm=resident,
         gpu=launch.gpu,
     )
+
+
+def misfit(experiment: Experiment, launch: Launch) -> tuple[str, ...]:
+    """Why an experiment cannot run on its GPU at all, as a verdict and its reasons; none where it can."""
+    gpu, memory, on_chip = experiment.gpu, memory_bytes(experiment), footprint(launch)
+    if memory > gpu.memory_bytes:
+        need, has = -(-memory // GB), gpu.memory_bytes // GB  # not what it has, however little is missing
+        return MISFIT, f"needs {need:,} GB of memory", f"{gpu.with_article} has {has:,} GB"
+    return () if on_chip.fits else on_chip.words
 
 
 def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:

@@ -16,6 +16,17 @@ from engine.model.simulated_timeline import check_blocks
 from engine.model.simulation import simulate
 from engine.model.timeline import MOST_SMS, Timeline, TimelineError, most_at_once
 from engine.problem.hardware import gpu_named
+from engine.recordings.nearest import (
+    all_heads,
+    difference,
+    differing,
+    doublings,
+    head_dim,
+    length,
+    masked,
+    nearest,
+    windowed,
+)
 from engine.recordings.recording import Recording, TracedCall, identity
 from engine.recordings.rows import experiment_of
 
@@ -92,22 +103,12 @@ def traced_calls(recording: Recording) -> list[TracedCall]:
 
 def nearest_call(rows: Sequence[TracedCall], experiment: Experiment) -> TracedCall | None:
     """The traced call closest to an experiment: of its algorithm and mask first, then of its size."""
-
-    def distance(row: TracedCall) -> tuple:
-        theirs, ours = row.problem, experiment.problem
-        sizes = ((theirs.seq_kv, ours.seq_kv), (theirs.heads * theirs.batch, ours.heads * ours.batch))
-        return (
-            row.provider != experiment.algorithm,
-            theirs.mask.looks_ahead != ours.mask.looks_ahead,
-            (theirs.mask.window is None) != (ours.mask.window is None),
-            abs(theirs.head_dim - ours.head_dim),
-            sum(abs(np.log2(one / other)) for one, other in sizes),
-        )
-
-    return min(rows, key=distance, default=None)
+    own = [row for row in rows if row.provider == experiment.algorithm] or rows
+    criteria = (differing(masked), differing(windowed), difference(head_dim), doublings(length, all_heads))
+    return nearest(own, experiment, *criteria)
 
 
-def in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
+def same_call_in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
     """The traced call that differs from one in nothing but the order of its blocks."""
     wanted = identity(replace(call, order=order))
     return next((row for row in rows if identity(row) == wanted), None)
@@ -128,17 +129,17 @@ def recorded_timeline(
         for row in traced_calls(recording)
     }
     for row, recording in calls.items():
-        if row.order == order and _alike(_experiment(row, experiment.hardware), experiment):
+        if row.order == order and _runs_the_same(_experiment(row, experiment.hardware), experiment):
             return timeline_of(row, recording.origin, experiment.hardware)
-    nearest = nearest_call(list(calls), experiment)
-    if nearest is None:
+    closest = nearest_call(list(calls), experiment)
+    if closest is None:
         raise TimelineError(f"no timeline is recorded on {experiment.gpu.with_article}")
-    like = described(_experiment(nearest, experiment.hardware))
+    like = described(_experiment(closest, experiment.hardware))
     raise TimelineError(f"this is not among the {len(calls)} recorded timelines; the nearest is {like}")
 
 
 @lru_cache(maxsize=16)
-def predicted(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
+def modelled_seconds(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
     """The modelled seconds of every call that was timed, in the order that its kernel has."""
     found = {}
     for row in rows:
@@ -148,15 +149,15 @@ def predicted(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, f
     return found
 
 
-def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
+def model_errors(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
     """How far the modelled time is from the recorded one, by algorithm: (median, worst, calls), shares."""
     found: dict[str, list[float]] = {}
-    for row, seconds in predicted(rows, hardware).items():
+    for row, seconds in modelled_seconds(rows, hardware).items():
         found.setdefault(row.provider, []).append(abs(seconds / row.times.p50 - 1))
     return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
 
 
-def _alike(one: Experiment, other: Experiment) -> bool:
+def _runs_the_same(one: Experiment, other: Experiment) -> bool:
     """Whether two experiments run the same blocks of the same problem."""
     (first, second) = (
         (each.problem, each.algorithm, each.tiling.block_q, each.tiling.block_kv) for each in (one, other)

@@ -9,7 +9,7 @@ from engine.experiment import Experiment
 from engine.model.drawable import at_length
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
-from engine.recordings.counters import counted
+from engine.recordings.counters import recorded_counters
 from engine.recordings.recording import Recording
 from engine.recordings.rows import BASELINE, Row, modelled_row
 from engine.studies.survey import ByLength
@@ -59,7 +59,7 @@ def counted_pairs(recording: Recording) -> list[Row]:
             "origin": recording.origin,
             "what": one.what,
         }
-        for one in counted(recording)
+        for one in recorded_counters(recording)
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from engine.recordings.counters import Counted, furthest
+from engine.recordings.counters import RecordedCounters, largest_deviation
 
 SERVED = 0.01  # a share of the bytes from which on a cache is said to serve them
 
@@ -18,7 +18,7 @@ class Gaps:
     Attributes:
         l1_share: of the bytes that tiles request, what comes from L1 and not from L2; below 0 if more comes.
         l2_share: of the bytes from L2 to the SMs, what L2 did not fetch from DRAM.
-        dram_over_compulsory: DRAM reads, counted, over the bytes that must be read once.
+        dram_over_compulsory: DRAM reads, recorded, over the bytes that must be read once.
         model_off: of the modelled DRAM reads, relative to those counted.
     """
 
@@ -33,7 +33,7 @@ class Gaps:
         return self.l1_share > SERVED
 
 
-def gaps(one: Counted) -> Gaps:
+def gaps(one: RecordedCounters) -> Gaps:
     """The gaps of one call."""
     return Gaps(
         l1_share=1 - one.read / one.modelled_read,
@@ -55,7 +55,7 @@ class Deviation:
     l1_serves: bool
 
 
-def deviations(rows: Sequence[Counted]) -> dict[str, Deviation]:
+def deviations(rows: Sequence[RecordedCounters]) -> dict[str, Deviation]:
     """By algorithm, in the order of the calls."""
     found = {}
     for name in dict.fromkeys(row.experiment.algorithm for row in rows):
@@ -68,13 +68,13 @@ def deviations(rows: Sequence[Counted]) -> dict[str, Deviation]:
     return found
 
 
-def left_in_cache(rows: Sequence[Counted]) -> tuple[float, float]:
+def left_in_cache(rows: Sequence[RecordedCounters]) -> tuple[float, float]:
     """Written bytes that lay dirty in L2 when a kernel ended: in the median of the calls, and at most."""
     left = [row.left_in_cache / len(row.row.kernels) for row in rows]
     return median(left), max(left)
 
 
-def busiest(one: Counted) -> tuple[str, float]:
+def busiest(one: RecordedCounters) -> tuple[str, float]:
     """The unit that the counters saw closest to its peak, and its share of that."""
     used = {unit: share for unit, share in one.utilisation.items() if share is not None and unit != "tail"}
     unit = max(used, key=used.get)
@@ -83,4 +83,4 @@ def busiest(one: Counted) -> tuple[str, float]:
 
 def _off(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The largest and the typical deviation of (modelled, counted)."""
-    return furthest(pairs), median(furthest([pair]) for pair in pairs)
+    return largest_deviation(pairs), median(largest_deviation([pair]) for pair in pairs)

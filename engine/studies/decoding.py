@@ -17,6 +17,7 @@ from engine.problem.bounds import visible_keys
 from engine.problem.hardware import Gpu
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
+from engine.recordings.nearest import difference, doublings, head_dim, length, nearest, sharing_heads
 from engine.recordings.recording import Counters, Decoding, Recording
 from engine.recordings.rows import MODEL_BLOCKS
 from engine.schedule.step import Tensor
@@ -220,18 +221,9 @@ def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding,
 
     The number of keys comes first, then the head dimension, then how many heads share a key head.
     """
-    problems = {row.problem for row in recording.decoding}
-    if not problems:
-        return ()
-
-    def distance(problem: Problem) -> tuple:
-        asked = decoding.problem
-        shared = problem.heads / problem.kv_heads / (asked.heads / asked.kv_heads)
-        keys = abs(np.log2(problem.seq_kv / asked.seq_kv))
-        return keys, abs(problem.head_dim - asked.head_dim), abs(np.log2(shared))
-
-    nearest = min(problems, key=lambda problem: (*distance(problem), problem.heads, problem.kv_heads))
-    return tuple(row for row in recording.decoding if row.problem == nearest)
+    rows = sorted(recording.decoding, key=lambda row: (row.problem.heads, row.problem.kv_heads))
+    found = nearest(rows, decoding, doublings(length), difference(head_dim), doublings(sharing_heads))
+    return tuple(row for row in recording.decoding if row.problem == found.problem)
 
 
 def recorded_by_key_heads(recording: Recording, rows: Sequence[Decoding]) -> dict[int, Decoding]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import log2
 
 from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash3, standard
 from engine.algorithms.record import ACCUMULATOR_BYTES
@@ -19,8 +18,9 @@ from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, traffic
 from engine.problem.hardware import KIB, gpu_named
 from engine.problem.problem import Problem
-from engine.recordings.recording import Recording, Timing, Tried
-from engine.recordings.rows import nearest, timings_of
+from engine.recordings.nearest import nearest_length
+from engine.recordings.recording import Recording, TilingTiming, Timing
+from engine.recordings.rows import nearest_shape, timings_of
 from engine.schedule.step import Operation, Step, Tensor, load
 
 TWO_PASSES = (
@@ -207,14 +207,14 @@ class RecordedKernel:
 
 def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[RecordedKernel, ...]:
     """Those of `kernels` that were timed on the recorded problem nearest to the scenario, in their order."""
-    gpu, shape = gpu_named(recording.device.gpu), nearest(recording, experiment)
+    gpu, shape = gpu_named(recording.device.gpu), nearest_shape(recording, experiment)
     if gpu is None or shape is None:
         return ()
     timed = [row for row in timings_of(recording, *shape) if row.times and row.provider in kernels().values()]
-    lengths = {row.problem.seq_kv for row in timed if row.provider == "flash3"}
-    if not lengths:
+    lengths = [row.problem.seq_kv for row in timed if row.provider == "flash3"]
+    keys = nearest_length(lengths, experiment.problem.seq_kv)
+    if keys is None:
         return ()
-    keys = min(lengths, key=lambda length: abs(log2(length / experiment.problem.seq_kv)))
     found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
     rows = [(techniques, found[name]) for techniques, name in kernels().items() if name in found]
     problem = found["flash3"].problem
@@ -226,7 +226,7 @@ def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[Reco
     return tuple(_recorded_kernel(row, techniques, gpu.key) for techniques, row in rows)
 
 
-def _recorded_kernel(row: Timing | Tried, techniques: frozenset[str], hardware: str) -> RecordedKernel:
+def _recorded_kernel(row: Timing | TilingTiming, techniques: frozenset[str], hardware: str) -> RecordedKernel:
     modelled = variant(Experiment(problem=row.problem, hardware=hardware), techniques).seconds
-    name, stages = (row.algorithm, row.stages) if isinstance(row, Tried) else (row.provider, None)
+    name, stages = (row.algorithm, row.stages) if isinstance(row, TilingTiming) else (row.provider, None)
     return RecordedKernel(name, stages, techniques, row.problem, row.times.p50, row.tflops, modelled)

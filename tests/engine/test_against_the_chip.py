@@ -8,15 +8,15 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.model.launch import launch
-from engine.recordings.counters import Counted, counted
+from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import recordings
 
 MODELLED = ("standard", "flash1", "flash2", "flash3")
 
 
-def rows(*algorithms: str) -> list[Counted]:
+def rows(*algorithms: str) -> list[RecordedCounters]:
     """Every counted forward call of some algorithms, on any recorded GPU."""
-    found = [one for recording in recordings() for one in counted(recording)]
+    found = [one for recording in recordings() for one in recorded_counters(recording)]
     return [one for one in found if one.experiment.algorithm in algorithms]
 
 

@@ -17,7 +17,7 @@ from engine.model.seconds import step_seconds
 from engine.model.traffic import counts, summed
 from engine.problem.inputs import make_inputs, make_output_gradient, round_to
 from engine.problem.problem import Problem, Tiling
-from engine.recordings.backward_counters import CountedKernel, counted_backward
+from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
 from engine.recordings.file import recordings
 from engine.schedule.step import Operation, Tensor
 from engine.studies.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_bytes, recomputation
@@ -204,9 +204,9 @@ def test_the_output_gradient_is_rounded_and_repeats():
     assert not np.array_equal(d_out[0], make_inputs(problem, 5)[0][0])
 
 
-def counted() -> list[CountedKernel]:
+def counted() -> list[RecordedBackwardKernel]:
     """Every recorded backward kernel of this project."""
-    return [kernel for recording in recordings() for kernel in counted_backward(recording)]
+    return [kernel for recording in recordings() for kernel in recorded_backward_kernels(recording)]
 
 
 @pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256])
@@ -330,5 +330,5 @@ def test_a_strangers_grid_is_left_out_or_cut_finely(grid):
     recording = recordings()[0]
     row = next(row for row in recording.counters if (row.provider, row.direction) == ("flash2", "backward"))
     strange = replace(row, kernels=(replace(row.kernels[1], grid=grid),))
-    kept = counted_backward(replace(recording, counters=(strange,)))
+    kept = recorded_backward_kernels(replace(recording, counters=(strange,)))
     assert [kernel.block_kv for kernel in kept] == ([16] if grid.startswith("9") else [])

@@ -16,11 +16,11 @@ from engine.model.roofline import roofline
 from engine.model.simulation import simulate
 from engine.problem.hardware import gpu_named
 from engine.recordings.counters import (
-    Counted,
-    counted,
+    RecordedCounters,
     modelled_shares,
-    nearest_counted,
-    under_both_roofs,
+    nearest_counters,
+    recorded_counters,
+    roofline_points,
 )
 from engine.recordings.recording import Recording
 from engine.studies.counter_gaps import Gaps, busiest, deviations, gaps, left_in_cache
@@ -51,7 +51,7 @@ BOUNDS = {**UNITS, "exp": "exponentials and float32 arithmetic", "L2": "way from
 
 def agreement(recording: Recording, colours: Palette) -> None:
     """The model against the GPU's own counters, one recorded scenario a point and a line."""
-    rows = counted(recording)
+    rows = recorded_counters(recording)
     if not rows:
         return
     st.subheader("The model and the chip's own counters", anchor=False)
@@ -68,7 +68,7 @@ def agreement(recording: Recording, colours: Palette) -> None:
 
 def traffic(recording: Recording, experiment: Experiment) -> None:
     """The bytes of the scenario, or of the counted one nearest to it, at every level; why they differ."""
-    found = nearest_counted(recording, experiment)
+    found = nearest_counters(recording, experiment)
     if found is None:
         return
     one, same = found
@@ -94,7 +94,7 @@ def traffic(recording: Recording, experiment: Experiment) -> None:
 def bounds(recording: Recording | None, experiment: Experiment) -> None:
     """What holds the scenario up: modelled, and how busy the counters say each unit was."""
     simulation = simulate(experiment)
-    found = nearest_counted(recording, experiment) if recording else None
+    found = nearest_counters(recording, experiment) if recording else None
     bound = BOUNDS[simulation.modelled.bound]
     st.markdown(f"**What holds it up**: modelled, the {bound}")
     shares = modelled_shares(simulation)
@@ -124,7 +124,7 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
 
 def rooflines(recording: Recording, experiment: Experiment, colours: Palette) -> None:
     """Counted calls like the scenario under the roofs of L2 and of HBM."""
-    gpu, points = gpu_named(recording.device.gpu), under_both_roofs(recording, experiment)
+    gpu, points = gpu_named(recording.device.gpu), roofline_points(recording, experiment)
     if gpu is None or not points:
         return
     problem = experiment.problem
@@ -138,7 +138,7 @@ def rooflines(recording: Recording, experiment: Experiment, colours: Palette) ->
     )
 
 
-def _busiest(one: Counted) -> str:
+def _busiest(one: RecordedCounters) -> str:
     """The unit that the counters saw closest to its peak."""
     unit, share = busiest(one)
     return f"Closest to its peak: {UNITS[unit]}, {share:.0%}."
@@ -148,11 +148,11 @@ def _percent(share: float | None) -> str:
     return "" if share is None else share_text(share)
 
 
-def _which(one: Counted, same: bool) -> str:
+def _which(one: RecordedCounters, same: bool) -> str:
     return one.what if same else f"Counted nearest to this scenario: {one.what}"
 
 
-def _gaps(one: Counted) -> list[str]:
+def _gaps(one: RecordedCounters) -> list[str]:
     """Why each number differs from the one before it, in a sentence each."""
     found = gaps(one)
     off = f"The model's DRAM reads are off by {_signed(found.model_off)}."
@@ -171,7 +171,7 @@ def _requests(found: Gaps) -> str:
     return "What the tiles request is what came from L2: the scheduler's count is the chip's."
 
 
-def _reads(one: Counted, found: Gaps) -> str:
+def _reads(one: RecordedCounters, found: Gaps) -> str:
     """Why DRAM delivers less than the SMs receive."""
     again = found.dram_over_compulsory
     kept = bytes_text(one.kept_bytes)
@@ -200,7 +200,7 @@ def _reads(one: Counted, found: Gaps) -> str:
     )
 
 
-def _writes(one: Counted) -> str:
+def _writes(one: RecordedCounters) -> str:
     kernels = len(one.row.kernels)
     when = "the kernel ended" if kernels == 1 else f"each of the {kernels} kernels ended, summed"
     return (
@@ -209,19 +209,21 @@ def _writes(one: Counted) -> str:
     )
 
 
-def _counters(rows: list[Counted], real: str, modelled: str, recording: Recording, colours: Palette) -> None:
+def _counters(
+    rows: list[RecordedCounters], real: str, modelled: str, recording: Recording, colours: Palette
+) -> None:
     figure = counters(rows, real, modelled, recording.origin, colours)
     chart(figure, f"{real.replace('_', ' ')}: counted over modelled")
 
 
-def _cells(row: Counted) -> list[str]:
+def _cells(row: RecordedCounters) -> list[str]:
     cells = [row.what]
     for modelled, real in ((row.modelled_read, row.read), (row.modelled_dram_read, row.dram_read)):
         cells += [bytes_text(modelled), bytes_text(real), ratio_text(modelled, real, 3)]
     return [*cells, *map(bytes_text, (row.modelled_dram_written, row.dram_written, row.left_in_cache))]
 
 
-def _deviations(rows: list[Counted], recording: Recording) -> str:
+def _deviations(rows: list[RecordedCounters], recording: Recording) -> str:
     """How far the model is off at most, and typically, by algorithm."""
     lines = [
         f"{len(rows)} scenarios {recording.origin}, each simulated again now. {EMPTIED} The model is off by:"

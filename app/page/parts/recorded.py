@@ -16,18 +16,19 @@ from app.page.parts.elements import chart, one_of
 from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
-from engine.recordings.recording import HeatMap, Recording, Timing
+from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
+from engine.recordings.recording import Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
     BACKWARD_FLOPS,
     FORWARD,
     MODEL_BLOCKS,
-    modelled_like,
-    nearest,
-    overtakes,
-    ran_out,
+    modelled_timings,
+    nearest_shape,
+    out_of_memory,
+    overtaking_length,
     recorded_rows,
-    runs,
+    timings_by_commit,
     timings_of,
     tokens_of,
 )
@@ -48,7 +49,7 @@ TIMINGS = (
 
 def curves(recording: Recording, experiment: Experiment, metric: str, colours: Palette) -> None:
     """Everyone that was timed over the length, at the recorded shape nearest to the scenario."""
-    shape = nearest(recording, experiment)
+    shape = nearest_shape(recording, experiment)
     if shape is None:
         return
     direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
@@ -56,7 +57,7 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     rows = recorded_rows(timings)
     st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {shape_text(timings, direction)}")
     gpu = gpu_named(recording.device.gpu)
-    model = modelled_like(timings, gpu.key) if gpu and direction == FORWARD else []
+    model = modelled_timings(timings, gpu.key) if gpu and direction == FORWARD else []
     lengths = sorted({row.problem.seq_kv for row in timings})
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops")
@@ -109,9 +110,9 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
     sentences = []
     for name in ("flash2", "flash3"):
         label = kernel(name)
-        if keys := overtakes(rows, name):
+        if keys := overtaking_length(rows, name):
             sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
-    for row in ran_out(timings):
+    for row in out_of_memory(timings):
         label = implementation({"provider": row.provider, "label": row.label})
         sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
     return sentences
@@ -119,7 +120,7 @@ def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
 
 def commits_text(recording: Recording, timings: Sequence[Timing]) -> str:
     """That timings were recorded at more than one commit, where they were: each has a run of its own."""
-    first, *others = runs(recording, timings).items()
+    first, *others = timings_by_commit(recording, timings).items()
     if not others:
         return ""
     also = " and ".join(f"{count} at {commit[:7]}" for commit, count in others)
@@ -153,14 +154,14 @@ def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], 
 def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> None:
     """The recorded time of every block size, with why the others did not run."""
     algorithm = experiment.algorithm
-    problem = recording.swept(algorithm, experiment.problem.head_dim)
+    problem = swept_problem(recording, experiment)
     if problem is None:
         return
     st.markdown(
         f"**Block sizes**: {kernel(algorithm)}, N = {problem.seq_kv:,}, batch {problem.batch}, "
         f"d = {problem.head_dim}, {recording.origin}"
     )
-    heat = recording.heat_map(algorithm, problem.head_dim)
+    heat = heat_map(recording, algorithm, problem.head_dim)
     tiling = experiment.tiling
     st.html(heat_grid(heat, (tiling.block_q, tiling.block_kv), colours))
     st.caption(f"{_fastest(heat)} Struck out: did not run; point at it to read why.")

@@ -12,9 +12,9 @@ from engine.experiment import Experiment
 from engine.model.launch import launch, schedule_of
 from engine.model.seconds import step_seconds
 from engine.problem.inputs import make_inputs
-from engine.recordings.backward_counters import counted_backward
+from engine.recordings.backward_counters import recorded_backward_kernels
 from engine.recordings.file import recordings
-from engine.recordings.rows import both_ways, modelled_backward, timings_of
+from engine.recordings.rows import modelled_backward, pass_times, timings_of
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
 from engine.trace.rows import row_statistics
 from tests.app.test_player_payload import SCENARIOS, unpack
@@ -80,7 +80,7 @@ def test_at_one_token_recomputation_is_called_what_it_is(own_worker):
 def test_the_recorded_times_are_the_recordings(own_worker):
     page = opened("backward", seq=4096, head_dim=128)
     recording = recordings()[0]
-    both = both_ways(recording, 128, False, 4096)
+    both = pass_times(recording, 128, False, 4096)
     times = [
         row.times.p50
         for direction in ("forward", "backward")
@@ -93,9 +93,9 @@ def test_the_recorded_times_are_the_recordings(own_worker):
     assert caption.startswith("Dotted: Triton Flash 2, *modelled*")  # not every line of this project's
     assert f"*recorded*, Triton Flash 2 takes {seconds_text(times[0])}" in caption
     # a length between two recorded ones, and one far beyond
-    assert both_ways(recording, 128, False, 5000).problem.seq_kv == 4096
-    assert both_ways(recording, 128, False, 2**20).problem.seq_kv == 65536
-    assert both_ways(recording, 77, False, 4096) is None
+    assert pass_times(recording, 128, False, 5000).problem.seq_kv == 4096
+    assert pass_times(recording, 128, False, 2**20).problem.seq_kv == 65536
+    assert pass_times(recording, 77, False, 4096) is None
 
 
 def test_the_modelled_backward_times_are_near_the_recorded_ones():
@@ -152,7 +152,7 @@ def test_a_smaller_sibling_is_said(own_worker):
 
 def test_the_chips_counters_stand_beside_the_model(own_worker):
     text = html(opened("backward"))
-    kernels = counted_backward(recordings()[0])
+    kernels = recorded_backward_kernels(recordings()[0])
     assert kernels
     for one in kernels:
         counted = f"<td>{bytes_text(one.modelled_read)}</td><td>{bytes_text(one.counters.tile_read)}</td>"

@@ -19,7 +19,7 @@ from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.recordings.file import recordings
 from engine.recordings.recording import Recording, Times
-from engine.recordings.timelines import in_order, nearest_call, off_by, timeline_of
+from engine.recordings.timelines import model_errors, nearest_call, same_call_in_order, timeline_of
 
 TICK = 32
 
@@ -102,12 +102,12 @@ def test_the_nearest_recorded_call_has_the_scenarios_algorithm_mask_and_size():
 
 def test_the_other_order_of_a_recorded_call_is_found(recorded):
     heavy, natural = recorded.timelines
-    assert in_order(recorded.timelines, heavy, NATURAL) is natural
-    assert in_order(recorded.timelines[:1], heavy, NATURAL) is None
+    assert same_call_in_order(recorded.timelines, heavy, NATURAL) is natural
+    assert same_call_in_order(recorded.timelines[:1], heavy, NATURAL) is None
 
 
 def test_a_call_that_ran_as_modelled_is_not_off(recorded):
-    median, worst, calls = off_by(recorded.timelines[:1], "h200")["flash2"]
+    median, worst, calls = model_errors(recorded.timelines[:1], "h200")["flash2"]
     assert calls == 1
     assert median == worst == pytest.approx(0, abs=1e-9)
 

@@ -12,12 +12,21 @@ from app.figures.roofline import both_levels
 from app.figures.units import bytes_text
 from app.page.parts import recorded
 from engine.experiment import Experiment
-from engine.measuring.contest import usual
+from engine.measuring.shapes import training_problem
 from engine.model.roofline import roofline
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
-from engine.recordings.counters import counted, under_both_roofs
-from engine.recordings.recording import Counters, Device, KernelCounters, Recording, Times, Timing, Tried
+from engine.recordings.counters import recorded_counters, roofline_points
+from engine.recordings.heat_map import heat_map
+from engine.recordings.recording import (
+    Counters,
+    Device,
+    KernelCounters,
+    Recording,
+    TilingTiming,
+    Times,
+    Timing,
+)
 from engine.studies.comparison import counted_pairs
 from tests.app.worker_page import again, html, opened, own_worker
 
@@ -30,9 +39,13 @@ __all__ = ["own_worker"]
 
 def timing(provider: str, seq: int, seconds: float | None, direction: str = "forward") -> Timing:
     if seconds is None:
-        return Timing(provider, provider, direction, usual(seq, 64, False), skipped="out of memory")
+        return Timing(
+            provider, provider, direction, training_problem(seq, 64, False), skipped="out of memory"
+        )
     times = Times(0.9 * seconds, seconds, 1.2 * seconds, 9)
-    return Timing(provider, provider, direction, usual(seq, 64, False), times, times, 100.0, 1e-4, 4e-4)
+    return Timing(
+        provider, provider, direction, training_problem(seq, 64, False), times, times, 100.0, 1e-4, 4e-4
+    )
 
 
 def counters_of(provider: str, read: float) -> Counters:
@@ -52,8 +65,8 @@ RECORDING = Recording(
         timing("flash2", 128, 3e-3, "backward"),
     ),
     sweep=(
-        Tried("flash2", PROBLEM, 64, 64, 4, 2, Times(1e-3, 1e-3, 1e-3, 9), 300.0),
-        Tried("flash2", PROBLEM, 64, 128, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
+        TilingTiming("flash2", PROBLEM, 64, 64, 4, 2, Times(1e-3, 1e-3, 1e-3, 9), 300.0),
+        TilingTiming("flash2", PROBLEM, 64, 128, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
     ),
     counters=(counters_of("flash2", 3.775e7), counters_of("flash1", 6e7), counters_of("sdpa_flash", 1e7)),
 )
@@ -124,7 +137,7 @@ def test_the_agreement_page_holds_counters_against_the_model(shelf):
     page = opened("agreement")
     assert "2 scenarios recorded on NVIDIA H200, 2026-11-21, each simulated again now." in words(page)
     assert "the L1 cache serves" in words(page)
-    (flash2, _) = counted(RECORDING)
+    (flash2, _) = recorded_counters(RECORDING)
     assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td>" in html(page)
 
 
@@ -133,7 +146,7 @@ def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
     assert "**FlashAttention-2, N 1,024, heads 16, d 64, blocks 64×64**, recorded on NVIDIA H200" in words(
         page
     )
-    (one, _) = counted(RECORDING)
+    (one, _) = recorded_counters(RECORDING)
     requested = one.simulation.traffic.requested
     cells = (bytes_text(amount) for amount in (requested.total_read, requested.total_written))
     cells = "".join(f"<td>{cell}</td>" for cell in cells)
@@ -188,7 +201,7 @@ def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf
 def test_a_call_has_a_mark_at_both_levels_of_the_roofline():
     kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 2e6)
     rows = tuple(Counters(name, "forward", PROBLEM, kernels=(kernel,)) for name in ("sdpa_flash", "flash3"))
-    points = under_both_roofs(Recording(DEVICE, counters=rows), Experiment.of())
+    points = roofline_points(Recording(DEVICE, counters=rows), Experiment.of())
     l2_roof, hbm_roof, joins, l2, hbm = both_levels(
         roofline(GPUS["h200"], "float16"), points, RECORDING.origin, COLOURS
     ).data
@@ -200,15 +213,15 @@ def test_a_call_has_a_mark_at_both_levels_of_the_roofline():
 
 
 def test_a_point_is_counted_over_modelled():
-    rows = counted(RECORDING)
+    rows = recorded_counters(RECORDING)
     _, flash2, flash1 = counters(rows, "read", "modelled_read", RECORDING.origin, COLOURS).data
     assert (flash2.x[0], flash2.y[0]) == (rows[0].modelled_read, 3.775e7)
     assert "FlashAttention-1, N 1,024" in flash1.customdata[0][0]
 
 
 def test_the_fastest_blocks_are_the_strongest():
-    slow = Tried("flash2", PROBLEM, 32, 64, 4, 2, Times(5e-3, 5e-3, 5e-3, 9), 60.0)
-    heat = Recording(DEVICE, sweep=(*RECORDING.sweep, slow)).heat_map("flash2", 64)
+    slow = TilingTiming("flash2", PROBLEM, 32, 64, 4, 2, Times(5e-3, 5e-3, 5e-3, 9), 60.0)
+    heat = heat_map(Recording(DEVICE, sweep=(*RECORDING.sweep, slow)), "flash2", 64)
     grid = heat_grid(heat, (32, 64), COLOURS)
     assert f"{COLOURS.q} 55%" in grid
     assert grid.count("inset") == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.offline import html_file
+from app.canvas.offline import html_file
 from app.player import moving
 from app.player.payload import build
 from app.take_home import snippet
