@@ -11,28 +11,15 @@ if str(ROOT) not in sys.path:
 import streamlit as st  # noqa: E402
 
 from app import glossary, presenter, scenario, sidebar, take_home, theme  # noqa: E402
-
-PAGES = {
-    "Tiles": "tiles",
-    "Softmax": "softmax",
-    "Masks": "masks",
-    "Traffic": "traffic",
-    "Speed": "speed",
-    "Backward": "backward",
-    "Decoding": "decoding",
-    "FlashAttention-3": "flash3",
-    "On the GPU": "gpu",
-    "Agreement": "agreement",
-    "Claims": "claims",
-    "Tour": "tour",
-}
+from app.page import PAGES  # noqa: E402
+from app.presenter.mode import presenting  # noqa: E402
 
 
-def page(title: str, name: str) -> st.Page:
-    """A page whose view is imported when it is first opened, so that none waits for another's libraries."""
+def page(name: str, title: str) -> st.Page:
+    """A page whose module is imported when it is first opened."""
 
     def show():
-        import_module(f"app.views.{name}").show()
+        import_module(f"app.page.{name}").show()
 
     return st.Page(show, title=title, url_path=name)
 
@@ -40,7 +27,7 @@ def page(title: str, name: str) -> st.Page:
 st.set_page_config(page_title="Attention, tile by tile", layout="wide")
 scenario.adopt()
 theme.apply()
-pages = [page(title, name) for title, name in PAGES.items()]
+pages = [page(name, title) for name, title in PAGES.items()]
 # Streamlit gives its default page no path of its own: a hidden one stands at "/" and leads to /tiles.
 home = st.Page(lambda: None, title="Home", url_path="home", default=True, visibility="hidden")
 opened = st.navigation([home, *pages], position="top")
@@ -60,7 +47,7 @@ except Exception as error:  # the sidebar still comes: another scenario may be s
 with st.sidebar, st.container(horizontal=True, key="tools"):
     take_home.show()
     glossary.show()
-    if not scenario.presenting():
+    if not presenting():
         presenter.button()
 glossary.hover()
 sidebar.show()

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import scenario
 from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
+from app.presenter import mode
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
 FAILED = (
@@ -34,6 +34,7 @@ STYLE = """
   [data-testid="stSidebar"] [data-testid="stSlider"] { margin-bottom: -0.5rem; }
   [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
   [data-testid="stWidgetLabelRequired"] { display: none; }
+  [data-testid="stSkeleton"] { animation: none; } /* where no GPU draws it, its pulse holds the page up */
   .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 14.5rem; }
   .st-key-tools button { min-height: 0; padding: 0.15rem 0.45rem; }
   .st-key-tools button p { font-size: 0.85rem; white-space: nowrap; }
@@ -91,14 +92,12 @@ PRESENTER_STYLE = """
   @keyframes leave { to { opacity: 0; visibility: hidden; } }
 </style>
 """
-USUAL_TYPE, ROOM_TYPE = 14, 18  # px of the page's type: without a presenter, and the least with one
 
 
 def colours() -> Palette:
     """The palette of the theme that the browser shows now, its charts enlarged as a presenter's page is."""
     chosen = palette(st.context.theme.type == "dark")
-    room = float(scenario.place("type") or ROOM_TYPE)
-    return replace(chosen, scale=room / USUAL_TYPE) if scenario.presenting() else chosen
+    return replace(chosen, scale=mode.type_size() / mode.USUAL_TYPE) if mode.presenting() else chosen
 
 
 def apply() -> None:
@@ -109,4 +108,4 @@ def apply() -> None:
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
     rules = STYLE + TABLE_STYLE + f"<style>{button} {failed}</style>"
-    st.html(rules + (PRESENTER_STYLE if scenario.presenting() else ""))
+    st.html(rules + (PRESENTER_STYLE if mode.presenting() else ""))

@@ -11,9 +11,10 @@ from typing import NoReturn
 
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.model.export import FORMATS
+from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
-from engine.model.timeline import ORDERS, TimelineError
+from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
 from engine.recordings.timelines import recorded_timeline
 
@@ -99,10 +100,12 @@ def _trace(arguments: list[str]) -> int:
 def _simulate(arguments: list[str]) -> int:
     parser = _scenario_parser("simulate", "What the model says about one attention problem.")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--own-blocks", action="store_true", help="those that the kernel takes if given none")
     given = vars(parser.parse_args(arguments))
-    as_json = given.pop("json")
+    as_json, own = given.pop("json"), given.pop("own_blocks")
     try:
-        simulation = simulate(Experiment.of(**given))
+        experiment = Experiment.of(**given)
+        simulation = simulate(experiment.in_own_tiling() if own else experiment)
     except ExperimentError as error:
         parser.error(str(error))
     print(json.dumps(simulation.summary()) if as_json else table(simulation))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from engine.algorithms import ALGORITHMS, Algorithm
 from engine.problem.hardware import GPUS, Gpu
 from engine.problem.problem import DTYPE_BYTES, Mask, Problem, Tiling
 
-COMPARED = ("standard", "flash1", "flash2")  # one problem and tiling for all: shown side by side
-OFFERED = (*COMPARED, "flash3")  # to choose from: flash3 has a tiling of its own
-ALGORITHMS = (*OFFERED, "split_kv", "backward")
-FLASH3_BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
-FLASH3_FEW_KEYS = 768  # that a query sees on average: with fewer, head dimension 64 is cut as 128 is
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
 LARGEST_BLOCK = 1024
+BLOCKS = ("block_q", "block_kv")
 
 
 class ExperimentError(ValueError):
@@ -29,13 +27,19 @@ class ExperimentError(ValueError):
 
 @dataclass(frozen=True)
 class Experiment:
-    """One point of the space that the dashboard, the command line and Python explore."""
+    """One point of the space that the dashboard, the command line and Python explore.
+
+    Attributes:
+        problem: what is computed.
+        algorithm: the key of its record, see `engine.algorithms`.
+        asked: the tiling asked for; links and sliders hold it. `tiling` is what runs.
+        hardware: the key of a preset, see `engine.problem.hardware`.
+    """
 
     problem: Problem = Problem()
     algorithm: str = "flash2"
-    tiling: Tiling = Tiling()
+    asked: Tiling = Tiling()
     hardware: str = "h200"
-    shared_blocks: Tiling | None = None  # another algorithm's, to run on the same grid; no flat value
 
     def __post_init__(self):
         for parameter in PARAMETERS:
@@ -44,22 +48,20 @@ class Experiment:
             must = f"a divisor of heads, which is {self.problem.heads}"
             raise ExperimentError("kv_heads", self.problem.kv_heads, must)
 
-    @property
-    def blocks(self) -> Tiling:
-        """The tiling that runs: as asked, but FlashAttention-3 has its own by head dimension.
+    @cached_property
+    def tiling(self) -> Tiling:
+        """The tiling that runs: as asked, unless the algorithm takes its own."""
+        return self.record.tiling(self.problem, self.asked)
 
-        Its kernel serves the head dimensions of FLASH3_BLOCKS; one in between is cut as the next larger is,
-        and 64 as 128 where a query sees few keys.
-        """
-        if self.shared_blocks is not None:
-            return self.shared_blocks
-        if self.algorithm != "flash3":
-            return self.tiling
-        served = min(size for size in FLASH3_BLOCKS if size >= self.problem.head_dim)
-        if self.problem.keys_seen < FLASH3_FEW_KEYS:
-            served = max(served, 128)
-        block_q, block_kv = FLASH3_BLOCKS[served]
-        return replace(self.tiling, block_q=block_q, block_kv=block_kv)
+    @property
+    def record(self) -> Algorithm:
+        """What is true of its algorithm alone."""
+        return ALGORITHMS[self.algorithm]
+
+    @property
+    def unserved(self) -> str | None:
+        """Why the algorithm's kernel does not run this on the GPU, in one sentence; None where it does."""
+        return self.record.unserved(self.problem, self.gpu)
 
     @property
     def gpu(self) -> Gpu:
@@ -67,7 +69,7 @@ class Experiment:
         return GPUS[self.hardware]
 
     @classmethod
-    def of(cls, **values: Any) -> Experiment:
+    def of(cls, /, **values: Any) -> Experiment:
         """Build from flat values, named as in the URL and on the command line; raises ExperimentError."""
         for name in values:
             if name not in BY_NAME:
@@ -89,7 +91,7 @@ class Experiment:
                 mask=Mask(**{name: flat[name] for name in ("causal", "window", "documents")}),
             ),
             algorithm=flat["algorithm"],
-            tiling=Tiling(**{name: flat[name] for name in ("block_q", "block_kv", "splits", "stages")}),
+            asked=Tiling(**{name: flat[name] for name in ("block_q", "block_kv", "splits", "stages")}),
             hardware=flat["hardware"],
         )
 
@@ -105,12 +107,17 @@ class Experiment:
                 del kept[error.field]
 
     def flat(self) -> dict[str, Any]:
-        """The flat values, as `of` takes them."""
+        """The flat values, as `of` takes them: what was asked."""
         return {parameter.name: parameter.get(self) for parameter in PARAMETERS}
 
-    def changed(self, **values: Any) -> Experiment:
-        """The same experiment with some flat values replaced."""
-        return Experiment.of(**{**self.flat(), **values})
+    def changed(self, /, **values: Any) -> Experiment:
+        """The same with some flat values replaced; a kernel keeps its own tiling until it is given blocks."""
+        changed = Experiment.of(**{**self.flat(), **values})
+        return changed.in_own_tiling() if self.asked.own and not {*BLOCKS} & {*values} else changed
+
+    def in_own_tiling(self) -> Experiment:
+        """The same experiment with the blocks that the algorithm's kernel takes when it is given none."""
+        return replace(self, asked=replace(self.asked, own=self.record.own_tiling is not None))
 
 
 def _whole(name: str) -> Callable[[Any], int | None]:
@@ -155,7 +162,12 @@ class Parameter:
     parse: Callable[[Any], Any]
     get: Callable[[Experiment], Any]
     holds: Callable[[Any], bool]
-    must: str = field(repr=False)
+    rule: str | Callable[[], str] = field(repr=False)
+
+    @property
+    def must(self) -> str:
+        """What a value must be."""
+        return self.rule if isinstance(self.rule, str) else self.rule()
 
     def check(self, value: Any) -> None:
         """Raise ExperimentError unless the value is allowed."""
@@ -181,9 +193,10 @@ def _block(name: str, get) -> Parameter:
     )
 
 
-def _choice(name: str, options, default: str, get) -> Parameter:
+def _choice(name: str, options: Collection[str], default: str, get) -> Parameter:
+    """One of some words, which may become more."""
     return Parameter(
-        name, default, _word, get, lambda value: value in options, f"one of {', '.join(options)}"
+        name, default, _word, get, lambda value: value in options, lambda: f"one of {', '.join(options)}"
     )
 
 
@@ -195,7 +208,7 @@ PARAMETERS = (
     _number("seq", 1, LARGEST_SEQUENCE, 1024, lambda e: e.problem.seq_q),
     _number("seq_kv", 1, LARGEST_SEQUENCE, None, lambda e: e.problem.seq_kv),
     _number("head_dim", 1, 256, 64, lambda e: e.problem.head_dim),
-    _choice("dtype", tuple(DTYPE_BYTES), "float16", lambda e: e.problem.dtype),
+    _choice("dtype", DTYPE_BYTES, "float16", lambda e: e.problem.dtype),
     Parameter(
         "causal",
         False,
@@ -206,10 +219,10 @@ PARAMETERS = (
     ),
     _number("window", 1, LARGEST_SEQUENCE, None, lambda e: e.problem.mask.window, optional=True),
     _number("documents", 1, LARGEST_SEQUENCE, 1, lambda e: e.problem.mask.documents),
-    _block("block_q", lambda e: e.tiling.block_q),
-    _block("block_kv", lambda e: e.tiling.block_kv),
-    _number("splits", 1, 1024, 1, lambda e: e.tiling.splits),
-    _number("stages", 1, 8, 2, lambda e: e.tiling.stages),
-    _choice("hardware", tuple(GPUS), "h200", lambda e: e.hardware),
+    _block("block_q", lambda e: e.asked.block_q),
+    _block("block_kv", lambda e: e.asked.block_kv),
+    _number("splits", 1, 1024, 1, lambda e: e.asked.splits),
+    _number("stages", 1, 8, 2, lambda e: e.asked.stages),
+    _choice("hardware", GPUS, "h200", lambda e: e.hardware),
 )
 BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}

@@ -5,8 +5,10 @@ interpreter is for correctness, not speed, and not safe to use from several thre
 """
 
 from kernels._triton import TritonMissingError
+from kernels.arguments import split_blocks
 from kernels.attention import Probed, Traced, attention, explain, probe_attention, trace_attention
-from kernels.launch import OutOfSharedMemoryError, interpreted
+from kernels.launch import OutOfSharedMemoryError, interpreted, launch_options
+from kernels.marker import scenario_marker
 from kernels.reference import reference_attention
 from kernels.split_kv import merge
 
@@ -18,8 +20,11 @@ __all__ = [
     "attention",
     "explain",
     "interpreted",
+    "launch_options",
     "merge",
     "probe_attention",
     "reference_attention",
+    "scenario_marker",
+    "split_blocks",
     "trace_attention",
 ]

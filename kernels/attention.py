@@ -7,7 +7,7 @@ import torch
 from kernels.arguments import check_options
 from kernels.dispatch import ALGORITHMS, DIFFERENTIABLE, FORWARD, chosen, forward
 from kernels.launch import interpreted
-from kernels.operator import Differentiable, attention_operator
+from kernels.operator import attention_operator, differentiable
 from kernels.trace import BlockTimes
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
@@ -93,7 +93,7 @@ def attention(
         check_options(*options[1:], ALGORITHMS)
         out, lse = attention_operator(q, k, v, *options)
     elif differentiated:
-        out, lse = Differentiable.apply(q, k, v, *options)
+        out, lse = differentiable(q, k, v, *options)
     else:
         out, lse = forward(q, k, v, *options)
     return (out, lse) if return_lse else out

@@ -13,7 +13,7 @@ import triton.language as tl
 from kernels.again import Again
 from kernels.arguments import Call, ceil_div
 from kernels.backward_tiling import Pass, tilings
-from kernels.launch import POINTER_ALIGNMENT, addresses, launch, on_device, stages, trying_options, warps
+from kernels.launch import POINTER_ALIGNMENT, addresses, launch, on_device, stages, options_given, warps
 from kernels.tile import (
     LOG2_E,
     head_start,
@@ -226,7 +226,7 @@ def backward(q, k, v, out, lse, d_out, d_lse, call: Call, block_q, block_kv) -> 
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     pointers = (out.data_ptr() | lse.data_ptr() | d_out.data_ptr()) % POINTER_ALIGNMENT
     alike = "backward", out.stride(), d_out.stride(), pointers
-    if not trying_options() and (launched := call.memory.get(alike)):
+    if not options_given() and (launched := call.memory.get(alike)):
         padded_seq_q, fill, differentiate_keys, differentiate_queries = launched
         delta, lse_log2 = _terms(call, padded_seq_q, q.device)
         with on_device(q.device):
@@ -253,7 +253,7 @@ def backward(q, k, v, out, lse, d_out, d_lse, call: Call, block_q, block_kv) -> 
     }
     differentiate_keys = _key_gradient((q, k, v, d_out, lse_log2, delta, d_k, d_v), keys, shared)
     differentiate_queries = _query_gradient((q, k, v, d_out, lse_log2, delta, d_q), queries, shared)
-    if fill is not None and not trying_options():
+    if fill is not None and not options_given():
         call.memory[alike] = delta.shape[2], fill, differentiate_keys, differentiate_queries
     return d_q, d_k, d_v
 

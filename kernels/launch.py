@@ -19,7 +19,7 @@ REMEMBERED = 4096  # entries of a memory of what the host worked out; one that i
 POINTER_ALIGNMENT = 16  # bytes; Triton compiles a kernel of its own for addresses that are no multiples
 _LAUNCHED: dict[tuple, Again] = {}  # by all of a launch's arguments but addresses
 _HERE = nullcontext()
-_TRIED: ContextVar[dict[str, int] | None] = ContextVar("launch options that are being tried", default=None)
+_GIVEN: ContextVar[dict[str, int] | None] = ContextVar("launch options that are given", default=None)
 
 
 class OutOfSharedMemoryError(RuntimeError):
@@ -58,18 +58,18 @@ def multiprocessors(device: torch.device) -> int:
 
 
 @contextmanager
-def trying(num_warps: int, num_stages: int) -> Iterator[None]:
+def launch_options(num_warps: int, num_stages: int) -> Iterator[None]:
     """Within it every launch takes these options rather than the kernel's own choice: for sweeps."""
-    token = _TRIED.set({"num_warps": num_warps, "num_stages": num_stages})
+    token = _GIVEN.set({"num_warps": num_warps, "num_stages": num_stages})
     try:
         yield
     finally:
-        _TRIED.reset(token)
+        _GIVEN.reset(token)
 
 
-def trying_options() -> bool:
+def options_given() -> bool:
     """Whether launches are not to take the kernels' own options."""
-    return _TRIED.get() is not None
+    return _GIVEN.get() is not None
 
 
 def launch(
@@ -81,7 +81,7 @@ def launch(
     without Triton's own look at every argument, which takes longer than a short kernel; returned is what does
     so, None in the interpreter and for a tuple of tensors.
     """
-    options = {"num_warps": num_warps, "num_stages": num_stages, **(_TRIED.get() or {})}
+    options = {"num_warps": num_warps, "num_stages": num_stages, **(_GIVEN.get() or {})}
     device = tensors[0].device
     alike = (kernel, programs, device, *options.values(), *map(_kind, tensors), *arguments.values())
     with on_device(device):

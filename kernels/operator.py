@@ -1,7 +1,7 @@
 """Attention as an operator that PyTorch knows: for autograd, `torch.compile` and fake tensors."""
 
 import torch
-from torch._functorch.utils import unwrap_dead_wrappers
+from torch._C._functorch import unwrap_if_dead
 
 from kernels.arguments import check_tensors
 from kernels.dispatch import forward, gradients
@@ -73,13 +73,6 @@ class Gradients(torch.autograd.Function):
 class Differentiable(torch.autograd.Function):
     """The operator for autograd and torch.func, with a fraction of its time on the host."""
 
-    @classmethod
-    def apply(cls, *args):
-        """As every Function's, which takes time to bind a signature that only torch.func needs."""
-        if torch._C._are_functorch_transforms_active():
-            return super().apply(*args)
-        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))
-
     forward = staticmethod(forward)
     setup_context = staticmethod(_setup_context)
 
@@ -88,3 +81,13 @@ class Differentiable(torch.autograd.Function):
         """dQ, dK and dV, and nothing for the options."""
         differentiate = Gradients.apply if torch.is_grad_enabled() else gradients
         return *differentiate(*ctx.saved_tensors, d_out, d_lse, *ctx.options), *NO_GRADIENTS
+
+
+_apply = super(torch.autograd.Function, Differentiable).apply
+
+
+def differentiable(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
+    """`Differentiable.apply`, which binds a signature at every call, though only torch.func needs that."""
+    if torch._C._are_functorch_transforms_active():
+        return Differentiable.apply(q, k, v, *options)
+    return _apply(unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v), *options)

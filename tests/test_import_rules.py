@@ -15,6 +15,18 @@ ALLOWED = {
     "app": {"app", "engine", "numpy", "plotly", "streamlit"},
 }
 MEASURING = "engine/measuring/"  # run where the kernels run
+# the engine's rooms: each imports only those before it; beside them stands the worker, which imports none
+ENGINE = (
+    "problem",
+    "schedule",
+    "algorithms",
+    "experiment",
+    "model",
+    "trace",
+    "recordings",
+    "studies",
+    "measuring",
+)
 FILES = sorted(path for room in ALLOWED for path in (ROOT / room).rglob("*.py"))
 
 
@@ -45,6 +57,118 @@ def test_a_room_imports_only_what_it_may(path):
         assert top in ALLOWED[room] or top in STANDARD, f"{name} imports {module}"
 
 
+def public_names() -> set[str]:
+    """What `kernels` offers, read without importing it."""
+    for node in ast.parse((ROOT / "kernels/__init__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+            return set(ast.literal_eval(node.value))
+    raise AssertionError("kernels/__init__.py has no __all__")
+
+
+def names_of_kernels(source: str) -> list[tuple[str, str]]:
+    """(module, name) of everything that a file takes of kernels, by import or as an attribute."""
+    nodes, found = list(ast.walk(ast.parse(source))), []
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    found += [(name, "") for name in imported if name.startswith("kernels.")]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "kernels":
+            found += [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and "kernels" in imported:
+            found += [("kernels", node.attr)] * (node.value.id == "kernels")
+    return found
+
+
+def test_measuring_uses_kernels_through_their_public_face():
+    for path in sorted((ROOT / MEASURING).glob("*.py")):
+        for module, name in names_of_kernels(path.read_text()):
+            assert module == "kernels", f"{path.name} imports {module}"
+            assert name in public_names(), f"{path.name} takes {name}, which kernels does not offer"
+
+
+def private_names(source: str) -> list[str]:
+    """What a file takes of torch or Triton that begins with an underscore."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None)
+            found += [f"{module}.{alias.name}" if module else alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            found.append(ast.unparse(node))
+    found = [name.split(".") for name in found]
+    return [
+        ".".join(name)
+        for name in found
+        if name[0] in ("torch", "triton") and any(part[:1] == "_" for part in name)
+    ]
+
+
+def test_the_engine_takes_nothing_private_of_torch_or_triton():
+    for path in sorted((ROOT / "engine").rglob("*.py")):
+        assert not set(private_names(path.read_text())) - {"torch.__version__"}, path.name
+    assert private_names("import torch._inductor\ntorch.cuda._sleep(1)") == [
+        "torch._inductor",
+        "torch.cuda._sleep",
+    ]
+
+
+def test_the_rule_sees_what_lies_behind_the_public_face():
+    source = "import kernels.flash3\nfrom kernels.launch import stages\nimport kernels\nkernels.tile"
+    assert names_of_kernels(source) == [
+        ("kernels.flash3", ""),
+        ("kernels.launch", "stages"),
+        ("kernels", "tile"),
+    ]
+
+
+def engine_room(module: str) -> str:
+    """The room of a module of the engine; its face hands on what stands in the model."""
+    return module.split(".")[1] if "." in module else "model"
+
+
+def engine_imports(path: Path) -> set[str]:
+    """Modules of the engine that one of its files imports, anywhere in it; of a package, the module meant."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "engine":
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                found.add(module if (ROOT / f"{module.replace('.', '/')}.py").exists() else node.module)
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "engine").glob("*/**/*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_no_room_of_the_engine_imports_one_after_it(path):
+    own = path.relative_to(ROOT / "engine").parts[0]
+    for module in engine_imports(path):
+        room = engine_room(module)
+        if "worker" in (own, room):
+            assert (own, room) in {("worker", "worker"), ("measuring", "worker")}, module
+        else:
+            assert ENGINE.index(room) <= ENGINE.index(own), module
+
+
+def test_no_modules_of_the_engine_import_each_other_in_a_circle():
+    names = {
+        path: ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in FILES
+        if "engine" in path.parts
+    }
+    graph = {name.removesuffix(".__init__"): engine_imports(path) for path, name in names.items()}
+    done: set[str] = set()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, f"{' imports '.join((*way[way.index(module) :], module))}"
+        if module not in done:
+            for imported in sorted(graph.get(module, ()) - {"engine"}):
+                visit(imported, (*way, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
 @pytest.mark.parametrize(
     "path", [path for path in FILES if "app/figures" in path.as_posix()], ids=lambda path: path.name
 )
@@ -57,8 +181,30 @@ def test_only_the_scenario_touches_the_session_and_the_link():
         names = {
             node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
         }
-        if path.name != "scenario.py":
+        if path.parent != ROOT / "app" / "scenario":
             assert not names & {"session_state", "query_params"}, path.name
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "app/" in path.as_posix()], ids=str)
+def test_only_the_scenario_asks_streamlit_what_it_does_not_tell(path):
+    """Streamlit's runtime is private: what is taken from it stands behind one function, with its reason."""
+    if path != ROOT / "app" / "scenario" / "link.py":
+        assert not {module for module, _ in imports(path) if module.startswith("streamlit.")}
+
+
+def test_no_page_computes():
+    """What a page shows of two numbers is computed in engine/studies, or scaled in figures."""
+    for path in (ROOT / "app" / "page").rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        assert not [node for node in nodes if isinstance(node, ast.Div | ast.Pow | ast.MatMult)], path
+        called = {node.func.id for node in nodes if isinstance(node, ast.Call) and hasattr(node.func, "id")}
+        assert not called & {"sum", "median", "divmod"}, path
+
+
+def test_no_page_imports_another():
+    pages = {path.stem for path in (ROOT / "app" / "page").glob("*.py")}
+    for path in (ROOT / "app" / "page").rglob("*.py"):
+        assert not {module for module, _ in imports(path)} & {f"app.page.{page}" for page in pages}, path
 
 
 def test_the_rule_sees_imports_inside_functions(tmp_path):

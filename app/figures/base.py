@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 SANS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-NAMES = {"standard": "Standard", "flash1": "Flash 1", "flash2": "Flash 2", "flash3": "Flash 3"}  # of models
 CONFIG = {
     "displaylogo": False,
     "displayModeBar": False,

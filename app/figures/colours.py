@@ -15,7 +15,6 @@ class Palette:
         ground, panel, grid, ink, muted: page, panels, lines, text, secondary text.
         good, bad: a check that holds, a check that fails.
         violet, lime, rose: what is neither a tensor nor an algorithm, such as another library.
-        algorithms: a colour for each algorithm, told apart from each other in greyscale too.
         scale: how much larger than usual a chart is drawn.
     """
 
@@ -46,11 +45,6 @@ class Palette:
     def written(self) -> str:
         """Bytes written."""
         return self.o
-
-    @property
-    def algorithms(self) -> dict[str, str]:
-        """Colour of a line or bar that stands for a whole algorithm."""
-        return {"standard": self.muted, "flash1": self.k, "flash2": self.v, "flash3": self.o}
 
     def tensor(self, name: str) -> str:
         """Colour of a tensor by its name: Q, K, V, S, P, O, m, l, alpha or lse; raises KeyError."""

@@ -65,7 +65,7 @@ class Line:
     modelled: bool = False
 
 
-def over_splits(
+def speed_by_splits(
     lines: Sequence[Line], metric: str, splits: Sequence[int], mark: int | None, colours: Palette
 ) -> go.Figure:
     """Time (both axes logarithmic) or bytes a second (from 0) over the number of splits."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.figures import tables
-from app.figures.base import NAMES, drawn, equal_line
+from app.figures.algorithms import look, short
+from app.figures.base import drawn, equal_line
 from app.figures.colours import Palette
-from app.figures.speed import marks
 from app.figures.units import bytes_text, log_ticks, seconds_text
-from engine.recordings.counters import Counted
-from engine.recordings.recording import HeatMap
+from engine.recordings.counters import RecordedCounters
+from engine.recordings.heat_map import HeatMap
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -61,7 +61,9 @@ def _title(heat: HeatMap, i: int, j: int) -> str:
     return f"{heat.tflops[i, j]:,.1f} TFLOP/s with {launched}"
 
 
-def counters(rows: Sequence[Counted], real: str, modelled: str, origin: str, colours: Palette) -> go.Figure:
+def counters(
+    rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
+) -> go.Figure:
     """Counted over modelled bytes, both axes logarithmic; on the diagonal they are equal.
 
     Args:
@@ -85,16 +87,23 @@ def counters(rows: Sequence[Counted], real: str, modelled: str, origin: str, col
     )
 
 
-def _points(rows: Sequence[Counted], real: str, modelled: str, origin: str, colours: Palette) -> dict:
+def _points(
+    rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
+) -> dict:
     name = rows[0].experiment.algorithm
-    colour, symbol = marks(name, colours)
+    drawn_as = look(name)
     return {
         "type": "scatter",
         "x": [getattr(row, modelled) for row in rows],
         "y": [getattr(row, real) for row in rows],
         "mode": "markers",
-        "name": NAMES[name],
-        "marker": {"symbol": f"{symbol}-open", "size": 9, "color": colour, "line": {"width": 2}},
+        "name": short(name),
+        "marker": {
+            "symbol": f"{drawn_as.symbol}-open",
+            "size": 9,
+            "color": drawn_as.colour(colours),
+            "line": {"width": 2},
+        },
         "customdata": [
             (row.what, bytes_text(getattr(row, real)), bytes_text(getattr(row, modelled))) for row in rows
         ],

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from app.figures.algorithms import implementation, look
 from app.figures.base import drawn
 from app.figures.colours import Palette
-from app.figures.speed import label, marks
 from app.figures.units import scaled
 from engine.model.roofline import Roofline
 
@@ -116,10 +116,10 @@ def _level(rows: Sequence[dict], level: str, symbol: str, origin: str, colours: 
         "marker": {
             "symbol": symbol,
             "size": 8,
-            "color": [marks(row["provider"], colours)[0] for row in rows],
+            "color": [look(row["provider"]).colour(colours) for row in rows],
             "line": {"width": 2},
         },
-        "text": [f"{label(row)}, N = {row['keys']:,}" for row in rows],
+        "text": [f"{implementation(row)}, N = {row['keys']:,}" for row in rows],
         "hovertemplate": f"%{{text}}, {origin}: %{{y:.3s}}FLOP/s at %{{x:.3g}} FLOP/B of {level}"
         "<extra></extra>",
     }
@@ -138,9 +138,9 @@ def _points(rows: Sequence[dict], origin: str, keys: int, colours: Palette) -> d
                 "circle" if real else "diamond" if row["keys"] == keys else "diamond-open" for row in rows
             ],
             "size": 8,
-            "color": [marks(row["provider"], colours)[0] for row in rows],
+            "color": [look(row["provider"]).colour(colours) for row in rows],
             "line": {"width": 0 if real else 2},
         },
-        "text": [f"{label(row)}, N = {row['keys']:,}" for row in rows],
+        "text": [f"{implementation(row)}, N = {row['keys']:,}" for row in rows],
         "hovertemplate": f"%{{text}}, {origin}: %{{y:.3s}}FLOP/s at %{{x:.3g}} FLOP/B<extra></extra>",
     }

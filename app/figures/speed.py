@@ -6,29 +6,21 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.figures.base import NAMES, drawn, equal_line
+from app.figures.algorithms import implementation, look, short
+from app.figures.base import drawn, equal_line
 from app.figures.colours import Palette
-from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, short, times_text
+from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, times_text
+from app.figures.units import short as short_length
+from engine.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-LABELS = {
-    "standard": "Triton standard",
-    "flash1": "Triton Flash 1",
-    "flash2": "Triton Flash 2",
-    "flash3": "Gluon Flash 3",
-    "eager": "PyTorch unfused",
-    "sdpa": "PyTorch fused",
-    "sdpa_flash": "PyTorch flash",
-    "sdpa_cudnn": "PyTorch cuDNN",
-    "sdpa_efficient": "PyTorch efficient",
-}
-SYMBOLS = {"standard": "circle", "flash1": "square", "flash2": "diamond", "flash3": "star", "eager": "x"}
 RATES = ("tflops", "tokens_per_second")
 LATE = 4  # times a length that reach the axis's end: a word to its right would be cut
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
 BESIDE_THE_PLOT = -0.06  # left of 0 a legend takes the margin's width too: on a phone that makes two a line
+SHORTEST = 64  # keys of the axis
 MODELLED, HERE = "modelled", "measured here"
 
 
@@ -45,28 +37,12 @@ UNITS = {
 }
 
 
-def label(row: dict) -> str:
-    """The short name of a row's provider, or what a recording calls it."""
-    return LABELS[row["provider"]] if row["provider"] in LABELS else row["label"]
+def lengths_to(longest: int) -> list[int]:
+    """The powers of two of an axis that ends where the longest sequence has room."""
+    return [2**power for power in range(SHORTEST.bit_length() - 1, (longest - 1).bit_length() + 1)]
 
 
-def marks(provider: str, colours: Palette) -> tuple[str, str]:
-    """Colour and marker of a provider: the algorithms' own; for others', tones apart from the tensors'."""
-    others = {
-        "eager": colours.ink,
-        "sdpa": colours.violet,
-        "sdpa_flash": colours.violet,
-        "sdpa_cudnn": colours.lime,
-        "sdpa_efficient": colours.rose,
-        "fa3": colours.s,
-        "fa4": colours.q,
-        "tutorial06": colours.statistics,
-    }
-    colour = {**colours.algorithms, **others}.get(provider, colours.muted)
-    return colour, SYMBOLS.get(provider, "triangle-up")
-
-
-def over_length(
+def speed_by_length(
     groups: Sequence[tuple[str, Sequence[dict]]],
     metric: str,
     lengths: Sequence[int],
@@ -110,18 +86,21 @@ def over_length(
 
 
 def _line(rows: Sequence[dict], metric: str, origin: str, legend: bool, colours: Palette) -> dict:
-    real, name = origin != MODELLED, label(rows[0])
-    colour, symbol = marks(rows[0]["provider"], colours)
+    real, name, drawn_as = origin != MODELLED, implementation(rows[0]), look(rows[0]["provider"])
     values = [_value(row, metric) for row in rows]
     return {
         "type": "scatter",
         "x": [row["keys"] for row in rows],
         "y": values,
-        "name": name if real else NAMES[rows[0]["provider"]],
+        "name": name if real else short(rows[0]["provider"]),
         "mode": "lines+markers" if real else "lines",
         "showlegend": real or legend,  # beside measured lines, the dotted ones have the others' colours
-        "line": {"color": colour, "width": 2 if real else 1.5, "dash": "solid" if real else "dot"},
-        "marker": {"symbol": symbol, "size": 7},
+        "line": {
+            "color": drawn_as.colour(colours),
+            "width": 2 if real else 1.5,
+            "dash": "solid" if real else "dot",
+        },
+        "marker": {"symbol": drawn_as.symbol, "size": 7},
         "customdata": [UNITS[metric][1](value) for value in values],
         "hovertemplate": f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}<extra></extra>",
     }
@@ -129,7 +108,7 @@ def _line(rows: Sequence[dict], metric: str, origin: str, legend: bool, colours:
 
 def _band(rows: Sequence[dict], metric: str, colours: Palette) -> list[dict]:
     """The 20th to the 80th percentile, where it is wide enough to be seen."""
-    if metric == "speedup" or max(row.get("p80", 1) / row.get("p20", 1) for row in rows) < NARROW:
+    if metric == "speedup" or not has_band(rows):
         return []
     low, high = ([_value(row, metric, percentile) for row in rows] for percentile in ("p20", "p80"))
     keys = [row["keys"] for row in rows]
@@ -139,12 +118,17 @@ def _band(rows: Sequence[dict], metric: str, colours: Palette) -> list[dict]:
         "y": [*low, *reversed(high)],
         "mode": "lines",
         "fill": "toself",
-        "fillcolor": faded(marks(rows[0]["provider"], colours)[0]),
+        "fillcolor": faded(look(rows[0]["provider"]).colour(colours)),
         "line": {"width": 0},
         "hoverinfo": "skip",
         "showlegend": False,
     }
     return [band]
+
+
+def has_band(rows: Sequence[dict]) -> bool:
+    """Whether the percentiles of any row are so far apart that a band between them can be seen."""
+    return any(row.get("p80", 1) / row.get("p20", 1) >= NARROW for row in rows)
 
 
 def faded(colour: str) -> str:
@@ -160,7 +144,7 @@ def _value(row: dict, metric: str, percentile: str = "p50") -> float:
     return value / slower if metric in RATES else value * slower
 
 
-def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
+def model_against_time(rows: Sequence[dict], colours: Palette) -> go.Figure:
     """Real over modelled seconds; on the line they are equal.
 
     Args:
@@ -173,7 +157,7 @@ def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
     points = [
         _pairs(own, origin == origins[0], colours)
         for origin in origins
-        for name in NAMES
+        for name in ALGORITHMS
         if (own := [row for row in rows if (row["provider"], row["origin"]) == (name, origin)])
     ]
     return drawn(
@@ -188,18 +172,18 @@ def against(rows: Sequence[dict], colours: Palette) -> go.Figure:
 
 def _pairs(rows: Sequence[dict], legend: bool, colours: Palette) -> dict:
     """Filled marks for what was measured here, open ones for a recording."""
-    colour, symbol = marks(rows[0]["provider"], colours)
+    drawn_as = look(rows[0]["provider"])
     return {
         "type": "scatter",
         "x": [row["modelled"] for row in rows],
         "y": [row["p50"] for row in rows],
-        "name": NAMES[rows[0]["provider"]],
+        "name": short(rows[0]["provider"]),
         "showlegend": legend,
         "mode": "markers",
         "marker": {
-            "symbol": symbol if rows[0]["origin"] == HERE else f"{symbol}-open",
+            "symbol": drawn_as.symbol if rows[0]["origin"] == HERE else f"{drawn_as.symbol}-open",
             "size": 8,
-            "color": colour,
+            "color": drawn_as.colour(colours),
         },
         "customdata": [
             (row["what"], *map(seconds_text, (row["p50"], row["modelled"])), row["origin"]) for row in rows
@@ -240,4 +224,4 @@ def _mark_name(keys: int, longest: int, colours: Palette) -> dict:
     side, shift = ("right", -3) if LATE * keys > longest else ("left", 3)
     place = {"x": math.log10(keys), "y": 0, "yref": "paper", "xanchor": side, "yanchor": "bottom"}
     font = {"color": colours.muted, "size": 12}
-    return {**place, "xshift": shift, "text": f"N = {short(keys)}", "showarrow": False, "font": font}
+    return {**place, "xshift": shift, "text": f"N = {short_length(keys)}", "showarrow": False, "font": font}

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from app.figures import tables
-from app.figures.base import NAMES, drawn
+from app.figures.algorithms import look, short
+from app.figures.base import drawn
 from app.figures.colours import Palette
-from app.figures.units import bytes_text, length_ticks, log_ticks, short
-from engine.model.footprint import memory_bytes
+from app.figures.units import bytes_text, length_ticks, log_ticks
+from app.figures.units import short as short_length
 from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
-from engine.studies.survey import OfBlocks, OverLength
+from engine.studies.survey import ByLength, TilingCost
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
-DASHES = {"standard": "solid", "flash1": "dash", "flash2": "solid", "flash3": "dot"}
 TENSOR_NAMES = {
     Tensor.Q: "Q",
     Tensor.K: "K",
@@ -35,10 +35,10 @@ LABELS = {**TENSOR_NAMES, Tensor.STATISTICS: "m, l"}
 
 def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette) -> str:
     """Bytes of every algorithm by tensor and direction, as HTML; kind is requested, dram or compulsory."""
-    return tables.bars([_bar(*row, colours) for row in moved(simulations, kind)], colours)
+    return tables.bars([_bar(*row, colours) for row in bar_bytes(simulations, kind)], colours)
 
 
-def moved(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[str, str, dict[Tensor, int]]]:
+def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[str, str, dict[Tensor, int]]]:
     """(algorithm, direction, bytes by tensor) of every bar, top to bottom."""
     return [
         (name, direction, {tensor: by[tensor] for tensor in TENSOR_NAMES if by[tensor]})
@@ -55,14 +55,14 @@ def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) 
             colours.tensor(TENSOR_NAMES[tensor]),
             tensor == Tensor.P,
             value,
-            f"{LABELS[tensor]}, {NAMES[name]}, {direction}: {bytes_text(value)}",
+            f"{LABELS[tensor]}, {short(name)}, {direction}: {bytes_text(value)}",
         )
         for tensor, value in by.items()
     ]
-    return tables.Bar(f"{NAMES[name]} {direction}", parts, bytes_text(sum(by.values())))
+    return tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values())))
 
 
-def over_length(survey: OverLength, kind: str, keys: int, colours: Palette) -> go.Figure:
+def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) -> go.Figure:
     """Bytes of one kind over the sequence length, both axes logarithmic; the scenario's length is marked."""
     lines = {
         name: [getattr(simulation.traffic, kind).total for simulation in simulations]
@@ -72,21 +72,18 @@ def over_length(survey: OverLength, kind: str, keys: int, colours: Palette) -> g
     return _length_figure(_lines(survey, lines, colours), survey, values, keys, colours)
 
 
-def memory(survey: OverLength, keys: int, largest: Mapping[str, int], colours: Palette) -> go.Figure:
+def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], colours: Palette) -> go.Figure:
     """HBM that the tensors take over the length, and where each algorithm runs out of the GPU's."""
     gpu = next(iter(survey.simulations.values()))[0].experiment.gpu
-    lines = {
-        name: [memory_bytes(simulation.experiment) for simulation in simulations]
-        for name, simulations in survey.simulations.items()
-    }
+    lines = survey.memory
     ends = [
         {
             "type": "scatter",
             "x": [length],
             "y": [gpu.memory_bytes],
             "mode": "markers",
-            "marker": {"symbol": "x", "size": 9, "color": colours.algorithms[name]},
-            "hovertemplate": f"{NAMES[name]} runs out beyond N = {length:,}<extra></extra>",
+            "marker": {"symbol": "x", "size": 9, "color": look(name).colour(colours)},
+            "hovertemplate": f"{short(name)} runs out beyond N = {length:,}<extra></extra>",
             "showlegend": False,
         }
         for name, length in largest.items()
@@ -109,8 +106,8 @@ def memory(survey: OverLength, keys: int, largest: Mapping[str, int], colours: P
     return _length_figure(traces, survey, values, keys, colours, (capacity,), (name,))
 
 
-def over_blocks(
-    survey: Mapping[tuple[int, int], OfBlocks], current: tuple[int, int], colours: Palette
+def bytes_by_tiling(
+    survey: Mapping[tuple[int, int], TilingCost], current: tuple[int, int], colours: Palette
 ) -> str:
     """Requested bytes at every block size, as HTML; struck out what does not fit, framed the scenario's."""
     rows, columns = sorted({pair[0] for pair in survey}, reverse=True), sorted({pair[1] for pair in survey})
@@ -133,25 +130,25 @@ def over_blocks(
     return tables.grid([str(row) for row in rows], [str(column) for column in columns], cells, axes, colours)
 
 
-def _lines(survey: OverLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:
+def _lines(survey: ByLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:
     return [
         {
             "type": "scatter",
             "x": survey.lengths,
             "y": values,
-            "name": NAMES[name],
+            "name": short(name),
             "mode": "lines",
-            "line": {"color": colours.algorithms[name], "width": 2.5, "dash": DASHES[name]},
-            "zorder": int(DASHES[name] != "solid"),  # where lines coincide, both are seen
+            "line": {"color": look(name).colour(colours), "width": 2.5, "dash": look(name).dash},
+            "zorder": int(look(name).dash != "solid"),  # where lines coincide, both are seen
             "customdata": [bytes_text(value) for value in values],
-            "hovertemplate": f"{NAMES[name]}, N = %{{x:,}}: %{{customdata}}<extra></extra>",
+            "hovertemplate": f"{short(name)}, N = %{{x:,}}: %{{customdata}}<extra></extra>",
         }
         for name, values in lines.items()
     ]
 
 
 def _length_figure(
-    traces: list[dict], survey: OverLength, values, keys: int, colours: Palette, shapes=(), annotations=()
+    traces: list[dict], survey: ByLength, values, keys: int, colours: Palette, shapes=(), annotations=()
 ) -> go.Figure:
     """Both axes logarithmic, with the scenario's length marked."""
     mark = {"type": "line", "yref": "paper", "x0": keys, "x1": keys, "y0": 0, "y1": 1}
@@ -166,7 +163,7 @@ def _length_figure(
         y=log_ticks(min(values), max(values), "B"),
         shapes=[{**mark, "line": line}, *shapes],
         annotations=[
-            _label(math.log10(keys), 0, f"N = {short(keys)}", colours.muted, **name),
+            _label(math.log10(keys), 0, f"N = {short_length(keys)}", colours.muted, **name),
             *annotations,
         ],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DURATIONS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -39,9 +40,29 @@ def moment(date: str) -> str:
     return f"{date[:10]} {date[11:16]} UTC"
 
 
-def times_text(ratio: float) -> str:
-    """A ratio as "67×"."""
-    return f"{digits(ratio)}×"
+def bytes_in_mb(value: float) -> str:
+    """Bytes in millions whatever they are, to be compared with each other."""
+    return f"{digits(value / 1e6)} MB"
+
+
+def times_text(value: float, base: float = 1.0) -> str:
+    """A ratio, or how many times a base something is, as "67×"."""
+    return f"{digits(value / base)}×"
+
+
+def ratio_digits(value: float, base: float) -> str:
+    """How many times a base something is, to three digits."""
+    return digits(value / base)
+
+
+def percent_text(value: float, base: float) -> str:
+    """How much of a base something is, in whole per cent."""
+    return f"{value / base:.0%}"
+
+
+def ratio_text(value: float, base: float, places: int = 2) -> str:
+    """How many times a base something is, as a plain number: near 1 they agree."""
+    return f"{value / base:.{places}f}"
 
 
 def share_text(share: float, places: int = 0) -> str:
@@ -61,6 +82,16 @@ def digits(value: float) -> str:
     if 0 < value < 1e-4:
         return f"{value:.{2 - math.floor(math.log10(value))}f}".rstrip("0")
     return f"{value:.3g}"
+
+
+def bound_text(bound: float) -> str:
+    """A bound rounded up to one digit and a power of ten: 2·10⁻⁷."""
+    if bound == 0:
+        return "0"
+    exponent = math.floor(math.log10(bound))
+    digit = math.ceil(bound / 10.0**exponent)
+    digit, exponent = (1, exponent + 1) if digit == 10 else (digit, exponent)
+    return f"{digit}·10{str(exponent).translate(SUPERSCRIPTS)}"
 
 
 def log_ticks(low: float, high: float, unit: str) -> dict:

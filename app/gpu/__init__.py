@@ -5,20 +5,16 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from app.moving import Moving
+from app.canvas.moving import CANVAS, Moving
 
 HERE = Path(__file__).parent
-PLAYER = HERE.parent / "player"
-SHARED = ("format", "look", "unpack", "stage", "ownkeys", "transport")  # of the player
-MODULES = ("placement", "chart", "replay", "controls", "gpu")
 
 
 @lru_cache(maxsize=1)
 def _moving() -> Moving:
     """The replay as a component."""
-    modules = [PLAYER / f"{name}.js" for name in SHARED] + [HERE / f"{name}.js" for name in MODULES]
-    styles = [PLAYER / "player.css", HERE / "gpu.css"]
-    return Moving.of("attention_on_the_gpu", HERE / "gpu.html", styles, modules)
+    styles = [CANVAS / "canvas.css", HERE / "gpu.css"]
+    return Moving.of("attention_on_the_gpu", HERE / "gpu.html", styles, HERE / "gpu.js")
 
 
 def on_the_gpu(payload: bytes, *, key: str) -> None:

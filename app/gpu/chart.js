@@ -1,28 +1,31 @@
 // SMs from top to bottom, time from left to right, every block a bar; below, how many SMs have work.
 
+import { clamp, duration, grouped, percent, roundStep } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+import { Pen } from "../canvas/pen.js";
+import { COLOURINGS, NOWHERE } from "./placement.js";
+
 const STRENGTHS = 24; // shades of a colour
 const PALE = 0.28; // of what is still to come
 
-/** A step of time for an axis: 1, 2 or 5 times a power of ten. */
-function niceStep(span, most) {
-  const power = 10 ** Math.floor(Math.log10(span / most));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => span / step <= most);
-}
-
 /** Microseconds, with as many places as a step of them needs. */
-function microseconds(value, step = 0.01) {
+export function microseconds(value, step = 0.01) {
   const [whole, part] = value.toFixed(step < 0.1 ? 2 : step < 1 ? 1 : 0).split(".");
   return grouped(Number(whole)) + (part ? `.${part}` : "");
 }
 
-class ChartPanel {
+export class ChartPanel {
   constructor(number) {
     this.number = number;
   }
 
   layout({ model, u, dpr, theme }, box) {
     this.narrow = box.w < 560 * u;
-    const lane = model.lanes[this.number], left = 46 * u, top = (this.narrow ? 62 : 26) * u, strip = 30 * u, axis = 26 * u;
+    const lane = model.lanes[this.number],
+      left = 46 * u,
+      top = (this.narrow ? 62 : 26) * u,
+      strip = 30 * u,
+      axis = 26 * u;
     const h = box.h - top - strip - axis - 8 * u;
     Object.assign(this, { model, lane, dpr, theme, u, pictures: new Map() });
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h };
@@ -46,18 +49,22 @@ class ChartPanel {
   blockAt(px, py, window) {
     const { plot, lane } = this;
     if (px < plot.x || px >= plot.x + plot.w || py < plot.y || py >= plot.y + plot.h) return NOWHERE;
-    const place = (py - plot.y) / this.row, sm = Math.floor(place);
+    const place = (py - plot.y) / this.row,
+      sm = Math.floor(place);
     return lane.blockAt(sm, place - sm, this.timeAt(px, window));
   }
 
   /** Where a block's line begins, and how thick it is. */
   line(n) {
-    const { lane, plot, row } = this, thick = row / lane.resident[lane.kernel[n]];
+    const { lane, plot, row } = this,
+      thick = row / lane.resident[lane.kernel[n]];
     return [plot.y + lane.sm[n] * row + lane.slot[n] * thick, thick];
   }
 
   paint(pen, box, view) {
-    const { plot, strip, lane } = this, { u, theme, ctx } = pen, { time, window } = view;
+    const { plot, strip, lane } = this,
+      { u, theme, ctx } = pen,
+      { time, window } = view;
     this.title(pen, box);
     const cut = clamp(this.x(time, window), plot.x, plot.x + plot.w);
     this.paste(ctx, this.picture(view, 1), plot.x, cut);
@@ -74,7 +81,9 @@ class ChartPanel {
   }
 
   title(pen, box) {
-    const { lane, plot, narrow } = this, { u, theme } = pen, y = box.y + 14 * u;
+    const { lane, plot, narrow } = this,
+      { u, theme } = pen,
+      y = box.y + 14 * u;
     const width = pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
     const facts = `${duration(lane.microseconds / 1e6)} · SMs busy ${percent(lane.busy)} · tail ${duration(lane.tail / 1e6)}`;
     const style = { size: 13, mono: true, room: plot.w };
@@ -85,14 +94,29 @@ class ChartPanel {
       return;
     }
     const more = pen.text(facts, plot.x + width + 12 * u, y, style);
-    pen.text(lane.origin, plot.x + plot.w, y, { ...source, align: "right", room: plot.w - width - more - 36 * u });
+    pen.text(lane.origin, plot.x + plot.w, y, {
+      ...source,
+      align: "right",
+      room: plot.w - width - more - 36 * u,
+    });
   }
 
   /** Part of a picture, from one abscissa to another. */
   paste(ctx, picture, from, to) {
-    const { plot, strip, dpr } = this, height = strip.y + strip.h - plot.y;
+    const { plot, strip, dpr } = this,
+      height = strip.y + strip.h - plot.y;
     if (to - from < 0.5) return;
-    ctx.drawImage(picture, (from - plot.x) * dpr, 0, (to - from) * dpr, height * dpr, from, plot.y, to - from, height);
+    ctx.drawImage(
+      picture,
+      (from - plot.x) * dpr,
+      0,
+      (to - from) * dpr,
+      height * dpr,
+      from,
+      plot.y,
+      to - from,
+      height,
+    );
   }
 
   /** All blocks in a window of time, in full colour or pale; drawn once and kept. */
@@ -104,7 +128,8 @@ class ChartPanel {
   }
 
   draw({ window, colouring }, strength) {
-    const { plot, strip, dpr, theme, u } = this, canvas = document.createElement("canvas");
+    const { plot, strip, dpr, theme, u } = this,
+      canvas = document.createElement("canvas");
     canvas.width = Math.max(1, Math.round(plot.w * dpr));
     canvas.height = Math.max(1, Math.round((strip.y + strip.h - plot.y) * dpr));
     const ctx = canvas.getContext("2d");
@@ -119,14 +144,18 @@ class ChartPanel {
   }
 
   bars(ctx, window, colouring, strength) {
-    const { lane, plot, theme, model } = this, hue = theme[COLOURINGS[colouring][1]];
+    const { lane, plot, theme, model } = this,
+      hue = theme[COLOURINGS[colouring][1]];
     const shades = Array.from({ length: STRENGTHS }, (_, n) =>
-      mix(mix(hue, theme.ground, 0.3 + (0.7 * n) / (STRENGTHS - 1)), theme.panel, strength));
+      mix(mix(hue, theme.ground, 0.3 + (0.7 * n) / (STRENGTHS - 1)), theme.panel, strength),
+    );
     const border = mix(theme.ground, theme.panel, strength);
     for (let n = 0; n < lane.count; n++) {
-      const from = Math.max(plot.x, this.x(lane.start[n], window)), to = Math.min(plot.x + plot.w, this.x(lane.end[n], window));
+      const from = Math.max(plot.x, this.x(lane.start[n], window)),
+        to = Math.min(plot.x + plot.w, this.x(lane.end[n], window));
       if (to <= from) continue;
-      const [y, thick] = this.line(n), shade = lane.shade(n, colouring, model.heads, model.queryBlocks);
+      const [y, thick] = this.line(n),
+        shade = lane.shade(n, colouring, model.heads, model.queryBlocks);
       ctx.fillStyle = shades[Math.round(shade * (STRENGTHS - 1))];
       ctx.fillRect(from, y, to - from, thick - (thick >= 3 ? 0.6 : 0));
       if (to - from > 4) {
@@ -138,7 +167,8 @@ class ChartPanel {
 
   /** SMs that run a block, over time; what is missing above stands idle. */
   working({ ctx }, [from, to], strength) {
-    const { lane, strip, theme } = this, columns = Math.ceil(strip.w);
+    const { lane, strip, theme } = this,
+      columns = Math.ceil(strip.w);
     ctx.fillStyle = mix(theme.statistics, theme.panel, strength);
     for (let column = 0; column < columns; column++) {
       const share = lane.at(from + ((column + 0.5) / columns) * (to - from)).busy / lane.sms;
@@ -147,15 +177,26 @@ class ChartPanel {
   }
 
   axis(pen, [from, to]) {
-    const { strip } = this, { u, theme, ctx } = pen, y = strip.y + strip.h + 17 * u;
-    const step = niceStep(to - from, Math.max(2, Math.floor(strip.w / (78 * u))));
+    const { strip } = this,
+      { u, theme, ctx } = pen,
+      y = strip.y + strip.h + 17 * u;
+    const step = roundStep(to - from, Math.max(2, Math.floor(strip.w / (78 * u))));
     for (let tick = Math.ceil(from / step) * step; tick <= to + 1e-9; tick += step) {
       const x = this.x(tick, [from, to]);
       ctx.fillStyle = theme.line;
       ctx.fillRect(Math.round(x), strip.y + strip.h, 1, 4 * u);
       const last = tick + step > to + 1e-9;
-      pen.text(`${microseconds(tick, step)}${last ? " µs" : ""}`, x, y, { size: 11.5, color: theme.muted, mono: true, align: last ? "right" : "center" });
+      pen.text(`${microseconds(tick, step)}${last ? " µs" : ""}`, x, y, {
+        size: 11.5,
+        color: theme.muted,
+        mono: true,
+        align: last ? "right" : "center",
+      });
     }
-    pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, { size: 11.5, weight: 600, color: theme.ground });
+    pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, {
+      size: 11.5,
+      weight: 600,
+      color: theme.ground,
+    });
   }
 }

@@ -1,6 +1,9 @@
 // What this picture adds to the transport: paces, colours, zoom, the pointer and its help.
 
-const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds in a second
+import { helpPage, Transport } from "../canvas/transport.js";
+import { COLOURINGS } from "./placement.js";
+
+export const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds in a second
 const paceName = (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} a second`;
 const MARKS = 10000; // positions of the scrubber
 const KEYS = [
@@ -24,12 +27,16 @@ const GUIDE = [
   ["tiles", "a block's visits are drawn at an even pace between its start and its end"],
 ];
 
-class GpuControls extends Transport {
+export class GpuControls extends Transport {
   constructor(root, player) {
     super(root, player);
-    [this.pace, this.colouring] = ["speed", "colouring"].map((name) => root.querySelector(`[data-is="${name}"]`));
+    [this.pace, this.colouring] = ["speed", "colouring"].map((name) =>
+      root.querySelector(`[data-is="${name}"]`),
+    );
     this.pace.append(...PACES.map((pace) => new Option(paceName(pace), pace)));
-    this.colouring.append(...Object.entries(COLOURINGS).map(([name, [words]]) => new Option(`by ${words}`, name)));
+    this.colouring.append(
+      ...Object.entries(COLOURINGS).map(([name, [words]]) => new Option(`by ${words}`, name)),
+    );
     this.actions.whole = () => player.zoomOut();
     this.help.innerHTML = helpPage(KEYS, GUIDE);
     this.listen();
@@ -37,7 +44,9 @@ class GpuControls extends Transport {
 
   listen() {
     const { player, canvas } = this;
-    this.slider.addEventListener("input", () => player.seek((Number(this.slider.value) / MARKS) * player.model.longest));
+    this.slider.addEventListener("input", () =>
+      player.seek((Number(this.slider.value) / MARKS) * player.model.longest),
+    );
     this.pace.addEventListener("change", () => player.setPace(Number(this.pace.value)));
     this.colouring.addEventListener("change", () => player.setColouring(this.colouring.value));
     canvas.addEventListener("pointerdown", (event) => player.press(event));
@@ -51,8 +60,12 @@ class GpuControls extends Transport {
   keyActions(far) {
     const { player, actions } = this;
     return {
-      ...super.keyActions(far), 0: actions.whole, c: () => player.nextColouring(), Escape: () => this.showHelp(false),
-      ArrowUp: () => player.moveHead(far ? -10 : -1), ArrowDown: () => player.moveHead(far ? 10 : 1),
+      ...super.keyActions(far),
+      0: actions.whole,
+      c: () => player.nextColouring(),
+      Escape: () => this.showHelp(false),
+      ArrowUp: () => player.moveHead(far ? -10 : -1),
+      ArrowDown: () => player.moveHead(far ? 10 : 1),
     };
   }
 

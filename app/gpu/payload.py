@@ -1,4 +1,4 @@
-"""Timelines packed for the browser: one block of bytes, laid out as `app.player.payload` says."""
+"""Timelines packed for the browser: one block of bytes, laid out as `app.canvas.pack` says."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from app.player.payload import pack
-from engine.model.launch import schedule_of
-from engine.model.timeline import HEAVY_FIRST, NATURAL, Timeline
+from app.canvas.pack import pack
+from app.canvas.tables import palettes
+from engine.model.launch import HEAVY_FIRST, NATURAL, schedule_of
+from engine.model.timeline import MODELLED, Timeline
 
 MICRO = 1e6
 ORDER_NAMES = {NATURAL: "natural order", HEAVY_FIRST: "heavy blocks first"}
@@ -26,7 +27,8 @@ def build(timelines: Sequence[Timeline]) -> bytes:
         "seq_kv": problem.seq_kv,
         "queryBlocks": len(schedule.query_rows),
         "keyBlocks": len(schedule.key_rows),
-        "whole": experiment.algorithm == "standard",
+        "unfused": experiment.record.unfused,
+        "palettes": palettes(),
         "lanes": [_lane(timeline) for timeline in timelines],
     }
     arrays = {
@@ -43,13 +45,14 @@ def _lane(timeline: Timeline) -> dict:
     return {
         "name": ORDER_NAMES[timeline.order],
         "origin": timeline.origin,
+        "source": MODELLED if timeline.origin == MODELLED else "recorded",
         "tail": timeline.tail * MICRO,
         "busy": timeline.busy_share,
         "imbalance": timeline.imbalance,
         "kernels": timeline.kernels,
         "resident": timeline.resident,
         "waves": int(timeline.wave.max()) + 1,
-        "backwards": timeline.experiment.algorithm == "flash3",
+        "reverse": any(phase.reverse for phase in schedule_of(timeline.experiment).phases),
     }
 
 

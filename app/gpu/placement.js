@@ -1,11 +1,14 @@
 // A timeline, unpacked once: which block ran where and when, and how many ran at any moment.
 
-const NOWHERE = -1; // a block that is confined to no query block, or to no key block
-const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
+import { unpack } from "../canvas/unpack.js";
+
+export const NOWHERE = -1; // a block that is confined to no query block, or to no key block
+export const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
 
 /** How many of the sorted values are at most x. */
-function countUpTo(sorted, x) {
-  let low = 0, high = sorted.length;
+export function countUpTo(sorted, x) {
+  let low = 0,
+    high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (sorted[middle] <= x) low = middle + 1;
@@ -17,7 +20,8 @@ function countUpTo(sorted, x) {
 class Placement {
   constructor(header, arrays, prefix, sms) {
     Object.assign(this, header, { sms });
-    for (const name of ["sm", "start", "end", "head", "query", "key", "kernel", "wave"]) this[name] = arrays[`${prefix}.${name}`];
+    for (const name of ["sm", "start", "end", "head", "query", "key", "kernel", "wave"])
+      this[name] = arrays[`${prefix}.${name}`];
     this.count = this.sm.length;
     this.starts = this.start.slice().sort();
     this.ends = this.end.slice().sort();
@@ -29,11 +33,17 @@ class Placement {
 
   /** The place of each block among those that share its SM, and when each SM has work at all. */
   place() {
-    const order = Uint32Array.from(this.sm.keys()).sort((a, b) => this.sm[a] - this.sm[b] || this.start[a] - this.start[b]);
+    const order = Uint32Array.from(this.sm.keys()).sort(
+      (a, b) => this.sm[a] - this.sm[b] || this.start[a] - this.start[b],
+    );
     this.slot = new Uint8Array(this.count);
     this.ofSm = Array.from({ length: this.sms }, () => []);
-    const begun = [], ended = [];
-    let free = [], busyUntil = -1, sm = NOWHERE, kernel = NOWHERE;
+    const begun = [],
+      ended = [];
+    let free = [],
+      busyUntil = -1,
+      sm = NOWHERE,
+      kernel = NOWHERE;
     for (const n of order) {
       if (this.sm[n] !== sm) {
         if (sm !== NOWHERE) ended.push(busyUntil);
@@ -62,7 +72,10 @@ class Placement {
   share() {
     const seen = new Map();
     this.part = new Uint16Array(this.count);
-    const names = Array.from(this.part, (_, n) => `${this.kernel[n]} ${this.head[n]} ${this.query[n]} ${this.key[n]}`);
+    const names = Array.from(
+      this.part,
+      (_, n) => `${this.kernel[n]} ${this.head[n]} ${this.query[n]} ${this.key[n]}`,
+    );
     names.forEach((name, n) => {
       this.part[n] = seen.get(name) ?? 0;
       seen.set(name, this.part[n] + 1);
@@ -73,7 +86,8 @@ class Placement {
 
   /** Blocks done and running, and SMs that run any, at a time in microseconds. */
   at(time) {
-    const started = countUpTo(this.starts, time), done = countUpTo(this.ends, time);
+    const started = countUpTo(this.starts, time),
+      done = countUpTo(this.ends, time);
     return { done, running: started - done, busy: countUpTo(this.begun, time) - countUpTo(this.ended, time) };
   }
 
@@ -86,7 +100,9 @@ class Placement {
   /** The block at a height within an SM's line, 0 to 1, at a time; or -1. */
   blockAt(sm, height, time) {
     const running = (n) => time >= this.start[n] && time < this.end[n];
-    const found = this.ofSm[sm]?.find((n) => running(n) && this.slot[n] === Math.floor(height * this.resident[this.kernel[n]]));
+    const found = this.ofSm[sm]?.find(
+      (n) => running(n) && this.slot[n] === Math.floor(height * this.resident[this.kernel[n]]),
+    );
     return found ?? NOWHERE;
   }
 
@@ -98,7 +114,7 @@ class Placement {
   }
 }
 
-class Recorded {
+export class Recorded {
   constructor(bytes) {
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header, { first: arrays.first, stop: arrays.stop });

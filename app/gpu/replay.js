@@ -1,6 +1,13 @@
 // What the blocks compute: which query blocks of all heads are done, and the tiles of one head as they were visited.
 
-const WAITING = 0, RUNNING = 1, DONE = 2;
+import { clamp, grouped, plural } from "../canvas/format.js";
+import { channels, mix } from "../canvas/look.js";
+import { hatching } from "../canvas/pen.js";
+import { NOWHERE } from "./placement.js";
+
+const WAITING = 0,
+  RUNNING = 1,
+  DONE = 2;
 
 /** Which query blocks of a head a block of work computes, first and last. */
 function rowsOf(lane, n, queryBlocks) {
@@ -8,13 +15,14 @@ function rowsOf(lane, n, queryBlocks) {
 }
 
 /** All heads side by side, a query block a line: waiting, at work, written. */
-class HeadsPanel {
+export class HeadsPanel {
   constructor(number) {
     this.number = number;
   }
 
   layout({ model, u }, box) {
-    const lane = model.lanes[this.number], top = 42 * u;
+    const lane = model.lanes[this.number],
+      top = 42 * u;
     Object.assign(this, { model, lane });
     this.finalKernel = lane.kernels.length - 1;
     const h = Math.min(box.h - top - 2 * u, (box.w / model.heads) * model.queryBlocks * 2.5);
@@ -36,38 +44,55 @@ class HeadsPanel {
   }
 
   paint(pen, box, { time, head }) {
-    const { map, model } = this, { u, theme, ctx } = pen;
+    const { map, model } = this,
+      { u, theme, ctx } = pen;
     pen.text("What is written", box.x, box.y + 14 * u, { size: 14, weight: 650 });
-    const legend = [["waits", theme.cell], ["at work", theme.S], ["written", theme.O]];
+    const legend = [
+      ["waits", theme.cell],
+      ["at work", theme.S],
+      ["written", theme.O],
+    ];
     let x = box.x;
     for (const [words, color] of legend) {
       pen.box(x, box.y + 24 * u, 10 * u, 10 * u, color, 2);
       x += 15 * u + pen.text(words, x + 14 * u, box.y + 33 * u, { size: 12, color: theme.muted }) + 14 * u;
     }
-    if (box.w > 230 * u) pen.text("heads × query blocks", box.x + box.w, box.y + 14 * u, { size: 12, color: theme.muted, align: "right", room: box.w - 130 * u });
+    if (box.w > 230 * u)
+      pen.text("heads × query blocks", box.x + box.w, box.y + 14 * u, {
+        size: 12,
+        color: theme.muted,
+        align: "right",
+        room: box.w - 130 * u,
+      });
     this.fill(theme, time);
     ctx.imageSmoothingEnabled = false;
     ctx.drawImage(this.picture, map.x, map.y, map.w, map.h);
     const each = map.w / model.heads;
     ctx.fillStyle = theme.ground;
-    if (each >= 5 * u) for (let n = 1; n < model.heads; n++) ctx.fillRect(map.x + n * each - 0.5, map.y, 1, map.h);
+    if (each >= 5 * u)
+      for (let n = 1; n < model.heads; n++) ctx.fillRect(map.x + n * each - 0.5, map.y, 1, map.h);
     const high = map.h / model.queryBlocks;
-    if (high >= 5 * u) for (let n = 1; n < model.queryBlocks; n++) ctx.fillRect(map.x, map.y + n * high - 0.5, map.w, 1);
-    if (model.heads > 1) pen.frame(map.x + head * each, map.y, Math.max(3, each), map.h, theme.ink, 1.5 * u, 2);
+    if (high >= 5 * u)
+      for (let n = 1; n < model.queryBlocks; n++) ctx.fillRect(map.x, map.y + n * high - 0.5, map.w, 1);
+    if (model.heads > 1)
+      pen.frame(map.x + head * each, map.y, Math.max(3, each), map.h, theme.ink, 1.5 * u, 2);
   }
 
   fill(theme, time) {
-    const { lane, model, states } = this, { queryBlocks } = model;
+    const { lane, model, states } = this,
+      { queryBlocks } = model;
     states.fill(WAITING);
     for (let n = 0; n < lane.count; n++) {
       if (time < lane.start[n]) continue;
-      const done = time >= lane.end[n] && lane.kernel[n] === this.finalKernel, [low, high] = rowsOf(lane, n, queryBlocks);
+      const done = time >= lane.end[n] && lane.kernel[n] === this.finalKernel,
+        [low, high] = rowsOf(lane, n, queryBlocks);
       for (let i = low; i <= high; i++) {
         const at = i * model.heads + lane.head[n];
         states[at] = Math.max(states[at], done ? DONE : RUNNING);
       }
     }
-    const ctx = this.picture.getContext("2d"), image = ctx.createImageData(model.heads, queryBlocks);
+    const ctx = this.picture.getContext("2d"),
+      image = ctx.createImageData(model.heads, queryBlocks);
     const colors = [theme.cell, theme.S, theme.O].map(channels);
     for (let n = 0; n < states.length; n++) image.data.set([...colors[states[n]], 255], 4 * n);
     ctx.putImageData(image, 0, 0);
@@ -75,15 +100,18 @@ class HeadsPanel {
 }
 
 /** One head's score matrix: each block of work fills the tiles that it has visited, and says on which SM it runs. */
-class TilesPanel {
+export class TilesPanel {
   constructor(number) {
     this.number = number;
   }
 
   layout({ model, u }, box) {
-    const lane = model.lanes[this.number], left = 50 * u, top = 26 * u;
+    const lane = model.lanes[this.number],
+      left = 50 * u,
+      top = 26 * u;
     Object.assign(this, { model, lane });
-    const room = { w: box.w - left, h: box.h - top - 22 * u }, aspect = clamp(model.seq_q / model.seq_kv, 0.4, 1.4);
+    const room = { w: box.w - left, h: box.h - top - 22 * u },
+      aspect = clamp(model.seq_q / model.seq_kv, 0.4, 1.4);
     const w = Math.min(room.w, room.h / aspect);
     this.grid = { x: box.x + left, y: box.y + top, w, h: w * aspect };
     this.blocks = Array.from({ length: model.heads }, () => []);
@@ -95,50 +123,89 @@ class TilesPanel {
   }
 
   paint(pen, box, { time, head }) {
-    const { grid, model, lane } = this, { u, theme, ctx } = pen, { queryBlocks, keyBlocks } = model;
+    const { grid, model, lane } = this,
+      { u, theme, ctx } = pen,
+      { queryBlocks, keyBlocks } = model;
     const title = model.heads > 1 ? `Head ${head} of ${grouped(model.heads)}` : "Its tiles";
     const width = pen.text(title, box.x, box.y + 14 * u, { size: 14, weight: 650 });
     const words = model.heads > 1 ? "as it ran · ↑ ↓ choose" : "as it ran";
-    if (box.w > 230 * u) pen.text(words, box.x + width + 10 * u, box.y + 14 * u, { size: 12.5, color: theme.muted, room: box.w - width - 10 * u });
-    const cw = grid.w / keyBlocks, ch = grid.h / queryBlocks;
+    if (box.w > 230 * u)
+      pen.text(words, box.x + width + 10 * u, box.y + 14 * u, {
+        size: 12.5,
+        color: theme.muted,
+        room: box.w - width - 10 * u,
+      });
+    const cw = grid.w / keyBlocks,
+      ch = grid.h / queryBlocks;
     ctx.fillStyle = hatching(ctx, theme.hatch, 7 * u, window.devicePixelRatio || 1);
     ctx.fillRect(grid.x, grid.y, grid.w, grid.h);
     for (let i = 0; i < queryBlocks; i++) {
-      pen.box(grid.x + model.first[i] * cw, grid.y + i * ch, (model.stop[i] - model.first[i]) * cw, ch - (ch > 4 ? 1 : 0), theme.cell, 0);
+      pen.box(
+        grid.x + model.first[i] * cw,
+        grid.y + i * ch,
+        (model.stop[i] - model.first[i]) * cw,
+        ch - (ch > 4 ? 1 : 0),
+        theme.cell,
+        0,
+      );
     }
     for (const n of this.blocks[head]) this.block(pen, n, lane.progress(n, time), cw, ch);
     ctx.fillStyle = theme.ground;
-    if (cw >= 5 * u) for (let j = 1; j < keyBlocks; j++) ctx.fillRect(grid.x + j * cw - 0.5, grid.y, 1, grid.h);
-    const blocks = box.w > 230 * u ? `${plural(queryBlocks, "query block")} × ${plural(keyBlocks, "key block")}` : `${grouped(queryBlocks)} × ${grouped(keyBlocks)} blocks`;
-    pen.text(blocks, grid.x, grid.y + grid.h + 16 * u,
-      { size: 12, color: theme.muted, room: box.w - 50 * u });
+    if (cw >= 5 * u)
+      for (let j = 1; j < keyBlocks; j++) ctx.fillRect(grid.x + j * cw - 0.5, grid.y, 1, grid.h);
+    const blocks =
+      box.w > 230 * u
+        ? `${plural(queryBlocks, "query block")} × ${plural(keyBlocks, "key block")}`
+        : `${grouped(queryBlocks)} × ${grouped(keyBlocks)} blocks`;
+    pen.text(blocks, grid.x, grid.y + grid.h + 16 * u, {
+      size: 12,
+      color: theme.muted,
+      room: box.w - 50 * u,
+    });
   }
 
   /** The tiles that a block has visited so far, at an even pace. */
   block(pen, n, progress, cw, ch) {
     if (progress < 0) return;
-    const { grid, lane, model } = this, { u, theme } = pen, running = progress < 1;
+    const { grid, lane, model } = this,
+      { u, theme } = pen,
+      running = progress < 1;
     const last = lane.kernel[n] === lane.kernels.length - 1;
     const color = mix(theme.S, theme.ground, running ? 1 : last ? 0.62 : 0.35 + 0.2 * lane.kernel[n]);
     const [low, high] = rowsOf(lane, n, model.queryBlocks);
     if (lane.query[n] === NOWHERE) return this.columns(pen, progress, color, cw, ch);
     for (let i = low; i <= high; i++) {
-      const whole = model.whole || lane.key[n] !== NOWHERE;
+      const whole = model.unfused || lane.key[n] !== NOWHERE;
       const from = lane.key[n] !== NOWHERE ? lane.key[n] : whole ? 0 : model.first[i];
       const to = lane.key[n] !== NOWHERE ? lane.key[n] + 1 : whole ? model.keyBlocks : model.stop[i];
-      const visited = (to - from) * progress, begin = lane.backwards ? to - visited : from, part = ch / lane.parts[n];
-      pen.box(grid.x + begin * cw, grid.y + i * ch + lane.part[n] * part, visited * cw, part - (part > 4 ? 1 : 0), color, 0);
+      const visited = (to - from) * progress,
+        begin = lane.reverse ? to - visited : from,
+        part = ch / lane.parts[n];
+      pen.box(
+        grid.x + begin * cw,
+        grid.y + i * ch + lane.part[n] * part,
+        visited * cw,
+        part - (part > 4 ? 1 : 0),
+        color,
+        0,
+      );
     }
     if (running && ch >= 8 * u && lane.key[n] === NOWHERE && lane.parts[n] === 1) {
       const size = Math.min(11.5, ch / u - 0.5);
-      pen.text(`SM ${lane.sm[n]}`, grid.x - 6 * u, grid.y + (low + 0.5) * ch + 0.35 * size * u, { size, color: theme.ink, mono: true, align: "right" });
+      pen.text(`SM ${lane.sm[n]}`, grid.x - 6 * u, grid.y + (low + 0.5) * ch + 0.35 * size * u, {
+        size,
+        color: theme.ink,
+        mono: true,
+        align: "right",
+      });
     }
   }
 
   /** A block that takes the whole head, key block after key block. */
   columns(pen, progress, color, cw, ch) {
     const { grid, model } = this;
-    let left = progress * Array.from(model.stop, (stop, i) => stop - model.first[i]).reduce((a, b) => a + b, 0);
+    let left =
+      progress * Array.from(model.stop, (stop, i) => stop - model.first[i]).reduce((a, b) => a + b, 0);
     for (let j = 0; j < model.keyBlocks && left > 0; j++) {
       for (let i = 0; i < model.queryBlocks && left > 0; i++) {
         if (j < model.first[i] || j >= model.stop[i]) continue;

@@ -6,19 +6,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from app.moving import Moving
-from app.player import HERE as PLAYER
+from app.canvas.moving import Moving
+from app.canvas.tables import palettes
 from engine.model.warp_groups import Inside
 
 HERE = Path(__file__).parent
-SHARED = ("format", "look", "stage")  # of the player
-SOURCES = (*(PLAYER / f"{name}.js" for name in SHARED), HERE / "picture.js", HERE / "inside.js")
+NARROW_NAMES = {"copies by TMA": "TMA"}  # of the copying lane, where a picture has little room
 
 
 @lru_cache(maxsize=1)
 def _moving() -> Moving:
     """The picture as a component."""
-    return Moving.of("inside_a_block", HERE / "inside.html", [HERE / "inside.css"], SOURCES)
+    return Moving.of("inside_a_block", HERE / "inside.html", [HERE / "inside.css"], HERE / "inside.js")
 
 
 def show(block: Inside, *, key: str = "inside") -> None:
@@ -33,10 +32,12 @@ def payload(block: Inside) -> dict[str, Any]:
         "lanes": [
             {
                 "name": lane.name,
+                "short": f"group {group}" if group else NARROW_NAMES.get(lane.name, lane.name),
                 "marks": [[mark.operation, mark.key_block, mark.start, mark.end] for mark in lane.marks],
             }
-            for lane in lanes.lanes
+            for group, lane in enumerate(lanes.lanes)
         ],
+        "palettes": palettes(),
         "seconds": lanes.seconds,
         "switch": block.switch,
         "origin": lanes.origin,

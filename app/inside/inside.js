@@ -1,37 +1,45 @@
 // The playhead over the picture: where it stands, what happens there in words, and its walk while it plays.
 
+import { Clock } from "../canvas/clock.js";
+import { clamp, duration } from "../canvas/format.js";
+import { readTheme, wear } from "../canvas/look.js";
+import { aboveOf } from "../canvas/stage.js";
+import { Transport } from "../canvas/transport.js";
+import { leftOf, pictureOf, placedRows } from "./picture.js";
+import { sentenceAt } from "./words.js";
+
 const WALK_SECONDS = 24; // from the first mark to the last
-const STILL = matchMedia("(prefers-reduced-motion: reduce)"), STILL_PAUSE = 400; // ms between a calm playhead's moves
+const CALM_PAUSE = 400; // ms between a calm playhead's moves
+const STANDS = 700; // ms that words stand for at least while it plays
 const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose middle the playhead stands at first
-const STEPS = 1000;
+const STEPS = 1000; // positions of the scrubber
+const STEP = 0.01; // of the way, by an arrow key
 const USUAL_TYPE = 14; // px, of the page; a presenter's is larger
 const LEAST = 0.75; // of that type's size: what is smaller is not read from the back of a hall
 const BELOW = 64; // px, of the buttons below the picture
 const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
 
-const DOING = { "Q Kᵀ": "multiplies", "P V": "multiplies", softmax: "takes the", "store O": "stores" };
-
-/** What one lane does at a moment, in words; empty where it waits. */
-function doingNow(lane, index, seconds) {
-  const now = lane.marks.filter(([, , start, end]) => seconds >= start && seconds < end);
-  if (index === 0) {
-    const names = now.map(([operation, key]) => markName(operation, key));
-    return names.length ? `${names.join(", ")} ${names.length > 1 ? "are" : "is"} on the way` : "nothing is being copied";
+/** The bar below: it adds to play and scrub two keys, which are heard only while the picture has the focus. */
+class InsideTransport extends Transport {
+  constructor(root, view) {
+    super(root, view, false);
+    this.slider.addEventListener("input", () => view.move(this.slider.value / STEPS));
   }
-  if (!now.length) return `${lane.name.replace("warp ", "")} waits`;
-  const words = now.map(([operation, key]) => `${DOING[operation]} ${markName(operation, key).replace("softmax ", "softmax of ")}`);
-  return `${lane.name.replace("warp ", "")} ${[...new Set(words)].join(" and ")}`;
+
+  keyActions(_, target) {
+    const { actions } = this;
+    if (target === this.slider) return { " ": actions.play }; // arrows move it by themselves
+    return { " ": actions.play, ArrowLeft: actions.back, ArrowRight: actions.forward };
+  }
 }
 
 class InsideView {
   constructor(parent) {
     this.root = parent.querySelector(".inside");
-    const find = (selector) => this.root.querySelector(selector);
-    Object.assign(this, { picture: find(".picture"), now: find(".now"), play: find(".play"), slider: find("input"), when: find(".when") });
-    Object.assign(this, { share: null, playing: false });
-    this.play.addEventListener("click", () => this.toggle());
-    this.slider.addEventListener("input", () => this.move(this.slider.value / STEPS));
-    this.root.addEventListener("keydown", (event) => this.key(event));
+    this.picture = this.root.querySelector(".picture");
+    this.share = null;
+    this.transport = new InsideTransport(this.root, this);
+    this.clock = new Clock(this.root, (seconds) => this.advance(seconds), CALM_PAUSE);
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.picture);
     this.onResize = () => this.draw();
@@ -39,13 +47,15 @@ class InsideView {
   }
 
   release() {
-    this.playing = false;
+    this.clock.stop();
+    this.transport.release();
     this.observer.disconnect();
     window.removeEventListener("resize", this.onResize);
   }
 
   update(data) {
-    const theme = readTheme(this.root), told = JSON.stringify([data, theme]);
+    const theme = readTheme(this.root, data.palettes),
+      told = JSON.stringify([data, theme]);
     if (told === this.told) return;
     Object.assign(this, { data, theme, told });
     wear(this.root, theme);
@@ -82,61 +92,54 @@ class InsideView {
 
   move(share) {
     this.share = clamp(share, 0, 1);
-    const seconds = this.share * this.data.seconds, x = this.left + this.share * (this.across - this.left - 8);
+    const seconds = this.share * this.data.seconds,
+      x = this.left + this.share * (this.across - this.left - 8);
     this.head.setAttribute("x1", x);
     this.head.setAttribute("x2", x);
     for (const mark of this.picture.querySelectorAll("g[data-start]")) {
       const lit = seconds >= mark.dataset.start && seconds < mark.dataset.end;
       mark.querySelector("rect").style.stroke = lit ? this.theme.edge : "";
     }
-    this.slider.value = Math.round(this.share * STEPS);
-    this.when.textContent = `${duration(seconds)} of ${duration(this.data.seconds)}`;
-    this.slider.setAttribute("aria-valuetext", this.when.textContent);
-    const words = this.data.lanes.map((lane, index) => doingNow(lane, index, seconds)).join("; ");
-    if (!this.playing || performance.now() - (this.spoke || 0) > 700) {
-      this.spoke = performance.now();
-      this.now.textContent = `${capitalised(words)}.`;
-    }
+    this.transport.scrub(Math.round(this.share * STEPS), STEPS);
+    this.tell(seconds);
+  }
+
+  /** What happens at a moment; while it plays, words stand for a while before others replace them. */
+  tell(seconds) {
+    const { playing } = this.clock,
+      now = performance.now();
+    if (!playing || now - (this.spoke || 0) > STANDS)
+      Object.assign(this, { spoke: now, sentence: sentenceAt(this.data, seconds) });
+    const where = `${duration(seconds)} of ${duration(this.data.seconds)}`;
+    this.transport.show({ sentence: this.sentence, where, playing });
+  }
+
+  step(by) {
+    this.move(this.share + by * STEP);
   }
 
   toggle() {
-    this.playing = !this.playing;
-    if (this.playing && this.share >= 1) this.move(0);
-    this.now.setAttribute("aria-live", this.playing ? "off" : "polite");
-    this.root.classList.toggle("playing", this.playing);
-    this.play.setAttribute("aria-label", this.playing ? "Pause" : "Play");
-    this.before = performance.now();
-    if (this.playing) requestAnimationFrame((now) => this.frame(now));
-    else this.move(this.share);
-  }
-
-  frame(now) {
-    if (!this.playing || !this.root.isConnected) return;
-    if (!STILL.matches || now - this.before >= STILL_PAUSE) {
-      this.move(this.share + Math.max(0, now - this.before) / 1000 / WALK_SECONDS);
-      this.before = now;
+    if (this.clock.playing) this.clock.stop();
+    else {
+      if (this.share >= 1) this.move(0);
+      this.clock.start();
     }
-    if (this.share >= 1) this.toggle();
-    else requestAnimationFrame((next) => this.frame(next));
+    this.move(this.share);
   }
 
-  key(event) {
-    const by = { ArrowRight: 0.01, ArrowLeft: -0.01 }[event.key];
-    if (event.key === " " && event.target !== this.play) this.toggle();
-    else if (by && event.target !== this.slider) this.move(this.share + by);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
+  /** Moves on by so many seconds of the clock. */
+  advance(seconds) {
+    const share = this.share + seconds / WALK_SECONDS;
+    if (share >= 1) this.clock.stop();
+    this.move(share);
   }
 }
-
-const capitalised = (words) => words[0].toUpperCase() + words.slice(1);
 
 /** Streamlit calls this whenever the data or the theme change; the view of a shadow root is made once. */
 export default function show({ data, parentElement }) {
   if (!data) return undefined;
-  let view = views.get(parentElement);
-  if (!view) views.set(parentElement, (view = new InsideView(parentElement)));
+  const view = views.get(parentElement) ?? new InsideView(parentElement);
+  views.set(parentElement, view);
   view.update(data);
   return () => view.release();
 }

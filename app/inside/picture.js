@@ -1,33 +1,36 @@
 // The lanes as an SVG: copies, then each warp group with its products above its softmax, then what is busy at all.
 
+import { duration, roundStep } from "../canvas/format.js";
+import { MONO, mix, SANS } from "../canvas/look.js";
+import { markName, shortName } from "./words.js";
+
 const COLOR_OF = { Q: "Q", K: "K", V: "V", "Q Kᵀ": "S", softmax: "statistics", "P V": "O", "store O": "O" };
 const PRODUCTS = ["Q Kᵀ", "P V"];
-const ROW = 23, GAP = 14, TOP = 24, MIDDLE = 15.5; // pixels; the last is a text's baseline in its row
+const ROW = 23,
+  GAP = 14,
+  TOP = 24,
+  MIDDLE = 15.5; // pixels; the last is a text's baseline in its row
 
 const NARROW_PICTURE = 640;
 
 /** Where the time axis begins, at a width. */
-const leftOf = (width) => (width < NARROW_PICTURE ? 96 : 176);
+export const leftOf = (width) => (width < NARROW_PICTURE ? 96 : 176);
 
 /** Text, escaped. */
 const escaped = (words) => String(words).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
-/** What a mark is called: "Q K₇ᵀ", "P V₇", "softmax 7". */
-function markName(operation, key) {
-  const at = key < 0 ? "" : subscript(key);
-  if (operation === "Q Kᵀ") return `Q K${at}ᵀ`;
-  return operation === "softmax" ? `softmax S${at}` : `${operation}${at}`;
-}
-
-/** The same in a bar, as short as it can be. */
-function shortName(operation, key) {
-  return { "Q Kᵀ": "S", softmax: "P", "P V": "O", "store O": "store O" }[operation]?.concat(key < 0 ? "" : subscript(key)) || markName(operation, key);
-}
-
 /** The rows of a lane, top to bottom: names, and which operations each holds. */
-function rowsOf(lane, index) {
-  if (index === 0) return [["K", ["K"]], ["V", ["V"]], ["Q", ["Q"]]];
-  return [["products", [...PRODUCTS, "store O"]], ["softmax", ["softmax"]]];
+function rowsOf(index) {
+  if (index === 0)
+    return [
+      ["K", ["K"]],
+      ["V", ["V"]],
+      ["Q", ["Q"]],
+    ];
+  return [
+    ["products", [...PRODUCTS, "store O"]],
+    ["softmax", ["softmax"]],
+  ];
 }
 
 /** Intervals in which any of the marks stands, merged. */
@@ -42,51 +45,83 @@ function merged(marks) {
 }
 
 /** The picture's rows with their places: {y, label, title, color?, marks} for lanes, {spans} for what is busy. */
-function placedRows(data) {
+export function placedRows(data) {
   const rows = [];
   let y = TOP;
   data.lanes.forEach((lane, index) => {
-    rowsOf(lane, index).forEach(([label, operations], n) => {
+    rowsOf(index).forEach(([label, operations], n) => {
       const marks = lane.marks.filter(([operation]) => operations.includes(operation));
-      rows.push({ y, label, title: n ? "" : lane.name, marks });
+      rows.push({ y, label, title: n ? "" : lane.name, short: n ? "" : lane.short, marks });
       y += ROW + 2;
     });
     y += GAP;
   });
   const groups = data.lanes.slice(1).flatMap((lane) => lane.marks);
-  rows.push({ y, label: "", title: "tensor cores busy", color: "S", spans: merged(groups.filter(([operation]) => PRODUCTS.includes(operation))) });
+  rows.push({
+    y,
+    label: "",
+    title: "tensor cores busy",
+    short: "tensor cores",
+    color: "S",
+    spans: merged(groups.filter(([operation]) => PRODUCTS.includes(operation))),
+  });
   y += ROW + 3;
-  rows.push({ y, label: "", title: "softmax units busy", color: "statistics", spans: merged(groups.filter(([operation]) => operation === "softmax")) });
+  rows.push({
+    y,
+    label: "",
+    title: "softmax units busy",
+    short: "softmax units",
+    color: "statistics",
+    spans: merged(groups.filter(([operation]) => operation === "softmax")),
+  });
   return { rows, height: y + ROW + 22 };
 }
 
 /** The whole picture at a width in units, each of `u` pixels: larger for a room. */
-function pictureOf(data, width, theme, u) {
-  const left = leftOf(width), { rows, height } = placedRows(data), scale = (width - left - 8) / data.seconds;
-  const x = (seconds) => left + seconds * scale, parts = [];
-  for (let tick = 0, step = tickStep(data.seconds, (width - left) / 75); tick <= data.seconds; tick += step) {
-    parts.push(`<line x1="${x(tick)}" x2="${x(tick)}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.line}"/>`);
-    parts.push(label(x(tick), height - 5, duration(tick), { color: theme.muted, anchor: !tick ? "start" : x(tick) > width - 32 ? "end" : "middle", mono: true }));
+export function pictureOf(data, width, theme, u) {
+  const left = leftOf(width),
+    { rows, height } = placedRows(data),
+    scale = (width - left - 8) / data.seconds;
+  const x = (seconds) => left + seconds * scale,
+    parts = [];
+  for (
+    let tick = 0, step = roundStep(data.seconds, (width - left) / 75);
+    tick <= data.seconds;
+    tick += step
+  ) {
+    parts.push(
+      `<line x1="${x(tick)}" x2="${x(tick)}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.line}"/>`,
+    );
+    parts.push(
+      label(x(tick), height - 5, duration(tick), {
+        color: theme.muted,
+        anchor: !tick ? "start" : x(tick) > width - 32 ? "end" : "middle",
+        mono: true,
+      }),
+    );
   }
   const switched = x(data.switch);
-  parts.push(`<line x1="${switched}" x2="${switched}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.muted}" stroke-dasharray="4 4"/>`);
+  parts.push(
+    `<line x1="${switched}" x2="${switched}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.muted}" stroke-dasharray="4 4"/>`,
+  );
   parts.push(label(switched, 12, "next tile", { color: theme.muted, anchor: "middle" }));
   for (const row of rows) {
-    const short = width < NARROW_PICTURE, name = short ? row.title.replace("warp group", "group").replace("copies by TMA", "TMA") : row.title;
-    if (name) parts.push(label(0, row.y + MIDDLE, short ? name.replace(" busy", "") : name, { color: theme.ink, weight: 600 }));
-    if (row.label && !short) parts.push(label(left - 8, row.y + MIDDLE, row.label, { color: theme.muted, anchor: "end" }));
+    const short = width < NARROW_PICTURE,
+      name = short ? row.short : row.title;
+    if (name) parts.push(label(0, row.y + MIDDLE, name, { color: theme.ink, weight: 600 }));
+    if (row.label && !short)
+      parts.push(label(left - 8, row.y + MIDDLE, row.label, { color: theme.muted, anchor: "end" }));
     if (row.marks) parts.push(...row.marks.map((mark) => markOf(mark, row, x, theme)));
-    else parts.push(...row.spans.map(([start, end]) => bar(x(start), row.y, x(end) - x(start), theme[row.color], "")));
+    else
+      parts.push(
+        ...row.spans.map(([start, end]) => bar(x(start), row.y, x(end) - x(start), theme[row.color], "")),
+      );
   }
-  parts.push(`<line class="head" y1="${TOP - 10}" y2="${height - 18}" stroke="${theme.edge}" stroke-width="1.5"/>`);
+  parts.push(
+    `<line class="head" y1="${TOP - 10}" y2="${height - 18}" stroke="${theme.edge}" stroke-width="1.5"/>`,
+  );
   const about = "Copies, matrix products and softmax of one block of threads over time";
   return `<svg viewBox="0 0 ${width} ${height}" height="${height * u}" role="img" aria-label="${about}">${parts.join("")}</svg>`;
-}
-
-/** A round step that gives no more than so many ticks. */
-function tickStep(seconds, most) {
-  const rough = seconds / most, power = 10 ** Math.floor(Math.log10(rough));
-  return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
 }
 
 function label(x, y, words, { color, anchor = "start", weight = 400, mono = false }) {
@@ -100,10 +135,14 @@ function bar(x, y, w, fill, title, more = "") {
 
 /** One mark: the colour of the tensor that it brings or makes; a store is an outline. */
 function markOf([operation, key, start, end], row, x, theme) {
-  const color = theme[COLOR_OF[operation]], w = x(end) - x(start);
-  const fill = mix(color, theme.ground, theme.name === "dark" ? 0.62 : 0.5), title = `${markName(operation, key)}: ${duration(end - start)}, modelled`;
-  const outlined = operation === "store O" ? `fill-opacity="0.25" stroke="${color}"` : `stroke="${theme.ground}"`;
-  const words = shortName(operation, key), fits = w > 7.4 * words.length + 3;
+  const color = theme[COLOR_OF[operation]],
+    w = x(end) - x(start);
+  const fill = mix(color, theme.ground, theme.name === "dark" ? 0.62 : 0.5),
+    title = `${markName(operation, key)}: ${duration(end - start)}, modelled`;
+  const outlined =
+    operation === "store O" ? `fill-opacity="0.25" stroke="${color}"` : `stroke="${theme.ground}"`;
+  const words = shortName(operation, key),
+    fits = w > 7.4 * words.length + 3;
   const copied = operation === row.label; // several are under way at once: the name stands where each begins
   const at = copied ? { x: x(start) + 6, anchor: "start" } : { x: x(start) + w / 2, anchor: "middle" };
   const text = fits ? label(at.x, row.y + MIDDLE, words, { color: theme.ink, anchor: at.anchor }) : "";

@@ -1,4 +1,4 @@
-"""What the player draws of a backward pass, packed as `app.player.payload` packs a forward one."""
+"""What the player draws of a backward pass."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from app.player.payload import bounds_of, misfit, pack, run_of, sampled_rows, sizes, tile_share
+from app.canvas.pack import pack
+from app.canvas.tables import palettes, steps_tables
+from app.player.payload import SCORE_BUDGET, VALUE_BUDGET, bounds_of, run_of, sizes, title
+from engine.algorithms import standard
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
-from engine.model.launch import schedule_of
+from engine.model.footprint import misfit
+from engine.model.launch import launch
 from engine.problem.inputs import make_inputs, make_output_gradient
-from engine.studies.closed_form import standard_backward_bytes
-from engine.studies.recomputation import one_kernel_bytes
+from engine.studies.recomputation import one_kernel_bytes, standard_backward_bytes
 from engine.trace.gradient_rows import gradient_rows
+from engine.trace.rows import sampled_rows, tile_share
 
 
 @lru_cache(maxsize=64)
@@ -21,9 +25,9 @@ def build(experiment: Experiment) -> bytes:
     """The payload of a scenario's backward pass: one run, one head; larger problems by their sibling."""
     asked = experiment.changed(algorithm="backward")
     drawn = drawable(asked)
-    schedule = schedule_of(drawn)
-    run, columns = run_of(drawn, schedule)
-    why = misfit(asked)
+    schedule = launch(drawn).schedule
+    run, columns = run_of(launch(drawn))
+    why, stored = misfit(asked, launch(asked)), standard_backward_bytes(drawn)
     header = {
         "algorithm": "backward",
         "agreement": "",
@@ -33,11 +37,14 @@ def build(experiment: Experiment) -> bytes:
         "group": asked.problem.heads // asked.problem.kv_heads,
         "chip": {"name": asked.gpu.name, "capacity": asked.gpu.shared_bytes_block},
         "misfits": {"backward": why} if why else {},
-        "runs": {"backward": run},
+        "runs": {"backward": {**run, "title": "the backward pass"}},
+        "against": {"title": title(standard.ALGORITHM), "total": stored},
         "others": [
             ["one kernel, rewriting dQ", one_kernel_bytes(schedule), "its tiles would ask for"],
-            ["standard, P stored", standard_backward_bytes(drawn), "must move"],
+            ["standard, P stored", stored, "must move"],
         ],
+        **steps_tables(),
+        "palettes": palettes(),
     }
     arrays = {f"backward.{name}": values for name, values in columns.items()}
     return pack(header, arrays | bounds_of(schedule) | _rows(drawn))
@@ -46,7 +53,7 @@ def build(experiment: Experiment) -> bytes:
 @lru_cache(maxsize=16)
 def _rows(experiment: Experiment) -> dict[str, np.ndarray]:
     """lse and delta of sampled rows, and the sums of P and dS in each of their tiles."""
-    rows = sampled_rows(experiment)
+    rows = sampled_rows(experiment, SCORE_BUDGET, VALUE_BUDGET)
     q, k, v = (array[0] for array in make_inputs(experiment.problem))
     d_out = make_output_gradient(experiment.problem)[0]
     followed = gradient_rows(experiment, q, k, v, d_out, rows)
@@ -56,5 +63,5 @@ def _rows(experiment: Experiment) -> dict[str, np.ndarray]:
         "delta": followed.delta,
         "weight": followed.weight.ravel(),
         "score_gradient": followed.score_gradient.ravel(),
-        "share": tile_share(rows, followed.weight, experiment.tiling.block_q),
+        "share": tile_share(rows, followed.weight, experiment.tiling.block_q).astype(np.float32).ravel(),
     }

@@ -1,8 +1,19 @@
 // The player's pictures as files: one moment as a PNG, the whole run as a GIF, with their words drawn in.
 
+import { clamp } from "../canvas/format.js";
+import { SANS } from "../canvas/look.js";
+import { Pen } from "../canvas/pen.js";
+import { Stage } from "../canvas/stage.js";
+import { visitsCsv } from "./columns.js";
+import { commonColours, GifEncoder } from "./gif.js";
+import { layoutOf } from "./layout.js";
+import { Narrator } from "./narrator.js";
+import { blockSentence } from "./story.js";
+
 const FILM = { width: 1152, height: 720, edge: 24, head: 74, foot: 40 }; // px
 const MOST_PICTURES = 256;
-const FILM_SECONDS = 20, STAND_SECONDS = 2; // how long a GIF plays, and its last picture stands
+const FILM_SECONDS = 20,
+  STAND_SECONDS = 2; // how long a GIF plays, and its last picture stands
 const PALETTE_PICTURES = 6; // that the palette is made from
 const BREATH = 30; // ms of work before the page may do something else
 
@@ -11,13 +22,25 @@ class Film {
   constructor(player, dpr = 1) {
     const { model, run, theme, race, pinned, slot, stage, speeds } = player;
     // a player that is never seen: the same run and row, at a moment of its own
-    this.player = Object.assign(Object.create(player), { model, run, theme, race, pinned, slot, speeds, playing: false });
+    this.player = Object.assign(Object.create(player), {
+      model,
+      run,
+      theme,
+      race,
+      pinned,
+      slot,
+      speeds,
+      clock: { playing: false },
+    });
     this.player.narrator = new Narrator(this.player);
-    const { width, height, edge, head, foot } = FILM, w = width - 2 * edge, h = height - head - foot;
-    const blank = () => document.createElement("canvas"), read = { willReadFrequently: true };
+    const { width, height, edge, head, foot } = FILM,
+      w = width - 2 * edge,
+      h = height - head - foot;
+    const blank = () => document.createElement("canvas"),
+      read = { willReadFrequently: true };
     this.stage = new Stage(stage.root, blank(), read);
     this.stage.resize(w, h, dpr, Math.min(w / 1130, (h + 110) / 770));
-    this.stage.layOut(model, theme, race);
+    this.stage.place(layoutOf(this.stage, model, race), model, theme);
     this.canvas = blank();
     [this.canvas.width, this.canvas.height] = [width * dpr, height * dpr];
     this.ctx = this.canvas.getContext("2d", read);
@@ -27,7 +50,9 @@ class Film {
 
   /** Draws a position of the run; where a film `leaps` over steps, its sentence is that of the whole block. */
   paint(position, leaps = false) {
-    const { player, stage, ctx, pen } = this, { theme, model, run } = player, { width, height, edge, head, foot } = FILM;
+    const { player, stage, ctx, pen } = this,
+      { theme, model, run } = player,
+      { width, height, edge, head, foot } = FILM;
     player.at = position;
     stage.paint({ ...player.view, still: true });
     const { sentence, where, length } = player.narrator.words(player.stepNow);
@@ -35,7 +60,8 @@ class Film {
     ctx.fillRect(0, 0, width, height);
     this.headline(leaps && !player.race ? blockSentence(model, run, player.stepNow) : sentence);
     ctx.drawImage(stage.canvas, edge, head, stage.width, stage.height);
-    const y = height - foot + 14, w = width - 2 * edge;
+    const y = height - foot + 14,
+      w = width - 2 * edge;
     pen.box(edge, y, w, 4, theme.cell, 2);
     pen.box(edge, y, (w * position) / player.last, 4, theme.S, 2);
     pen.text(where, edge, y + 19, { size: 12, color: theme.muted });
@@ -44,9 +70,12 @@ class Film {
 
   /** Two lines at most. */
   headline(words) {
-    const { ctx, pen } = this, room = FILM.width - 2 * FILM.edge, style = { size: 20, weight: 650 };
+    const { ctx, pen } = this,
+      room = FILM.width - 2 * FILM.edge,
+      style = { size: 20, weight: 650 };
     ctx.font = `650 20px ${SANS}`;
-    let line = "", y = 30;
+    let line = "",
+      y = 30;
     for (const word of words.split(" ")) {
       if (y < 50 && line && ctx.measureText(`${line} ${word}`).width > room) {
         pen.text(line, FILM.edge, y, style);
@@ -65,8 +94,10 @@ class Film {
 
 /** The run as a GIF; `progress` is told the share that is done, `signal` may abort it. */
 async function makeGif(player, progress, signal) {
-  const film = new Film(player), { last } = film.player;
-  const count = Math.min(MOST_PICTURES, last + 1), at = (n) => (last * n) / (count - 1);
+  const film = new Film(player),
+    { last } = film.player;
+  const count = Math.min(MOST_PICTURES, last + 1),
+    at = (n) => (last * n) / (count - 1);
   const samples = Array.from({ length: PALETTE_PICTURES }, (_, n) => {
     film.paint(at(Math.round((n * (count - 1)) / (PALETTE_PICTURES - 1))));
     return film.pixels();
@@ -97,7 +128,7 @@ function breath() {
 }
 
 /** What the player's element offers to whoever makes files of the page. */
-function takeHome(player) {
+export function takeHome(player) {
   return {
     name: () => `attention-${player.race ? "race" : player.run.name}`,
     link: () => player.link(),

@@ -6,7 +6,7 @@ const UNCHANGED = 255;
 const MOST_CODES = 4096;
 
 /** The most frequent colours of some pictures, as [r, g, b], the most frequent first; pictures are Uint32Arrays of RGBA. */
-function commonColours(pictures) {
+export function commonColours(pictures) {
   const counts = new Map();
   for (const picture of pictures) {
     for (let from = 0, to = 0; from < picture.length; from = to) {
@@ -15,8 +15,10 @@ function commonColours(pictures) {
     }
   }
   const often = [...counts].sort((a, b) => b[1] - a[1]);
-  const near = new Set(), chosen = [];
-  for (const [pixel] of often) { // of colours that hardly differ, the first speaks for all
+  const near = new Set(),
+    chosen = [];
+  for (const [pixel] of often) {
+    // of colours that hardly differ, the first speaks for all
     const alike = pixel & 0xf8f8f8;
     if (near.has(alike)) continue;
     near.add(alike);
@@ -26,12 +28,14 @@ function commonColours(pictures) {
   return chosen;
 }
 
-class GifEncoder {
+export class GifEncoder {
   /** A picture of `width` by `height` pixels in the colours of `palette`, played over and over. */
   constructor(width, height, palette) {
     Object.assign(this, { width, height, palette, parts: [], size: 0 });
     this.known = new Uint8Array(65536).fill(UNCHANGED); // a rough colour's place in the palette, once looked for
-    palette.forEach(([r, g, b], n) => (this.known[rough(r | (g << 8) | (b << 16))] = n));
+    palette.forEach(([r, g, b], n) => {
+      this.known[rough(r | (g << 8) | (b << 16))] = n;
+    });
     this.codes = new Uint16Array(MOST_CODES << 8); // of LZW, by the code before and the index that follows; 0: none
     this.indices = new Uint8Array(width * height);
     this.out = new Uint8Array(2 * width * height + 16);
@@ -54,10 +58,15 @@ class GifEncoder {
   /** The smallest box around the pixels that differ from the picture before; one pixel where none do. */
   changed(picture) {
     const { last, width, height } = this;
-    let left = width, right = -1, top = -1, bottom = 0;
+    let left = width,
+      right = -1,
+      top = -1,
+      bottom = 0;
     for (let y = 0; y < height; y++) {
-      const start = y * width, end = start + width;
-      let from = start, to = end - 1;
+      const start = y * width,
+        end = start + width;
+      let from = start,
+        to = end - 1;
       while (from < end && picture[from] === last[from]) from++;
       if (from === end) continue;
       while (picture[to] === last[to]) to--;
@@ -66,7 +75,9 @@ class GifEncoder {
       left = Math.min(left, from - start);
       right = Math.max(right, to - start);
     }
-    return right < 0 ? { x: 0, y: 0, w: 1, h: 1 } : { x: left, y: top, w: right - left + 1, h: bottom - top + 1 };
+    return right < 0
+      ? { x: 0, y: 0, w: 1, h: 1 }
+      : { x: left, y: top, w: right - left + 1, h: bottom - top + 1 };
   }
 
   indexed(picture, { x, y, w, h }) {
@@ -83,19 +94,29 @@ class GifEncoder {
   nearest(pixel) {
     const found = this.known[rough(pixel)];
     if (found !== UNCHANGED) return found;
-    const r = pixel & 255, g = (pixel >> 8) & 255, b = (pixel >> 16) & 255;
-    let best = 0, least = Infinity;
+    const r = pixel & 255,
+      g = (pixel >> 8) & 255,
+      b = (pixel >> 16) & 255;
+    let best = 0,
+      least = Infinity;
     this.palette.forEach((colour, n) => {
       const distance = 2 * (r - colour[0]) ** 2 + 4 * (g - colour[1]) ** 2 + 3 * (b - colour[2]) ** 2;
       if (distance < least) [best, least] = [n, distance];
     });
-    return (this.known[rough(pixel)] = best);
+    this.known[rough(pixel)] = best;
+    return best;
   }
 
   /** LZW with codes of 9 to 12 bits, in blocks of at most 255 bytes. */
   compress(indices) {
-    const { codes, out } = this, CLEAR = 256, END = 257;
-    let held = 0, bits = 0, filled = 0, width = 9, next = END + 1;
+    const { codes, out } = this,
+      CLEAR = 256,
+      END = 257;
+    let held = 0,
+      bits = 0,
+      filled = 0,
+      width = 9,
+      next = END + 1;
     const emit = (code) => {
       held |= code << bits;
       for (bits += width; bits >= 8; bits -= 8, held >>>= 8) out[filled++] = held & 255;
@@ -108,7 +129,8 @@ class GifEncoder {
     emit(CLEAR);
     let prefix = indices[0];
     for (let n = 1; n < indices.length; n++) {
-      const string = (prefix << 8) | indices[n], code = codes[string];
+      const string = (prefix << 8) | indices[n],
+        code = codes[string];
       if (code) {
         prefix = code;
         continue;

@@ -1,17 +1,27 @@
-// One canvas, one clock: the state of a player and its animation loop.
+// One canvas, one clock: what a player shows of the moment that it stands at.
 
-const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
-const RACE_MARKS = 10000; // positions of the scrubber in a race
-const CALM = matchMedia("(prefers-reduced-motion: reduce)"), CALM_PAUSE = 200; // ms between the pictures of a calm player
+import { clamp, traffic } from "../canvas/format.js";
+import { readTheme, wear } from "../canvas/look.js";
+import { Stage } from "../canvas/stage.js";
+import { equalBytes } from "../canvas/unpack.js";
+import { Controls, SPEEDS } from "./controls.js";
+import { takeHome } from "./film.js";
+import { Journey, RACE_MARKS } from "./journey.js";
+import { layoutOf } from "./layout.js";
+import { Model } from "./model.js";
+import { linkedMoment, note, noted, tellingStep } from "./moment.js";
+import { Narrator } from "./narrator.js";
+import { NONE } from "./run.js";
+import { TileTip } from "./tile_tip.js";
+
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
-class Player {
+class Player extends Journey {
   constructor(parent) {
-    this.root = parent.querySelector(".player");
+    super(parent.querySelector(".player"));
     this.stage = new Stage(this.root);
-    Object.assign(this, { at: 0, playing: false, loop: false, race: false, slot: 0.5, pinned: null, speeds: { single: 0, race: 1 } });
-    this.frames = [];
+    Object.assign(this, { slot: 0.5, pinned: null });
     this.controls = new Controls(this.root, this);
     this.narrator = new Narrator(this);
     this.root.takeHome = takeHome(this);
@@ -25,7 +35,7 @@ class Player {
 
   release() {
     if (!this.model.begin) remembered[this.plays] = { fraction: this.fraction, ...this.kept() };
-    this.playing = false;
+    this.clock.stop();
     this.controls.release();
     this.observer.disconnect();
     window.removeEventListener("resize", this.onResize);
@@ -34,7 +44,7 @@ class Player {
 
   /** A forward and a backward pass have no moments in common. */
   get plays() {
-    return this.model.algorithm === "backward" ? "backward" : "forward";
+    return this.model.backward ? "backward" : "forward";
   }
 
   kept() {
@@ -44,13 +54,13 @@ class Player {
 
   /** New data or a new theme: the picture changes within this task, the place in the run stays. */
   update(bytes) {
-    const theme = readTheme(this.root);
-    const recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
     const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
+    if (renewed) this.load(bytes);
+    const theme = readTheme(this.root, this.model.palettes);
+    const recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
     if (!recolored && !renewed) return;
     this.theme = theme;
     if (recolored) wear(this.root, theme);
-    if (renewed) this.load(bytes);
     this.fit(true);
     if (renewed) this.redrawn = performance.now();
   }
@@ -78,7 +88,9 @@ class Player {
     } else if (linked.has("step") || linked.has("race")) {
       if (linked.has("row")) this.pinned = Number(linked.get("row"));
       this.race = linked.has("race") && this.races;
-      this.at = this.race ? clamp(Number(linked.get("race")) || 0, 0, 1) * RACE_MARKS : Number(linked.get("step")) || 0;
+      this.at = this.race
+        ? clamp(Number(linked.get("race")) || 0, 0, 1) * RACE_MARKS
+        : Number(linked.get("step")) || 0;
       this.at = clamp(this.at, 0, this.last);
     } else if (noted() !== null) {
       this.fraction = noted();
@@ -87,94 +99,12 @@ class Player {
     }
   }
 
-  // position: 0 before the first step, n for step n - 1 under way, one past the last when all is done
-
-  get last() {
-    return this.race ? RACE_MARKS : this.run.steps + 1;
-  }
-
-  get position() {
-    return clamp(Math.floor(this.at), 0, this.last);
-  }
-
-  get fraction() {
-    return this.at / this.last;
-  }
-
-  set fraction(part) {
-    this.at = part >= 1 ? this.last : part * this.last;
-  }
-
-  get seconds() {
-    return (this.at / RACE_MARKS) * this.model.longest;
-  }
-
-  /** The current algorithm's step under way; -1 before the start, `steps` after the end. */
-  get stepNow() {
-    return this.race ? this.run.stepAt(this.seconds) : this.position - 1;
-  }
-
-  get speed() {
-    return this.speeds[this.race ? "race" : "single"];
-  }
-
-  seek(position) {
-    this.at = clamp(position, 0, this.last);
-    this.draw();
-  }
-
-  step(by, far = false) {
-    this.playing = false;
-    if (this.race) return this.seek(this.at + by * RACE_MARKS * (far ? 0.05 : 0.005));
-    if (!far) return this.seek(this.position + by);
-    const { visitStart } = this.run, now = this.position - 1;
-    const starts = by > 0 ? visitStart.filter((s) => s > now) : visitStart.filter((s) => s < now);
-    const target = by > 0 ? starts[0] ?? this.run.steps : starts.at(-1) ?? -1;
-    this.seek(target + 1);
-  }
-
-  toggle() {
-    if (!this.playing && this.at >= this.last) this.at = 0;
-    this.playing = !this.playing;
-    this.before = null;
-    this.draw();
-  }
-
-  setLoop(on) {
-    this.loop = on;
-    this.draw();
-  }
-
-  /** Whether there is another algorithm to run against. */
-  get races() {
-    return this.model.algorithms.length > 1;
-  }
-
-  /** Into the race at the modelled time of this step, and back to the step of that time. */
-  setRace(on) {
-    if (!this.races) return;
-    const seconds = this.race ? this.seconds : this.run.timeAt(this.position - 1), ended = this.at >= this.last;
-    this.race = on;
-    if (on) this.at = Math.min(1, seconds / this.model.longest) * RACE_MARKS;
-    else this.at = seconds >= this.run.time || ended ? this.last : this.run.stepAt(seconds) + 1;
-    this.fit(true);
-  }
-
-  setSpeed(speed) {
-    this.speeds[this.race ? "race" : "single"] = speed;
-    if (!this.race) this.chosen = true;
-    this.draw();
-  }
-
-  faster(by) {
-    this.setSpeed(SPEEDS[clamp(SPEEDS.indexOf(this.speed) + by, 0, SPEEDS.length - 1)]);
-  }
-
   // the row
 
   get followed() {
-    const { model, run } = this, step = this.stepNow;
-    if (run.name === "flash1") return Math.round(0.6 * (model.queryBlocks - 1));
+    const { model, run } = this,
+      step = this.stepNow;
+    if (run.keysOutside) return Math.round(0.6 * (model.queryBlocks - 1));
     if (step < 0) return 0;
     if (step >= run.steps) return model.queryBlocks - 1;
     const near = [0, 1, 2, -1, -2].map((by) => step + by); // a key tile itself comes and goes without a query tile
@@ -183,13 +113,18 @@ class Player {
   }
 
   get row() {
-    return this.pinned === null ? this.model.rowOf(this.followed, this.slot) : this.model.nearest(this.pinned);
+    return this.pinned === null
+      ? this.model.rowOf(this.followed, this.slot)
+      : this.model.nearest(this.pinned);
   }
 
   moveRow(by, far) {
     if (this.race) return;
-    const { model } = this, from = this.row;
-    const row = far ? model.rowOf(clamp(model.blockOf(from) + by, 0, model.queryBlocks - 1), this.slot) : from + by;
+    const { model } = this,
+      from = this.row;
+    const row = far
+      ? model.rowOf(clamp(model.blockOf(from) + by, 0, model.queryBlocks - 1), this.slot)
+      : from + by;
     this.pinned = model.rows[clamp(row, 0, model.rows.length - 1)];
     this.draw();
   }
@@ -221,7 +156,7 @@ class Player {
   /** Lays out and draws everything anew where the room has changed, or anyway. */
   fit(anyway = false) {
     if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
-    this.stage.layOut(this.model, this.theme, this.race);
+    this.stage.place(layoutOf(this.stage, this.model, this.race), this.model, this.theme);
     this.tip.hide();
     this.draw();
     this.paintTicks();
@@ -231,52 +166,46 @@ class Player {
     const { run, model } = this;
     const parts = this.race
       ? model.finishing.map((name) => ({ part: model.runs[name].time / model.longest, tall: true }))
-      : run.outerStart.map((s) => ({ part: (s + 1) / this.last, tall: s > 0 && run.phase[s] !== run.phase[s - 1] }));
+      : run.outerStart.map((s) => ({
+          part: (s + 1) / this.last,
+          tall: s > 0 && run.phase[s] !== run.phase[s - 1],
+        }));
     this.controls.paintTicks(parts, this.theme.muted);
   }
 
-  /** Draws this moment now, and goes on in the next frames while playing. */
+  /** Draws this moment now. */
   draw() {
     if (!this.stage.pen) return;
     this.paint();
     clearTimeout(this.tableTimer);
     if (!this.playing) this.tableTimer = setTimeout(() => this.settle(), 150);
-    else if (!this.pending) this.pending = requestAnimationFrame((now) => this.frame(now));
   }
 
   settle() {
-    this.controls.fillTable();
+    this.controls.table.fill();
     if (!this.race) note(this.fraction);
     const { model, run } = this;
-    this.stage.canvas.setAttribute("aria-label", `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
-      `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
-      `HBM so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written.`);
-  }
-
-  frame(now) {
-    this.pending = 0;
-    if (!this.playing || !this.root.isConnected) return;
-    if (CALM.matches && this.before !== null && now - this.before < CALM_PAUSE) {
-      this.pending = requestAnimationFrame((next) => this.frame(next));
-      return;
-    }
-    const elapsed = this.before === null ? 0 : Math.min(0.25, (now - this.before) / 1000);
-    this.before = now;
-    const pace = this.race ? RACE_MARKS / RACE_SECONDS : this.run.steps / this.run.visits;
-    this.at += elapsed * this.speed * pace;
-    if (this.at >= this.last) {
-      if (this.loop) this.at = 0;
-      else [this.at, this.playing] = [this.last, false];
-    }
-    this.draw();
-    this.frames.push([now, performance.now() - now]);
-    if (this.frames.length > 600) this.frames.shift();
+    this.stage.canvas.setAttribute(
+      "aria-label",
+      `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
+        `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
+        `HBM so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written.`,
+    );
   }
 
   /** What the picture of this moment depends on. */
   get view() {
-    const { model, run, race, row, stepNow: step } = this, pinned = this.pinned !== null;
-    return { model, run, step, seconds: race ? this.seconds : 0, row, pinned, following: !pinned && run.name !== "flash1" };
+    const { model, run, race, row, stepNow: step } = this,
+      pinned = this.pinned !== null;
+    return {
+      model,
+      run,
+      step,
+      seconds: race ? this.seconds : 0,
+      row,
+      pinned,
+      following: !pinned && !run.keysOutside,
+    };
   }
 
   paint() {
@@ -294,8 +223,8 @@ class Player {
  */
 export default function show({ data, parentElement }) {
   if (!data) return undefined;
-  let player = players.get(parentElement);
-  if (!player) players.set(parentElement, (player = new Player(parentElement)));
+  const player = players.get(parentElement) ?? new Player(parentElement);
+  players.set(parentElement, player);
   player.update(data);
   const { frames, controls } = player;
   window.__player = {
@@ -305,8 +234,18 @@ export default function show({ data, parentElement }) {
       player.seek(position);
       return performance.now() - start;
     },
-    state: () => ({ position: player.position, last: player.last, playing: player.playing, race: player.race, loop: player.loop,
-      speed: player.speed, row: player.model.rows[player.row], algorithm: player.run.name, redrawn: player.redrawn, ...controls.shown }),
+    state: () => ({
+      position: player.position,
+      last: player.last,
+      playing: player.playing,
+      race: player.race,
+      loop: player.loop,
+      speed: player.speed,
+      row: player.model.rows[player.row],
+      algorithm: player.run.name,
+      redrawn: player.redrawn,
+      ...controls.shown,
+    }),
   };
   return () => player.release();
 }

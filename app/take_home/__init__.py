@@ -9,34 +9,33 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import scenario
+from app.canvas.bundle import bundle
 from app.take_home import snippet
+from app.take_home.offers import HTML, TRACE, offered, subject
 from engine import Experiment, simulate
 from engine.model.export import MOST_SLICES, chrome_trace
-from engine.model.grid import Grid
+from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
 
 HERE = Path(__file__).parent
-TRACE = "Perfetto trace"  # a kind of file that a page offers
 
 
 @lru_cache(maxsize=1)
 def _page_files():
     """The component that finds the page's pictures and tables in the browser, and makes files of them."""
     html, css = ((HERE / f"page_files.{kind}").read_text("utf-8") for kind in ("html", "css"))
-    js = "\n".join((HERE / f"{name}.js").read_text("utf-8") for name in ("html_svg", "page_files"))
-    return st.components.v2.component("page_files", html=html, css=css, js=js)
+    return st.components.v2.component("page_files", html=html, css=css, js=bundle(HERE / "page_files.js"))
 
 
 def show() -> None:
     """The popover; its files are made when they are asked for."""
-    experiment = scenario.subject()
+    experiment = subject()
     name = f"attention-{experiment.algorithm}-{experiment.problem.seq_kv}"
     with st.popover("Take home", key="take_home"):
         _page_files()(key="page_files")
         st.caption("To open anywhere, without server or network")
         with st.container(horizontal=True):
-            for title, make in (scenario.offered("HTML") or {"Player": lambda: _player(experiment)}).items():
+            for title, make in (offered(HTML) or {"Player": lambda: _player(experiment)}).items():
                 _file(f"{title}, HTML", make, f"{name}-{_slug(title)}.html", "text/html")
             _file("All numbers, JSON", lambda: _numbers(experiment), f"{name}.json", "application/json")
             _traces(experiment, name)
@@ -68,7 +67,7 @@ def _numbers(experiment: Experiment) -> str:
 
 def _traces(experiment: Experiment, name: str) -> None:
     """Blocks on SMs over time for ui.perfetto.dev: the runs that the page shows, else the scenario's."""
-    runs = scenario.offered(TRACE)
+    runs = offered(TRACE)
     for title, make in runs.items():
         _file(f"{TRACE}: {title}", make, f"attention-{_slug(title)}-trace.json", "application/json")
     if not runs:
@@ -77,7 +76,7 @@ def _traces(experiment: Experiment, name: str) -> None:
 
 def _trace(experiment: Experiment, name: str) -> None:
     """The scenario's, modelled, unless it has too many blocks to look at."""
-    blocks = sum(Grid.of(experiment, phase).blocks for phase in simulate(experiment).schedule.phases)
+    blocks = launch(experiment).blocks
     if blocks > MOST_SLICES:
         st.caption(f"No Perfetto trace: it holds {MOST_SLICES:,} blocks of threads, this is {blocks:,}.")
         return

@@ -5,7 +5,7 @@ const COLOUR = /rgba?\([^)]*\)|color\([^)]*\)/g;
 const STRIPES = 6; // px from stripe to stripe
 
 /** An SVG element with attributes. */
-function shape(name, values, ...children) {
+export function shape(name, values, ...children) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(values)) element.setAttribute(key, value);
   element.append(...children);
@@ -14,7 +14,7 @@ function shape(name, values, ...children) {
 
 const clear = (colour) => /^(transparent|rgba\(.*, 0\))$/.test(colour) || / \/ 0\)$/.test(colour);
 
-class HtmlPicture {
+export class HtmlPicture {
   constructor(root) {
     this.root = root;
     this.origin = root.getBoundingClientRect();
@@ -27,7 +27,8 @@ class HtmlPicture {
   }
 
   element(element) {
-    const style = getComputedStyle(element), box = element.getBoundingClientRect();
+    const style = getComputedStyle(element),
+      box = element.getBoundingClientRect();
     if (style.display === "none" || style.visibility === "hidden") return;
     const at = { x: box.x - this.origin.x, y: box.y - this.origin.y, width: box.width, height: box.height };
     if (box.width && box.height) this.box(element, style, at);
@@ -40,21 +41,34 @@ class HtmlPicture {
   box(element, style, at) {
     if (!clear(style.backgroundColor)) this.svg.append(shape("rect", { ...at, fill: style.backgroundColor }));
     if (style.backgroundImage !== "none") this.image(style.backgroundImage, at);
-    if (element.matches("img")) this.svg.append(shape("image", { ...at, href: element.currentSrc || element.src, preserveAspectRatio: "none" }));
+    if (element.matches("img"))
+      this.svg.append(
+        shape("image", { ...at, href: element.currentSrc || element.src, preserveAspectRatio: "none" }),
+      );
     for (const side of ["Bottom", "Right"]) this.edge(style, side, at);
     if (style.boxShadow.includes("inset")) this.frame(style.boxShadow.match(COLOUR)?.[0], 2.5, -1.25, at);
-    if (style.outlineStyle !== "none" && parseFloat(style.outlineWidth)) this.frame(style.outlineColor, parseFloat(style.outlineWidth), parseFloat(style.outlineOffset), at);
+    if (style.outlineStyle !== "none" && parseFloat(style.outlineWidth))
+      this.frame(style.outlineColor, parseFloat(style.outlineWidth), parseFloat(style.outlineOffset), at);
   }
 
   edge(style, side, { x, y, width, height }) {
-    const thick = parseFloat(style[`border${side}Width`]), fill = style[`border${side}Color`];
+    const thick = parseFloat(style[`border${side}Width`]),
+      fill = style[`border${side}Color`];
     if (!thick || style[`border${side}Style`] === "none" || clear(fill)) return;
-    const place = side === "Bottom" ? { x, y: y + height - thick, width, height: thick } : { x: x + width - thick, y, width: thick, height };
+    const place =
+      side === "Bottom"
+        ? { x, y: y + height - thick, width, height: thick }
+        : { x: x + width - thick, y, width: thick, height };
     this.svg.append(shape("rect", { ...place, fill }));
   }
 
   frame(stroke, width, away, at) {
-    const place = { x: at.x - away, y: at.y - away, width: at.width + 2 * away, height: at.height + 2 * away };
+    const place = {
+      x: at.x - away,
+      y: at.y - away,
+      width: at.width + 2 * away,
+      height: at.height + 2 * away,
+    };
     this.svg.append(shape("rect", { ...place, fill: "none", stroke, "stroke-width": width }));
   }
 
@@ -64,13 +78,25 @@ class HtmlPicture {
     if (!colour) return;
     const { x, y, width, height } = at;
     if (!gradient.startsWith("repeating")) {
-      this.svg.append(shape("line", { x1: x, y1: y + height, x2: x + width, y2: y, stroke: colour, "stroke-width": 2 }));
+      this.svg.append(
+        shape("line", { x1: x, y1: y + height, x2: x + width, y2: y, stroke: colour, "stroke-width": 2 }),
+      );
       return;
     }
-    const id = `stripes-${this.svg.childElementCount}`, line = shape("line", { x1: 0, y1: 0, x2: 0, y2: STRIPES, stroke: colour, "stroke-width": 3 });
-    const pattern = { id, width: STRIPES, height: STRIPES, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+    const id = `stripes-${this.svg.childElementCount}`,
+      line = shape("line", { x1: 0, y1: 0, x2: 0, y2: STRIPES, stroke: colour, "stroke-width": 3 });
+    const pattern = {
+      id,
+      width: STRIPES,
+      height: STRIPES,
+      patternUnits: "userSpaceOnUse",
+      patternTransform: "rotate(45)",
+    };
     this.svg.append(shape("pattern", pattern, line));
-    this.svg.append(shape("rect", { ...at, fill: colour, "fill-opacity": 0.22 }), shape("rect", { ...at, fill: `url(#${id})` }));
+    this.svg.append(
+      shape("rect", { ...at, fill: colour, "fill-opacity": 0.22 }),
+      shape("rect", { ...at, fill: `url(#${id})` }),
+    );
   }
 
   /** Words where they stand, line by line. */
@@ -79,10 +105,17 @@ class HtmlPicture {
     for (const { index, 0: word } of node.data.matchAll(/\S+/g)) {
       range.setStart(node, index);
       range.setEnd(node, index + word.length);
-      const box = range.getBoundingClientRect(), size = parseFloat(style.fontSize);
+      const box = range.getBoundingClientRect(),
+        size = parseFloat(style.fontSize);
       if (!box.width) continue;
       const place = { x: box.x - this.origin.x, y: box.y - this.origin.y + box.height / 2 + 0.35 * size };
-      const look = { fill: style.color, "font-family": style.fontFamily, "font-size": size, "font-weight": style.fontWeight, opacity: style.opacity };
+      const look = {
+        fill: style.color,
+        "font-family": style.fontFamily,
+        "font-size": size,
+        "font-weight": style.fontWeight,
+        opacity: style.opacity,
+      };
       this.svg.append(shape("text", { ...place, ...look, textLength: box.width }, word));
     }
   }

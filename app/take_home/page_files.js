@@ -1,10 +1,28 @@
 // Files of what the page shows now: players as PNG, GIF and CSV, charts as PNG and SVG, tables as CSV. All made here, in the browser.
 
+import { HtmlPicture, shape } from "./html_svg.js";
+
 const SHARP = 2; // pixels of a chart's PNG for each of the screen's
 const MARGIN = 12; // px around a chart
 const SMALLEST = 80; // px: smaller pictures are icons
-const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "visibility", "display",
-  "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "shape-rendering"];
+const PAINT = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-opacity",
+  "stroke-dasharray",
+  "opacity",
+  "visibility",
+  "display",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "font-style",
+  "text-anchor",
+  "dominant-baseline",
+  "shape-rendering",
+];
 const films = new WeakMap(); // a player's element to its film in the making, which goes on while the list is closed
 
 const main = () => document.querySelector("[data-testid=stMain]");
@@ -14,7 +32,12 @@ const large = (element) => {
   const { width, height } = element.getBoundingClientRect();
   return width >= SMALLEST && height >= SMALLEST;
 };
-const fileName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "attention";
+const fileName = (words) =>
+  words
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "")
+    .slice(0, 60) || "attention";
 
 function save(blob, name) {
   const link = document.createElement("a");
@@ -26,21 +49,24 @@ function save(blob, name) {
 
 /** What a picture or table is called: its own label, else the words that stand before it. */
 function titleOf(element, otherwise) {
-  const labelled = element.closest("[aria-label]");
-  if (labelled && (!main().contains(element) || main().contains(labelled))) return labelled.getAttribute("aria-label").split(/\.( |$)/)[0];
+  const named = element.closest("[data-title], [aria-label]");
+  if (named && (!main().contains(element) || main().contains(named)))
+    return named.dataset.title ?? named.getAttribute("aria-label");
   const own = element.querySelector?.("caption")?.innerText;
   if (own) return own;
   const stands = main().contains(element) ? element : element.getRootNode().host;
   const before = (text) => text.compareDocumentPosition(stands) & Node.DOCUMENT_POSITION_FOLLOWING;
   const words = [...main().querySelectorAll("[data-testid=stMarkdownContainer], [data-testid=stHeading]")]
-    .filter((text) => before(text) && /[a-z]{3}/i.test(text.innerText)).at(-1);
+    .filter((text) => before(text) && /[a-z]{3}/i.test(text.innerText))
+    .at(-1);
   return words?.innerText.split(/[:.\n]/)[0].replace(/^(.{40}\S*?),? .*$/, "$1") || otherwise;
 }
 
 /** An SVG element with its looks written into it, so that it stands without the page's style sheets. */
 function standing(svg) {
   const copy = svg.cloneNode(true);
-  const from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+  const from = [svg, ...svg.querySelectorAll("*")],
+    to = [copy, ...copy.querySelectorAll("*")];
   from.forEach((element, n) => {
     const style = getComputedStyle(element);
     for (const name of PAINT) to[n].style?.setProperty(name, style.getPropertyValue(name));
@@ -51,13 +77,16 @@ function standing(svg) {
 
 /** A chart as one SVG document on the page's ground; a Plotly chart is several layers. */
 function chartSvg(chart) {
-  const box = chart.getBoundingClientRect(), width = box.width + 2 * MARGIN, height = box.height + 2 * MARGIN;
+  const box = chart.getBoundingClientRect(),
+    width = box.width + 2 * MARGIN,
+    height = box.height + 2 * MARGIN;
   const fill = getComputedStyle(document.querySelector("[data-testid=stApp]")).backgroundColor;
   const ground = shape("rect", { x: -MARGIN, y: -MARGIN, width, height, fill });
   const whole = shape("svg", { width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}` }, ground);
   if (chart.matches("[data-testid=stHtml]")) whole.append(new HtmlPicture(chart).draw());
   for (const layer of chart.matches("svg") ? [chart] : chart.querySelectorAll(".main-svg")) {
-    const { width, height } = layer.getBoundingClientRect(), copy = standing(layer);
+    const { width, height } = layer.getBoundingClientRect(),
+      copy = standing(layer);
     copy.setAttribute("width", width);
     copy.setAttribute("height", height);
     whole.append(copy);
@@ -66,7 +95,8 @@ function chartSvg(chart) {
 }
 
 async function chartPng(chart) {
-  const picture = new Image(), url = URL.createObjectURL(chartSvg(chart));
+  const picture = new Image(),
+    url = URL.createObjectURL(chartSvg(chart));
   picture.src = url;
   await picture.decode();
   const canvas = document.createElement("canvas");
@@ -81,28 +111,44 @@ const canvasPng = (canvas) => new Promise((done) => canvas.toBlob(done, "image/p
 /** The cells as they stand on the page; Excel needs the mark at the front to take it for UTF-8. */
 function tableCsv(table) {
   const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const rows = [...table.rows].map((row) => [...row.cells].map((cell) => quoted(cell.innerText.trim())).join(","));
+  const rows = [...table.rows].map((row) =>
+    [...row.cells].map((cell) => quoted(cell.innerText.trim())).join(","),
+  );
   return new Blob(["\ufeff", rows.join("\r\n"), "\r\n"], { type: "text/csv" });
 }
 
 /** Whether an element is a picture of its own: no part of a chart, no icon, no mere table or text. */
 function isPicture(element) {
   if (element.matches("svg")) return !element.closest(".js-plotly-plot, button, .katex");
-  return !element.matches("[data-testid=stHtml]") || !(element.querySelector("table.numbers, svg, style") && !element.querySelector("img, .grid, .bars"));
+  return (
+    !element.matches("[data-testid=stHtml]") ||
+    !(element.querySelector("table.numbers, svg, style") && !element.querySelector("img, .grid, .bars"))
+  );
 }
 
 /** Every thing on the page that can be taken: its title and its files by kind. */
 function things() {
-  const players = inPage(".player").filter((root) => root.takeHome).map((root) => ({ title: "Player", root }));
-  const charts = inPage(".js-plotly-plot, svg, [data-testid=stHtml]").filter((chart) => large(chart) && isPicture(chart)).map((chart) => ({
-    title: titleOf(chart, "Chart"), files: { PNG: () => chartPng(chart), SVG: () => chartSvg(chart) },
-  }));
-  const canvases = inPage("canvas[role=img]").filter((canvas) => large(canvas) && !canvas.closest(".player")?.takeHome).map((canvas) => ({
-    title: titleOf(canvas, "Picture"), files: { PNG: () => canvasPng(canvas) },
-  }));
-  const tables = inPage("table").filter((table) => table.rows.length && !table.closest(".player")?.takeHome).map((table) => ({
-    title: titleOf(table, "Table"), files: { CSV: () => tableCsv(table) },
-  }));
+  const players = inPage(".player")
+    .filter((root) => root.takeHome)
+    .map((root) => ({ title: "Player", root }));
+  const charts = inPage(".js-plotly-plot, svg, [data-testid=stHtml]")
+    .filter((chart) => large(chart) && isPicture(chart))
+    .map((chart) => ({
+      title: titleOf(chart, "Chart"),
+      files: { PNG: () => chartPng(chart), SVG: () => chartSvg(chart) },
+    }));
+  const canvases = inPage("canvas[role=img]")
+    .filter((canvas) => large(canvas) && !canvas.closest(".player")?.takeHome)
+    .map((canvas) => ({
+      title: titleOf(canvas, "Picture"),
+      files: { PNG: () => canvasPng(canvas) },
+    }));
+  const tables = inPage("table")
+    .filter((table) => table.rows.length && !table.closest(".player")?.takeHome)
+    .map((table) => ({
+      title: titleOf(table, "Table"),
+      files: { CSV: () => tableCsv(table) },
+    }));
   return [...players, ...charts, ...canvases, ...tables];
 }
 
@@ -115,7 +161,8 @@ const button = (words, act) => {
 
 /** A line of the list; of things that have the same title, each says which it is. */
 function line(words, ...controls) {
-  const item = document.createElement("li"), title = document.createElement("span");
+  const item = document.createElement("li"),
+    title = document.createElement("span");
   title.textContent = words;
   item.append(title, ...controls);
   return item;
@@ -123,14 +170,16 @@ function line(words, ...controls) {
 
 function fileLine({ title, files }) {
   const controls = Object.entries(files).map(([kind, make]) =>
-    button(kind, async () => save(await make(), `${fileName(title)}.${kind.toLowerCase()}`)));
+    button(kind, async () => save(await make(), `${fileName(title)}.${kind.toLowerCase()}`)),
+  );
   for (const control of controls) control.setAttribute("aria-label", `${title} as ${control.textContent}`);
   return line(title, ...controls);
 }
 
 /** The player's picture now, its tile visits, and its run as a GIF, which takes some seconds and can be cancelled. */
 function playerLine(root) {
-  const { takeHome } = root, share = document.createElement("output");
+  const { takeHome } = root,
+    share = document.createElement("output");
   const png = button("PNG", async () => save(await takeHome.png(), `${takeHome.name()}.png`));
   const gif = button("GIF", () => (films.has(root) ? films.get(root).stop() : film(root)));
   const csv = button("CSV", () => save(takeHome.csv(), `${takeHome.name()}.csv`));
@@ -138,7 +187,8 @@ function playerLine(root) {
   csv.setAttribute("aria-label", "Player's tile visits as CSV");
   const item = line("Player: picture, animation, tile visits", share, png, gif, csv);
   item.show = (state) => {
-    share.textContent = state === undefined ? "" : typeof state === "number" ? `${Math.floor(100 * state)}%` : state;
+    share.textContent =
+      state === undefined ? "" : typeof state === "number" ? `${Math.floor(100 * state)}%` : state;
     gif.textContent = films.has(root) ? "cancel" : "GIF";
     gif.setAttribute("aria-label", films.has(root) ? "Cancel the GIF" : "Player's run as GIF");
   };
@@ -148,12 +198,17 @@ function playerLine(root) {
 }
 
 async function film(root) {
-  const abort = new AbortController(), { takeHome } = root;
+  const abort = new AbortController(),
+    { takeHome } = root;
   const making = { share: 0, stop: () => abort.abort() };
   films.set(root, making);
   let end;
   try {
-    const blob = await takeHome.gif((share) => root.filmLine.show((making.share = share)), abort.signal);
+    const progress = (share) => {
+      making.share = share;
+      root.filmLine.show(share);
+    };
+    const blob = await takeHome.gif(progress, abort.signal);
     save(blob, `${takeHome.name()}.gif`);
   } catch (error) {
     if (error.name !== "AbortError") end = "failed";
@@ -163,7 +218,10 @@ async function film(root) {
 }
 
 async function copyLink(control) {
-  const url = inPage(".player").find((root) => root.takeHome)?.takeHome.link() ?? location.href;
+  const url =
+    inPage(".player")
+      .find((root) => root.takeHome)
+      ?.takeHome.link() ?? location.href;
   let copied = true;
   await navigator.clipboard.writeText(url).catch(() => (copied = false));
   control.textContent = copied ? "Link copied" : url;
@@ -184,17 +242,22 @@ function numbered() {
 
 /** Lists what there is; an unchanged list stays as it is, so that no button moves under the pointer. */
 function fill(list, anyway) {
-  const found = numbered(), names = found.map(({ title }) => title).join("\n");
+  const found = numbered(),
+    names = found.map(({ title }) => title).join("\n");
   if (!anyway && names === list.dataset.names) return;
   list.dataset.names = names;
   list.replaceChildren(...found.map((thing) => (thing.root ? playerLine(thing.root) : fileLine(thing))));
 }
 
-export default function ({ parentElement }) {
-  const list = parentElement.querySelector("ul"), link = parentElement.querySelector("[data-do=link]");
+export default function show({ parentElement }) {
+  const list = parentElement.querySelector("ul"),
+    link = parentElement.querySelector("[data-do=link]");
   fill(list, true);
   clearInterval(looking.get(list));
-  looking.set(list, setInterval(() => fill(list, false), LOOK_AGAIN));
+  looking.set(
+    list,
+    setInterval(() => fill(list, false), LOOK_AGAIN),
+  );
   link.onclick = () => copyLink(link);
   return () => clearInterval(looking.get(list));
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from engine.algorithms import BACKWARD, split_kv
 from engine.experiment import PARAMETERS, Experiment
-
-FORWARD_KERNELS = ("standard", "flash1", "flash2", "split_kv")  # that take the scenario's blocks as they are
 
 
 def model(experiment: Experiment) -> str:
@@ -29,7 +28,9 @@ print(f"{{simulation.modelled.seconds:.3g}} s, modelled")
 
 def kernel(experiment: Experiment) -> str:
     """Lines that run the real kernel on random tensors: on a GPU, or in Triton's interpreter."""
-    problem = experiment.problem
+    problem, record = experiment.problem, experiment.record
+    if record.kernel is None and record.direction != BACKWARD:
+        return f"# No kernel computes {record.label}: there is nothing to run for this scenario.\n"
     if problem.mask.documents > 1:
         return "# The kernels take no mask of documents: there is nothing to run for this scenario.\n"
     q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
@@ -37,12 +38,12 @@ def kernel(experiment: Experiment) -> str:
     options = {"causal": True} if problem.mask.causal else {}
     if problem.mask.window is not None:
         options["window"] = problem.mask.window
-    backward = experiment.algorithm == "backward"
+    backward = record.direction == BACKWARD
     if not backward:
-        options["algorithm"] = experiment.algorithm
-    if experiment.algorithm in FORWARD_KERNELS:
+        options["algorithm"] = record.kernel
+    if not backward and not record.chooses_tiling:
         options |= {"block_q": experiment.tiling.block_q, "block_kv": experiment.tiling.block_kv}
-    if experiment.algorithm == "split_kv":
+    if record is split_kv.ALGORITHM:
         options["splits"] = experiment.tiling.splits
     last = "o.sum().backward()\nprint(q.grad.shape, q.grad.dtype)" if backward else "print(o.shape, o.dtype)"
     return f"""import torch

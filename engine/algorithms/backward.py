@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.algorithms.record import BACKWARD, Algorithm, Part, loaded, summed
 from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import Phase
@@ -15,6 +16,8 @@ from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
 ROW_TERMS, KEY_GRADIENTS, QUERY_GRADIENTS = "row terms", "dK and dV", "dQ"
+KEY_GRADIENT_BLOCKS = (64, 64)  # query and key rows that the kernel of dK and dV takes, in 16 bits
+QUERY_GRADIENT_BLOCKS = {64: (128, 64), 128: (128, 64), 256: (64, 32)}  # and dQ's, by head dimension up to
 QUERY_SIDE = (load(Tensor.Q), load(Tensor.D_O), load(Tensor.LSE_LOG2), load(Tensor.DELTA))
 KEY_SIDE = (load(Tensor.K), load(Tensor.V))
 KEY_VISIT = (
@@ -36,7 +39,7 @@ QUERY_VISIT = (
 )
 
 
-def build(problem: Problem, tiling: Tiling) -> Schedule:
+def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head; the second kernel's program goes on with the other heads that share its key head."""
     bounds = key_bounds(problem, tiling)
     first, stop = query_bounds(bounds, blocks(problem.seq_kv, tiling.block_kv))
@@ -71,3 +74,45 @@ def build(problem: Problem, tiling: Tiling) -> Schedule:
         ),
     )
     return Schedule(problem, tiling, phases, bounds)
+
+
+def query_gradient_blocks(head_dim: int) -> tuple[int, int]:
+    """Query and key rows of the kernel of dQ, in 16 bits."""
+    return QUERY_GRADIENT_BLOCKS[min(size for size in QUERY_GRADIENT_BLOCKS if size >= head_dim)]
+
+
+def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
+    """The tiles of the three kernels: P takes the place of S, and dS that of dP."""
+    named = {Tensor.D_O: "dO", Tensor.LSE: "lse", Tensor.LSE_LOG2: "lse", Tensor.DELTA: "δ"}
+
+    def comes(*tensors: Tensor) -> tuple[Part, ...]:
+        return tuple(loaded(problem, tiling, tensor, named.get(tensor, "")) for tensor in tensors)
+
+    inputs = comes(Tensor.Q, Tensor.K, Tensor.V, Tensor.D_O, Tensor.LSE_LOG2, Tensor.DELTA)
+    scores, keys = tiling.block_q * tiling.block_kv, tiling.block_kv * problem.head_dim
+    tiles = (summed("S", Tensor.S, scores), summed("dP", Tensor.D_P, scores))
+    d_q = summed("dQ", Tensor.D_Q, tiling.block_q * problem.head_dim)
+    return {
+        ROW_TERMS: comes(Tensor.O, Tensor.D_O, Tensor.LSE, Tensor.DELTA),
+        KEY_GRADIENTS: (*inputs, *tiles, summed("dK", Tensor.D_K, keys), summed("dV", Tensor.D_V, keys)),
+        QUERY_GRADIENTS: (*inputs, *tiles, d_q),
+    }
+
+
+ALGORITHM = Algorithm(
+    key="backward",
+    label="Backward pass",
+    short="Backward",
+    order=5,
+    schedule=schedule,
+    parts=parts,
+    parts_words="modelled, backward: KB of a block with its sums, which kernels keep in registers",
+    tensors=(
+        *(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, Tensor.D_O, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
+        *(Tensor.DELTA, Tensor.LSE_LOG2),
+    ),
+    heavy_first=True,
+    direction=BACKWARD,
+    offered=False,
+    interpreter_ms=(10.0, 8.0),
+)

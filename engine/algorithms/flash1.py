@@ -5,9 +5,10 @@ Tri Dao et al., arXiv 2205.14135, Algorithm 1.
 
 from __future__ import annotations
 
+from engine.algorithms.record import Algorithm, Part, Pipeline, fused_parts
 from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling
-from engine.schedule.nest import Phase
+from engine.schedule.nest import HEAD, Phase
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
@@ -24,7 +25,7 @@ VISIT = (
 )
 
 
-def build(problem: Problem, tiling: Tiling) -> Schedule:
+def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: each key block stays on the chip while the query blocks that see it pass by."""
     bounds = key_bounds(problem, tiling)
     first, stop = query_bounds(bounds, blocks(problem.seq_kv, tiling.block_kv))
@@ -35,5 +36,28 @@ def build(problem: Problem, tiling: Tiling) -> Schedule:
         stop=stop,
         before=(load(Tensor.K), load(Tensor.V)),
         each=VISIT,
+        launched=HEAD,
     )
     return Schedule(problem, tiling, (phase,), bounds)
+
+
+def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
+    """The tiles of its one kernel."""
+    return {"attention": fused_parts(problem, tiling)}
+
+
+ALGORITHM = Algorithm(
+    key="flash1",
+    label="FlashAttention-1",
+    short="Flash 1",
+    order=1,
+    schedule=schedule,
+    parts=parts,
+    tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.STATISTICS),
+    pipeline=Pipeline(asynchronous=False, returning=True),
+    techniques=frozenset({"fusion", "tiling", "online"}),
+    kernel="flash1",
+    probed=True,
+    traced=True,
+    interpreter_ms=(8.0, 0.1),
+)

@@ -5,6 +5,9 @@ Tri Dao, arXiv 2307.08691, Algorithm 1.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from engine.algorithms.record import Algorithm, Part, fused_parts
 from engine.problem.bounds import key_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import Phase
@@ -19,9 +22,15 @@ VISIT = (
     Step(Operation.RESCALE),
     Step(Operation.ACCUMULATE),
 )
+# what the kernel takes in 16 bits where K and V are copied by TMA and no blocks are given
+OWN_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension up to
+OWN_STAGES = {64: 2, 128: 3, 256: 2}  # tiles of K and V in flight
+SHORT = 1024  # keys up to which it takes other blocks
+SHORT_BLOCKS, SHORT_STAGES = {128: (64, 64)}, 3
+HEADS_TOGETHER = {64: 16, 128: 8, 256: 8}  # that start their heaviest query blocks together, beyond SHORT
 
 
-def build(problem: Problem, tiling: Tiling) -> Schedule:
+def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: each query block stays on the chip while the key blocks that it sees pass by."""
     bounds = key_bounds(problem, tiling)
     phase = Phase(
@@ -34,3 +43,52 @@ def build(problem: Problem, tiling: Tiling) -> Schedule:
         after=(store(Tensor.O), store(Tensor.LSE)),
     )
     return Schedule(problem, tiling, (phase,), bounds)
+
+
+def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
+    """The tiles of its one kernel."""
+    return {"attention": fused_parts(problem, tiling)}
+
+
+def own_tiling(problem: Problem) -> Tiling:
+    """By head dimension; another one where keys are few."""
+    served = _served(problem)
+    if problem.seq_kv <= SHORT and served in SHORT_BLOCKS:
+        return Tiling(*SHORT_BLOCKS[served], stages=SHORT_STAGES, own=True)
+    return Tiling(*OWN_BLOCKS[served], stages=OWN_STAGES[served], own=True)
+
+
+def tiling(problem: Problem, asked: Tiling) -> Tiling:
+    """As asked, or the kernel's own where that is asked."""
+    return replace(own_tiling(problem), splits=asked.splits) if asked.own else asked
+
+
+def heads_together(problem: Problem, taken: Tiling) -> int:
+    """Several in the kernel's own tiling, with many keys and no window; with blocks given, one by one."""
+    many = taken.own and problem.seq_kv > SHORT and problem.mask.window is None
+    return HEADS_TOGETHER[_served(problem)] if many else 1
+
+
+def _served(problem: Problem) -> int:
+    return min(size for size in OWN_BLOCKS if size >= problem.head_dim)
+
+
+ALGORITHM = Algorithm(
+    key="flash2",
+    label="FlashAttention-2",
+    short="Flash 2",
+    order=2,
+    schedule=schedule,
+    parts=parts,
+    tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
+    tiling=tiling,
+    own_tiling=own_tiling,
+    heads_together=heads_together,
+    heavy_first=True,
+    techniques=frozenset({"fusion", "tiling", "online", "deferred", "asynchronous"}),
+    kernel="flash2",
+    probed=True,
+    traced=True,
+    differentiable=True,
+    interpreter_ms=(6.0, 0.1),
+)

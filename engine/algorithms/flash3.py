@@ -1,7 +1,7 @@
-"""FlashAttention-3: as FlashAttention-2, but the key blocks come from the last to the first.
+"""FlashAttention-3: as FlashAttention-2, but the key blocks come from the last to the first, in own blocks.
 
 Jay Shah et al., arXiv 2407.08608, Algorithm 2. What it does at the same time is not a matter of the order:
-see `engine.model.seconds` and `engine.model.warp_groups`.
+see its `Pipeline` and `engine.model.warp_groups`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,85 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.algorithms import flash2
+from engine.algorithms.record import Algorithm, Part, Pipeline, loaded
+from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
+from engine.schedule.step import Tensor
+
+BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
+FEW_KEYS = 768  # that a query sees on average: with fewer, head dimension 64 is cut as 128 is
+KEYS_TOGETHER = 32 * 2**20  # bytes of K and V of the heads whose tiles are taken together, heaviest first
+KV_BUFFERS = 2  # for K and for V: one fills while the other is used
+LARGEST_BUFFERED = 128  # head dimension up to which there is a second Q buffer, for the next tile's
+FUSED_HEAD_DIMS = (64, 128, 256)  # that its own backward pass, one kernel, serves; else flash2's runs
 
 
-def build(problem: Problem, tiling: Tiling) -> Schedule:
+def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: each query block stays on the chip while the key blocks that it sees pass by, last first."""
-    schedule = flash2.build(problem, tiling)
-    (phase,) = schedule.phases
-    return replace(schedule, phases=(replace(phase, reverse=True),))
+    forward = flash2.schedule(problem, tiling)
+    (phase,) = forward.phases
+    return replace(forward, phases=(replace(phase, reverse=True),))
+
+
+def tiling(problem: Problem, asked: Tiling) -> Tiling:
+    """By head dimension: one in between is cut as the next larger is, and 64 as 128 where keys are few."""
+    served = min(size for size in BLOCKS if size >= problem.head_dim)
+    if problem.keys_seen < FEW_KEYS:
+        served = max(served, 128)
+    block_q, block_kv = BLOCKS[served]
+    return replace(asked, block_q=block_q, block_kv=block_kv)
+
+
+def heads_together(problem: Problem, taken: Tiling) -> int:
+    """As many as their K and V fit KEYS_TOGETHER."""
+    keys = 2 * problem.seq_kv * problem.head_dim * problem.itemsize
+    return problem.heads // problem.kv_heads * max(1, KEYS_TOGETHER // keys)
+
+
+def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
+    """The shared memory that the kernel sets aside: every buffer of Q, K and V."""
+    q, k, v = (loaded(problem, taken, tensor) for tensor in (Tensor.Q, Tensor.K, Tensor.V))
+    queries = 2 if problem.head_dim <= LARGEST_BUFFERED else 1
+    return {"attention": (_times(q, queries), _times(k, KV_BUFFERS), _times(v, KV_BUFFERS))}
+
+
+def unserved(problem: Problem, gpu: Gpu) -> str | None:
+    """Why the kernel does not run a problem, in one sentence; None where it does."""
+    if gpu.architecture != "Hopper":
+        return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
+    if problem.dtype == "float32":
+        return "The kernel takes float16 and bfloat16: float32 is modelled only."
+    if problem.head_dim not in BLOCKS:
+        return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
+    return None
+
+
+def _times(part: Part, buffers: int) -> Part:
+    """So many buffers of a tile as one part."""
+    return part if buffers == 1 else Part(f"{buffers} × {part.label}", part.tensor, buffers * part.bytes)
+
+
+ALGORITHM = Algorithm(
+    key="flash3",
+    label="FlashAttention-3",
+    short="Flash 3",
+    order=3,
+    schedule=schedule,
+    parts=parts,
+    parts_words="modelled, forward: KB of a block's buffers of Q, K and V; S and O are in registers",
+    tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
+    tiling=tiling,
+    chooses_tiling=True,
+    heads_together=heads_together,
+    heavy_first=True,
+    pipeline=Pipeline(specialised=True, overlapped=True),
+    techniques=frozenset(
+        {"fusion", "tiling", "online", "deferred", "asynchronous", "specialised", "overlapped"}
+    ),
+    kernel="flash3",
+    language="Gluon",
+    unserved=unserved,
+    traced=True,
+    differentiable=True,
+)

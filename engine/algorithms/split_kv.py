@@ -11,11 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.algorithms.flash2 import VISIT
+from engine.algorithms.record import ACCUMULATOR_BYTES, STAGES, Algorithm, Part, Pipeline, fused_parts
 from engine.problem.bounds import KeyBounds, blocks, key_bounds
 from engine.problem.problem import Problem, Tiling
-from engine.schedule.nest import Phase
+from engine.schedule.nest import ROWS, Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Operation, Step, Tensor, load, store
+from engine.schedule.step import PARTIALS, Operation, Step, Tensor, block_bytes, load, store
+
+COMBINED_AT_ONCE = 16  # splits, of one row, by a program of the second kernel
+SMALLEST_ROWS = 16  # of a block: what a matrix product takes at least
+LARGEST_ROWS = {"float16": 64, "bfloat16": 64, "float32": 32}
+LARGEST_ROWS_WIDE = {**LARGEST_ROWS, "float32": 16}  # from a head dimension of 129
+LARGEST_SPLITS = 1024
+BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
+RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
+KEYS_PER_ROW = 4  # of a split, at least, or combining costs too much
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ def packed(problem: Problem) -> Packed:
     )
 
 
-def build(problem: Problem, tiling: Tiling) -> Schedule:
+def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One key head: every split's partial O and lse, then their combination; one split needs none."""
     rows = packed(problem)
     bounds = key_bounds(rows, tiling)
@@ -99,4 +109,52 @@ def _combine(bounds: KeyBounds, splits: int) -> Phase:
             store(Tensor.LSE),
         ),
         shared=True,
+        launched=ROWS,
+        rows=1,
+        round_trips=1 + blocks(splits, COMBINED_AT_ONCE),  # all lse, then O of some splits at a time
     )
+
+
+def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
+    """The tiles of a split, and those that combine one row's splits."""
+    partial = block_bytes(problem, Tensor.PARTIAL).of(1, 1)
+    combine = (
+        Part(f"{COMBINED_AT_ONCE} partial O", Tensor.PARTIAL, COMBINED_AT_ONCE * partial),
+        Part("O", Tensor.O, problem.head_dim * ACCUMULATOR_BYTES),
+    )
+    return {"split": fused_parts(problem, tiling), "combine": combine}
+
+
+def packed_rows(problem: Problem) -> int:
+    """Rows of the kernel's blocks for one query: a power of two that holds the heads sharing a key head."""
+    group = problem.heads // problem.kv_heads
+    most = (LARGEST_ROWS if problem.head_dim <= 128 else LARGEST_ROWS_WIDE)[problem.dtype]
+    return min(most, max(SMALLEST_ROWS, 1 << (group - 1).bit_length()))
+
+
+def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
+    """Equal splits that the kernel chooses: every SM has the blocks it holds, each worth combining."""
+    rows = blocks(problem.heads // problem.kv_heads * problem.seq_q, tiling.block_q)
+    key_blocks = blocks(min(problem.seq_kv, problem.mask.window or problem.seq_kv), tiling.block_kv)
+    width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
+    held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
+    most = held * sms // (problem.batch * problem.kv_heads * rows)
+    shortest = blocks(KEYS_PER_ROW * tiling.block_q, tiling.block_kv)
+    most = max(1, min(most, key_blocks // shortest, LARGEST_SPLITS))
+    return blocks(key_blocks, blocks(key_blocks, most))
+
+
+ALGORITHM = Algorithm(
+    key="split_kv",
+    label="Split keys (decoding)",
+    short="Split keys",
+    order=4,
+    schedule=schedule,
+    parts=parts,
+    tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, *PARTIALS),
+    pipeline=Pipeline(waiting=True),
+    stages=STAGES - 1,  # without TMA, a tile is in registers when it is used
+    offered=False,
+    kernel="split_kv",
+    differentiable=True,
+)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.algorithms.record import Algorithm, Part, Pipeline, loaded, summed
 from engine.problem.bounds import blocks, key_bounds
 from engine.problem.problem import Problem, Tiling
-from engine.schedule.nest import Phase
+from engine.schedule.nest import ROWS, TILE, Phase
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
+SOFTMAX_TILE = 2048  # elements of S that a block of the softmax takes, in whole rows, at least one
 
-def build(problem: Problem, tiling: Tiling) -> Schedule:
+
+def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: S = Q K^T tile by tile, P = softmax(S) over whole rows, O = P V by query blocks."""
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     none = np.zeros(query_blocks, np.int64)
@@ -20,6 +23,7 @@ def build(problem: Problem, tiling: Tiling) -> Schedule:
         Phase(
             name="scores",
             each=(load(Tensor.Q), load(Tensor.K), Step(Operation.SCORES), store(Tensor.S)),
+            launched=TILE,
             **whole,
         ),
         Phase(
@@ -28,6 +32,8 @@ def build(problem: Problem, tiling: Tiling) -> Schedule:
             first=none,
             stop=none,
             before=(load(Tensor.S), Step(Operation.SOFTMAX), store(Tensor.P)),
+            launched=ROWS,
+            rows=softmax_rows(problem.seq_kv),
         ),
         Phase(
             name="output",
@@ -37,3 +43,37 @@ def build(problem: Problem, tiling: Tiling) -> Schedule:
         ),
     )
     return Schedule(problem, tiling, phases, key_bounds(problem, tiling))
+
+
+def softmax_rows(seq_kv: int) -> int:
+    """Rows of S that a block of the softmax takes."""
+    return max(1, SOFTMAX_TILE >> (seq_kv - 1).bit_length())
+
+
+def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
+    """Tiles of the two products; of the softmax one row."""
+    q, k, v, p = (loaded(problem, tiling, tensor) for tensor in (Tensor.Q, Tensor.K, Tensor.V, Tensor.P))
+    s = summed("S", Tensor.S, tiling.block_q * tiling.block_kv)
+    o = summed("O", Tensor.O, tiling.block_q * problem.head_dim)
+    return {
+        "scores": (q, k, s),
+        "softmax": (summed("a row of S", Tensor.S, problem.seq_kv),),
+        "output": (p, v, o),
+    }
+
+
+ALGORITHM = Algorithm(
+    key="standard",
+    label="Standard (unfused)",
+    short="Standard",
+    order=0,
+    schedule=schedule,
+    parts=parts,
+    tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
+    pipeline=Pipeline(crowded=True),
+    techniques=frozenset(),
+    kernel="standard",
+    probed=True,
+    traced=True,
+    interpreter_ms=(10.0, 1.6),
+)

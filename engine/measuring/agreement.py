@@ -13,13 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from engine.experiment import COMPARED, Experiment
+from engine.algorithms.flash2 import ALGORITHM
+from engine.experiment import Experiment
 from engine.measuring.clock import machine
-from engine.measuring.providers import PROVIDERS, interpreter_seconds, refuse_documents
+from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.pytorch import unfused
+from engine.measuring.trial import plain_sentence, refuse_documents
 from engine.model.drawable import drawable
-from engine.problem.bounds import blocks, key_bounds, visible_keys
+from engine.problem.bounds import blocks
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
+from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
 from engine.trace.memory import SramOverflow
 from engine.worker.jobs import JobError, Update
@@ -41,21 +45,6 @@ ORIGIN = {
 
 
 Tiles = Mapping[tuple[str, tuple[str, str]], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Held:
-    """What one of the three computed: out [seq_q, d], lse [seq_q], and m, l, alpha after every tile.
-
-    The last three are [query blocks, key blocks, block_q], NaN where a tile is not visited; unfused attention
-    has one key block, the whole row, and no alpha.
-    """
-
-    out: np.ndarray
-    lse: np.ndarray
-    m: np.ndarray
-    l: np.ndarray  # noqa: E741 - the field's name
-    alpha: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -98,13 +87,13 @@ def small_sibling(experiment: Experiment) -> Experiment:
 
     Algorithms without a probe of every tile are stood for by flash2.
     """
-    algorithm = experiment.algorithm if experiment.algorithm in COMPARED else "flash2"
+    algorithm = experiment.algorithm if experiment.record.probed else ALGORITHM.key
     alone = {"batch": 1, "heads": 1, "kv_heads": 1, "splits": 1, "stages": 2}
     head = experiment.changed(algorithm=algorithm, **alone)
     for most in MOST_TILES:
         sibling = drawable(head, most)
         scores = sibling.problem.seq_q * sibling.problem.seq_kv
-        if interpreter_seconds(sibling, sibling.algorithm) <= MOST_SECONDS and scores <= MOST_SCORES:
+        if interpreter_seconds(sibling) <= MOST_SECONDS and scores <= MOST_SCORES:
             break
     return sibling
 
@@ -128,7 +117,7 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
 
 def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
     """The largest difference of every quantity and pair in every tile."""
-    quantities = [name for name in QUANTITIES if name != "alpha" or experiment.algorithm != "standard"]
+    quantities = [name for name in QUANTITIES if name != "alpha" or not experiment.record.unfused]
     return {
         (quantity, pair): _tile_differences(
             experiment, quantity, held[pair[0]], held[pair[1]], held["float64"]
@@ -138,36 +127,13 @@ def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
     }
 
 
-def exact_tiles(experiment: Experiment, q, k, v) -> Held:
-    """Dense float64: each tile's m and l from all keys up to its end, without the online recurrence."""
-    problem, tiling = experiment.problem, experiment.tiling
-    width = problem.seq_kv if experiment.algorithm == "standard" else tiling.block_kv
-    q, k, v = (array.astype(np.float64) for array in (q, k, v))
-    scores = np.full((problem.seq_q, blocks(problem.seq_kv, width) * width), -np.inf)
-    low, high = visible_keys(problem, np.arange(problem.seq_q))
-    key = np.arange(problem.seq_kv)
-    seen = (key >= low[:, None]) & (key < high[:, None])
-    scores[:, : problem.seq_kv] = np.where(seen, q @ k.T * problem.head_dim**-0.5, -np.inf)
-    by_block = scores.reshape(problem.seq_q, -1, width)
-    m = np.maximum.accumulate(by_block.max(2), axis=1)
-    lse_so_far = np.logaddexp.accumulate(_logsumexp(by_block), axis=1)
-    with np.errstate(invalid="ignore"):
-        l = np.where(np.isneginf(m), 0.0, np.exp(lse_so_far - m))  # noqa: E741
-        before = np.concatenate([np.full((problem.seq_q, 1), -np.inf), m[:, :-1]], 1)
-        alpha = np.where(np.isneginf(before), 0.0, np.exp(before - m))
-    lse = lse_so_far[:, -1]
-    with np.errstate(invalid="ignore"):
-        weights = np.where(seen, np.exp(scores[:, : problem.seq_kv] - lse[:, None]), 0.0)
-    return Held(weights @ v, lse, *(_by_tile(experiment, rows) for rows in (m, l, alpha)))
-
-
 def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
     """How large a difference may be, by quantity; ORIGIN says where each comes from."""
     problem, (q, k, _) = experiment.problem, inputs
     norms = [np.sqrt((array.astype(np.float64) ** 2).sum(1)).max() for array in (q, k)]
     largest = norms[0] * norms[1] * problem.head_dim**-0.5
     score = (problem.head_dim**0.5 + 4) * ROUNDING * largest
-    if experiment.algorithm == "standard":
+    if experiment.record.unfused:
         score += UNIT[problem.dtype] / 2 * largest  # S goes through memory in the tensors' dtype
     total = 2 * score + (problem.seq_kv**0.5 + 8) * ROUNDING
     return {
@@ -182,8 +148,8 @@ def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
 def _output_tolerance(experiment: Experiment, exact: Held, inputs) -> float:
     """From how far unfused PyTorch is off, in the same dtype."""
     problem = experiment.problem
-    unfused = PROVIDERS["eager"].prepare(*_tensors(problem, inputs, "cpu"), experiment)()
-    error = np.abs(unfused[0, 0].double().numpy() - exact.out).max()
+    rounded = unfused(*_tensors(problem, inputs, "cpu"), problem)()
+    error = np.abs(rounded[0, 0].double().numpy() - exact.out).max()
     return float(2 * error + UNIT[problem.dtype] * np.abs(exact.out).max())
 
 
@@ -204,7 +170,7 @@ def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
             block_kv=tiling.block_kv,
         )
     except (RuntimeError, ImportError) as error:
-        raise JobError(str(error).strip().splitlines()[0]) from error
+        raise JobError(plain_sentence(error)) from error
     parts = (probed.out, probed.lse, probed.m, probed.l, probed.alpha)
     held = Held(*(part[0, 0].double().cpu().numpy() for part in parts))
     return held, here.device, kernels.interpreted()
@@ -225,28 +191,6 @@ def _tensors(problem: Problem, inputs, device: str):
 
     dtype = getattr(torch, problem.dtype)
     return [torch.from_numpy(array)[None, None].to(device, dtype) for array in inputs]
-
-
-def _logsumexp(blocks_of_scores: np.ndarray) -> np.ndarray:
-    """Over the last axis; -inf where all are."""
-    largest = blocks_of_scores.max(2)
-    shift = np.where(np.isneginf(largest), 0.0, largest)
-    with np.errstate(divide="ignore"):
-        return shift + np.log(np.exp(blocks_of_scores - shift[:, :, None]).sum(2))
-
-
-def _by_tile(experiment: Experiment, rows: np.ndarray) -> np.ndarray:
-    """[query blocks, key blocks, block_q] from [seq_q, key blocks]; NaN past the end, where not visited."""
-    height = experiment.tiling.block_q
-    count = blocks(len(rows), height)
-    padded = np.full((count * height, rows.shape[1]), np.nan)
-    padded[: len(rows)] = rows
-    tiles = padded.reshape(count, height, -1).transpose(0, 2, 1)
-    if experiment.algorithm == "standard":
-        return tiles
-    bounds, key = key_bounds(experiment.problem, experiment.tiling), np.arange(tiles.shape[1])
-    visited = (key >= bounds.first[:, None]) & (key < bounds.stop[:, None])
-    return np.where(visited[:, :, None], tiles, np.nan)
 
 
 def _tile_differences(

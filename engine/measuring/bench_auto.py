@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp, inf, log
 
-from engine.measuring.clock import Repeats
-from engine.measuring.contest import Contest, random_inputs
-from engine.measuring.peers import contenders, split_keys
+from engine.measuring.bench import RECORDED, Bench
+from engine.measuring.clock import Repeats, machine
+from engine.measuring.implementations import implementations
+from engine.measuring.trial import random_inputs
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Timing
 
@@ -35,14 +36,14 @@ def problems() -> list[Problem]:
     return square + few_queries
 
 
-def taken(problem: Problem) -> str:
+def auto_choice(problem: Problem) -> str:
     """The algorithm that auto takes on this machine."""
     from kernels import explain
 
-    return explain(*random_inputs(problem, "cuda"), causal=problem.mask.causal).split()[0]
+    return explain(*random_inputs(problem, cuda=True), causal=problem.mask.causal).split()[0]
 
 
-def over_fastest(choice: str, rows: list[Timing]) -> float:
+def slowdown(choice: str, rows: list[Timing]) -> float:
     """How many times the fastest candidate's time the choice takes; infinity where it was not timed."""
     times = {row.provider: row.times.p50 for row in rows if row.times}
     return times[choice] / min(times.values()) if choice in times else inf
@@ -55,24 +56,24 @@ def line(problem: Problem, choice: str, rows: list[Timing]) -> str:
     times = sorted((row.times.p50, row.provider) for row in rows if row.times)
     figures = "  ".join(f"{provider} {seconds * 1e6:.1f}" for seconds, provider in times)
     figures += "".join(f"  {row.provider}: {row.skipped}" for row in rows if row.skipped)
-    factor = f"auto {choice} x{over_fastest(choice, rows):.2f}"
+    factor = f"auto {choice} x{slowdown(choice, rows):.2f}"
     return f"{shape:<25} queries {problem.seq_q:<5} keys {problem.seq_kv:<6} {seen:<7} {factor:<20} {figures}"
 
 
-def run(contest: Contest, wanted: list[Problem], choice_of: Callable[[Problem], str] = taken) -> int:
+def run(bench: Bench, wanted: list[Problem], choice_of: Callable[[Problem], str] = auto_choice) -> int:
     """Prints a line for each problem and what the choices cost in all; 1 where one is beyond LIMIT."""
     factors = []
     for problem in wanted:
-        choice, rows = choice_of(problem), contest.timings(problem)
+        choice, rows = choice_of(problem), bench.timings(problem)
         print(line(problem, choice, rows), flush=True)
-        factors.append(over_fastest(choice, rows))
+        factors.append(slowdown(choice, rows))
     mean = exp(sum(map(log, factors)) / len(factors))
     print(f"auto takes x{mean:.3f} of the fastest one's time on average, at most x{max(factors):.2f}")
     print(f"microseconds, medians, the L2 cold; at most x{LIMIT} is allowed")
     return int(max(factors) > LIMIT)
 
 
-def candidates_contest() -> Contest:
+def candidates() -> Bench:
     """Those that auto takes one of, on this GPU."""
-    ours = [*contenders(), split_keys()]
-    return Contest([one for one in ours if one.name in CANDIDATES], True, REPEATS, REPEATS)
+    known = implementations()
+    return Bench(machine(), [known[name] for name in CANDIDATES], RECORDED, REPEATS, REPEATS)

@@ -7,12 +7,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import bench_auto
-from engine.measuring.checking import ALLOWED
-from engine.measuring.clock import Repeats
-from engine.measuring.contest import BACKWARD, FORWARD, Contest, usual
+from engine.measuring.bench import RECORDED, Bench
+from engine.measuring.clock import Repeats, machine
 from engine.measuring.device import device
-from engine.measuring.peers import TUTORIAL, Contender, contenders
+from engine.measuring.exact import ALLOWED
+from engine.measuring.implementations import TUTORIAL, Implementation, contenders
+from engine.measuring.shapes import training_problem
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import save
 from engine.recordings.recording import Device, Recording, Timing
@@ -27,14 +29,16 @@ FULL_REPEATS = Repeats(15, 30, 0.15)
 
 def shapes(quick: bool) -> list[Problem]:
     """The training shapes, then grouped heads, a window and ragged lengths."""
-    plain = [usual(n, d, causal) for d, n in (QUICK if quick else FULL) for causal in (False, True)]
+    plain = [
+        training_problem(n, d, causal) for d, n in (QUICK if quick else FULL) for causal in (False, True)
+    ]
     if quick:
         return plain
-    one = usual(4096, 128, causal=True)
+    one = training_problem(4096, 128, causal=True)
     return [
         *plain,
         replace(one, kv_heads=one.heads // 4),
-        replace(usual(16384, 128, True), mask=Mask(True, 1024)),
+        replace(training_problem(16384, 128, True), mask=Mask(True, 1024)),
         replace(one, seq_q=4095, seq_kv=4095),
     ]
 
@@ -65,15 +69,15 @@ def _ratio(timed: list[Timing], ours: set[str]) -> str:
     return f"x{turns:.3f}" + (f" (alone x{alone[0] / alone[1]:.3f})" if all(alone) else "")
 
 
-def run(contest: Contest, problems: list[Problem], where: Device) -> Recording:
+def run(bench: Bench, problems: list[Problem], where: Device) -> Recording:
     """Times every problem, forward and backward; prints a line for each."""
-    ours = {one.name for one in contest.contenders if one.ours}
+    ours = {one.name for one in bench.implementations if one.ours}
     rows: list[Timing] = []
     for direction in (FORWARD, BACKWARD):
         for problem in problems:
             if direction == BACKWARD and problem.heads != problem.kv_heads:
                 continue  # gradients of shared heads are not checked here
-            rows += (found := contest.timings(problem, direction))
+            rows += (found := bench.timings(problem, direction))
             print(line(found, ours), flush=True)
     missing = {row.label: row.skipped for row in rows if row.skipped}
     for label in missing.keys() - {row.label for row in rows if row.times}:
@@ -81,7 +85,7 @@ def run(contest: Contest, problems: list[Problem], where: Device) -> Recording:
     return Recording(where, timings=tuple(rows))
 
 
-def competing(quick: bool, tutorial: str) -> list[Contender]:
+def installed_contenders(quick: bool, tutorial: str) -> list[Implementation]:
     """Those that take part; says which are not installed."""
     found = []
     for one in contenders(tutorial):
@@ -103,12 +107,13 @@ def main(arguments: list[str]) -> int:
     try:
         where = device()
         if options.auto:
-            return bench_auto.run(bench_auto.candidates_contest(), bench_auto.problems())
+            return bench_auto.run(bench_auto.candidates(), bench_auto.problems())
         repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
         print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
         print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")
-        contest = Contest(competing(options.quick, options.tutorial), True, repeats, repeats)
-        recording = run(contest, shapes(options.quick), where)
+        entered = installed_contenders(options.quick, options.tutorial)
+        bench = Bench(machine(), entered, RECORDED, repeats, repeats)
+        recording = run(bench, shapes(options.quick), where)
     except JobError as error:
         print(error, file=sys.stderr)
         return 2

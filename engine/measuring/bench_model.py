@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.experiment import COMPARED, Experiment
+from engine.algorithms import compared
+from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.bounds import key_bounds
 from engine.problem.inputs import make_inputs
@@ -86,16 +87,16 @@ def main(arguments: list[str]) -> int:
         print(f"python -m engine bench: {arguments[0]!r} is given; it takes no arguments", file=sys.stderr)
         return 2
     slow = False
-    for algorithm in COMPARED:
+    for algorithm in compared():
         seconds, peak = unrolled(algorithm)
         slow |= _told(f"traffic of 1,048,576 tiles, {algorithm}", seconds * 1e3, MOST_UNROLLED, "ms")
         if not math.isnan(peak):
             slow |= _told(f"memory it takes at most, {algorithm}", peak / 1e6, MOST_MEMORY, "MB")
-    for algorithm in COMPARED:
+    for algorithm in compared():
         seconds = median(lambda algorithm=algorithm: model_sweep(algorithm))
         what = f"model at {len(LENGTHS)} lengths to 16,384, {algorithm}"
         slow |= _told(what, seconds * 1e3, MOST_SWEEP, "ms")
-    for algorithm in COMPARED:
+    for algorithm in compared():
         longest = Experiment.of(algorithm=algorithm, heads=16, seq=131_072, head_dim=128)
         seconds = median(lambda longest=longest: simulate.__wrapped__(longest))
         slow |= _told(f"model at 131,072 tokens, {algorithm}", seconds * 1e3, MOST_LONGEST, "ms")

@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
+
+from engine.recordings.recording import Times
+from engine.worker.jobs import JobError
+
 FLUSH_BYTES = 512 * 2**20  # larger than any L2; passing over it also hides the launch of what is timed next
 READS = 3  # with the writing 0.5 ms on an H200: longer than the host takes to start a backward pass
 
@@ -42,8 +47,11 @@ INTERPRETED = Repeats(2, 5, 0.3)
 
 
 def machine() -> Machine:
-    """This machine: its GPU if PyTorch can use one, else its CPU."""
-    import torch
+    """This machine: its GPU if PyTorch can use one, else its CPU; raises JobError without PyTorch."""
+    try:
+        import torch
+    except ImportError as error:
+        raise JobError(f"nothing can be measured here: {error}") from None
 
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     triton = _version("triton")
@@ -99,6 +107,12 @@ def interleaved(
             times[name].append(clock(calls[name]))
         wanted = [name for name in wanted if wants_more(times[name], repeats[name])]
     return times
+
+
+def percentiles(seconds: list[float]) -> Times:
+    """What is kept of the repeats, to the nanosecond."""
+    p20, p50, p80 = (round(float(np.quantile(seconds, share)), 9) for share in (0.2, 0.5, 0.8))
+    return Times(p20, p50, p80, len(seconds))
 
 
 def available_bytes(cuda: bool) -> int | None:

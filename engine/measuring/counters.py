@@ -1,6 +1,6 @@
-"""The hardware's counters: ncu runs engine.measuring.counted over scenarios, its rows become Counters.
+"""The hardware's counters: ncu runs engine.measuring.profiled over scenarios, its rows become Counters.
 
-It empties the caches before every kernel, so each is counted by itself. Left alone they would say less: ncu
+It empties the caches before every kernel, so each stands by itself. Left alone they would say less: ncu
 needs several passes over a kernel, and between two kernels it writes to memory itself.
 """
 
@@ -33,7 +33,7 @@ NEEDED = {
 }
 OF_LAUNCHES = {"waves": "launch__waves_per_multiprocessor"}  # known without counting; no list has them
 SHARE = ".avg.pct_of_peak_sustained_elapsed"
-WANTED = {  # counted where this chip has one of them, the first that it has
+WANTED = {  # read where this chip has one of them, the first that it has
     "l2_bytes": ("lts__t_bytes.sum",),
     "l2_hit_percent": ("lts__t_sector_hit_rate.pct",),
     "tensor_percent": tuple(
@@ -63,7 +63,7 @@ NO_PERMISSION = (
     "ncu may not read the counters (ERR_NVGPUCTRPERM): an administrator must allow it,"
     " see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 )
-AT_A_TIME = 44  # scenarios of one ncu process: what it counted is printed when it ends
+AT_A_TIME = 44  # scenarios of one ncu process: what it read is printed when it ends
 QUERY_SECONDS = 60.0
 SPARE = 60.0  # seconds beyond its time after which ncu is given up
 
@@ -77,7 +77,7 @@ class Profiled:
     metrics: dict[str, float]
 
 
-def metrics_here(ncu: str) -> dict[str, str]:
+def available_metrics(ncu: str) -> dict[str, str]:
     """The metric of each field that this chip can count."""
     try:
         listed = subprocess.run(
@@ -93,11 +93,11 @@ def metrics_here(ncu: str) -> dict[str, str]:
     return NEEDED | OF_LAUNCHES | {field: name for field, name in wanted.items() if name is not None}
 
 
-def counted(scenarios: list[Scenario], seconds: float) -> Iterator[Counters]:
-    """Rows of those scenarios that could be counted in this time; raises JobError with what ncu lacks."""
+def profiled_counters(scenarios: list[Scenario], seconds: float) -> Iterator[Counters]:
+    """Rows of those scenarios that could be profiled in this time; raises JobError with what ncu lacks."""
     end = time.monotonic() + seconds
-    ncu = found_ncu()
-    metrics = metrics_here(ncu)
+    ncu = find_ncu()
+    metrics = available_metrics(ncu)
     for first in range(0, len(scenarios), AT_A_TIME):
         left = end - time.monotonic()
         if left <= 0:
@@ -112,7 +112,7 @@ def counted(scenarios: list[Scenario], seconds: float) -> Iterator[Counters]:
             yield from _profiled(ncu, some, metrics, end - time.monotonic())
 
 
-def found_ncu() -> str:
+def find_ncu() -> str:
     """The path of Nsight Compute's command line; raises JobError."""
     for path in (shutil.which("ncu"), "/usr/local/cuda/bin/ncu"):
         if path and Path(path).exists():
@@ -122,12 +122,12 @@ def found_ncu() -> str:
 
 def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float) -> Iterator[Counters]:
     with tempfile.TemporaryDirectory() as folder:
-        asked, said = Path(folder, "scenarios.json"), Path(folder, "said.json")
-        asked.write_text(json.dumps([asdict(scenario) for scenario in scenarios]))
+        given, results = Path(folder, "scenarios.json"), Path(folder, "reasons.json")
+        given.write_text(json.dumps([asdict(scenario) for scenario in scenarios]))
         command = [
             ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
             "--metrics", ",".join(metrics.values()),
-            sys.executable, "-m", "engine.measuring.counted", str(asked), str(said), str(seconds),
+            sys.executable, "-m", "engine.measuring.profiled", str(given), str(results), str(seconds),
         ]  # fmt: skip
         root = Path(__file__).resolve().parents[2]
         try:
@@ -136,9 +136,9 @@ def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float
             )
         except subprocess.TimeoutExpired:
             return
-        if not said.exists():
+        if not results.exists():
             raise JobError(_complaint(run.stdout + run.stderr))
-        reasons = json.loads(said.read_text())
+        reasons = json.loads(results.read_text())
     kernels = parsed(run.stdout)
     if not kernels and not all(reasons):
         raise JobError(_complaint(run.stdout + run.stderr))

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.measuring import clock
-from engine.measuring.checking import reference
-from engine.measuring.contest import attempt, percentiles, random_inputs
-from engine.measuring.peers import Contender, contenders, split_keys
+from engine.measuring.implementations import implementations
+from engine.measuring.trial import Trial
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Decoding
 
@@ -40,7 +39,7 @@ def own_blocks(problem: Problem) -> tuple[int, int]:
     """(block_q, block_kv) that split_kv takes for a problem."""
     import torch
 
-    from kernels.arguments import split_blocks
+    from kernels import split_blocks
 
     rows = problem.heads // problem.kv_heads * problem.seq_q
     return split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype))
@@ -49,30 +48,23 @@ def own_blocks(problem: Problem) -> tuple[int, int]:
 def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
     """Every split count, split_kv's own choice, the peers, and a copy in the same run; checked first."""
     blocks = dict(zip(("block_q", "block_kv"), own_blocks(problem), strict=True))
-    inputs = random_inputs(problem, "cuda" if cuda else "cpu")
-    exact = reference(*inputs, problem)
-    entered: list[tuple[Contender, int | None]] = [(split_keys(splits), splits) for splits in (None, *SPLITS)]
-    entered += [(one, None) for one in contenders() if one.name in PEERS and one.installed]
+    known, trial = implementations(), Trial.of(problem, cuda)
+    entered = [(known[SPLIT], splits) for splits in (None, *SPLITS)]
+    entered += [(known[name], None) for name in PEERS if known[name].installed]
+    rows: dict[tuple[str, int | None], Decoding] = {}
     calls: dict[tuple[str, int | None], Callable] = {}
-    rows = {}
     for one, splits in entered:
-
-        def checked(one=one):
-            call = one.prepare(*inputs, problem)
-            return call, exact.error(call())
-
-        found, reason = attempt(checked, cuda)
-        row = Decoding(one.name, one.label, problem, splits, **(blocks if one.name == SPLIT else {}))
-        if found is not None and not found[1] <= exact.allowed:
-            reason = f"its result is wrong: off by {found[1]:.2g}, allowed is {exact.allowed:.2g}"
-        rows[one.name, splits] = replace(row, skipped=reason)
-        if reason is None:
-            calls[one.name, splits] = found[0]
+        key, own = (one.name, splits), one.name == SPLIT
+        found = trial.checked(one.prepare, **({"splits": splits} if own else {}))
+        row = Decoding(one.name, one.label, problem, splits, **(blocks if own else {}))
+        rows[key] = replace(row, skipped=found) if isinstance(found, str) else row
+        if not isinstance(found, str):
+            calls[key] = found.call
     rows[COPY, None] = Decoding(COPY, "device copy, read plus written", problem)
     calls[COPY, None] = _copy(cuda)
     moved = dict.fromkeys(calls, key_bytes(problem)) | {(COPY, None): COPIED if cuda else COPIED // 64}
     for key, seconds in clock.interleaved(calls, dict.fromkeys(calls, REPEATS), cuda).items():
-        times = percentiles(seconds)
+        times = clock.percentiles(seconds)
         rows[key] = replace(rows[key], times=times, bytes_per_second=moved[key] / times.p50)
     return list(rows.values())
 

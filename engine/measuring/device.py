@@ -27,10 +27,7 @@ PEERS = ("flash-attn", "flash-attn-4")  # packages that bring kernels to be time
 
 def device(commit: str | None = None) -> Device:
     """This machine's GPU, now; raises JobError where PyTorch can use none."""
-    try:
-        machine = clock.machine()
-    except ImportError as error:
-        raise JobError(f"nothing can be measured here: {error}") from None
+    machine = clock.machine()
     if not machine.cuda:
         raise JobError("there is no GPU here that PyTorch can use, and only a GPU is recorded")
     import torch
@@ -61,16 +58,16 @@ def _peers() -> dict[str, str]:
 def _nvidia_smi(names: tuple[str, ...]) -> list[str]:
     """What it reads of the first GPU; nothing where it is missing."""
     command = ["nvidia-smi", "--id=0", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
-    line = _said(command).splitlines()
+    line = _output_of(command).splitlines()
     return [part.strip() for part in line[0].split(",")] if line else []
 
 
 def _commit() -> str:
     root = str(Path(__file__).resolve().parents[2])
-    return _said(["git", "-C", root, "rev-parse", "HEAD"]).strip() or "unknown"
+    return _output_of(["git", "-C", root, "rev-parse", "HEAD"]).strip() or "unknown"
 
 
-def _said(command: list[str]) -> str:
+def _output_of(command: list[str]) -> str:
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):

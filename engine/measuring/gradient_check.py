@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from engine.algorithms import backward, flash2
 from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
 from engine.measuring.clock import machine
-from engine.measuring.providers import interpreter_seconds, refuse_documents
+from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.trial import plain_sentence, refuse_documents
 from engine.model.drawable import drawable
 from engine.problem.bounds import visible_keys
 from engine.problem.inputs import make_inputs, make_output_gradient, round_to
@@ -66,11 +68,11 @@ def small_backward(experiment: Experiment) -> Experiment:
     problem = experiment.problem
     heads = min(problem.heads // problem.kv_heads, MOST_HEADS)
     alone = {"batch": 1, "heads": heads, "kv_heads": 1, "splits": 1, "stages": 2}
-    group = experiment.changed(algorithm="backward", **alone)
+    group = experiment.changed(algorithm=backward.ALGORITHM.key, **alone)
     for most in MOST_TILES:
         sibling = drawable(group, most)
         scores = heads * sibling.problem.seq_q * sibling.problem.seq_kv
-        if interpreter_seconds(sibling, "backward") <= MOST_SECONDS and scores <= MOST_SCORES:
+        if interpreter_seconds(sibling) <= MOST_SECONDS and scores <= MOST_SCORES:
             break
     return sibling
 
@@ -169,20 +171,20 @@ def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, boo
             *tensors,
             causal=problem.mask.causal,
             window=problem.mask.window,
-            algorithm="flash2",
+            algorithm=flash2.ALGORITHM.kernel,
             block_q=tiling.block_q,
             block_kv=tiling.block_kv,
         )
         out.backward(torch.from_numpy(d_out[None]).to(**place))
     except (RuntimeError, ImportError) as error:
-        raise JobError(str(error).strip().splitlines()[0]) from error
+        raise JobError(plain_sentence(error)) from error
     d_q, d_k, d_v = (tensor.grad.double().cpu().numpy() for tensor in tensors)
     return {"dQ": d_q[0], "dK": d_k[0, 0], "dV": d_v[0, 0]}, here.device, kernels.interpreted()
 
 
 def _trace(experiment: Experiment, q, k, v, d_out) -> Gradients:
     """What the scheduler's own execution gets, forward and backward; raises JobError."""
-    forward = experiment.changed(algorithm="flash2")
+    forward = experiment.changed(algorithm=flash2.ALGORITHM.key)
     try:
         heads = [execute(forward, own, k, v) for own in q]
         out, lse = np.stack([head.out for head in heads]), np.stack([head.lse for head in heads])

@@ -9,14 +9,22 @@ import argparse
 import json
 import sys
 from collections.abc import Generator
+from datetime import datetime, timezone
 from typing import Any
 
+from engine.algorithms import flash2
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
-from engine.measuring.bench import Bench, Row
-from engine.measuring.checking import ALLOWED
-from engine.measuring.providers import PROVIDERS, refuse_documents
+from engine.measuring import clock
+from engine.measuring.bench import Bench, Limit
+from engine.measuring.exact import ALLOWED
+from engine.measuring.implementations import implementations
+from engine.measuring.interpreter import INTERPRETED
+from engine.measuring.trial import refuse_documents
 from engine.model.drawable import at_length
+from engine.recordings.recording import Timing
 from engine.worker.jobs import JobError, Update
+
+Row = dict[str, Any]
 
 SWEEP = "engine.measuring.measure:sweep"
 SMALLEST_SEQUENCE = 64
@@ -24,11 +32,14 @@ LARGEST_SWEEP = {
     "cuda": 16384,
     "cpu": 2048,
 }  # what a sweep reaches at least; the scenario's own length if longer
+LONGEST_CALL = {"cuda": 3.0, "cpu": 2.0}  # seconds; what would take longer is skipped
+SLOW = "would take about {seconds:,.0f} s a call; the limit here is {limit:g} s"
+LARGE = "out of memory: needs about {needed:,.1f} GB, may use {free:.1f} GB here"
 
 
 def sweep_payload(experiment: Experiment) -> dict[str, Any]:
     """What a sweep depends on: equal payloads share one run, whatever the algorithm and GPU on the page."""
-    return experiment.changed(algorithm="flash2", hardware="h200", splits=1, stages=2).flat()
+    return experiment.changed(algorithm=flash2.ALGORITHM.key, hardware="h200", splits=1, stages=2).flat()
 
 
 def sizes(experiment: Experiment, cuda: bool) -> list[int]:
@@ -49,9 +60,77 @@ def sweep(payload: dict[str, Any]) -> Generator[Update, None, list[Row]]:
     experiment = Experiment.of(**payload)
     refuse_documents(experiment)
     yield Update(0.0, "Importing PyTorch and Triton")
-    bench = Bench.here(PROVIDERS)
-    lengths = sizes(experiment, bench.machine.cuda)
-    return (yield from bench.measure([at_length(experiment, keys) for keys in lengths]))
+    bench = this_bench()
+    lengths = sizes(experiment, bench.cuda)
+    return (yield from measured(bench, [at_length(experiment, keys) for keys in lengths]))
+
+
+def this_bench(algorithm: str | None = None) -> Bench:
+    """The kernels that take a scenario's blocks, or one of them, and PyTorch's attention, on this machine.
+
+    Raises JobError without PyTorch.
+    """
+    machine = clock.machine()
+    fitting = [
+        one
+        for one in implementations().values()
+        if one.cuda in (None, machine.cuda)
+        if (one.takes_blocks and algorithm in (None, one.name)) or not (one.ours or one.module)
+    ]
+    return Bench(machine, fitting, Limit(LONGEST_CALL["cuda" if machine.cuda else "cpu"], SLOW, LARGE))
+
+
+def measured(bench: Bench, experiments: list[Experiment]) -> Generator[Update, None, list[Row]]:
+    """Rows of every implementation for every experiment, in order; experiments of growing length."""
+    rows: list[Row] = []
+    for index, experiment in enumerate(experiments):
+        keys = f"N = {experiment.problem.seq_kv:,}"
+        yield Update(index / len(experiments), f"Measuring {keys}")
+        for row in measured_rows(bench, experiment):
+            rows.append(row)
+            yield Update((index + 1) / len(experiments), f"Measured {keys}", row)
+    return rows
+
+
+def measured_rows(bench: Bench, experiment: Experiment) -> list[Row]:
+    """One row an implementation: as JSON has it, with what measured it and when."""
+    timings = bench.timings(experiment.problem, tiling=experiment.asked)
+    interpreted = (not bench.cuda and one.ours for one in bench.implementations)
+    return [
+        _row(bench.machine, experiment, timing, INTERPRETED if slow else "")
+        for timing, slow in zip(timings, interpreted, strict=True)
+    ]
+
+
+def _row(machine: clock.Machine, experiment: Experiment, timing: Timing, note: str) -> Row:
+    problem = experiment.problem
+    row = {
+        "provider": timing.provider,
+        "label": timing.label,
+        "keys": problem.seq_kv,
+        "queries": problem.seq_q,
+        "skipped": timing.skipped,
+        "note": note,
+        "experiment": experiment.flat(),
+        "device": machine.device,
+        "cuda": machine.cuda,
+        "l2": machine.l2,
+        "versions": machine.versions,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+    if timing.times is None:
+        return row
+    times = timing.times
+    return row | {
+        "repeats": times.repeats,
+        "p20": times.p20,
+        "p50": times.p50,
+        "p80": times.p80,
+        "tflops": timing.tflops,
+        "tokens_per_second": problem.batch * problem.seq_q / times.p50,
+        "error": timing.error,
+        "allowed": timing.allowed,
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -61,12 +140,10 @@ def main(arguments: list[str]) -> int:
     try:
         experiment = Experiment.of(**flat)
         refuse_documents(experiment)
-        algorithm = flat["algorithm"]
-        names = [n for n, p in PROVIDERS.items() if algorithm is None or not p.triton or n == algorithm]
-        bench = Bench.here(names)
+        bench = this_bench(flat["algorithm"])
         own = experiment.problem.seq_kv
-        lengths = sizes(experiment, bench.machine.cuda) if options.sweep else ladder(own)
-        for update in bench.measure([at_length(experiment, keys) for keys in lengths]):
+        lengths = sizes(experiment, bench.cuda) if options.sweep else ladder(own)
+        for update in measured(bench, [at_length(experiment, keys) for keys in lengths]):
             if update.row is not None and (options.sweep or update.row["keys"] == own):
                 print(json.dumps(update.row) if options.json else _line(update.row), flush=True)
     except (ExperimentError, JobError) as error:

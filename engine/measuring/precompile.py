@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from engine.model.timeline import HEAVY_FIRST
+from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
+from engine.algorithms.flash2 import SHORT
+from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
-from engine.recordings.rows import FLASH2_SHORT
 from engine.worker.jobs import JobError
 
 SMALL, LONG = 256, 2048  # tokens that are enough to have a kernel compiled for few keys and for many
@@ -24,7 +25,7 @@ class Kernel:
 
     algorithm: str
     problem: Problem
-    direction: str = "forward"
+    direction: str = FORWARD
     block_q: int | None = None
     block_kv: int | None = None
     warps: int | None = None
@@ -35,14 +36,15 @@ class Kernel:
 def smaller(problem: Problem, algorithm: str) -> Problem:
     """A problem that compiles the same: two key heads, fewer queries and keys unless a kernel holds a row."""
     group = problem.heads // problem.kv_heads
-    keys = problem.seq_kv if algorithm == "standard" else _few(problem.seq_kv)
-    rows = 16 if algorithm == "standard" else _few(problem.seq_q)
+    rows, keys = _few(problem.seq_q), _few(problem.seq_kv)
+    if ALGORITHMS[algorithm].unfused:
+        rows, keys = 16, problem.seq_kv
     return replace(problem, batch=1, heads=2 * group, kv_heads=2, seq_q=rows, seq_kv=keys)
 
 
 def _few(length: int) -> int:
     """A short length that takes the same kernel, ragged where this one is."""
-    return min(length, (LONG if length > FLASH2_SHORT else SMALL) + length % SMALL)
+    return min(length, (LONG if length > SHORT else SMALL) + length % SMALL)
 
 
 def compile_all(kernels: list[Kernel], seconds: float) -> Iterator[Kernel]:
@@ -64,12 +66,12 @@ def _compiled(kernel: Kernel) -> Kernel:
     """Runs in a process of its own; what fails here fails again, with its reason, when it is to be timed."""
     import torch
 
-    from engine.measuring.contest import BACKWARD, attempt, random_inputs
+    from engine.measuring.trial import attempt, random_inputs
 
     torch.set_num_threads(1)
     cuda = torch.cuda.is_available()
     problem = smaller(kernel.problem, kernel.algorithm)
-    inputs = random_inputs(problem, "cuda" if cuda else "cpu")
+    inputs = random_inputs(problem, cuda)
     backward = kernel.direction == BACKWARD
     with suppress(JobError):
         attempt(lambda: _run(kernel, [tensor.requires_grad_(backward) for tensor in inputs], problem), cuda)
@@ -77,20 +79,14 @@ def _compiled(kernel: Kernel) -> Kernel:
 
 
 def _run(kernel: Kernel, inputs, problem: Problem) -> None:
-    from kernels import attention, trace_attention
-    from kernels.launch import trying
+    from kernels import attention, launch_options, trace_attention
 
     mask = {"causal": problem.mask.causal, "window": problem.mask.window}
     blocks = {"block_q": kernel.block_q, "block_kv": kernel.block_kv}
     if kernel.traced_order is not None:
         heavy_first = kernel.traced_order == HEAVY_FIRST
         trace_attention(*inputs, algorithm=kernel.algorithm, heavy_first=heavy_first, **mask, **blocks)
-    if kernel.algorithm == "flash3" and kernel.direction == "forward":
-        from kernels.flash3 import flash3
-
-        flash3(*inputs, **mask, scale=problem.scale)
-        return
-    with trying(kernel.warps, kernel.stages) if kernel.warps and kernel.stages else nullcontext():
+    with launch_options(kernel.warps, kernel.stages) if kernel.warps and kernel.stages else nullcontext():
         out = attention(*inputs, algorithm=kernel.algorithm, **mask, **blocks)
-    if kernel.direction == "backward":
+    if kernel.direction == BACKWARD:
         out.sum().backward()

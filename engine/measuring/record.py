@@ -11,8 +11,17 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from engine.algorithms import BACKWARD, FORWARD
+from engine.measuring import clock, decoding, scenarios, sweep, timelines
+from engine.measuring.bench import RECORDED, Bench
+from engine.measuring.counters import find_ncu, profiled_counters
+from engine.measuring.device import device
+from engine.measuring.implementations import contenders
+from engine.measuring.precompile import Kernel, compile_all
+from engine.measuring.shapes import training_problem
+from engine.problem.problem import Problem
 from engine.recordings.file import SECTIONS, RecordingError, load, save
-from engine.recordings.recording import Device, Recording, Row, identity
+from engine.recordings.recording import Device, Recording, Row, Timing, identity
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))
@@ -20,6 +29,8 @@ HEAD_DIMS = (64, 128, 256)
 SAVE_EVERY = 5.0  # seconds
 DEFAULT_BUDGET = 1800.0
 COMPILING = 0.5  # of the time left, at most
+IN_TURNS = clock.Repeats(4, 20, 0.06)
+ALONE = clock.Repeats(4, 10, 0.04)
 
 
 class Recorder:
@@ -80,20 +91,28 @@ def _shown(value) -> str:
     return value if isinstance(value, str) else ", ".join(f"{name} {said}" for name, said in value.items())
 
 
-def record_timings(recorder: Recorder, cuda: bool = True, lengths=LENGTHS, head_dims=HEAD_DIMS) -> None:
-    """Every contender over N, head dim and mask, forward and backward; short sequences first."""
-    from engine.measuring.contest import BACKWARD, FORWARD, Contest, usual
-    from engine.measuring.peers import contenders
+def contenders_bench() -> Bench:
+    """All that compete on this GPU, timed in turns and alone."""
+    entered = [one for one in contenders() if one.installed]
+    return Bench(clock.machine(), entered, RECORDED, IN_TURNS, ALONE)
 
-    contest = Contest([one for one in contenders() if one.installed], cuda)
-    problems = [usual(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)]
-    wanted = [(p, way) for p in problems for way in (FORWARD, BACKWARD)]
-    wanted = [(p, way) for p, way in wanted if not _whole(recorder, contest, p, way)]
-    compile_ahead(recorder, _timed_kernels(wanted), cuda)
+
+def record_timings(
+    recorder: Recorder, bench: Bench | None = None, lengths=LENGTHS, head_dims=HEAD_DIMS
+) -> None:
+    """Every contender over N, head dim and mask, forward and backward; short sequences first."""
+    bench = bench or contenders_bench()
+    problems = [
+        training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)
+    ]
+    wanted = [(problem, direction) for problem in problems for direction in (FORWARD, BACKWARD)]
+    wanted = [pair for pair in wanted if not _is_complete(recorder, bench, *pair)]
+    if bench.cuda:
+        compile_ahead(recorder, _timed_kernels(wanted))
     for index, (problem, direction) in enumerate(wanted):
         if recorder.left <= 0:
             return
-        rows = contest.timings(problem, direction)
+        rows = bench.timings(problem, direction)
         recorder.add("timings", rows)
         mask = "causal" if problem.mask.causal else "full"
         what = f"N {problem.seq_kv} d {problem.head_dim} {mask} {direction}"
@@ -102,107 +121,87 @@ def record_timings(recorder: Recorder, cuda: bool = True, lengths=LENGTHS, head_
         recorder.tell(f"timings {index + 1}/{len(wanted)}: {what}: {rate}")
 
 
-def record_sweep(recorder: Recorder, cuda: bool = True) -> None:
+def record_sweep(recorder: Recorder) -> None:
     """Every block size, warps and stages of the tiled kernels."""
-    from engine.measuring import sweep
-    from engine.measuring.precompile import Kernel
-
     wanted = [(p, c) for p, c in sweep.plan() if not recorder.has("sweep", sweep.row_of(p, c))]
     kernels = {
-        Kernel(c.algorithm, p, "forward", c.block_q, c.block_kv, c.warps, c.stages): (p, c) for p, c in wanted
+        Kernel(c.algorithm, p, FORWARD, c.block_q, c.block_kv, c.warps, c.stages): (p, c) for p, c in wanted
     }
-    done = compile_ahead(recorder, list(kernels), cuda)
+    done = compile_ahead(recorder, list(kernels))
     for problem in dict.fromkeys(p for p, _ in wanted):
         ready = [kernels[kernel][1] for kernel in done if kernel.problem == problem]
         recorder.tell(f"sweep: {len(ready)} configurations at d {problem.head_dim}")
-        for row in sweep.tried(problem, ready, cuda):
+        for row in sweep.timed_configs(problem, ready, cuda=True):
             recorder.add("sweep", [row])
             if recorder.left <= 0:
                 return
 
 
-def record_decoding(recorder: Recorder, cuda: bool = True) -> None:
+def record_decoding(recorder: Recorder) -> None:
     """One query against many keys, over the number of splits."""
-    from engine.measuring import decoding
-
     known = {row.problem for row in recorder.rows["decoding"].values()}
     for problem in decoding.plan():
         if recorder.left <= 0:
             return
         if problem not in known:
-            rows = decoding.rows_of(problem, cuda)
+            rows = decoding.rows_of(problem, cuda=True)
             recorder.add("decoding", rows)
             best = max((row for row in rows if row.times), key=lambda row: row.bytes_per_second)
             rate = f"{best.provider} {best.bytes_per_second / 1e12:.2f} TB/s"
             recorder.tell(f"decoding {problem.seq_kv} keys: fastest {rate}")
 
 
-def record_counters(recorder: Recorder, cuda: bool = True) -> None:
+def record_counters(recorder: Recorder) -> None:
     """The hardware's counters, read by ncu."""
-    from engine.measuring.counters import counted, found_ncu
-    from engine.measuring.scenarios import grid
-
-    found_ncu()
-    wanted = [scenario for scenario in grid() if not recorder.has("counters", scenario.row())]
+    find_ncu()
+    wanted = [scenario for scenario in scenarios.plan() if not recorder.has("counters", scenario.row())]
     kernels = [scenario.kernel() for scenario in wanted if not scenario.provider.startswith("sdpa_")]
-    compile_ahead(recorder, kernels, cuda)
-    for index, row in enumerate(counted(wanted, recorder.left)):
+    compile_ahead(recorder, kernels)
+    for index, row in enumerate(profiled_counters(wanted, recorder.left)):
         recorder.add("counters", [row])
         what = row.skipped or f"{row.total('dram_read') / 1e6:,.0f} MB of DRAM read"
         recorder.tell(f"counters {index + 1}/{len(wanted)}: {row.provider} N {row.problem.seq_kv}: {what}")
 
 
-def record_timelines(recorder: Recorder, cuda: bool = True) -> None:
+def record_timelines(recorder: Recorder) -> None:
     """Which SM ran each block of threads, and when."""
-    from engine.measuring.timelines import plan, traced
-
-    wanted = [one for one in plan() if not recorder.has("timelines", one.row())]
-    compile_ahead(recorder, [one.kernel() for one in wanted], cuda)
+    wanted = [one for one in timelines.plan() if not recorder.has("timelines", one.row())]
+    compile_ahead(recorder, [one.kernel() for one in wanted])
     for index, one in enumerate(wanted):
         if recorder.left <= 0:
             return
-        row = traced(one)
+        row = timelines.traced_row(one)
         recorder.add("timelines", [row])
         what = row.skipped or f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
         recorder.tell(f"timelines {index + 1}/{len(wanted)}: {one.provider} N {one.problem.seq_q}: {what}")
 
 
-def compile_ahead(recorder: Recorder, kernels: list, cuda: bool) -> list:
-    """Those compiled in time; all at once where they are interpreted."""
-    from engine.measuring.precompile import compile_all
-
+def compile_ahead(recorder: Recorder, kernels: list[Kernel]) -> list[Kernel]:
+    """Those compiled in time."""
     kernels = list(dict.fromkeys(kernels))
-    if not cuda:
-        return kernels
     done = list(compile_all(kernels, COMPILING * recorder.left))
     recorder.tell(f"compiled {len(done)} of {len(kernels)} kernels")
     return done
 
 
-def _whole(recorder: Recorder, contest, problem, direction: str) -> bool:
+def _is_complete(recorder: Recorder, bench: Bench, problem: Problem, direction: str) -> bool:
     """Whether a problem's rows are all there; what they took is remembered."""
-    from engine.recordings.recording import Timing
-
-    entered = [one for one in contest.contenders if direction == "forward" or one.backward]
-    rows = [
-        recorder.rows["timings"].get(identity(Timing(one.name, one.label, direction, problem)))
-        for one in entered
-    ]
+    entered, known = bench.entered(direction), recorder.rows["timings"]
+    rows = [known.get(identity(Timing(one.name, one.label, direction, problem))) for one in entered]
     for one, row in zip(entered, rows, strict=True):
         if row is not None and row.times is not None:
-            contest.remember(one, problem, direction, row.times.p50)
+            bench.remember(one, problem, direction, row.times.p50)
     return None not in rows
 
 
-def _timed_kernels(wanted: list) -> list:
+def _timed_kernels(wanted: list[tuple[Problem, str]]) -> list[Kernel]:
     """What the timings need compiled: for few keys and many of a head dim and mask, `standard` for each."""
-    from engine.measuring.contest import usual
-    from engine.measuring.precompile import Kernel
-
     kernels = []
     for problem, direction in wanted:
-        short, shape = (usual(n, problem.head_dim, problem.mask.causal) for n in (LENGTHS[0], LENGTHS[-1]))
-        if direction == "backward":
+        short, shape = (
+            training_problem(n, problem.head_dim, problem.mask.causal) for n in (LENGTHS[0], LENGTHS[-1])
+        )
+        if direction == BACKWARD:
             kernels.append(Kernel("flash2", shape, direction))
         else:
             kernels += [Kernel(name, shape) for name in ("flash1", "flash2", "flash3")]
@@ -229,8 +228,6 @@ def main(arguments: list[str]) -> int:
         return 2
     sections += [name for name in ("counters", "timelines") if getattr(options, name)]
     try:
-        from engine.measuring.device import device
-
         recorder = Recorder(
             options.out, device(options.commit), options.budget, lambda line: print(line, flush=True)
         )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.measuring.contest import BACKWARD, FORWARD, backward_call
-from engine.measuring.peers import contenders, split_keys
+from engine.algorithms import BACKWARD, FORWARD
+from engine.measuring.implementations import Prepare, implementations
 from engine.measuring.precompile import Kernel
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Counters
-
-TILED = ("standard", "flash1", "flash2")
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Scenario:
         return Problem(self.batch, self.heads, kv_heads, queries, self.seq, self.head_dim, "float16", mask)
 
     def row(self) -> Counters:
-        """Its row, before anything was counted."""
+        """Its row, before anything was recorded."""
         blocks = (self.block_q, self.block_kv, self.splits)
         return Counters(self.provider, self.direction, self.problem, *blocks)
 
@@ -48,26 +46,14 @@ class Scenario:
         """What is to be compiled for it."""
         return Kernel(self.provider, self.problem, self.direction, self.block_q, self.block_kv)
 
-
-def call_of(scenario: Scenario, q, k, v):
-    """The call on these inputs; raises JobError where the provider does not serve it."""
-    problem = scenario.problem
-    if scenario.provider in TILED and scenario.block_q is not None:
-        from kernels import attention
-
-        options = {"causal": scenario.causal, "window": scenario.window, "algorithm": scenario.provider}
-        return lambda: attention(q, k, v, block_q=scenario.block_q, block_kv=scenario.block_kv, **options)
-    if scenario.provider == "split_kv":
-        return split_keys(scenario.splits).prepare(q, k, v, problem)
-    one = next(one for one in contenders() if one.name == scenario.provider)
-    if scenario.direction == BACKWARD:
-        import torch
-
-        return backward_call(one, (q, k, v), torch.randn_like(q), problem)
-    return one.prepare(q, k, v, problem)
+    def prepared(self) -> tuple[Prepare, dict[str, int]]:
+        """How its call is prepared, and what its kernel does not choose for itself."""
+        options = {"block_q": self.block_q, "block_kv": self.block_kv, "splits": self.splits}
+        given = {name: value for name, value in options.items() if value is not None}
+        return implementations()[self.provider].prepare, given
 
 
-def grid() -> list[Scenario]:
+def plan() -> list[Scenario]:
     """All of them, the most telling first: a recording that runs out of time has those."""
     return [*_of_flash2(), *_of_unfused(), *_of_flash1(), *_of_others(), *_of_backward()]
 

@@ -6,13 +6,14 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engine.measuring import clock
-from engine.measuring.checking import reference
-from engine.measuring.contest import attempt, percentiles, random_inputs, usual
+from engine.measuring.shapes import training_problem
+from engine.measuring.trial import Trial
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
-from engine.recordings.recording import Tried
+from engine.recordings.recording import TilingTiming
 
 BLOCKS = (16, 32, 64, 128, 256)
 WARPS = (4, 8)
@@ -51,23 +52,24 @@ def configs(algorithm: str) -> list[Config]:
 
 def plan() -> list[tuple[Problem, Config]]:
     """Everything a recording tries; every block size at its first number of stages before the others."""
-    problems = [usual(LENGTH, head_dim, causal=False) for head_dim in HEAD_DIMS]
+    problems = [training_problem(LENGTH, head_dim, causal=False) for head_dim in HEAD_DIMS]
     everything = [(problem, config) for name in STAGES for problem in problems for config in configs(name)]
     return sorted(everything, key=lambda pair: pair[1].stages != STAGES[pair[1].algorithm][0])
 
 
-def row_of(problem: Problem, config: Config) -> Tried:
+def row_of(problem: Problem, config: Config) -> TilingTiming:
     """The row of a configuration before it ran."""
-    return Tried(config.algorithm, problem, config.block_q, config.block_kv, config.warps, config.stages)
+    return TilingTiming(
+        config.algorithm, problem, config.block_q, config.block_kv, config.warps, config.stages
+    )
 
 
 def call_of(config: Config, q, k, v, problem: Problem):
     """One launch; raises OutOfSharedMemoryError and what else the compiler finds."""
-    from kernels import attention
-    from kernels.launch import trying
+    from kernels import attention, launch_options
 
     def call():
-        with trying(config.warps, config.stages):
+        with launch_options(config.warps, config.stages):
             return attention(
                 q, k, v,
                 causal=problem.mask.causal,
@@ -80,24 +82,20 @@ def call_of(config: Config, q, k, v, problem: Problem):
     return call
 
 
-def tried(problem: Problem, wanted: list[Config], cuda: bool) -> Iterator[Tried]:
+def timed_configs(problem: Problem, wanted: list[Config], cuda: bool) -> Iterator[TilingTiming]:
     """A row for each configuration, in random order so that clock drift favours no block size."""
     if not wanted:
         return
-    inputs = random_inputs(problem, "cuda" if cuda else "cpu")
-    exact, seconds = reference(*inputs, problem), clock.stopwatch(cuda)
+    trial, seconds = Trial.of(problem, cuda), clock.stopwatch(cuda)
     for config in random.Random(0).sample(wanted, len(wanted)):
-        row, call = row_of(problem, config), call_of(config, *inputs, problem)
-        error, reason = attempt(lambda call=call: exact.error(call()), cuda)
-        if reason is None and not error <= exact.allowed:
-            reason = f"its result is wrong: off by {error:.2g}, allowed is {exact.allowed:.2g}"
-        if reason is not None:
-            yield replace(row, skipped=_short(reason))
+        row, found = row_of(problem, config), trial.checked(partial(call_of, config))
+        if isinstance(found, str):
+            yield replace(row, skipped=_short(found))
             continue
-        spent = [seconds(call)]
+        spent = [seconds(found.call)]
         while spent[0] < LONGEST and clock.wants_more(spent, REPEATS):
-            spent.append(seconds(call))
-        times = percentiles(spent)
+            spent.append(seconds(found.call))
+        times = clock.percentiles(spent)
         yield replace(row, times=times, tflops=field_flops(problem) / times.p50 / 1e12)
 
 

@@ -8,13 +8,12 @@ from math import gcd
 
 import numpy as np
 
+from engine.algorithms import FORWARD, algorithm
 from engine.experiment import Experiment
 from engine.measuring import clock
-from engine.measuring.checking import reference
-from engine.measuring.contest import attempt, percentiles, random_inputs
 from engine.measuring.precompile import Kernel
-from engine.model.grid import default_order
-from engine.model.timeline import HEAVY_FIRST, NATURAL
+from engine.measuring.trial import Trial
+from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import TracedCall, TracedKernel
 from engine.recordings.rows import MODEL_BLOCKS
@@ -34,7 +33,7 @@ class Call:
     @property
     def blocks(self) -> tuple[int | None, int | None]:
         """Query and key rows of a block; None where the kernel has its own."""
-        return (None, None) if self.provider == "flash3" else MODEL_BLOCKS
+        return (None, None) if algorithm(self.provider).chooses_tiling else MODEL_BLOCKS
 
     def row(self) -> TracedCall:
         """Its row, before anything was traced."""
@@ -42,7 +41,7 @@ class Call:
 
     def kernel(self) -> Kernel:
         """What is to be compiled for it."""
-        return Kernel(self.provider, self.problem, "forward", *self.blocks, traced_order=self.order)
+        return Kernel(self.provider, self.problem, FORWARD, *self.blocks, traced_order=self.order)
 
 
 def call(
@@ -50,7 +49,7 @@ def call(
 ) -> Call:
     """A call in float16; by default its blocks are launched as the kernel does."""
     problem = Problem(batch, heads, heads, seq, seq, head_dim, "float16", Mask(**mask))
-    return Call(provider, problem, order or default_order(Experiment(problem, provider)))
+    return Call(provider, problem, order or launch(Experiment(problem, provider)).order)
 
 
 def plan() -> list[Call]:
@@ -81,12 +80,12 @@ def plan() -> list[Call]:
     ]
 
 
-def traced(one: Call) -> TracedCall:
+def traced_row(one: Call) -> TracedCall:
     """The row of one call, checked against float64 and traced; or why it has none."""
     from kernels import attention, trace_attention
 
     row, problem = one.row(), one.problem
-    inputs = random_inputs(problem, "cuda")
+    trial = Trial.of(problem, cuda=True)
     options = {
         "causal": problem.mask.causal,
         "window": problem.mask.window,
@@ -94,39 +93,31 @@ def traced(one: Call) -> TracedCall:
         "block_q": row.block_q,
         "block_kv": row.block_kv,
     }
+    heavy_first = one.order == HEAVY_FIRST
 
-    def checked() -> tuple[float, float]:
-        exact = reference(*inputs, problem)
-        error = exact.error(_traced(trace_attention, inputs, options, one.order).out)
-        return error, exact.allowed
+    def traced_call():
+        return trace_attention(*trial.inputs, **options, heavy_first=heavy_first)
 
-    found, reason = attempt(checked, cuda=True)
-    if found is not None and not found[0] <= found[1]:
-        reason = f"its result is wrong: off by {found[0]:.2g}, allowed is {found[1]:.2g}"
-    if reason is not None:
-        return replace(row, skipped=reason)
+    found = trial.checked(lambda *_: lambda: traced_call().out)
+    if isinstance(found, str):
+        return replace(row, skipped=found)
     times = None
-    if one.order == default_order(Experiment(problem, one.provider)):
-        untraced = {"call": lambda: attention(*inputs, **options)}
-        times = percentiles(clock.interleaved(untraced, {"call": UNTRACED}, cuda=True)["call"])
-    runs = [_blocks(trace_attention, inputs, options, one.order) for _ in range(TRACES)]
-    runs.sort(key=lambda run: max(int(blocks[:, 2].max()) for blocks in run.values()))
-    return _filled(row, runs[len(runs) // 2], times)
+    if one.order == launch(Experiment(problem, one.provider)).order:
+        untraced = {"call": lambda: attention(*trial.inputs, **options)}
+        times = clock.percentiles(clock.interleaved(untraced, {"call": UNTRACED}, cuda=True)["call"])
+    repeats = [_blocks(traced_call) for _ in range(TRACES)]
+    repeats.sort(key=lambda kernels: max(int(blocks[:, 2].max()) for blocks in kernels.values()))
+    return _filled(row, repeats[len(repeats) // 2], times)
 
 
-def _traced(trace_attention: Callable, inputs, options: dict, order: str):
-    return trace_attention(*inputs, **options, heavy_first=order == HEAVY_FIRST)
-
-
-def _blocks(trace_attention: Callable, inputs, options: dict, order: str) -> dict[str, np.ndarray]:
+def _blocks(traced_call: Callable) -> dict[str, np.ndarray]:
     """[blocks, 3] of each kernel: SM, start and end in nanoseconds from the first start; the L2 is cold."""
     import torch
 
     flush = torch.empty(clock.FLUSH_BYTES, dtype=torch.int8, device="cuda")
     flush.zero_()
     flush.zero_()
-    found = _traced(trace_attention, inputs, options, order).blocks
-    kernels = {name: blocks.cpu().numpy() for name, blocks in found.items()}
+    kernels = {name: blocks.cpu().numpy() for name, blocks in traced_call().blocks.items()}
     first = min(int(blocks[:, 1].min()) for blocks in kernels.values())
     return {name: blocks - [0, first, first] for name, blocks in kernels.items()}
 

@@ -4,59 +4,49 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.model.grid import softmax_rows
-from engine.model.launch import schedule_of
+from engine.model.launch import Kernel, launch
 from engine.model.timeline import Timeline
-from engine.schedule.nest import Phase
+from engine.schedule.nest import HEAD, ROWS, TILE, Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Step, Tensor, block_bytes
+from engine.schedule.step import Step, Tensor
 
 
-def asked(timeline: Timeline) -> tuple[np.ndarray, np.ndarray]:
+def block_requests(timeline: Timeline) -> tuple[np.ndarray, np.ndarray]:
     """(tiles, bytes) of every block, int64 [blocks] each: bytes read and written past the SM.
 
     They add up to `Traffic.tiles_visited` of each kernel and to `Traffic.requested`.
     """
-    schedule = schedule_of(timeline.experiment)
+    run = launch(timeline.experiment)
+    schedule = run.schedule
     tiles, amounts = np.zeros(len(timeline), np.int64), np.zeros(len(timeline), np.int64)
-    for index, phase in enumerate(schedule.phases):
+    for index, kernel in enumerate(run.kernels):
         of = timeline.kernel == index
-        tiles[of], amounts[of] = _of_phase(
-            schedule, phase, timeline.query_block[of], timeline.key_block[of], _rows(timeline, phase, of)
-        )
+        blocks = timeline.query_block[of], timeline.key_block[of]
+        tiles[of], amounts[of] = _of_kernel(schedule, kernel, *blocks)
     return tiles, amounts
 
 
-def _of_phase(
-    schedule: Schedule, phase: Phase, query: np.ndarray, key: np.ndarray, rows: np.ndarray | None
+def _of_kernel(
+    schedule: Schedule, kernel: Kernel, query: np.ndarray, key: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(tiles, bytes) of blocks that have these query and key blocks."""
-    if rows is not None:
-        return np.zeros_like(rows), _moved(schedule, phase.before, rows, schedule.problem.seq_kv)
-    if phase.name == "scores":
+    phase, problem = kernel.phase, schedule.problem
+    if phase.launched == ROWS:
+        before = np.arange(len(query)) % kernel.count * phase.rows  # rows of the head's earlier blocks
+        rows = np.minimum(phase.rows, problem.seq_q - before)
+        return np.zeros_like(rows), _moved(schedule, phase.before, rows, problem.seq_kv)
+    if phase.launched == TILE:
         moved = _moved(schedule, phase.each, schedule.query_rows[query], schedule.key_rows[key])
         return np.ones(len(query), np.int64), moved
     around, visits = _by_outer(schedule, phase)
-    group = schedule.problem.heads // schedule.problem.kv_heads if phase.shared else 1
+    group = problem.heads // problem.kv_heads if phase.shared else 1
     tiles, amounts = phase.visits * group, around + visits * group
+    if phase.launched == HEAD:
+        return np.full(len(query), tiles.sum()), np.full(len(query), amounts.sum())
     outer = query if phase.outer == "query" else key
     if phase.splits > 1:  # the key block of a timeline is the split
         outer = query * phase.splits + key
-    if len(outer) and outer[0] < 0:  # flash1: one block for all of them
-        return np.full(len(outer), tiles.sum()), np.full(len(outer), amounts.sum())
     return tiles[outer], amounts[outer]
-
-
-def _rows(timeline: Timeline, phase: Phase, of: np.ndarray) -> np.ndarray | None:
-    """[blocks] rows of each block of a kernel that is launched by rows, not by blocks of them; else None."""
-    if phase.name == "combine":
-        return np.ones(int(of.sum()), np.int64)
-    if phase.name != "softmax":
-        return None
-    problem = timeline.experiment.problem
-    at_most = softmax_rows(problem.seq_kv)
-    place = np.arange(int(of.sum())) % -(-problem.seq_q // at_most)
-    return np.minimum(at_most, problem.seq_q - place * at_most)
 
 
 def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
@@ -71,7 +61,7 @@ def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]
     for step in _moving(phase.before + phase.after):
         around += _amount(schedule, step, phase, outer, np.zeros_like(outer))
     for step in _moving(phase.each):
-        amount = block_bytes(schedule.problem, step.tensor)
+        amount = schedule.amounts[step.tensor]
         by_inner = amount.by_key if phase.outer == "query" else amount.by_query
         visits += _amount(schedule, step, phase, outer, passed) * (1 if by_inner else phase.visits)
     return around, visits
@@ -79,16 +69,13 @@ def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]
 
 def _moved(schedule: Schedule, steps: tuple[Step, ...], query_rows, key_rows) -> np.ndarray:
     """Bytes that steps move for blocks of so many rows."""
-    return sum(
-        step.times * block_bytes(schedule.problem, step.tensor).of(query_rows, key_rows)
-        for step in _moving(steps)
-    )
+    return sum(step.times * schedule.amounts[step.tensor].of(query_rows, key_rows) for step in _moving(steps))
 
 
 def _amount(schedule: Schedule, step: Step, phase: Phase, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Bytes that a step moves where the outer and inner blocks have so many rows."""
     rows = (outer, inner) if phase.outer == "query" else (inner, outer)
-    return step.times * block_bytes(schedule.problem, step.tensor).of(*rows)
+    return step.times * schedule.amounts[step.tensor].of(*rows)
 
 
 def _moving(steps: tuple[Step, ...]) -> list[Step]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.experiment import LARGEST_SEQUENCE, Experiment
-from engine.model.grid import Grid
-from engine.model.launch import schedule_of
+from engine.model.launch import launch
 from engine.problem.problem import Problem
 
 MOST_BLOCKS = 20_000  # of threads, that a browser moves smoothly
@@ -18,7 +17,7 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
     Blocks, heads and head_dim stay; queries, keys and window shrink by one factor: the picture keeps its
     shape.
     """
-    problem, tiling = experiment.problem, experiment.blocks
+    problem, tiling = experiment.problem, experiment.tiling
     across = max(problem.seq_q / tiling.block_q, problem.seq_kv / tiling.block_kv)
     if across <= most:
         return experiment
@@ -39,16 +38,10 @@ def watchable(experiment: Experiment, most: int = MOST_BLOCKS) -> Experiment:
 
     Where one block of queries a head is too many, with fewer heads.
     """
-    while launched_blocks(experiment) > most:
-        smaller = _halved(experiment.problem, experiment.blocks.block_q)
+    while launch(experiment).blocks > most:
+        smaller = _halved(experiment.problem, experiment.tiling.block_q)
         experiment = replace(experiment, problem=smaller)
     return experiment
-
-
-def launched_blocks(experiment: Experiment) -> int:
-    """Blocks of threads of all kernels of an experiment."""
-    phases = schedule_of(experiment).phases
-    return sum(Grid.of(experiment, phase).blocks for phase in phases)
 
 
 def _halved(problem: Problem, block_q: int) -> Problem:
@@ -73,7 +66,7 @@ def at_length(experiment: Experiment, keys: int) -> Experiment:
 
 def described(experiment: Experiment) -> str:
     """A scenario in a few words, its algorithm by the name that it is asked for by."""
-    problem, tiling = experiment.problem, experiment.blocks
+    problem, tiling = experiment.problem, experiment.tiling
     mask = f", window {problem.mask.window:,}" if problem.mask.window else ", causal" * problem.mask.causal
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")

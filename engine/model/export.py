@@ -1,4 +1,4 @@
-"""Timelines in and out of files: Chrome trace JSON for ui.perfetto.dev, CSV and JSON.
+"""Timelines as files: Chrome trace JSON for ui.perfetto.dev, CSV and JSON.
 
 CSV and JSON hold everything, so that they read back to an equal timeline; a Chrome trace is for looking at.
 """
@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from engine.experiment import Experiment, ExperimentError
-from engine.model.block_requests import asked
+from engine.model.block_requests import block_requests
 from engine.model.timeline import COLUMNS, MODELLED, Timeline, TimelineError
 
 FORMAT, VERSION = "attention timeline", 1
 MOST_SLICES = 100_000  # of a Chrome trace: about 45 MB
-LARGEST_FILE = 64 * 2**20  # characters
 SM_PROCESS, COUNTER_PROCESS = 1, 2
 MICRO = 1e6
 
@@ -75,7 +73,7 @@ def _threads(timeline: Timeline) -> np.ndarray:
 
 
 def _slices(timeline: Timeline) -> list[dict[str, Any]]:
-    tiles, amounts = asked(timeline)
+    tiles, amounts = block_requests(timeline)
     columns = (
         _threads(timeline), timeline.start * MICRO, (timeline.end - timeline.start) * MICRO, timeline.kernel,
         timeline.head, timeline.query_block, timeline.key_block, timeline.wave, tiles, amounts,
@@ -118,7 +116,7 @@ def _counters(timeline: Timeline) -> list[dict[str, Any]]:
             "bytes asked for by ended blocks",
             "bytes",
             timeline.end[order],
-            np.cumsum(asked(timeline)[1][order]),
+            np.cumsum(block_requests(timeline)[1][order]),
         ),
     )
     return [
@@ -134,12 +132,6 @@ def as_json(timeline: Timeline) -> str:
     return json.dumps({**_about(timeline), "columns": columns})
 
 
-def from_json(text: str) -> Timeline:
-    """The timeline that `as_json` wrote; raises TimelineError."""
-    content = _parsed(text)
-    return _timeline(content, content.get("columns"))
-
-
 def as_csv(timeline: Timeline) -> str:
     """A row a block; the first line is a comment that says what it is about. Times are in seconds.
 
@@ -149,21 +141,9 @@ def as_csv(timeline: Timeline) -> str:
     lines.write(f"# {json.dumps(_about(timeline))}\n")
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow([*COLUMNS, "wave", "tiles", "bytes"])
-    columns = [*(getattr(timeline, name) for name in COLUMNS), timeline.wave, *asked(timeline)]
+    columns = [*(getattr(timeline, name) for name in COLUMNS), timeline.wave, *block_requests(timeline)]
     writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
     return lines.getvalue()
-
-
-def from_csv(text: str) -> Timeline:
-    """The timeline that `as_csv` wrote; raises TimelineError."""
-    about, _, table = text.partition("\n")
-    if not about.startswith("# "):
-        raise TimelineError("the file is no timeline: its first line must say what it is about")
-    rows = list(csv.reader(io.StringIO(table)))
-    if not rows or tuple(rows[0][: len(COLUMNS)]) != tuple(COLUMNS):
-        raise TimelineError(f"the file is no timeline: its columns must begin with {', '.join(COLUMNS)}")
-    values = zip(*(row[: len(COLUMNS)] for row in rows[1:]), strict=False)
-    return _timeline(_parsed(about[2:]), dict(zip(COLUMNS, map(list, values), strict=False)))
 
 
 def _about(timeline: Timeline) -> dict[str, Any]:
@@ -178,54 +158,6 @@ def _about(timeline: Timeline) -> dict[str, Any]:
         "sms": timeline.sms,
         "resident": list(timeline.resident),
     }
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    if len(text) > LARGEST_FILE:
-        raise TimelineError(f"the file is larger than {LARGEST_FILE // 2**20} MB")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        raise TimelineError("the file is damaged: it is not JSON") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise TimelineError("the file is no timeline of attention")
-    if content.get("version") != VERSION:
-        raise TimelineError(f"the file must be of version {VERSION}")
-    return content
-
-
-def _timeline(about: dict[str, Any], columns: Any) -> Timeline:
-    """A timeline from what a file holds; raises TimelineError."""
-    try:
-        return Timeline(
-            Experiment.of(**about["experiment"]),
-            str(about["origin"]),
-            str(about["order"]),
-            tuple(map(str, about["kernels"])),
-            int(about["sms"]),
-            tuple(map(int, about["resident"])),
-            **{name: _column(columns[name], dtype) for name, dtype in COLUMNS.items()},
-        )
-    except ExperimentError as error:
-        raise TimelineError(f"the file is damaged: {error}") from None
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, TimelineError):
-            raise
-        raise TimelineError("the file is damaged: a part is missing, or of the wrong kind") from None
-
-
-def _column(values: list, dtype: type) -> np.ndarray:
-    """[blocks] of this dtype from numbers or their text; raises ValueError where one is none."""
-    column = np.array(values, np.float64)
-    if column.ndim != 1 or (issubclass(dtype, np.integer) and not _whole(column, np.iinfo(dtype))):
-        raise ValueError("not a column of this dtype")
-    return column.astype(dtype)
-
-
-def _whole(column: np.ndarray, limits: np.iinfo) -> bool:
-    return bool(
-        (column == np.floor(column)).all() and ((column >= limits.min) & (column <= limits.max)).all()
-    )
 
 
 FORMATS: MappingProxyType[str, Callable[[Timeline], str]] = MappingProxyType(

@@ -12,41 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from engine.algorithms import Part
 from engine.experiment import Experiment
-from engine.model.launch import schedule_of
-from engine.model.occupancy import blocks_per_sm
-from engine.problem.hardware import KIB
+from engine.model.launch import Launch
+from engine.problem.hardware import GB, KIB, Gpu
 from engine.problem.problem import Problem
-from engine.schedule.step import PARTIALS, Tensor, block_bytes, copies
+from engine.schedule.step import Tensor, block_bytes, copies
 
-ACCUMULATOR_BYTES = 4  # sums and scores are float32 on the chip whatever the dtype
-RESIDENT = {
-    "standard": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
-    "flash1": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.STATISTICS),
-    "flash2": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
-    "flash3": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
-    "backward": (
-        *(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, Tensor.D_O, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
-        *(Tensor.DELTA, Tensor.LSE_LOG2),
-    ),
-    "split_kv": (Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, *PARTIALS),
-}
-ON_CHIP = (
+MISFIT = "Does not fit"  # the verdict on what a GPU cannot hold
+IN_REGISTERS = (
     *(Tensor.S, Tensor.O, Tensor.STATISTICS),
     *(Tensor.D_P, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
 )  # what a real kernel keeps in registers
-KV_BUFFERS = 2  # of flash3, for K and for V: one fills while the other is used
-COMBINED_AT_ONCE = 16  # splits, of one row, by a program of split_kv's second kernel
-LARGEST_BUFFERED = 128  # head dimension up to which flash3 has a second Q buffer, for the next tile's
-
-
-@dataclass(frozen=True)
-class Part:
-    """One tile on the chip."""
-
-    label: str
-    tensor: Tensor
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -61,7 +38,7 @@ class Footprint:
         fits: whether the first is within the second.
         register_bytes: the share of sram_bytes that a real kernel keeps in registers.
         blocks_per_sm: of the real kernel on one SM, see `engine.model.occupancy`; 0 if one does not fit.
-        sentence: the same in words.
+        gpu: the GPU.
     """
 
     kernel: str
@@ -71,125 +48,73 @@ class Footprint:
     fits: bool
     register_bytes: int
     blocks_per_sm: int
-    sentence: str
+    gpu: Gpu
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Whether it fits, and what that rests on: what is needed, what there is, how many blocks run."""
+        need, capacity = -(-self.sram_bytes // KIB), self.capacity_bytes // KIB
+        if not self.fits:
+            needed = f"needs {need:,} KB{self._in_registers()}"
+            return MISFIT, needed, f"{self.gpu.with_article} gives a block {capacity} KB"
+        each, count = "block" if self.blocks_per_sm == 1 else "blocks", self.blocks_per_sm
+        at_once = f"{count} {each} an SM", f"{count * self.gpu.sms:,} at once"
+        return "Fits", f"{need} KB of {capacity} KB", *at_once
+
+    @property
+    def verdict(self) -> str:
+        """Whether it fits, and what it needs."""
+        return f"{self.words[0]}: {self.words[1]}"
+
+    @property
+    def consequence(self) -> str:
+        """How many blocks run at once; where it does not fit, what there is."""
+        return f"{', '.join(self.words[2:])}."
+
+    @property
+    def sentence(self) -> str:
+        """Both as one sentence."""
+        return f"{self.verdict}, {self.consequence}"
+
+    def _in_registers(self) -> str:
+        """What makes tiles too large that a real kernel keeps in registers, in words; else nothing."""
+        tiles = [part for part in self.parts if part.tensor in IN_REGISTERS]
+        if sum(part.bytes for part in self.parts if part not in tiles) > self.capacity_bytes:
+            return ""
+        names = [part.label for part in tiles if part.tensor != Tensor.STATISTICS]
+        return f" with {' and '.join(names) if len(names) <= 2 else 'its sums'}"
 
 
-def footprint(experiment: Experiment) -> Footprint:
-    """The on-chip footprint of an experiment's largest kernel."""
-    gpu = experiment.gpu
-    kernel, parts = max(
-        kernel_parts(experiment).items(), key=lambda item: sum(part.bytes for part in item[1])
-    )
-    sram = sum(part.bytes for part in parts)
-    fits = sram <= gpu.shared_bytes_block
-    resident = _resident(experiment, kernel) if fits else 0
-    need, capacity = -(-sram // KIB), gpu.shared_bytes_block // KIB
-    if fits:
-        each = "block" if resident == 1 else "blocks"
-        sentence = (
-            f"Fits: {need} KB of {capacity} KB, {resident} {each} an SM, {resident * gpu.sms:,} at once."
-        )
-    else:
-        held = _in_registers(parts, gpu.shared_bytes_block)
-        sentence = f"Does not fit: needs {need:,} KB{held}, {gpu.with_article} gives a block {capacity} KB."
+def footprint(launch: Launch) -> Footprint:
+    """The on-chip footprint of a launch's largest kernel."""
+    name, parts = max(launch.parts.items(), key=lambda item: sum(part.bytes for part in item[1]))
+    sram, capacity = sum(part.bytes for part in parts), launch.gpu.shared_bytes_block
+    fits = sram <= capacity
+    resident = next((each.resident for each in launch.kernels if each.phase.name == name), 0) if fits else 0
     return Footprint(
-        kernel=kernel,
+        kernel=name,
         parts=parts,
         sram_bytes=sram,
-        capacity_bytes=gpu.shared_bytes_block,
+        capacity_bytes=capacity,
         fits=fits,
-        register_bytes=sum(part.bytes for part in parts if part.tensor in ON_CHIP),
+        register_bytes=sum(part.bytes for part in parts if part.tensor in IN_REGISTERS),
         blocks_per_sm=resident,
-        sentence=sentence,
+        gpu=launch.gpu,
     )
 
 
-def _in_registers(parts: tuple[Part, ...], capacity: int) -> str:
-    """What makes tiles too large that a real kernel keeps in registers, in words; else nothing."""
-    tiles = [part for part in parts if part.tensor in ON_CHIP]
-    if sum(part.bytes for part in parts if part not in tiles) > capacity:
-        return ""
-    names = [part.label for part in tiles if part.tensor != Tensor.STATISTICS]
-    return f" with {' and '.join(names) if len(names) <= 2 else 'its sums'}"
-
-
-def _resident(experiment: Experiment, kernel: str) -> int:
-    """Blocks of one kernel that share an SM, as real ones do: S and O in registers, K and V several times."""
-    schedule = schedule_of(experiment)
-    return next(
-        blocks_per_sm(experiment, schedule, phase) for phase in schedule.phases if phase.name == kernel
-    )
-
-
-def kernel_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
-    """The tiles that every kernel of the algorithm holds at once, by the kernel's name."""
-    if experiment.algorithm == "backward":
-        return _backward_parts(experiment)
-    problem, rows, keys = experiment.problem, experiment.blocks.block_q, experiment.blocks.block_kv
-    q, k, v, p = (
-        Part(tensor.name, tensor, block_bytes(problem, tensor).of(rows, keys))
-        for tensor in (Tensor.Q, Tensor.K, Tensor.V, Tensor.P)
-    )
-    if experiment.algorithm == "flash3":
-        buffers = 2 if problem.head_dim <= LARGEST_BUFFERED else 1
-        return {"attention": (_times(q, buffers), _times(k, KV_BUFFERS), _times(v, KV_BUFFERS))}
-    s = Part("S", Tensor.S, rows * keys * ACCUMULATOR_BYTES)
-    o = Part("O", Tensor.O, rows * problem.head_dim * ACCUMULATOR_BYTES)
-    if experiment.algorithm != "standard":
-        statistics = Part("m, l", Tensor.STATISTICS, block_bytes(problem, Tensor.STATISTICS).of(rows, keys))
-        if experiment.algorithm == "split_kv":
-            return {"split": (q, k, v, s, o, statistics), "combine": _combine_parts(problem)}
-        return {"attention": (q, k, v, s, o, statistics)}
-    row = Part("a row of S", Tensor.S, problem.seq_kv * ACCUMULATOR_BYTES)
-    return {"scores": (q, k, s), "softmax": (row,), "output": (p, v, o)}
-
-
-def _combine_parts(problem: Problem) -> tuple[Part, ...]:
-    """The tiles that combine one row's splits."""
-    partial = block_bytes(problem, Tensor.PARTIAL).of(1, 1)
-    return (
-        Part(f"{COMBINED_AT_ONCE} partial O", Tensor.PARTIAL, COMBINED_AT_ONCE * partial),
-        Part("O", Tensor.O, problem.head_dim * ACCUMULATOR_BYTES),
-    )
-
-
-def _backward_parts(experiment: Experiment) -> dict[str, tuple[Part, ...]]:
-    """The tiles of the backward kernels: P takes the place of S, and dS that of dP."""
-    problem, rows, keys = experiment.problem, experiment.tiling.block_q, experiment.tiling.block_kv
-
-    def loaded(label: str, tensor: Tensor) -> Part:
-        return Part(label, tensor, block_bytes(problem, tensor).of(rows, keys))
-
-    def summed(label: str, tensor: Tensor, values: int) -> Part:
-        return Part(label, tensor, values * ACCUMULATOR_BYTES)
-
-    d_o, lse, delta = (
-        loaded("dO", Tensor.D_O),
-        loaded("lse", Tensor.LSE_LOG2),
-        loaded("δ", Tensor.DELTA),
-    )
-    inputs = (loaded("Q", Tensor.Q), loaded("K", Tensor.K), loaded("V", Tensor.V), d_o, lse, delta)
-    tiles = (summed("S", Tensor.S, rows * keys), summed("dP", Tensor.D_P, rows * keys))
-    d_k, d_v = (
-        summed(label, tensor, keys * problem.head_dim)
-        for label, tensor in (("dK", Tensor.D_K), ("dV", Tensor.D_V))
-    )
-    d_q = summed("dQ", Tensor.D_Q, rows * problem.head_dim)
-    return {
-        "row terms": (loaded("O", Tensor.O), d_o, loaded("lse", Tensor.LSE), delta),
-        "dK and dV": (*inputs, *tiles, d_k, d_v),
-        "dQ": (*inputs, *tiles, d_q),
-    }
-
-
-def _times(part: Part, buffers: int) -> Part:
-    """So many buffers of a tile as one part."""
-    return part if buffers == 1 else Part(f"{buffers} × {part.label}", part.tensor, buffers * part.bytes)
+def misfit(experiment: Experiment, launch: Launch) -> tuple[str, ...]:
+    """Why an experiment cannot run on its GPU at all, as a verdict and its reasons; none where it can."""
+    gpu, memory, on_chip = experiment.gpu, memory_bytes(experiment), footprint(launch)
+    if memory > gpu.memory_bytes:
+        need, has = -(-memory // GB), gpu.memory_bytes // GB  # not what it has, however little is missing
+        return MISFIT, f"needs {need:,} GB of memory", f"{gpu.with_article} has {has:,} GB"
+    return () if on_chip.fits else on_chip.words
 
 
 def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:
     """Bytes of device memory that each tensor takes, over batch and heads."""
-    return _memory_parts(experiment.problem, experiment.algorithm, experiment.tiling.splits)
+    return _memory_parts(experiment, experiment.problem)
 
 
 def memory_bytes(experiment: Experiment) -> int:
@@ -204,8 +129,7 @@ def largest_context(experiment: Experiment) -> int:
     def fits(keys: int) -> bool:
         queries = keys if problem.seq_q == problem.seq_kv else problem.seq_q
         longer = replace(problem, seq_q=queries, seq_kv=keys)
-        parts = _memory_parts(longer, experiment.algorithm, experiment.tiling.splits)
-        return sum(parts.values()) <= experiment.gpu.memory_bytes
+        return sum(_memory_parts(experiment, longer).values()) <= experiment.gpu.memory_bytes
 
     low, high = 0, 1
     while fits(high):
@@ -216,9 +140,9 @@ def largest_context(experiment: Experiment) -> int:
     return low
 
 
-def _memory_parts(problem: Problem, algorithm: str, splits: int) -> dict[Tensor, int]:
+def _memory_parts(experiment: Experiment, problem: Problem) -> dict[Tensor, int]:
     return {
         tensor: block_bytes(problem, tensor).of(problem.seq_q, problem.seq_kv)
-        * copies(problem, tensor, splits)
-        for tensor in RESIDENT[algorithm]
+        * copies(problem, tensor, experiment.asked.splits)
+        for tensor in experiment.record.tensors
     }

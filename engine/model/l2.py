@@ -11,19 +11,17 @@ What a kernel finds of the one before it, where that was little, comes on top in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.experiment import Experiment
-from engine.model.grid import Grid, default_order
-from engine.model.occupancy import blocks_per_sm
+from engine.model.launch import Kernel, Launch
 from engine.model.reuse import Programs, walk
 from engine.problem.hardware import Gpu
 from engine.schedule.bytes import Bytes
-from engine.schedule.nest import Phase
+from engine.schedule.nest import TILE, Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Operation, Tensor, block_bytes
+from engine.schedule.step import Operation, Tensor
 
 GONE = 0.8  # share of the cache used since, at which half of the bytes are gone; fitted to an H200's counters
 SOFTNESS = 0.06  # of that share, in which the odds change by a factor e; likewise
@@ -44,11 +42,11 @@ def kept_bytes(gpu: Gpu) -> float:
     return GONE * gpu.l2_effective_bytes
 
 
-def dram_bytes(experiment: Experiment, schedule: Schedule, compulsory: Bytes, requested: Bytes) -> Bytes:
+def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes) -> Bytes:
     """Modelled DRAM bytes over batch and heads, by tensor: from compulsory to requested."""
     read, written = dict(compulsory.read), dict(compulsory.written)
-    for phase in schedule.phases:
-        again, rewritten = _fetched_again(experiment, schedule, phase)
+    for kernel in launch.kernels:
+        again, rewritten = _fetched_again(launch, kernel)
         for amounts, more in ((read, again), (written, rewritten)):
             for tensor, amount in more.items():
                 amounts[tensor] += round(amount)
@@ -58,117 +56,104 @@ def dram_bytes(experiment: Experiment, schedule: Schedule, compulsory: Bytes, re
     )
 
 
-def _fetched_again(
-    experiment: Experiment, schedule: Schedule, phase: Phase
-) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+def _fetched_again(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
     """Bytes that one kernel, the caches empty before it, reads beyond the first time, and writes likewise."""
-    loaded, stored = (
-        {step.tensor for step in phase.each if step.operation == operation}
-        for operation in (Operation.LOAD, Operation.STORE)
-    )
-    if loaded & stored:
-        return _rewritten(experiment, schedule, phase, loaded, stored)
-    walked = {tensor for tensor in loaded if _is_walked(schedule, phase, tensor)}
+    schedule, phase = launch.schedule, kernel.phase
+    if phase.rewritten:
+        return _rewritten(launch, kernel)
+    walked = {tensor for tensor in phase.loaded if _is_walked(schedule, phase, tensor)}
     if not walked:
         return {}, {}
-    again = _walked_again(experiment, schedule, phase, walked)
-    row = {tensor: block_bytes(schedule.problem, tensor).factor for tensor in walked}
+    again = _walked_again(launch, kernel, walked)
+    row = {tensor: schedule.amounts[tensor].factor for tensor in walked}
     return {tensor: again * row[tensor] / sum(row.values()) for tensor in walked}, {}
 
 
 def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
     """Whether the inner loop walks over a tensor that other outer blocks walk over too."""
-    amount = block_bytes(schedule.problem, tensor)
+    amount = schedule.amounts[tensor]
     by_inner, by_outer = (amount.by_key, amount.by_query)[:: 1 if phase.outer == "query" else -1]
     return by_inner and not by_outer
 
 
-def _rewritten(
-    experiment: Experiment, schedule: Schedule, phase: Phase, loaded: set[Tensor], stored: set[Tensor]
-) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+def _rewritten(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
     """What each visit loads and stores again: one program a head, to which its rows are its own."""
-    problem = schedule.problem
-    heads, slots = problem.batch * problem.heads, _slots(experiment, schedule, phase)
+    schedule, phase, slots = launch.schedule, kernel.phase, launch.gpu.sms * kernel.resident
+    stored = {step.tensor for step in phase.each if step.operation == Operation.STORE}
     ends = np.concatenate(([0], np.cumsum(schedule.query_rows)))
     rows = np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
-    row = {tensor: block_bytes(problem, tensor).factor for tensor in loaded | stored}
-    full, rest = divmod(heads, slots)
+    row = {tensor: schedule.amounts[tensor].factor for tensor in phase.loaded | stored}
+    full, rest = divmod(kernel.heads, slots)
     again = 0.0
     for together, times in ((slots, full), (rest, 1)):
         # since a row's last pass, as many rows as a pass has have gone by, of every head that runs
-        share = together * rows[1:] * sum(row.values()) / experiment.gpu.l2_bytes
+        share = together * rows[1:] * sum(row.values()) / launch.gpu.l2_bytes
         again += times * together * float((rows[1:] * gone(share)).sum())
-    return {tensor: again * row[tensor] for tensor in loaded}, {
-        tensor: again * row[tensor] for tensor in stored
-    }
-
-
-def _slots(experiment: Experiment, schedule: Schedule, phase: Phase) -> int:
-    """Blocks of threads of a kernel that run at once."""
-    return experiment.gpu.sms * blocks_per_sm(experiment, schedule, phase)
+    return (
+        {tensor: again * row[tensor] for tensor in phase.loaded},
+        {tensor: again * row[tensor] for tensor in stored},
+    )
 
 
 @dataclass(frozen=True)
-class _Launch:
+class _Walk:
     """A kernel's programs in launch order, as far as they can be reached.
 
     Attributes:
-        heads: whose programs are alike.
         abreast, places: programs that run at once: so many on so many places of an SM.
         sizes: [chunks] of a head's walked tensors, shares of L2.
     """
 
     programs: Programs
-    heads: int
     abreast: int
     places: int
     sizes: np.ndarray
 
 
-def _walked_again(experiment: Experiment, schedule: Schedule, phase: Phase, walked: set[Tensor]) -> float:
+def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> float:
     """Bytes of the walked tensors that are fetched beyond the first time."""
-    launch = _launch(experiment, schedule, phase, walked)
-    programs, count = launch.programs, launch.heads * len(phase.first)
-    slots = min(launch.abreast * launch.places, count)
+    way = _walk(launch, kernel, walked)
+    programs, count = way.programs, kernel.heads * len(kernel.phase.first)
+    slots = min(way.abreast * way.places, count)
     streams = len(np.unique(programs.stream[:slots])) + 1  # those of a wave, wherever it begins
-    own = programs.around + programs.visit * len(launch.sizes)
-    if streams * launch.sizes.sum() + slots * own < NEVER_GONE:
+    own = programs.around + programs.visit * len(way.sizes)
+    if streams * way.sizes.sum() + slots * own < NEVER_GONE:
         return 0.0
-    reuse = walk(programs, launch.sizes, launch.abreast, launch.places, MOST_WAVES * len(launch.sizes))
+    reuse = walk(programs, way.sizes, way.abreast, way.places, MOST_WAVES * len(way.sizes))
     waves = -(-count // slots)  # the last walks over as much as a full one
     beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
-    return beyond * float((reuse.size * gone(reuse.since)).sum()) * experiment.gpu.l2_effective_bytes
+    return beyond * float((reuse.size * gone(reuse.since)).sum()) * launch.gpu.l2_effective_bytes
 
 
-def _launch(experiment: Experiment, schedule: Schedule, phase: Phase, walked: set[Tensor]) -> _Launch:
+def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
     """A kernel's programs as they walk over some tensors; a chunk is whole inner blocks."""
-    gpu, problem, tiling = experiment.gpu, schedule.problem, schedule.tiling
+    gpu, schedule, phase = launch.gpu, launch.schedule, kernel.phase
+    problem, tiling = schedule.problem, schedule.tiling
     by_query = phase.outer == "query"
     rows, block = (tiling.block_q, tiling.block_kv)[:: 1 if by_query else -1]
     length = problem.seq_kv if by_query else problem.seq_q
     blocks = -(-length // block)  # of the inner loop
-    abreast, places = gpu.sms, blocks_per_sm(experiment, schedule, phase)
-    if any(step.operation == Operation.STORE for step in phase.each):  # each visit is a program of its own
+    abreast, places = gpu.sms, kernel.resident
+    if phase.launched == TILE:
         abreast, places = max(1, abreast * places // blocks), 1
     together = -(-blocks // (CHUNKS if places == 1 else DRIFTING_CHUNKS))  # inner blocks to a chunk
     starts = np.arange(0, length, together * block)
-    row = sum(block_bytes(problem, tensor).factor for tensor in walked)
+    row = sum(schedule.amounts[tensor].factor for tensor in walked)
     sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
-    heads = problem.batch * (problem.kv_heads if phase.shared else problem.heads)
     first, stop = phase.first // together, -(-phase.stop // together)
-    grid = Grid(experiment, phase, heads, len(first), Grid.of(experiment, phase).together)
+    grid = replace(kernel, count=len(first))
     # each of those that run takes one chunk a step, and has at most a head's chunks to go
     chunks = grid.together * int(np.maximum(stop - first, 1).sum())  # of heads that are launched together
     rounds = 1 + abreast * places * (MOST_WAVES + 1) * len(sizes) // chunks
     reached = min(grid.blocks, rounds * grid.together * grid.count)
-    head, outer = grid.launched(default_order(experiment), 0, reached)
+    head, outer = grid.launched(launch.order, 0, reached)
     group = 1 if phase.shared or not by_query else problem.heads // problem.kv_heads
     around = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}
     visit = {step.tensor for step in phase.each} - walked - around - {Tensor.NONE}
 
     def moved(tensors: set[Tensor]) -> float:
         tile = (rows, together * block)[:: 1 if by_query else -1]
-        return sum(block_bytes(problem, tensor).of(*tile) for tensor in tensors) / gpu.l2_bytes
+        return sum(schedule.amounts[tensor].of(*tile) for tensor in tensors) / gpu.l2_bytes
 
     programs = Programs(
         stream=head // group,
@@ -178,4 +163,4 @@ def _launch(experiment: Experiment, schedule: Schedule, phase: Phase, walked: se
         around=moved(around),
         visit=moved(visit),
     )
-    return _Launch(programs, heads, abreast, places, sizes)
+    return _Walk(programs, abreast, places, sizes)

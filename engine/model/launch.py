@@ -1,24 +1,158 @@
-"""One file an algorithm: the loop nest that its kernels run."""
+"""A schedule on a GPU: its kernels as blocks of threads, their order, how many an SM holds. Built once."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
-from engine.algorithms import backward, flash1, flash2, flash3, split_kv, standard
+import numpy as np
+
+from engine.algorithms import Algorithm, Part, Pipeline
 from engine.experiment import Experiment
+from engine.model.occupancy import blocks_per_sm
+from engine.problem.hardware import Gpu
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.nest import HEAD, OUTER, ROWS, TILE, Phase
 from engine.schedule.schedule import Schedule
 
-_BUILDERS = {
-    "standard": standard.build,
-    "flash1": flash1.build,
-    "flash2": flash2.build,
-    "flash3": flash3.build,
-    "split_kv": split_kv.build,
-    "backward": backward.build,
-}
+NATURAL, HEAVY_FIRST = "natural", "heavy first"
+ORDERS = (HEAVY_FIRST, NATURAL)  # of a head's query blocks
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel's blocks of threads; where these stay on their SM and draw tiles (flash3), its tiles.
+
+    Attributes:
+        phase: its loop nest.
+        heads: that have the same blocks; key heads where one block serves all that share one.
+        count: blocks of each.
+        together: heads whose blocks are launched together where the heaviest go first.
+        resident: blocks that share an SM.
+        group: query heads of each of `heads`.
+    """
+
+    phase: Phase
+    heads: int
+    count: int
+    together: int
+    resident: int
+    group: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of threads in all."""
+        return self.heads * self.count
+
+    def launched(self, order: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """(head, block of that head) of the blocks start to stop - 1, in launch order."""
+        at = np.arange(start, stop)
+        if order == NATURAL or self.phase.outer == "key" or not self.phase.each:
+            return at // self.count, at % self.count
+        first = at // (self.together * self.count) * self.together
+        together = np.minimum(self.together, self.heads - first)
+        at -= first * self.count
+        return first + at % together, self.count - 1 - at // together
+
+    def names(self, order: str, schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(head, query block, key block) of all blocks in launch order, as `Timeline` has them."""
+        head, block = self.launched(order, 0, self.blocks)
+        head, none = head * self.group, np.full(self.blocks, -1)
+        if self.phase.launched == TILE:
+            across = len(schedule.key_rows)
+            return head, block // across, block % across
+        if self.phase.launched == ROWS:
+            return head, block * self.phase.rows // schedule.tiling.block_q, none
+        if self.phase.launched == HEAD:
+            return head, none, none
+        if self.phase.splits > 1:
+            return head, block // self.phase.splits, block % self.phase.splits
+        return (head, block, none) if self.phase.outer == "query" else (head, none, block)
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """An algorithm's schedule on a GPU.
+
+    Attributes:
+        algorithm: its record.
+        problem: what is computed, over batch and heads.
+        gpu: where.
+        schedule: the loop nests of one head.
+        pipeline: what its kernels do at the same time.
+    """
+
+    algorithm: Algorithm
+    problem: Problem
+    gpu: Gpu
+    schedule: Schedule
+    pipeline: Pipeline
+
+    @classmethod
+    def of(cls, algorithm: Algorithm, problem: Problem, tiling: Tiling, gpu: Gpu) -> Launch:
+        """An algorithm in a tiling, be it its own or another's."""
+        return cls(algorithm, problem, gpu, algorithm.schedule(problem, tiling), algorithm.pipeline)
+
+    @property
+    def tiling(self) -> Tiling:
+        """The tiling that runs."""
+        return self.schedule.tiling
+
+    @cached_property
+    def parts(self) -> Mapping[str, tuple[Part, ...]]:
+        """The tiles that each kernel holds on the chip at once, by its name."""
+        return self.algorithm.parts(self.problem, self.tiling)
+
+    @cached_property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Its kernels, one after another."""
+        return tuple(self._kernel(phase) for phase in self.schedule.phases)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of threads of all kernels."""
+        return sum(kernel.blocks for kernel in self.kernels)
+
+    @property
+    def order(self) -> str:
+        """The order in which its kernels launch a head's blocks."""
+        unequal = not self.problem.mask.looks_ahead
+        return HEAVY_FIRST if unequal and self.algorithm.heavy_first else NATURAL
+
+    def _kernel(self, phase: Phase) -> Kernel:
+        problem = self.problem
+        return Kernel(
+            phase,
+            problem.batch * (problem.kv_heads if phase.shared else problem.heads),
+            _count(self.schedule, phase),
+            self.algorithm.heads_together(problem, self.tiling),
+            blocks_per_sm(self.algorithm, self.schedule, phase, self.gpu),
+            problem.heads // problem.kv_heads if phase.shared else 1,
+        )
+
+    def with_schedule(self, schedule: Schedule) -> Launch:
+        """The same with other loop nests."""
+        return replace(self, schedule=schedule)
+
+
+def _count(schedule: Schedule, phase: Phase) -> int:
+    """Blocks of threads of one head."""
+    counts = {
+        HEAD: lambda: 1,
+        TILE: lambda: int(phase.visits.sum()),
+        ROWS: lambda: -(-schedule.problem.seq_q // phase.rows),
+        OUTER: lambda: len(phase.visits),
+    }
+    return counts[phase.launched]()
 
 
 @lru_cache(maxsize=32)
+def launch(experiment: Experiment) -> Launch:
+    """An experiment on its GPU; few are kept, as a schedule can have columns of many megabytes."""
+    return Launch.of(experiment.record, experiment.problem, experiment.tiling, experiment.gpu)
+
+
 def schedule_of(experiment: Experiment) -> Schedule:
-    """The schedule of one head of an experiment; few are kept, as one can have columns of many megabytes."""
-    return _BUILDERS[experiment.algorithm](experiment.problem, experiment.blocks)
+    """The loop nests of one head of an experiment."""
+    return launch(experiment).schedule

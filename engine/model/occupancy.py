@@ -1,43 +1,40 @@
 """How many blocks of threads of the real kernels an SM holds at once: from their shared memory and registers.
 
-A kernel keeps in shared memory what its blocks load before their visits, and up to STAGES copies of what they
-load at each; in registers its float32 accumulators beside WORKING_REGISTERS a thread. Held to the waves that
-ncu reads off every launch on an H200.
+A kernel keeps in shared memory what its blocks load before their visits, and up to `Algorithm.stages` copies
+of what they load at each; in registers its float32 accumulators beside WORKING_REGISTERS a thread. Held to
+the waves that ncu reads off every launch on an H200.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.experiment import Experiment
-from engine.problem.hardware import KIB
+from engine.algorithms import Algorithm
+from engine.problem.hardware import KIB, Gpu
 from engine.schedule.nest import Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import STATISTIC_BYTES, Operation, Step, block_bytes
+from engine.schedule.step import STATISTIC_BYTES, Operation, Step
 
-STAGES = 3  # of a software pipeline, at most; one where a visit stores what it computes
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, a block
 WORKING_REGISTERS = 48  # a thread, of four bytes, for addresses and what is on its way
 REGISTER_BYTES = 4
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128
-PERSISTENT = ("flash3",)  # stay on their SM, one each
 
 
-def blocks_per_sm(experiment: Experiment, schedule: Schedule, phase: Phase) -> int:
-    """Blocks of threads of one kernel that share an SM; 1 where even one does not fit."""
-    gpu = experiment.gpu
-    if experiment.algorithm in PERSISTENT:
+def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
+    """Blocks of threads of one kernel that share an SM; 1 where even one does not fit, or where it stays."""
+    if algorithm.pipeline.specialised:
         return 1
     held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
     stages = 1
     if streamed and not any(step.operation == Operation.STORE for step in phase.each):
-        most = STAGES - (experiment.algorithm == "split_kv")  # without TMA, a tile is in registers when used
+        most = schedule.tiling.stages if schedule.tiling.own else algorithm.stages
         stages = min(most, max(1, (gpu.shared_bytes_block - held) // streamed))
-    flash1, by_query = experiment.algorithm == "flash1", phase.outer == "query"
-    rows = schedule.tiling.block_q if by_query or flash1 else schedule.tiling.block_kv
+    returning = bool(phase.rewritten)
+    rows = schedule.tiling.block_q if phase.outer == "query" or returning else schedule.tiling.block_kv
     threads = WIDE if rows >= WIDE_ROWS else NARROW
-    working = WORKING_REGISTERS * (1 + flash1)  # sums as they come from memory, and as they go back
+    working = WORKING_REGISTERS * (1 + returning)  # sums as they come from memory, and as they go back
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
     by_shared_memory = gpu.shared_bytes_sm // (held + stages * streamed + RESERVED)
     return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))
@@ -46,9 +43,7 @@ def blocks_per_sm(experiment: Experiment, schedule: Schedule, phase: Phase) -> i
 def _loaded(schedule: Schedule, steps: Iterable[Step]) -> int:
     """Bytes of the matrices' blocks that these steps load."""
     tiling = schedule.tiling
-    amounts = (
-        block_bytes(schedule.problem, step.tensor) for step in steps if step.operation == Operation.LOAD
-    )
+    amounts = (schedule.amounts[step.tensor] for step in steps if step.operation == Operation.LOAD)
     return sum(
         amount.of(tiling.block_q, tiling.block_kv) for amount in amounts if amount.factor > STATISTIC_BYTES
     )
@@ -60,7 +55,7 @@ def _accumulated(schedule: Schedule, phase: Phase) -> int:
     scores = any(step.operation == Operation.SCORES for step in phase.each)
     rows = tiling.block_q if phase.outer == "query" else tiling.block_kv
     outputs = sum(
-        step.operation == Operation.STORE and block_bytes(problem, step.tensor).factor > 2 * STATISTIC_BYTES
+        step.operation == Operation.STORE and schedule.amounts[step.tensor].factor > 2 * STATISTIC_BYTES
         for step in phase.each + phase.after
     )
     return REGISTER_BYTES * (scores * tiling.block_q * tiling.block_kv + outputs * rows * problem.head_dim)

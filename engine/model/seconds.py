@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.experiment import Experiment
-from engine.model.grid import default_order
-from engine.model.pipeline import Pipeline, pipeline_of
+from engine.algorithms import Pipeline
+from engine.model.launch import Launch
+from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import LAUNCH, SCORE_OPERATIONS, Rates
 from engine.model.traffic import Traffic
 from engine.model.traffic import traffic as traffic_of
 from engine.model.work import EXP, HBM, L2, TENSOR, Work, work_of
-from engine.schedule.schedule import Schedule
 from engine.schedule.step import EXPONENTIALS, Operation
 
 LAUNCHING, TAIL = "launch", "tail"
@@ -44,28 +43,21 @@ class Modelled:
     busy: Mapping[str, Mapping[str, float]]
 
 
-def modelled(
-    experiment: Experiment, schedule: Schedule, traffic: Traffic, pipeline: Pipeline | None = None
-) -> Modelled:
-    """Modelled time of an experiment on its GPU: its kernels one after another.
-
-    pipeline is what they do at the same time; by default what the algorithm's kernel does.
-    """
-    pipeline = pipeline or pipeline_of(experiment.algorithm)
-    order = default_order(experiment)
+def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
+    """Modelled time of a launch: its kernels one after another."""
     parts, busy, bounds = {}, {}, {}
-    for phase in schedule.phases:
-        work = work_of(experiment, schedule, phase, traffic, pipeline)
-        seconds = work.makespan(order)
-        parts[phase.name] = max(seconds, work.units[HBM]) + LAUNCH
-        busy[phase.name] = _busy(work, seconds)
-        bounds[phase.name] = _bound(busy[phase.name], seconds, pipeline)
+    for kernel in launch.kernels:
+        name, work = kernel.phase.name, work_of(launch, kernel, traffic)
+        seconds = work.makespan(launch.order)
+        parts[name] = max(seconds, work.units[HBM]) + LAUNCH
+        busy[name] = _busy(work, seconds)
+        bounds[name] = _bound(busy[name], seconds, launch.pipeline)
     return Modelled(sum(parts.values()), bounds[max(parts, key=parts.get)], parts, busy)
 
 
 def _busy(work: Work, seconds: float) -> dict[str, float]:
     """What `Modelled.busy` says of one kernel whose blocks take so many seconds."""
-    around = work.around * work.grid.blocks / work.slots
+    around = work.around * work.kernel.blocks / work.slots
     return {**work.units, LAUNCHING: LAUNCH + around, TAIL: max(0.0, seconds - work.even)}
 
 
@@ -73,25 +65,25 @@ def _bound(busy: Mapping[str, float], seconds: float, pipeline: Pipeline) -> str
     """What holds up one kernel whose blocks take so many seconds."""
     if busy[HBM] > seconds:
         return HBM
-    arithmetic = pipeline.arithmetic(busy[TENSOR], busy[EXP])
+    arithmetic = arithmetic_seconds(pipeline, busy[TENSOR], busy[EXP])
     hidden = pipeline.asynchronous and busy[L2] < arithmetic  # copies that run ahead hold nothing up
     unit = max((TENSOR, EXP) if hidden else (TENSOR, EXP, L2), key=busy.get)
-    visits = pipeline.with_copies(arithmetic, busy[L2])
+    visits = with_copies(pipeline, arithmetic, busy[L2])
     return max(
         {unit: visits, LAUNCHING: busy[LAUNCHING], TAIL: busy[TAIL]}.items(), key=lambda item: item[1]
     )[0]
 
 
-def step_seconds(experiment: Experiment, schedule: Schedule) -> np.ndarray:
+def step_seconds(launch: Launch) -> np.ndarray:
     """[steps] float64: modelled seconds of every step of one head, each kernel's time spread over its steps.
 
     All heads run side by side, so one head's steps add up to the time of the whole launch.
     """
-    seconds = modelled(experiment, schedule, traffic_of(experiment, schedule)).parts
-    gpu, columns = experiment.gpu, schedule.columns
-    rates = Rates.of(gpu, experiment.problem.dtype)
+    schedule, problem = launch.schedule, launch.problem
+    seconds, columns = modelled_time(launch, traffic_of(launch)).parts, schedule.columns
+    rates = Rates.of(launch.gpu, problem.dtype)
     scores = schedule.query_rows[columns.query_block].astype(np.float64)
-    scores *= np.where(columns.key_block < 0, experiment.problem.seq_kv, schedule.key_rows[columns.key_block])
+    scores *= np.where(columns.key_block < 0, problem.seq_kv, schedule.key_rows[columns.key_block])
     cost = columns.flops / rates.matrix
     cost += (columns.read_bytes.astype(np.float64) + columns.written_bytes) / rates.cache
     cost += np.where(np.isin(columns.operation, EXPONENTIALS), scores / rates.exponentials, 0)

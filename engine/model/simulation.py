@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.experiment import Experiment
 from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
-from engine.model.launch import schedule_of
-from engine.model.seconds import Modelled, modelled
+from engine.model.launch import Launch, launch
+from engine.model.seconds import Modelled, modelled_time
 from engine.model.traffic import Traffic, traffic
 from engine.schedule.schedule import Schedule
 
@@ -24,15 +24,23 @@ class Simulation:
     modelled: Modelled
 
     @property
+    def launch(self) -> Launch:
+        """The schedule on its GPU; not kept here, as thousands of simulations are."""
+        return launch(self.experiment)
+
+    @property
     def schedule(self) -> Schedule:
-        """The loop nests; not kept here, as thousands of simulations are."""
-        return schedule_of(self.experiment)
+        """The loop nests of one head."""
+        return self.launch.schedule
 
     def summary(self) -> dict[str, Any]:
-        """Plain values for JSON: the experiment's own, then totals over batch and heads."""
-        bytes_, chip = self.traffic, self.footprint
+        """Plain values for JSON: the experiment, its blocks as they run; then totals over batch and heads."""
+        bytes_, chip, tiling = self.traffic, self.footprint, self.experiment.tiling
         return {
             **self.experiment.flat(),
+            "block_q": tiling.block_q,
+            "block_kv": tiling.block_kv,
+            "stages": tiling.stages,
             "tile_read_bytes": bytes_.requested.total_read,
             "tile_write_bytes": bytes_.requested.total_written,
             "compulsory_read_bytes": bytes_.compulsory.total_read,
@@ -59,6 +67,6 @@ class Simulation:
 @lru_cache(maxsize=4096)
 def simulate(experiment: Experiment) -> Simulation:
     """Everything the model says about an experiment; milliseconds, and nothing when asked again."""
-    schedule = schedule_of(experiment)
-    moved = traffic(experiment, schedule)
-    return Simulation(experiment, moved, footprint(experiment), modelled(experiment, schedule, moved))
+    run = launch(experiment)
+    moved = traffic(run)
+    return Simulation(experiment, moved, footprint(run), modelled_time(run, moved))

@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from engine.experiment import Experiment
+from engine.model.launch import ORDERS
 
 MODELLED = "modelled"
-NATURAL, HEAVY_FIRST = "natural", "heavy first"
-ORDERS = (HEAVY_FIRST, NATURAL)
 MOST_SMS = 1024
 COLUMNS = {  # of a timeline, with the dtype that holds them
     "kernel": np.uint8,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.experiment import Experiment
 from engine.model import l2
+from engine.model.launch import Launch
 from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
 from engine.schedule.schedule import Schedule
@@ -21,7 +21,6 @@ from engine.schedule.step import (
     Amount,
     Operation,
     Tensor,
-    block_bytes,
     copies,
     matrix_flops,
 )
@@ -79,13 +78,14 @@ class Traffic:
         return self.flops / getattr(self, kind).total
 
 
-def traffic(experiment: Experiment, schedule: Schedule) -> Traffic:
-    """All bytes and operations of an experiment, over batch and heads."""
+def traffic(launch: Launch) -> Traffic:
+    """All bytes and operations of a launch, over batch and heads."""
+    schedule = launch.schedule
     heads = schedule.problem.batch * schedule.problem.heads
     per_head = counts(schedule)
     requested = requested_bytes(schedule)
     compulsory = compulsory_bytes(schedule)
-    dram = l2.dram_bytes(experiment, schedule, compulsory, requested)
+    dram = l2.dram_bytes(launch, compulsory, requested)
     return Traffic(per_head, heads, requested, compulsory, dram)
 
 
@@ -109,7 +109,7 @@ def _requested(schedule: Schedule) -> Bytes:
     for phase in schedule.phases:
         for step in {*phase.before, *phase.each, *phase.after}:
             if step.operation in moved and step.tensor not in moved[step.operation]:
-                amount = block_bytes(schedule.problem, step.tensor)
+                amount = schedule.amounts[step.tensor]
                 moved[step.operation][step.tensor] = schedule.total(amount, step.operation, step.tensor)
     return Bytes.of(moved[Operation.LOAD], moved[Operation.STORE])
 
@@ -152,7 +152,7 @@ def compulsory_bytes(schedule: Schedule) -> Bytes:
 
 def touched_bytes(schedule: Schedule, phase: Phase, tensor: Tensor) -> int:
     """Bytes of the distinct blocks of a tensor that one head's phase touches."""
-    amount = block_bytes(schedule.problem, tensor)
+    amount = schedule.amounts[tensor]
     around = any(step.tensor == tensor for step in phase.before + phase.after)
     visiting = (phase.visits > 0).reshape(-1, phase.splits).any(1)
     outer, inner = np.ones(len(visiting), bool), np.zeros(len(schedule.key_rows), bool)

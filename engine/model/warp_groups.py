@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from engine.algorithms import Pipeline, flash3
 from engine.experiment import Experiment
-from engine.model.launch import schedule_of
-from engine.model.pipeline import OVERLAP_SHARE, Pipeline
+from engine.model.launch import Launch, launch
+from engine.model.pipeline import OVERLAP_SHARE, arithmetic_seconds, with_copies
 from engine.model.rates import CACHE_SHARE, LATENCY, Rates
 from engine.model.timeline import MODELLED, Lane, Lanes, Mark
 from engine.model.work import visit_seconds
-from engine.schedule.step import Tensor, block_bytes
+from engine.schedule.step import Tensor
 
 GROUP_ROWS = 64  # query rows of a warp group
 BUFFERS = 2  # for K, and for V
@@ -54,13 +55,13 @@ class Inside:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one SM.
+    """What one SM takes, all in seconds.
 
     Attributes:
         product, softmax: one warp group's Q Kᵀ or P V, and its softmax, of one visit.
         turn: what a unit loses when it passes from one warp group to the next.
         copies: K and V of a visit, at the rate that all SMs together get them from L2.
-        query, key: bytes of Q of a tile, and of K (or V) of a visit, on their way from L2.
+        query, key: the copy of Q of a tile, and of K (or V) of a visit, on its way from L2.
         latency: from asking for a copy to its first byte.
         store: O of a tile, until it has left.
     """
@@ -78,12 +79,13 @@ class Costs:
 @lru_cache(maxsize=128)
 def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     """The last query block of a head, which sees the most keys, under a pipeline."""
-    experiment = experiment.changed(algorithm="flash3")
-    (phase,) = schedule_of(experiment).phases
+    experiment = experiment.changed(algorithm=flash3.ALGORITHM.key)
+    run = launch(experiment)
+    (phase,) = run.schedule.phases
     in_all = int(phase.visits[-1])
     visits = min(in_all, MOST_VISITS)
-    groups = experiment.blocks.block_q // GROUP_ROWS
-    costs = _costs(experiment, pipeline, groups)
+    groups = run.tiling.block_q // GROUP_ROWS
+    costs = _costs(run, pipeline, groups)
     keys = [int(phase.stop[-1]) - 1 - step for step in range(visits)]
     block = _Block(pipeline, costs, groups)
     block.tile(keys)
@@ -95,7 +97,7 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     lanes = tuple(Lane(name, tuple(marks)) for name, marks in zip(names, block.marks, strict=True))
     products, softmax = groups * 2 * costs.product, groups * costs.softmax
     starts = [mark.start for mark in block.marks[1] if mark.operation == QK][:visits]
-    period = pipeline.with_copies(pipeline.arithmetic(products, softmax), costs.copies)
+    period = with_copies(pipeline, arithmetic_seconds(pipeline, products, softmax), costs.copies)
     # where all wait for copies, the last group's softmax has no other group's products to run under
     period = max([period, *(later - before for before, later in pairwise(starts[-2:]))])
     return Inside(
@@ -110,12 +112,12 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     )
 
 
-def _costs(experiment: Experiment, pipeline: Pipeline, groups: int) -> Costs:
-    problem, gpu, blocks = experiment.problem, experiment.gpu, experiment.blocks
-    (phase,) = schedule_of(experiment).phases
-    rates = Rates.of(gpu, problem.dtype)
-    products, softmax, copies = visit_seconds(experiment, phase, rates)
-    query = gpu.sms * block_bytes(problem, Tensor.Q).of(blocks.block_q, blocks.block_kv) / rates.cache
+def _costs(run: Launch, pipeline: Pipeline, groups: int) -> Costs:
+    gpu, schedule, tiling = run.gpu, run.schedule, run.tiling
+    (phase,) = schedule.phases
+    rates = Rates.of(gpu, run.problem.dtype)
+    products, softmax, copies = visit_seconds(run, phase, rates)
+    query = gpu.sms * schedule.amounts[Tensor.Q].of(tiling.block_q, tiling.block_kv) / rates.cache
     # copies that run ahead have a latency and L2's full width; where they are waited for, the rate has both
     width, latency = (CACHE_SHARE, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
     return Costs(

@@ -15,11 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.experiment import Experiment
-from engine.model.footprint import COMBINED_AT_ONCE
-from engine.model.grid import Grid
-from engine.model.occupancy import blocks_per_sm
-from engine.model.pipeline import Pipeline
+from engine.model.launch import Kernel, Launch
+from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.placement import makespan_alike, place
 from engine.model.rates import (
     CACHE_BYTES_PER_CLOCK,
@@ -30,17 +27,9 @@ from engine.model.rates import (
     Rates,
 )
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.schedule.nest import Phase
+from engine.schedule.nest import HEAD, Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import (
-    EXPONENTIALS,
-    MATRIX_PRODUCTS,
-    Operation,
-    Step,
-    Tensor,
-    block_bytes,
-    matrix_flops,
-)
+from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
 PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all places evenly
@@ -51,14 +40,16 @@ class Work:
     """The blocks of threads of one kernel.
 
     Attributes:
-        grid: how they are launched.
-        seconds: [grid.count], of each of a head's where all places of its SM are taken; [1] if all are alike.
+        kernel: how they are launched.
+        sms: of the GPU.
+        seconds: [kernel.count], of each of a head's where all places of its SM are taken; [1] if alike.
         speeds: [places + 1], see `engine.model.placement`.
         around: seconds of a block before its first visit and after its last, on average.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
     """
 
-    grid: Grid
+    kernel: Kernel
+    sms: int
     seconds: np.ndarray
     speeds: np.ndarray
     around: float
@@ -75,71 +66,63 @@ class Work:
         return self.sms * self.places
 
     @property
-    def sms(self) -> int:
-        """SMs of the GPU."""
-        return self.grid.experiment.gpu.sms
-
-    @property
     def even(self) -> float:
         """Seconds that all blocks take if they fill all places evenly."""
-        return float(self.seconds.mean()) * self.grid.blocks / self.slots
+        return float(self.seconds.mean()) * self.kernel.blocks / self.slots
 
     def placed(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(sm, start, end), [blocks] each in launch order."""
-        block = self.grid.launched(order, 0, self.grid.blocks)[1]
-        return place(np.broadcast_to(self.seconds, self.grid.count)[block], self.sms, self.speeds)
+        block = self.kernel.launched(order, 0, self.kernel.blocks)[1]
+        return place(np.broadcast_to(self.seconds, self.kernel.count)[block], self.sms, self.speeds)
 
     def makespan(self, order: str) -> float:
         """Seconds from the first block's start to the last one's end."""
         if len(self.seconds) == 1:
-            return makespan_alike(self.grid.blocks, float(self.seconds[0]), self.sms, self.speeds)
-        first = max(0, self.grid.blocks - PLACED_ONE_BY_ONE)
-        block = self.grid.launched(order, first, self.grid.blocks)[1]
+            return makespan_alike(self.kernel.blocks, float(self.seconds[0]), self.sms, self.speeds)
+        first = max(0, self.kernel.blocks - PLACED_ONE_BY_ONE)
+        block = self.kernel.launched(order, first, self.kernel.blocks)[1]
         before = self.even - float(self.seconds[block].sum()) / self.slots if first else 0.0
         return before + float(place(self.seconds[block], self.sms, self.speeds)[2].max())
 
 
-def work_of(
-    experiment: Experiment, schedule: Schedule, phase: Phase, traffic: Traffic, pipeline: Pipeline
-) -> Work:
+def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
-    gpu, problem = experiment.gpu, experiment.problem
-    rates = Rates.of(gpu, problem.dtype, pipeline.returning)
-    grid = Grid.of(experiment, phase)
-    places = min(blocks_per_sm(experiment, schedule, phase), -(-grid.blocks // gpu.sms))
-    units = _units(schedule, phase, traffic, rates)
-    if experiment.algorithm == "standard" or not phase.each:
-        around = np.full(1, LATENCY * _chunks(experiment) if phase.name == "combine" else 0.0)
+    gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
+    rates = Rates.of(gpu, launch.problem.dtype, pipeline.returning)
+    places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
+    units = _units(launch.schedule, phase, traffic, rates)
+    if pipeline.crowded or not phase.each:
+        around = np.full(1, LATENCY * phase.round_trips)
         visits, rows = np.ones(1), TWO_WARP_GROUPS
-        alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / grid.blocks
+        alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
     else:
-        tensor, softmax, copies = visit_seconds(experiment, phase, rates)
-        waited, rows = 0.0, experiment.blocks.block_q
-        if experiment.algorithm == "split_kv":  # other blocks on the SM run while one waits
-            copies, waited = _few_rows(experiment, phase, grid, copies)
+        tensor, softmax, copies = visit_seconds(launch, phase, rates)
+        waited, rows = 0.0, launch.tiling.block_q
+        if pipeline.waiting:  # other blocks on the SM run while one waits
+            copies, waited = _few_rows(launch, kernel, copies)
             rows = max(rows, TWO_WARP_GROUPS)
-        alone = max(waited, pipeline.with_copies(pipeline.arithmetic(tensor, softmax), copies))
+        alone = max(waited, with_copies(pipeline, arithmetic_seconds(pipeline, tensor, softmax), copies))
         longest = max(tensor, softmax, copies)
-        visits = _visits(schedule, phase, (tensor + softmax) / alone if pipeline.overlapped else 1.0)
-        filling = _filling(experiment, phase, rates, pipeline, min(grid.blocks, gpu.sms), places)
-        trips = ROUND_TRIPS - (pipeline.specialised or experiment.algorithm == "split_kv")
+        visits = _visits(launch, kernel, (tensor + softmax) / alone if pipeline.overlapped else 1.0)
+        filling = _filling(launch, phase, rates, min(kernel.blocks, gpu.sms), places)
+        trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
         around = trips * LATENCY + np.where(visits > 0, filling, 0.0)
     taken = np.array([_shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     seconds = around + visits * taken[-1]
     if (seconds == seconds[0]).all():
         seconds = seconds[:1]
     speeds = np.concatenate(([1.0], taken[-1] / taken))
-    return Work(grid, seconds, speeds, float(around.mean()), units)
+    return Work(kernel, gpu.sms, seconds, speeds, float(around.mean()), units)
 
 
-def _few_rows(experiment: Experiment, phase: Phase, grid: Grid, copies: float) -> tuple[float, float]:
+def _few_rows(launch: Launch, kernel: Kernel, copies: float) -> tuple[float, float]:
     """Seconds of an SM for a visit's copies, and those that a visit on its own waits for them.
 
     copies: the first, were all SMs to copy at once.
     """
-    gpu = experiment.gpu
-    through = _moved(experiment, phase.each) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
-    copying = min(gpu.sms, grid.heads * int((phase.visits > 0).sum()))
+    gpu, phase = launch.gpu, kernel.phase
+    through = _moved(launch.schedule, phase.each) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    copying = min(gpu.sms, kernel.heads * int((phase.visits > 0).sum()))
     return max(through, copies * copying / gpu.sms), LATENCY + through
 
 
@@ -175,9 +158,9 @@ def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
     )
 
 
-def visit_seconds(experiment: Experiment, phase: Phase, rates: Rates) -> tuple[float, float, float]:
+def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
     """Seconds of one SM that a visit takes: its matrix products, its softmax, its loads and stores."""
-    problem, tiling, sms = experiment.problem, experiment.blocks, experiment.gpu.sms
+    problem, tiling, sms = launch.problem, launch.tiling, launch.gpu.sms
     rows, keys = tiling.block_q, tiling.block_kv
     operations = [step.operation for step in phase.each]
     products = sum(operation in MATRIX_PRODUCTS for operation in operations)
@@ -186,47 +169,42 @@ def visit_seconds(experiment: Experiment, phase: Phase, rates: Rates) -> tuple[f
     return (
         sms * products * matrix_flops(problem).of(rows, keys) / rates.matrix,
         sms * (scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector),
-        sms * _moved(experiment, phase.each) / rates.cache,
+        sms * _moved(launch.schedule, phase.each) / rates.cache,
     )
 
 
-def _moved(experiment: Experiment, steps: tuple[Step, ...]) -> int:
+def _moved(schedule: Schedule, steps: tuple[Step, ...]) -> int:
     """Bytes that these steps move for whole blocks."""
-    rows, keys = experiment.blocks.block_q, experiment.blocks.block_kv
+    tiling = schedule.tiling
     moving = (step for step in steps if step.tensor != Tensor.NONE)
-    return sum(block_bytes(experiment.problem, step.tensor).of(rows, keys) for step in moving)
+    return sum(schedule.amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
 
 
-def _visits(schedule: Schedule, phase: Phase, masked: float) -> np.ndarray:
+def _visits(launch: Launch, kernel: Kernel, masked: float) -> np.ndarray:
     """[blocks] visits of each block of a head, where one of a tile that the mask cuts counts `masked`.
 
     Such tiles are few, and flash3 takes them one after another, without overlap.
     """
-    problem, visits = schedule.problem, phase.visits.astype(np.float64)
+    phase, bounds = kernel.phase, launch.schedule.bounds
+    visits = phase.visits.astype(np.float64)
     if phase.outer == "query" and masked != 1.0:
-        whole = schedule.bounds.full_stop - schedule.bounds.full_first
-        visits += (masked - 1) * (visits - whole)
-    if phase.name == "attention" and phase.outer == "key":  # flash1: one block takes all of them
+        visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
+    if phase.launched == HEAD:  # one block takes all of them
         visits = visits.sum(keepdims=True)
+    problem = launch.schedule.problem
     return visits * (problem.heads // problem.kv_heads if phase.shared else 1)
 
 
-def _filling(
-    experiment: Experiment, phase: Phase, rates: Rates, pipeline: Pipeline, running: int, places: int
-) -> float:
+def _filling(launch: Launch, phase: Phase, rates: Rates, running: int, places: int) -> float:
     """Seconds of a block for the bytes of its first visit and around all, which nothing hides.
 
     They come from HBM, which all running SMs share.
     """
+    pipeline = launch.pipeline
     if pipeline.specialised or not pipeline.asynchronous:  # copied ahead, or counted with each visit
         return 0.0
     loads = tuple(step for step in phase.each if step.operation == Operation.LOAD)
-    return places * running * _moved(experiment, phase.before + loads + phase.after) / rates.memory
-
-
-def _chunks(experiment: Experiment) -> int:
-    """Round trips of a block that combines a row's splits: all lse, then O of some splits at a time."""
-    return 1 - (-experiment.tiling.splits // COMBINED_AT_ONCE)
+    return places * running * _moved(launch.schedule, phase.before + loads + phase.after) / rates.memory
 
 
 def _shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> float:

@@ -28,6 +28,7 @@ class Gpu:
     Attributes:
         key: name in URLs and on the command line.
         name: name on a page.
+        architecture: its generation.
         sms: streaming multiprocessors.
         blocks_sm: thread blocks that one SM can hold at most.
         shared_bytes_block: shared memory that one thread block can have, bytes.
@@ -47,6 +48,7 @@ class Gpu:
 
     key: str
     name: str
+    architecture: str
     sms: int
     blocks_sm: int
     shared_bytes_block: int
@@ -81,6 +83,7 @@ def _peaks(float16: float, bfloat16: float, float32: float) -> MappingProxyType:
 _T4 = Gpu(
     key="t4",
     name="T4",
+    architecture="Turing",
     sms=40,
     blocks_sm=16,
     shared_bytes_block=64 * KIB,
@@ -96,6 +99,7 @@ _T4 = Gpu(
 _A100 = Gpu(
     key="a100",
     name="A100",
+    architecture="Ampere",
     sms=108,
     blocks_sm=32,
     shared_bytes_block=163 * KIB,
@@ -111,6 +115,7 @@ _A100 = Gpu(
 _RTX_4090 = Gpu(
     key="rtx4090",
     name="RTX 4090",
+    architecture="Ada",
     sms=128,
     blocks_sm=24,
     shared_bytes_block=99 * KIB,
@@ -126,6 +131,7 @@ _RTX_4090 = Gpu(
 _H100 = Gpu(
     key="h100",
     name="H100 SXM",
+    architecture="Hopper",
     sms=132,
     blocks_sm=32,
     shared_bytes_block=227 * KIB,
@@ -141,6 +147,7 @@ _H100 = Gpu(
 _H200 = Gpu(
     key="h200",
     name="H200",
+    architecture="Hopper",
     sms=132,
     blocks_sm=32,
     shared_bytes_block=227 * KIB,
@@ -156,6 +163,7 @@ _H200 = Gpu(
 _B200 = Gpu(
     key="b200",
     name="B200",
+    architecture="Blackwell",
     sms=148,
     blocks_sm=32,
     shared_bytes_block=227 * KIB,

@@ -51,6 +51,21 @@ class Problem:
         return DTYPE_BYTES[self.dtype]
 
     @property
+    def all_heads(self) -> int:
+        """Query heads over the batch."""
+        return self.batch * self.heads
+
+    @property
+    def group(self) -> int:
+        """Query heads that share a key head."""
+        return self.heads // self.kv_heads
+
+    @property
+    def hidden_size(self) -> int:
+        """Numbers of a token in all query heads."""
+        return self.heads * self.head_dim
+
+    @property
     def keys_seen(self) -> int:
         """Keys that a query sees on average, or the window that bounds them; documents aside."""
         if self.mask.looks_ahead:
@@ -75,9 +90,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the problem is cut: rows of a query block, rows of a key block, key splits, pipeline stages."""
+    """How the problem is cut: rows of a query block, rows of a key block, key splits, pipeline stages.
+
+    own: the kernel is given no blocks and takes its own.
+    """
 
     block_q: int = 64
     block_kv: int = 64
     splits: int = 1
     stages: int = 2
+    own: bool = False

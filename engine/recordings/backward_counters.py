@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
+from engine.algorithms import BACKWARD, backward
+from engine.algorithms.backward import (
+    KEY_GRADIENT_BLOCKS,
+    KEY_GRADIENTS,
+    QUERY_GRADIENTS,
+    ROW_TERMS,
+    query_gradient_blocks,
+)
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.problem.bounds import blocks
 from engine.problem.hardware import gpu_named
 from engine.problem.problem import Problem
 from engine.recordings.recording import KernelCounters, Recording
-from engine.recordings.rows import BACKWARD, KEY_GRADIENT_BLOCKS, OWN, experiment_of, query_gradient_blocks
+from engine.recordings.rows import BACKWARD_PROVIDER, experiment_of
 
 KERNELS = {
     "row_terms_kernel": ROW_TERMS,
@@ -21,8 +28,8 @@ KERNELS = {
 
 
 @dataclass(frozen=True)
-class CountedKernel:
-    """One kernel of a counted backward pass; bytes past the SMs, and seconds.
+class RecordedBackwardKernel:
+    """One kernel of a backward pass with its counters; bytes past the SMs, and seconds.
 
     Attributes:
         problem: what was run.
@@ -43,8 +50,8 @@ class CountedKernel:
     modelled_seconds: float
 
 
-def counted_backward(recording: Recording) -> list[CountedKernel]:
-    """Every kernel of this project's counted backward passes; none if the GPU is not known.
+def recorded_backward_kernels(recording: Recording) -> list[RecordedBackwardKernel]:
+    """Every kernel of this project's backward passes with counters; none if the GPU is not known.
 
     Left out are those of a stranger's file whose grid this project's kernels do not have.
     """
@@ -52,16 +59,16 @@ def counted_backward(recording: Recording) -> list[CountedKernel]:
     if gpu is None:
         return []
     kernels = (
-        _counted(row.problem, counters, gpu.key)
+        _beside_model(row.problem, counters, gpu.key)
         for row in recording.counters
-        if (row.provider, row.direction) == (OWN, BACKWARD)
+        if (row.provider, row.direction) == (BACKWARD_PROVIDER, BACKWARD)
         for counters in row.kernels
         if counters.name in KERNELS
     )
     return [kernel for kernel in kernels if kernel is not None]
 
 
-def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> CountedKernel | None:
+def _beside_model(problem: Problem, counters: KernelCounters, hardware: str) -> RecordedBackwardKernel | None:
     name, programs = KERNELS[counters.name], counters.grid.partition(" ")[0]
     try:
         simulation = _simulated(problem, name, int(programs), hardware)
@@ -70,7 +77,7 @@ def _counted(problem: Problem, counters: KernelCounters, hardware: str) -> Count
     schedule, tiling = simulation.schedule, simulation.schedule.tiling
     phase = next(phase for phase in schedule.phases if phase.name == name)
     asked = requested_bytes(replace(schedule, phases=(phase,)))
-    return CountedKernel(
+    return RecordedBackwardKernel(
         *(problem, name, tiling.block_q, tiling.block_kv, counters),
         *(asked.total_read, asked.total_written, simulation.modelled.parts[name]),
     )
@@ -88,7 +95,7 @@ def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Sim
     staying = _power_of_two(blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads))
     queries_passing, keys_passing = KEY_GRADIENT_BLOCKS[0], query_gradient_blocks(problem.head_dim)[1]
     sizes = (queries_passing, staying) if by_keys else (staying, keys_passing)
-    return simulate(experiment_of(problem, "backward", *sizes, hardware))
+    return simulate(experiment_of(problem, backward.ALGORITHM.key, *sizes, hardware))
 
 
 def _power_of_two(rows: int) -> int:

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 
-from engine.experiment import OFFERED, Experiment, ExperimentError
+from engine.algorithms import FORWARD, algorithm, offered
+from engine.experiment import Experiment, ExperimentError
 from engine.model.drawable import described
 from engine.model.l2 import kept_bytes
 from engine.model.rates import CACHE_BYTES_PER_CLOCK
 from engine.model.simulation import Simulation, simulate
 from engine.problem.flops import field_flops
 from engine.problem.hardware import gpu_named
+from engine.recordings.nearest import (
+    all_heads,
+    differing,
+    doublings,
+    head_dim,
+    length,
+    masked,
+    nearest,
+    sharing_heads,
+    windowed,
+)
 from engine.recordings.recording import Counters, Recording
-from engine.recordings.rows import FORWARD, experiment_of
+from engine.recordings.rows import experiment_of
 from engine.schedule.step import Tensor
 
-OWN_BLOCKS = ("flash3",)  # are recorded without blocks: the kernel has no others
 MOST_ROWS = 512  # of a file that are held to the model
 UNITS = {  # of Modelled.busy, by the counters' own percentage where there is one
     "tensor core": "tensor_percent",
     "exp": "exponential_percent",
 }
-SPOKEN = {
-    "flash1": "FlashAttention-1",
-    "flash2": "FlashAttention-2",
-    "flash3": "FlashAttention-3",
-    "split_kv": "split keys",
-}
 
 
 @dataclass(frozen=True)
-class Counted:
-    """One counted call and the simulation of the same scenario on the same GPU."""
+class RecordedCounters:
+    """The counters of one call and the simulation of the same scenario on the same GPU."""
 
     row: Counters
     simulation: Simulation
@@ -68,7 +73,7 @@ class Counted:
 
     @property
     def left_in_cache(self) -> float:
-        """Bytes that lay dirty in L2 when the kernels ended: modelled as written, not counted. At least 0."""
+        """Bytes that lay dirty in L2 when the kernels ended: in the model, not in the counter. At least 0."""
         return max(0.0, self.modelled_dram_written - self.dram_written)
 
     @property
@@ -92,11 +97,10 @@ class Counted:
     @property
     def what(self) -> str:
         """The scenario in a few words, its algorithm by the name that readers know."""
-        algorithm = self.experiment.algorithm
-        return described(self.experiment).replace(algorithm, SPOKEN.get(algorithm, algorithm), 1)
+        return described(self.experiment).replace(self.experiment.algorithm, self.experiment.record.label, 1)
 
     def percent(self, field: str) -> float | None:
-        """A percentage of the counters over all kernels, each as long as it took; None where not counted."""
+        """A percentage of the counters over all kernels, each as long as it took; None where not recorded."""
         values = [(getattr(kernel, field), kernel.seconds) for kernel in self.row.kernels]
         if any(value is None for value, _ in values):
             return None
@@ -104,7 +108,7 @@ class Counted:
 
     @property
     def utilisation(self) -> dict[str, float | None]:
-        """How busy the counters say each unit was, as a share of what it can do; None where not counted.
+        """How busy the counters say each unit was, as a share of what it can do; None where not recorded.
 
         The units of `Modelled.busy`, and "issue": instructions issued. Those of an SM are of its peak at the
         clock that it had ("exp" without float32); of L2 and HBM it is bytes over what the datasheet's rate
@@ -135,13 +139,13 @@ def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-def counted(recording: Recording) -> list[Counted]:
-    """Its counted scenarios that the model knows, each simulated now; none if it does not know the GPU."""
-    return [Counted(row, simulate(experiment)) for row, experiment in _modelled(recording)]
+def recorded_counters(recording: Recording) -> list[RecordedCounters]:
+    """Its counters of what the model knows, each simulated now; none if it does not know the GPU."""
+    return [RecordedCounters(row, simulate(experiment)) for row, experiment in _modelled(recording)]
 
 
 def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
-    """Its counted scenarios that the model knows, with what they are to it."""
+    """Its rows of counters that the model knows, each with its experiment."""
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
         return []
@@ -151,11 +155,11 @@ def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
 
 
 def _has_model(row: Counters) -> bool:
-    known = row.provider in OFFERED and row.direction == FORWARD and _is_counted(row)
-    return known and (row.provider in OWN_BLOCKS or None not in (row.block_q, row.block_kv))
+    known = row.provider in offered() and row.direction == FORWARD and _has_totals(row)
+    return known and (algorithm(row.provider).chooses_tiling or None not in (row.block_q, row.block_kv))
 
 
-def _is_counted(row: Counters) -> bool:
+def _has_totals(row: Counters) -> bool:
     """Whether a row has something to divide by; a stranger's file may not."""
     return bool(row.kernels) and all(row.total(name) > 0 for name in ("seconds", "dram_read", "tile_read"))
 
@@ -168,41 +172,32 @@ def _experiment(row: Counters, hardware: str) -> Experiment | None:
         return None
 
 
-def nearest_counted(recording: Recording, experiment: Experiment) -> tuple[Counted, bool] | None:
-    """The counted scenario of the same algorithm closest to this one, and whether it is the same.
+def nearest_counters(recording: Recording, experiment: Experiment) -> tuple[RecordedCounters, bool] | None:
+    """The counters of the same algorithm closest to this scenario, and whether they are of this very one.
 
-    None if the recording has none. The mask comes first; then how many times longer it is, and so on.
+    None if the recording has none. The mask comes first; then doublings, those of the problem twice.
     """
     rows = [(row, one) for row, one in _modelled(recording) if one.algorithm == experiment.algorithm]
-    best = min(rows, key=lambda found: _distance(found[1], experiment), default=None)
+    best = nearest(rows, experiment, differing(masked, windowed), _doublings, of=itemgetter(1))
     if best is None:
         return None
     row, one = best
-    return Counted(row, simulate(one)), _alike(one, experiment)
+    return RecordedCounters(row, simulate(one)), _is_same(one, experiment)
 
 
-def _alike(one: Experiment, other: Experiment) -> bool:
+def _is_same(one: Experiment, other: Experiment) -> bool:
     """Whether two scenarios are the same, GPU included."""
-    return (one.problem, one.blocks, one.hardware) == (other.problem, other.blocks, other.hardware)
+    return (one.problem, one.tiling, one.hardware) == (other.problem, other.tiling, other.hardware)
 
 
-def _distance(one: Experiment, other: Experiment) -> tuple[int, float]:
-    """In what their masks differ; then doublings between two scenarios, those of the problem twice."""
-
-    def doublings(a: float, b: float) -> float:
-        return abs(math.log2(a / b))
-
-    a, b = one.problem, other.problem
-    masks = [(mask.causal or mask.window is not None, mask.window is not None) for mask in (a.mask, b.mask)]
-    problem = doublings(a.seq_kv, b.seq_kv) + doublings(a.batch * a.heads, b.batch * b.heads)
-    problem += doublings(a.head_dim, b.head_dim) + doublings(a.heads / a.kv_heads, b.heads / b.kv_heads)
-    blocks = doublings(one.blocks.block_q, other.blocks.block_q)
-    blocks += doublings(one.blocks.block_kv, other.blocks.block_kv)
-    return sum(x != y for x, y in zip(*masks, strict=True)), 2 * problem + blocks
+def _doublings(one: Experiment, other: Experiment) -> float:
+    problem = doublings(length, all_heads, head_dim, sharing_heads)
+    blocks = doublings(lambda each: each.tiling.block_q, lambda each: each.tiling.block_kv)
+    return 2 * problem(one, other) + blocks(one, other)
 
 
-def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]:
-    """Counted forward calls of the scenario's head dimension and mask, as points of the roofline.
+def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
+    """Forward calls with counters of the scenario's head dimension and mask, as points of the roofline.
 
     Each has its dtype, FLOP/s as the field counts them over the profiled time, and FLOP a byte at both
     levels: "HBM" by the bytes from and to DRAM, "L2" by those between L2 and the SMs.
@@ -212,7 +207,7 @@ def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]
         row
         for row in recording.counters
         if row.direction == FORWARD
-        and _is_counted(row)
+        and _has_totals(row)
         and row.problem.head_dim == problem.head_dim
         and row.problem.mask.looks_ahead == problem.mask.looks_ahead
         and row.problem.seq_q > 1
@@ -231,6 +226,6 @@ def under_both_roofs(recording: Recording, experiment: Experiment) -> list[dict]
     ]
 
 
-def furthest(pairs: Iterable[tuple[float, float]]) -> float:
-    """The largest relative deviation of (modelled, counted)."""
+def largest_deviation(pairs: Iterable[tuple[float, float]]) -> float:
+    """The largest relative deviation of (modelled, recorded)."""
     return max(abs(modelled / real - 1) for modelled, real in pairs)

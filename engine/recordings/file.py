@@ -18,7 +18,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from engine.experiment import Experiment, ExperimentError
 from engine.problem.problem import Problem
-from engine.recordings.recording import Counters, Decoding, Recording, Times, Timing, TracedCall, Tried
+from engine.recordings.recording import Counters, Decoding, Recording, TilingTiming, Times, Timing, TracedCall
 from engine.recordings.timelines import traced_fault
 
 FORMAT = "attention recording"
@@ -210,7 +210,7 @@ def _fault(record: Any) -> str | None:
     elif isinstance(record, Times):
         if not 0 < record.p20 <= record.p50 <= record.p80:
             return "has percentiles that are not positive and rising"
-    elif isinstance(record, Timing | Tried | Decoding):
+    elif isinstance(record, Timing | TilingTiming | Decoding):
         rate = record.bytes_per_second if isinstance(record, Decoding) else record.tflops
         if (record.times is None) == (record.skipped is None) or (record.times is None) != (rate is None):
             return "must have either times and their rate, or the reason why it has none"

@@ -72,7 +72,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TilingTiming:
     """One tiling of one kernel: its time, or why it failed."""
 
     algorithm: str
@@ -109,7 +109,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class KernelCounters:
-    """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not counted.
+    """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not recorded.
 
     Attributes:
         tile_read, tile_written: bytes between L2 and the SMs: what the tiles ask for.
@@ -199,7 +199,7 @@ class TracedCall:
     skipped: str | None = None
 
 
-Row = Union[Timing, Tried, Decoding, Counters, TracedCall]  # noqa: UP007 (an alias evaluated on Python 3.10)
+Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall]  # noqa: UP007 (an alias evaluated on Python 3.10)
 
 
 @dataclass(frozen=True)
@@ -216,28 +216,12 @@ class Series:
 
 
 @dataclass(frozen=True)
-class HeatMap:
-    """The best of every block size: arrays [block_q, block_kv]; NaN (0 warps, 0 stages) where all failed.
-
-    reasons[i][j] is the failure's sentence, None where something ran or nothing was tried.
-    """
-
-    block_q: tuple[int, ...]
-    block_kv: tuple[int, ...]
-    seconds: np.ndarray
-    tflops: np.ndarray
-    warps: np.ndarray
-    stages: np.ndarray
-    reasons: tuple[tuple[str | None, ...], ...]
-
-
-@dataclass(frozen=True)
 class Recording:
     """A file of measurements of one GPU; more kinds of rows may join with a later version."""
 
     device: Device
     timings: tuple[Timing, ...] = ()
-    sweep: tuple[Tried, ...] = ()
+    sweep: tuple[TilingTiming, ...] = ()
     decoding: tuple[Decoding, ...] = ()
     counters: tuple[Counters, ...] = ()
     timelines: tuple[TracedCall, ...] = ()
@@ -246,10 +230,6 @@ class Recording:
     def origin(self) -> str:
         """Where its numbers come from, as a page says it."""
         return f"recorded on {self.device.gpu}, {self.device.date[:10]}"
-
-    def providers(self, direction: str = "forward") -> dict[str, str]:
-        """Labels of what was timed, by name, in the order recorded."""
-        return {row.provider: row.label for row in self.timings if row.direction == direction}
 
     def series(self, provider: str, head_dim: int, causal: bool, direction: str = "forward") -> Series:
         """Times of one provider over N, shortest first; empty if there are none."""
@@ -271,31 +251,6 @@ class Recording:
             times(lambda row: row.tflops),
             tuple(row.skipped for row in rows),
         )
-
-    def heat_map(self, algorithm: str, head_dim: int, causal: bool = False) -> HeatMap:
-        """The sweep over block sizes: of each the fastest warps and stages, or why none ran."""
-        rows = [
-            row
-            for row in self.sweep
-            if (row.algorithm, row.problem.head_dim, row.problem.mask.causal) == (algorithm, head_dim, causal)
-        ]
-        queries = tuple(sorted({row.block_q for row in rows}))
-        keys = tuple(sorted({row.block_kv for row in rows}))
-        seconds, tflops = (np.full((len(queries), len(keys)), np.nan) for _ in range(2))
-        warps, stages = (np.zeros((len(queries), len(keys)), int) for _ in range(2))
-        reasons: list[list[str | None]] = [[None] * len(keys) for _ in queries]
-        for row in rows:
-            i, j = queries.index(row.block_q), keys.index(row.block_kv)
-            if row.times is None:
-                reasons[i][j] = reasons[i][j] or row.skipped
-            elif not row.times.p50 >= seconds[i, j]:
-                seconds[i, j], tflops[i, j] = row.times.p50, row.tflops
-                warps[i, j], stages[i, j] = row.warps, row.stages
-        shown = (
-            (None if seconds[i, j] > 0 else reason for j, reason in enumerate(line))
-            for i, line in enumerate(reasons)
-        )
-        return HeatMap(queries, keys, seconds, tflops, warps, stages, tuple(map(tuple, shown)))
 
 
 IDENTITY = (

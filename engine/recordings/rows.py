@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2
 from typing import Any
 
-from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS
-from engine.experiment import OFFERED, Experiment
+from engine.algorithms import BACKWARD, FORWARD, backward, flash2, offered, standard
+from engine.algorithms.backward import (
+    KEY_GRADIENT_BLOCKS,
+    KEY_GRADIENTS,
+    QUERY_GRADIENTS,
+    ROW_TERMS,
+    query_gradient_blocks,
+)
+from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
+from engine.recordings.nearest import difference, differing, head_dim, masked, nearest, nearest_length
 from engine.recordings.recording import Recording, Timing
 
 BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
@@ -30,32 +37,20 @@ def modelled_row(experiment: Experiment, keys: int) -> Row:
         "p50": seconds,
         "tflops": field_flops(problem) / seconds / 1e12,
         "tokens_per_second": problem.batch * problem.seq_q / seconds,
-        "speedup": simulate(experiment.changed(algorithm="standard")).modelled.seconds / seconds,
+        "speedup": simulate(experiment.changed(algorithm=standard.ALGORITHM.key)).modelled.seconds / seconds,
     }
 
 
-FORWARD, BACKWARD = "forward", "backward"
-OWN = "flash2"  # the provider whose backward pass the model is of
+BACKWARD_PROVIDER = flash2.ALGORITHM.key  # the provider whose backward pass the model is of
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
 MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
-FLASH2_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # flash2's own where it copies by TMA
-FLASH2_SHORT = 1024  # keys up to which it takes other blocks there
-FLASH2_SHORT_BLOCKS = {128: (64, 64)}
-FUSED_HEAD_DIMS = (64, 128)  # that flash3's own backward pass, one kernel, serves; else flash2's runs
-KEY_GRADIENT_BLOCKS = (64, 64)  # of the kernel of dK and dV, in 16 bits
-QUERY_GRADIENT_BLOCKS = {64: (128, 64), 128: (128, 64), 256: (64, 32)}  # of dQ's, by head dimension up to
 
 
-def nearest(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
+def nearest_shape(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
     """(head dimension, causal) of the recorded timings closest to a scenario; None if there are none."""
-    problem = experiment.problem
-    shapes = {(row.problem.head_dim, row.problem.mask.causal) for row in recording.timings}
-    causal = not problem.mask.looks_ahead
-    return min(
-        shapes,
-        key=lambda shape: (shape[1] != causal, abs(shape[0] - problem.head_dim), shape[0]),
-        default=None,
-    )
+    rows = sorted(recording.timings, key=head_dim)
+    row = nearest(rows, experiment, differing(masked), difference(head_dim))
+    return row and (row.problem.head_dim, row.problem.mask.causal)
 
 
 def timings_of(
@@ -91,7 +86,7 @@ def recorded_rows(timings: Sequence[Timing]) -> list[Row]:
     ]
 
 
-def overtakes(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int | None:
+def overtaking_length(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int | None:
     """The length from which on a provider is the faster of two; None if it never is, or one is missing."""
     times = [
         {row["keys"]: row["p50"] for row in rows if row["provider"] == name} for name in (provider, other)
@@ -103,7 +98,7 @@ def overtakes(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int 
     return first
 
 
-def ran_out(timings: Sequence[Timing]) -> list[Timing]:
+def out_of_memory(timings: Sequence[Timing]) -> list[Timing]:
     """The shortest row of each provider that ran out of memory."""
     found: dict[str, Timing] = {}
     for row in sorted(timings, key=lambda row: row.problem.seq_kv):
@@ -127,7 +122,7 @@ def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
     for keys, problem in sorted({row.problem.seq_kv: row.problem for row in timings}.items()):
         seconds = _backward_seconds(problem, hardware)
         tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12
-        rows.append({"provider": OWN, "keys": keys, "p50": seconds, "tflops": tflops})
+        rows.append({"provider": BACKWARD_PROVIDER, "keys": keys, "p50": seconds, "tflops": tflops})
     return rows
 
 
@@ -139,21 +134,16 @@ def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> t
     return (min(shares), max(shares)) if shares else None
 
 
-def query_gradient_blocks(head_dim: int) -> tuple[int, int]:
-    """Query and key rows of the kernel of dQ, in 16 bits."""
-    return QUERY_GRADIENT_BLOCKS[min(size for size in QUERY_GRADIENT_BLOCKS if size >= head_dim)]
-
-
 def _backward_seconds(problem: Problem, hardware: str) -> float:
     keys, queries = (
-        simulate(experiment_of(problem, "backward", *blocks, hardware)).modelled.parts
+        simulate(experiment_of(problem, backward.ALGORITHM.key, *blocks, hardware)).modelled.parts
         for blocks in (KEY_GRADIENT_BLOCKS, query_gradient_blocks(problem.head_dim))
     )
     return keys[KEY_GRADIENTS] + queries[ROW_TERMS] + queries[QUERY_GRADIENTS]
 
 
 @dataclass(frozen=True)
-class BothWays:
+class PassTimes:
     """Recorded medians of one implementation and problem, forward and backward alone, seconds."""
 
     problem: Problem
@@ -166,30 +156,30 @@ class BothWays:
         return self.backward / self.forward
 
 
-def both_ways(recording: Recording, head_dim: int, causal: bool, keys: int) -> BothWays | None:
+def pass_times(recording: Recording, head_dim: int, causal: bool, keys: int) -> PassTimes | None:
     """This project's forward and backward pass at the recorded length nearest to a number of keys."""
     times = {
         direction: {
             row.problem: row.times.p50
             for row in timings_of(recording, head_dim, causal, direction)
-            if row.provider == OWN and row.times is not None
+            if row.provider == BACKWARD_PROVIDER and row.times is not None
         }
         for direction in (FORWARD, BACKWARD)
     }
-    problems = times[FORWARD].keys() & times[BACKWARD].keys()
+    problems = {one.seq_kv: one for one in times[FORWARD] if one in times[BACKWARD]}
     if not problems:
         return None
-    problem = min(problems, key=lambda one: (abs(log2(one.seq_kv / keys)), one.seq_kv))
-    return BothWays(problem, times[FORWARD][problem], times[BACKWARD][problem])
+    problem = problems[nearest_length(problems, keys)]
+    return PassTimes(problem, times[FORWARD][problem], times[BACKWARD][problem])
 
 
-def runs(recording: Recording, timings: Sequence[Timing]) -> dict[str, int]:
+def timings_by_commit(recording: Recording, timings: Sequence[Timing]) -> dict[str, int]:
     """How many of some timings are of each commit, most first: those of one were timed in turns."""
     commits = Counter(row.commit or recording.device.commit for row in timings if row.times is not None)
     return dict(commits.most_common())
 
 
-def over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tuple[int, float] | None:
+def speedup_over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tuple[int, float] | None:
     """(N, how many times as fast one is as another): timed in turns, N the nearest to a number of keys."""
     times = {(row.provider, row.problem.seq_kv, row.commit): row.times.p50 for row in timings if row.times}
     factors = {
@@ -197,17 +187,21 @@ def over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tup
         for (name, length, commit), seconds in times.items()
         if name == provider and (other, length, commit) in times
     }
-    if not factors:
-        return None
-    length = min(factors, key=lambda one: (abs(log2(one / keys)), one))
-    return length, factors[length]
+    length = nearest_length(factors, keys)
+    return length and (length, factors[length])
 
 
-def modelled_like(timings: Sequence[Timing], hardware: str) -> list[Row]:
+def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
+    """The fewest and the most queries over the batch that were timed at once."""
+    tokens = [row.problem.batch * row.problem.seq_q for row in timings]
+    return min(tokens), max(tokens)
+
+
+def modelled_timings(timings: Sequence[Timing], hardware: str) -> list[Row]:
     """The model on recorded problems with blocks of MODEL_BLOCKS, in the figures of a measured row."""
     problems = {row.problem.seq_kv: row.problem for row in timings}
     return [
         modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware), keys)
-        for name in OFFERED
+        for name in offered()
         for keys, problem in sorted(problems.items())
     ]

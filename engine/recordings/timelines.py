@@ -8,18 +8,28 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment, ExperimentError
 from engine.model.drawable import described
-from engine.model.grid import Grid, default_order
-from engine.model.launch import schedule_of
+from engine.model.launch import ORDERS, launch
 from engine.model.simulated_timeline import check_blocks
 from engine.model.simulation import simulate
-from engine.model.timeline import MOST_SMS, ORDERS, Timeline, TimelineError, most_at_once
+from engine.model.timeline import MOST_SMS, Timeline, TimelineError, most_at_once
 from engine.problem.hardware import gpu_named
+from engine.recordings.nearest import (
+    all_heads,
+    difference,
+    differing,
+    doublings,
+    head_dim,
+    length,
+    masked,
+    nearest,
+    windowed,
+)
 from engine.recordings.recording import Recording, TracedCall, identity
 from engine.recordings.rows import experiment_of
 
-TRACEABLE = ("standard", "flash1", "flash2", "flash3")
 LONGEST_TICK = 1e-3  # seconds
 MOST_TICKS = 10**12
 
@@ -39,18 +49,17 @@ def hardware_of(recording: Recording) -> str:
 def timeline_of(row: TracedCall, origin: str, hardware: str) -> Timeline:
     """The timeline of a traced call; raises TimelineError where its blocks are not those of its problem."""
     experiment = _experiment(row, hardware)
-    phases = schedule_of(experiment).phases
-    grids = [Grid.of(experiment, phase) for phase in phases]
-    names = tuple(phase.name for phase in phases)
-    check_blocks(sum(grid.blocks for grid in grids))
+    run = launch(experiment)
+    names = tuple(each.phase.name for each in run.kernels)
+    check_blocks(run.blocks)
     if tuple(kernel.name for kernel in row.kernels) != names:
         raise TimelineError(f"the kernels of {row.provider} must be {', '.join(names)}")
-    for grid, kernel in zip(grids, row.kernels, strict=True):
+    for grid, kernel in zip(run.kernels, row.kernels, strict=True):
         if {len(kernel.sm), len(kernel.start), len(kernel.length)} != {grid.blocks}:
             raise TimelineError(
                 f"{kernel.name} must have {grid.blocks:,} blocks, each with SM, start and length"
             )
-    kernel = np.repeat(np.arange(len(grids)), [grid.blocks for grid in grids])
+    kernel = np.repeat(np.arange(len(names)), [each.blocks for each in run.kernels])
     sm, start, length = (
         np.concatenate([np.array(getattr(each, column), np.float64) for each in row.kernels])
         for column in ("sm", "start", "length")
@@ -59,8 +68,9 @@ def timeline_of(row: TracedCall, origin: str, hardware: str) -> Timeline:
     if (sm < 0).any() or (sm >= row.sms).any():
         raise TimelineError(f"a timeline's SMs must be from 0 to {row.sms - 1}")
     end = start + length * row.tick
-    resident = most_at_once(len(grids), kernel, sm.astype(np.int64), start, end)
-    named = (np.concatenate(column) for column in zip(*(g.names(row.order) for g in grids), strict=True))
+    resident = most_at_once(len(names), kernel, sm.astype(np.int64), start, end)
+    names_of = (each.names(row.order, run.schedule) for each in run.kernels)
+    named = (np.concatenate(column) for column in zip(*names_of, strict=True))
     return Timeline(experiment, origin, row.order, names, row.sms, resident, kernel, sm, start, end, *named)
 
 
@@ -68,8 +78,9 @@ def traced_fault(row: TracedCall) -> str | None:
     """What is wrong with a traced call whose fields each have the right type, in words."""
     if bool(row.kernels) == (row.skipped is not None):
         return "must have either kernels or the reason why it has none"
-    if row.provider not in TRACEABLE or row.order not in ORDERS:
-        return f"must be of {', '.join(TRACEABLE)}, in the order {' or '.join(ORDERS)}"
+    traced = [key for key, record in ALGORITHMS.items() if record.traced]
+    if row.provider not in traced or row.order not in ORDERS:
+        return f"must be of {', '.join(traced)}, in the order {' or '.join(ORDERS)}"
     if row.skipped is not None:
         return None
     if not 0 < row.sms <= MOST_SMS or not 0 < row.tick <= LONGEST_TICK:
@@ -78,7 +89,7 @@ def traced_fault(row: TracedCall) -> str | None:
         return f"must have starts and lengths of at most {MOST_TICKS:,} ticks"
     try:
         timeline = timeline_of(row, "", Experiment().hardware)
-        if row.times is None and row.order == default_order(timeline.experiment):
+        if row.times is None and row.order == launch(timeline.experiment).order:
             return "must have the times of the call without the trace"
     except (TimelineError, ExperimentError) as error:
         return f"is no timeline: {error}"
@@ -92,22 +103,12 @@ def traced_calls(recording: Recording) -> list[TracedCall]:
 
 def nearest_call(rows: Sequence[TracedCall], experiment: Experiment) -> TracedCall | None:
     """The traced call closest to an experiment: of its algorithm and mask first, then of its size."""
-
-    def distance(row: TracedCall) -> tuple:
-        theirs, ours = row.problem, experiment.problem
-        sizes = ((theirs.seq_kv, ours.seq_kv), (theirs.heads * theirs.batch, ours.heads * ours.batch))
-        return (
-            row.provider != experiment.algorithm,
-            theirs.mask.looks_ahead != ours.mask.looks_ahead,
-            (theirs.mask.window is None) != (ours.mask.window is None),
-            abs(theirs.head_dim - ours.head_dim),
-            sum(abs(np.log2(one / other)) for one, other in sizes),
-        )
-
-    return min(rows, key=distance, default=None)
+    own = [row for row in rows if row.provider == experiment.algorithm] or rows
+    criteria = (differing(masked), differing(windowed), difference(head_dim), doublings(length, all_heads))
+    return nearest(own, experiment, *criteria)
 
 
-def in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
+def same_call_in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
     """The traced call that differs from one in nothing but the order of its blocks."""
     wanted = identity(replace(call, order=order))
     return next((row for row in rows if identity(row) == wanted), None)
@@ -120,7 +121,7 @@ def recorded_timeline(
 
     Raises TimelineError, which names the nearest there is, where no recording has this very call.
     """
-    order = default_order(experiment) if order is None else order
+    order = launch(experiment).order if order is None else order
     calls = {
         row: recording
         for recording in shelf
@@ -128,38 +129,38 @@ def recorded_timeline(
         for row in traced_calls(recording)
     }
     for row, recording in calls.items():
-        if row.order == order and _alike(_experiment(row, experiment.hardware), experiment):
+        if row.order == order and _runs_the_same(_experiment(row, experiment.hardware), experiment):
             return timeline_of(row, recording.origin, experiment.hardware)
-    nearest = nearest_call(list(calls), experiment)
-    if nearest is None:
+    closest = nearest_call(list(calls), experiment)
+    if closest is None:
         raise TimelineError(f"no timeline is recorded on {experiment.gpu.with_article}")
-    like = described(_experiment(nearest, experiment.hardware))
+    like = described(_experiment(closest, experiment.hardware))
     raise TimelineError(f"this is not among the {len(calls)} recorded timelines; the nearest is {like}")
 
 
 @lru_cache(maxsize=16)
-def predicted(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
+def modelled_seconds(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
     """The modelled seconds of every call that was timed, in the order that its kernel has."""
     found = {}
     for row in rows:
         experiment = _experiment(row, hardware)
-        if row.times is not None and row.order == default_order(experiment):
+        if row.times is not None and row.order == launch(experiment).order:
             found[row] = simulate(experiment).modelled.seconds
     return found
 
 
-def off_by(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
+def model_errors(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
     """How far the modelled time is from the recorded one, by algorithm: (median, worst, calls), shares."""
     found: dict[str, list[float]] = {}
-    for row, seconds in predicted(rows, hardware).items():
+    for row, seconds in modelled_seconds(rows, hardware).items():
         found.setdefault(row.provider, []).append(abs(seconds / row.times.p50 - 1))
     return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
 
 
-def _alike(one: Experiment, other: Experiment) -> bool:
+def _runs_the_same(one: Experiment, other: Experiment) -> bool:
     """Whether two experiments run the same blocks of the same problem."""
     (first, second) = (
-        (each.problem, each.algorithm, each.blocks.block_q, each.blocks.block_kv) for each in (one, other)
+        (each.problem, each.algorithm, each.tiling.block_q, each.tiling.block_kv) for each in (one, other)
     )
     return first == second
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from engine.problem.problem import Problem
 from engine.schedule.nest import Phase
-from engine.schedule.step import MATRIX_PRODUCTS, Operation, Step, Tensor, block_bytes, matrix_flops
+from engine.schedule.step import MATRIX_PRODUCTS, Amount, Operation, Step, Tensor, matrix_flops
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class Loops:
-    """What loop nests walk over: a problem's query and key blocks, [blocks] int64 rows in each."""
+    """What loop nests walk over: a problem's query and key blocks, [blocks] int64 rows in each; its bytes."""
 
     problem: Problem
+    amounts: Mapping[Tensor, Amount]
     query_rows: np.ndarray
     key_rows: np.ndarray
 
@@ -111,7 +113,7 @@ def _write(loops, step: Step, grid: Columns, at: slice, phase: Phase, outer, inn
     grid.operation[:, at] = step.operation
     grid.tensor[:, at] = step.tensor
     if step.tensor != Tensor.NONE:
-        amount = step.times * block_bytes(loops.problem, step.tensor).of(query_rows, key_rows)
+        amount = step.times * loops.amounts[step.tensor].of(query_rows, key_rows)
         (grid.read_bytes if step.operation == Operation.LOAD else grid.written_bytes)[:, at] = amount
     elif step.operation in MATRIX_PRODUCTS:
         grid.flops[:, at] = matrix_flops(loops.problem).of(query_rows, key_rows)

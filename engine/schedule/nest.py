@@ -7,7 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.schedule.step import Step
+from engine.schedule.step import Operation, Step, Tensor
+
+OUTER, HEAD, TILE, ROWS = "outer block", "head", "tile", "rows"  # what a block of threads is launched for
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,10 @@ class Phase:
         shared: one program makes the visits of all query heads that share a key head, so that `before` and
             `after` happen once a key head.
         splits: programs that share an outer block, one after the other in `first` and `stop`.
+        launched: a block of threads computes an outer block (or a split of it), a whole head, one tile, or
+            some rows: OUTER, HEAD, TILE or ROWS.
+        rows: how many, of ROWS.
+        round_trips: to memory, one after another, of a block without visits.
     """
 
     name: str
@@ -35,11 +41,24 @@ class Phase:
     reverse: bool = False
     shared: bool = False
     splits: int = 1
+    launched: str = OUTER
+    rows: int = 0
+    round_trips: int = 0
 
     @cached_property
     def visits(self) -> np.ndarray:
         """[outer blocks, or programs that share them] int64: how many inner blocks each visits."""
         return np.maximum(self.stop - self.first, 0)
+
+    @cached_property
+    def loaded(self) -> frozenset[Tensor]:
+        """What each visit loads."""
+        return frozenset(step.tensor for step in self.each if step.operation == Operation.LOAD)
+
+    @cached_property
+    def rewritten(self) -> frozenset[Tensor]:
+        """What each visit loads and stores again."""
+        return self.loaded & {step.tensor for step in self.each if step.operation == Operation.STORE}
 
     @cached_property
     def sums(self) -> dict[tuple[bool, bool, bool], int]:

@@ -11,7 +11,7 @@ from engine.problem.bounds import KeyBounds, block_rows
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.columns import Columns, Loops, unroll
 from engine.schedule.nest import Phase
-from engine.schedule.step import Amount, Operation, Step, Tensor
+from engine.schedule.step import Amount, Operation, Step, Tensor, block_bytes
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Schedule:
         """[key blocks] rows in each."""
         return block_rows(self.problem.seq_kv, self.tiling.block_kv)
 
+    @cached_property
+    def amounts(self) -> dict[Tensor, Amount]:
+        """Bytes that one load or store of a block moves, by tensor."""
+        return {tensor: block_bytes(self.problem, tensor) for tensor in Tensor if tensor != Tensor.NONE}
+
     @property
     def steps(self) -> int:
         """How many steps one head takes; needs no columns."""
@@ -41,7 +46,7 @@ class Schedule:
     @cached_property
     def columns(self) -> Columns:
         """The loop nests unrolled: every step in order."""
-        return unroll(Loops(self.problem, self.query_rows, self.key_rows), self.phases)
+        return unroll(Loops(self.problem, self.amounts, self.query_rows, self.key_rows), self.phases)
 
     def total(self, amount: Amount, operation: Operation, tensor: Tensor | None = None) -> int:
         """Sum of an amount over every step of an operation (and tensor), one head, from the loop nests."""

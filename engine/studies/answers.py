@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from engine.experiment import ALGORITHMS, Experiment
+from engine.algorithms import ALGORITHMS
+from engine.experiment import Experiment
 from engine.model.footprint import largest_context, memory_bytes
 from engine.model.simulation import simulate
 from engine.model.traffic import Traffic

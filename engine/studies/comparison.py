@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.experiment import OFFERED, Experiment
+from engine.algorithms import ALGORITHMS, offered
+from engine.experiment import Experiment
 from engine.model.drawable import at_length
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
+from engine.recordings.counters import recorded_counters
+from engine.recordings.recording import Recording
 from engine.recordings.rows import BASELINE, Row, modelled_row
-from engine.studies.survey import OverLength
+from engine.studies.survey import ByLength
 
-# what moves what; all others move what flash2 moves
-ALIKE = {"eager": "standard", "standard": "standard", "flash1": "flash1", "flash3": "flash3"}
+UNFUSED, FUSED = "standard", "flash2"  # what moves as much as PyTorch's attention does
 
 
 def measured_rows(rows: Iterable[Row]) -> list[Row]:
@@ -24,7 +26,7 @@ def measured_rows(rows: Iterable[Row]) -> list[Row]:
     ]
 
 
-def modelled_rows(survey: OverLength) -> list[Row]:
+def modelled_rows(survey: ByLength) -> list[Row]:
     """The modelled times of every algorithm over the length, in the same figures as measured rows."""
     return [
         modelled_row(simulation.experiment, keys)
@@ -35,7 +37,8 @@ def modelled_rows(survey: OverLength) -> list[Row]:
 
 def intensity(experiment: Experiment, provider: str, keys: int) -> float:
     """FLOPs, as the field counts them, a modelled DRAM byte, of what a provider runs at a length."""
-    algorithm = ALIKE.get(provider, "flash2")
+    peer = UNFUSED if provider == BASELINE else FUSED
+    algorithm = provider if provider in ALGORITHMS else peer
     simulation = simulate(at_length(experiment.changed(algorithm=algorithm), keys))
     return field_flops(simulation.experiment.problem) / simulation.traffic.dram.total
 
@@ -45,11 +48,26 @@ def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     return [{**row, "intensity": intensity(experiment, row["provider"], row["keys"])} for row in rows]
 
 
+def counted_pairs(recording: Recording) -> list[Row]:
+    """Recorded times of kernels whose blocks are known, with the modelled ones of the same scenario."""
+    return [
+        {
+            "provider": one.experiment.algorithm,
+            "label": one.experiment.algorithm,
+            "p50": one.seconds,
+            "modelled": one.modelled_seconds,
+            "origin": recording.origin,
+            "what": one.what,
+        }
+        for one in recorded_counters(recording)
+    ]
+
+
 def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     """The rows that have a model, with the modelled seconds of the same algorithm and length beside them."""
     modelled = []
     for row in rows:
-        if row["provider"] in OFFERED:
+        if row["provider"] in offered():
             like = at_length(experiment.changed(algorithm=row["provider"]), row["keys"])
             what = f"{row['label']}, N = {row['keys']:,}"
             seconds = simulate(like).modelled.seconds

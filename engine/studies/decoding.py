@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
+from engine.algorithms.split_kv import ALGORITHM, SMALLEST_ROWS, own_splits, packed_rows
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
 from engine.model.rates import MEMORY_SHARE
 from engine.model.simulation import Simulation, simulate
-from engine.problem.bounds import blocks, visible_keys
+from engine.problem.bounds import visible_keys
 from engine.problem.hardware import Gpu
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
+from engine.recordings.nearest import difference, doublings, head_dim, length, nearest, sharing_heads
 from engine.recordings.recording import Counters, Decoding, Recording
 from engine.recordings.rows import MODEL_BLOCKS
 from engine.schedule.step import Tensor
@@ -23,46 +25,29 @@ from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
 from engine.trace.split_kv import execute_split
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-LARGEST_SPLITS = 1024
-SMALLEST_ROWS = 16  # of a block: what a matrix product takes at least
-LARGEST_ROWS = {"float16": 64, "bfloat16": 64, "float32": 32}
-LARGEST_ROWS_WIDE = {**LARGEST_ROWS, "float32": 16}  # from a head dimension of 129
-BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
-RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
-KEYS_A_ROW = 4  # of a split, at least, or combining costs too much
 MOST_BLOCKS, MOST_VALUES = 64, 2**20  # key blocks, and values of K, of what is run for its numbers
 
 
 def decoding_of(experiment: Experiment) -> Experiment:
     """The next token of a scenario: one query a head against its keys, split as often as `splits` says."""
-    return experiment.changed(algorithm="split_kv", seq=1, block_q=packed_rows(experiment.problem))
+    return experiment.changed(algorithm=ALGORITHM.key, seq=1, block_q=packed_rows(experiment.problem))
 
 
-def packed_rows(problem: Problem) -> int:
-    """Rows of the kernel's blocks for one query: a power of two that holds the heads sharing a key head."""
-    group = problem.heads // problem.kv_heads
-    most = (LARGEST_ROWS if problem.head_dim <= 128 else LARGEST_ROWS_WIDE)[problem.dtype]
-    return min(most, max(SMALLEST_ROWS, 1 << (group - 1).bit_length()))
-
-
-def own_splits(decoding: Experiment) -> int:
-    """Equal splits that the kernel chooses: every SM has the blocks it holds, each worth combining."""
-    problem, tiling = decoding.problem, decoding.tiling
-    rows = blocks(problem.heads // problem.kv_heads * problem.seq_q, tiling.block_q)
-    key_blocks = blocks(min(problem.seq_kv, problem.mask.window or problem.seq_kv), tiling.block_kv)
-    width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
-    held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
-    most = held * decoding.gpu.sms // (problem.batch * problem.kv_heads * rows)
-    shortest = blocks(KEYS_A_ROW * tiling.block_q, tiling.block_kv)
-    most = max(1, min(most, key_blocks // shortest, LARGEST_SPLITS))
-    return blocks(key_blocks, blocks(key_blocks, most))
+def kernel_splits(decoding: Experiment) -> int:
+    """Equal splits that the kernel chooses on the GPU."""
+    return own_splits(decoding.problem, decoding.tiling, decoding.gpu.sms)
 
 
 @lru_cache(maxsize=64)
-def over_splits(decoding: Experiment) -> dict[int, Simulation]:
+def by_splits(decoding: Experiment) -> dict[int, Simulation]:
     """The same decoding with its keys split more and more often, the kernel's own choice among them."""
-    counts = sorted({*SPLITS, own_splits(decoding), decoding.tiling.splits})
+    counts = sorted({*SPLITS, kernel_splits(decoding), decoding.tiling.splits})
     return {splits: simulate(decoding.changed(splits=splits)) for splits in counts}
+
+
+def fastest(found: Mapping[int, Simulation]) -> int:
+    """The number of splits that takes the least modelled time, the fewest of several."""
+    return min(found, key=lambda splits: found[splits].modelled.seconds)
 
 
 @dataclass(frozen=True)
@@ -71,16 +56,24 @@ class Spread:
 
     Attributes:
         blocks: [SMs] blocks that each SM runs, one after another or side by side.
-        launched: blocks in all, those with them for which no keys are left.
+        key_heads, splits, row_blocks: what is multiplied to the blocks launched, those with them for which
+            no keys are left: key heads over the batch, splits of each, blocks of its query heads.
     """
 
     blocks: np.ndarray
-    launched: int
+    key_heads: int
+    splits: int
+    row_blocks: int
 
     @property
     def count(self) -> int:
         """Blocks that have keys to read."""
         return int(self.blocks.sum())
+
+    @property
+    def empty(self) -> int:
+        """Blocks launched for which no keys are left."""
+        return self.key_heads * self.splits * self.row_blocks - self.count
 
     @property
     def busy(self) -> int:
@@ -91,9 +84,10 @@ class Spread:
 def spread(simulation: Simulation) -> Spread:
     """The blocks of an experiment's first kernel that have keys to read."""
     phase, sms = simulation.schedule.phases[0], simulation.experiment.gpu.sms
-    heads = simulation.traffic.heads
+    heads, splits = simulation.traffic.heads, simulation.experiment.tiling.splits
     count = int((phase.visits > 0).sum()) * heads
-    return Spread(count // sms + (np.arange(sms) < count % sms), len(phase.visits) * heads)
+    blocks = count // sms + (np.arange(sms) < count % sms)
+    return Spread(blocks, heads, splits, len(phase.visits) // splits)
 
 
 def readable(gpu: Gpu) -> float:
@@ -218,7 +212,7 @@ def grouped(decoding: Experiment) -> dict[int, Simulation]:
     for heads in sorted({problem.heads, problem.kv_heads, 1}, reverse=True):
         one = decoding.changed(kv_heads=heads)
         one = one.changed(block_q=packed_rows(one.problem))
-        found[heads] = simulate(one.changed(splits=own_splits(one)))
+        found[heads] = simulate(one.changed(splits=kernel_splits(one)))
     return found
 
 
@@ -227,18 +221,9 @@ def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding,
 
     The number of keys comes first, then the head dimension, then how many heads share a key head.
     """
-    problems = {row.problem for row in recording.decoding}
-    if not problems:
-        return ()
-
-    def distance(problem: Problem) -> tuple:
-        asked = decoding.problem
-        shared = problem.heads / problem.kv_heads / (asked.heads / asked.kv_heads)
-        keys = abs(np.log2(problem.seq_kv / asked.seq_kv))
-        return keys, abs(problem.head_dim - asked.head_dim), abs(np.log2(shared))
-
-    nearest = min(problems, key=lambda problem: (*distance(problem), problem.heads, problem.kv_heads))
-    return tuple(row for row in recording.decoding if row.problem == nearest)
+    rows = sorted(recording.decoding, key=lambda row: (row.problem.heads, row.problem.kv_heads))
+    found = nearest(rows, decoding, doublings(length), difference(head_dim), doublings(sharing_heads))
+    return tuple(row for row in recording.decoding if row.problem == found.problem)
 
 
 def recorded_by_key_heads(recording: Recording, rows: Sequence[Decoding]) -> dict[int, Decoding]:
@@ -254,6 +239,31 @@ def recorded_by_key_heads(recording: Recording, rows: Sequence[Decoding]) -> dic
         if replace(row.problem, kv_heads=problem.kv_heads) == problem
     }
     return dict(sorted(found.items(), reverse=True))
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """One recorded cache with the most and with the fewest key heads; times of split_kv's own choice."""
+
+    most: Decoding
+    fewest: Decoding
+
+    @property
+    def time_share(self) -> float:
+        """Of the time with the most key heads, what the fewest take."""
+        return self.fewest.times.p50 / self.most.times.p50
+
+    @property
+    def bytes_share(self) -> float:
+        """Of the bytes of K and V likewise."""
+        return self.fewest.problem.kv_heads / self.most.problem.kv_heads
+
+
+def recorded_sharing(recording: Recording, decoding: Experiment) -> Sharing | None:
+    """For the recorded problem nearest to a scenario's; None where it was not timed with two of them."""
+    rows = recorded_near(recording, decoding)
+    found = list(recorded_by_key_heads(recording, rows).values()) if rows else []
+    return Sharing(found[0], found[-1]) if len(found) > 1 else None
 
 
 def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:

@@ -60,6 +60,11 @@ class Masked:
         counts = self.simulation.traffic.per_head
         return counts.tiles_visited / (counts.tiles_visited + counts.tiles_skipped)
 
+    @property
+    def wasted(self) -> float:
+        """Share of the scores computed in visited tiles that the mask then hides."""
+        return 1 - self.useful
+
     def spares(self, other: Masked) -> float:
         """How many times fewer FLOPs this mask takes than another."""
         return other.simulation.traffic.flops / self.simulation.traffic.flops
@@ -111,6 +116,12 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
             )
         )
     return tuple(found)
+
+
+def document_lengths(mask: Mask, keys: int) -> tuple[int, int, int]:
+    """How many documents there are of so many keys, and the keys of the shortest and of the longest."""
+    documents = min(mask.documents, keys)
+    return documents, keys // documents, -(-keys // documents)
 
 
 def visible_pairs(problem: Problem) -> int:

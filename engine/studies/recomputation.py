@@ -10,7 +10,6 @@ from engine.model.simulation import simulate
 from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import BY_KEY, Amount, Operation, Tensor, block_bytes, matrix_flops
-from engine.studies.closed_form import standard_backward_bytes
 
 FORWARD_PRODUCTS = 2  # a tile: S = Q K^T and P V
 STORED, ONE_KERNEL, TWO_KERNELS = "stored", "one kernel", "two kernels"
@@ -19,6 +18,7 @@ PRODUCTS = {  # a tile: dV, dP, dQ, dK; with S again; with S and dP in both kern
     ONE_KERNEL: 5,
     TWO_KERNELS: 7,
 }
+FLOPS_RATIO = {way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()}  # over the forward pass
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def recomputation(experiment: Experiment) -> Recomputation:
     spared = _key_bytes(problem) * problem.batch * (problem.heads - problem.kv_heads)
     return Recomputation(
         flops={way: count * product for way, count in PRODUCTS.items()},
-        ratio={way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()},
+        ratio=dict(FLOPS_RATIO),
         kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
         moved={
             STORED: standard_backward_bytes(backward) * heads - spared,
@@ -65,6 +65,16 @@ def recomputation(experiment: Experiment) -> Recomputation:
             TWO_KERNELS: simulation.traffic.requested.total,
         },
     )
+
+
+def standard_backward_bytes(experiment: Experiment) -> int:
+    """Bytes that the unfused backward pass must move, one head, whatever the mask: 7 N^2 + 8 N d elements.
+
+    P read twice, dP and dS written, dP read once, dS twice; dO, V, K, Q read (dO twice), dV, dQ, dK written.
+    """
+    problem = experiment.problem
+    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    return problem.itemsize * (7 * n * m + 4 * n * d + 4 * m * d)
 
 
 def one_kernel_bytes(schedule: Schedule) -> int:

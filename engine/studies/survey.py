@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from engine.experiment import COMPARED, LARGEST_SEQUENCE, OFFERED, Experiment
+from engine.algorithms import compared, flash2, offered, standard
+from engine.experiment import LARGEST_SEQUENCE, Experiment
 from engine.model.drawable import at_length
-from engine.model.footprint import Footprint, footprint
-from engine.model.launch import schedule_of
+from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
+from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.schedule.bytes import Bytes
@@ -20,15 +21,23 @@ BLOCKS = (16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True)
-class OverLength:
+class ByLength:
     """Simulations of every algorithm, [lengths] each; a length is the number of keys."""
 
     lengths: tuple[int, ...]
     simulations: Mapping[str, tuple[Simulation, ...]]
 
+    @property
+    def memory(self) -> dict[str, list[int]]:
+        """Bytes of device memory that the tensors take, [lengths] by algorithm."""
+        return {
+            name: [memory_bytes(simulation.experiment) for simulation in simulations]
+            for name, simulations in self.simulations.items()
+        }
+
 
 @dataclass(frozen=True)
-class OfBlocks:
+class TilingCost:
     """What tiles of one size ask for over batch and heads, and what a block of threads holds of them."""
 
     requested: Bytes
@@ -36,8 +45,8 @@ class OfBlocks:
 
 
 def side_by_side(experiment: Experiment) -> tuple[str, ...]:
-    """What is shown with an experiment: the algorithms of one tiling, and flash3 where that is asked."""
-    return OFFERED if experiment.algorithm == "flash3" else COMPARED
+    """What is shown with an experiment: the algorithms of one tiling; all where its own chooses another."""
+    return offered() if experiment.record.chooses_tiling else compared()
 
 
 def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
@@ -45,18 +54,40 @@ def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
     return {name: simulate(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
 
 
-def over_length(experiment: Experiment) -> OverLength:
+def times_less(simulations: Mapping[str, Simulation], kind: str) -> float:
+    """How many times fewer bytes FlashAttention-2 moves than unfused attention.
+
+    Args:
+        kind: of the bytes: requested, dram or compulsory.
+    """
+    unfused, fused = (
+        getattr(simulations[each.ALGORITHM.key].traffic, kind).total for each in (standard, flash2)
+    )
+    return unfused / fused
+
+
+def memory_taken(experiment: Experiment) -> dict[str, int]:
+    """Bytes of device memory that the tensors take, by algorithm."""
+    return {name: memory_bytes(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
+
+
+def largest_contexts(experiment: Experiment) -> dict[str, int]:
+    """The most keys whose tensors fit the GPU's memory, by algorithm."""
+    return {name: largest_context(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
+
+
+def by_length(experiment: Experiment) -> ByLength:
     """Every algorithm over powers of two of the length, to the largest there is."""
     if experiment.problem.seq_q == experiment.problem.seq_kv:  # then its own length says nothing
         experiment = at_length(experiment, LARGEST_SEQUENCE)
-    return _over_length(experiment)
+    return _by_length(experiment)
 
 
 @lru_cache(maxsize=64)
-def _over_length(experiment: Experiment) -> OverLength:
+def _by_length(experiment: Experiment) -> ByLength:
     powers = range(SMALLEST_LENGTH.bit_length() - 1, LARGEST_SEQUENCE.bit_length())
     lengths = tuple(2**power for power in powers)
-    return OverLength(
+    return ByLength(
         lengths,
         {
             name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in lengths)
@@ -66,10 +97,11 @@ def _over_length(experiment: Experiment) -> OverLength:
 
 
 @lru_cache(maxsize=64)
-def over_blocks(experiment: Experiment) -> dict[tuple[int, int], OfBlocks]:
+def by_tiling(experiment: Experiment) -> dict[tuple[int, int], TilingCost]:
     """What a block size decides at every pair (block_q, block_kv) of the usual sizes."""
     found = {}
     for rows, keys in product(BLOCKS, BLOCKS):
         tiled = experiment.changed(block_q=rows, block_kv=keys)
-        found[rows, keys] = OfBlocks(requested_bytes(schedule_of(tiled)), footprint(tiled))
+        run = launch(tiled)
+        found[rows, keys] = TilingCost(requested_bytes(run.schedule), footprint(run))
     return found

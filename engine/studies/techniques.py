@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import log2
 
+from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash3, standard
+from engine.algorithms.record import ACCUMULATOR_BYTES
 from engine.experiment import Experiment
-from engine.model.footprint import ACCUMULATOR_BYTES, kernel_parts
-from engine.model.launch import schedule_of
-from engine.model.pipeline import Pipeline
-from engine.model.seconds import modelled
+from engine.model.launch import Launch, launch
+from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, traffic
 from engine.problem.hardware import KIB, gpu_named
 from engine.problem.problem import Problem
-from engine.recordings.recording import Recording, Timing, Tried
-from engine.recordings.rows import nearest, timings_of
-from engine.schedule.schedule import Schedule
+from engine.recordings.nearest import nearest_length
+from engine.recordings.recording import Recording, TilingTiming, Timing
+from engine.recordings.rows import nearest_shape, timings_of
 from engine.schedule.step import Operation, Step, Tensor, load
 
 TWO_PASSES = (
@@ -86,12 +85,6 @@ TECHNIQUES = (
 )
 BY_KEY = {technique.key: technique for technique in TECHNIQUES}
 ALL = frozenset(BY_KEY)
-KERNELS = {
-    frozenset(): "standard",
-    frozenset({"fusion", "tiling", "online"}): "flash1",
-    frozenset({"fusion", "tiling", "online", "deferred", "asynchronous"}): "flash2",
-    ALL: "flash3",
-}
 WAITING = frozenset({"fusion", "tiling", "online", "deferred"})  # flash2 with one stage: no copy runs ahead
 
 
@@ -139,59 +132,58 @@ def ladder() -> tuple[frozenset[str], ...]:
 def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
     """An experiment's problem with the sensible part of the chosen techniques, whatever its algorithm."""
     techniques = sensible(chosen)
-    whole = experiment.changed(algorithm="flash3")
-    base = "standard" if "fusion" not in techniques else "flash3"
-    if "online" in techniques and "deferred" not in techniques:
-        base = "flash1"
-    each = replace(experiment.changed(algorithm=base), shared_blocks=whole.blocks)
-    schedule = _two_passes(each) if base == "flash3" and "online" not in techniques else schedule_of(each)
-    if "tiling" not in techniques and base == "flash3":  # with whole rows at hand one pass is enough
-        schedule = schedule_of(each)
-    pipeline = _pipeline(techniques)
-    moved = traffic(each, schedule)
-    misfit = _misfit(whole) if base == "flash3" and "tiling" not in techniques else None
-    seconds = None if misfit else modelled(each, schedule, moved, pipeline).seconds
-    return Variant(techniques, pipeline, moved, seconds, misfit, KERNELS.get(techniques))
+    whole = launch(experiment.changed(algorithm=flash3.ALGORITHM.key))
+    base = _base(techniques)
+    run = Launch.of(base, whole.problem, whole.tiling, whole.gpu)
+    misfit = None
+    if base is flash3.ALGORITHM and "tiling" not in techniques:  # with whole rows at hand one pass is enough
+        misfit = _misfit(whole)
+    elif base is flash3.ALGORITHM and "online" not in techniques:
+        run = _two_passes(run)
+    run = replace(run, pipeline=_pipeline(techniques))
+    moved = traffic(run)
+    seconds = None if misfit else modelled_time(run, moved).seconds
+    return Variant(techniques, run.pipeline, moved, seconds, misfit, kernels().get(techniques))
+
+
+def _base(techniques: frozenset[str]) -> Algorithm:
+    """Whose loop nest attention with these techniques has."""
+    if "fusion" not in techniques:
+        return standard.ALGORITHM
+    rescaling = "online" in techniques and "deferred" not in techniques
+    return flash1.ALGORITHM if rescaling else flash3.ALGORITHM
+
+
+def kernels() -> dict[frozenset[str], str]:
+    """The algorithms that are told apart by their techniques."""
+    return {record.techniques: key for key, record in ALGORITHMS.items() if record.techniques is not None}
 
 
 def _pipeline(techniques: frozenset[str]) -> Pipeline:
     """Unfused kernels copy ahead as any matrix product does; the techniques are about the fused one."""
     if "fusion" not in techniques:
-        return Pipeline()
+        return standard.ALGORITHM.pipeline
     ahead = {key: key in techniques for key in ("asynchronous", "specialised", "overlapped")}
     return Pipeline(**ahead, returning="online" in techniques and "deferred" not in techniques)
 
 
-def _two_passes(experiment: Experiment) -> Schedule:
+def _two_passes(run: Launch) -> Launch:
     """FlashAttention-3's loop with the maximum found first: nothing is ever rescaled."""
-    schedule = schedule_of(experiment)
-    (phase,) = schedule.phases
-    return replace(schedule, phases=(replace(phase, each=TWO_PASSES),))
+    (phase,) = run.schedule.phases
+    return replace(run, schedule=replace(run.schedule, phases=(replace(phase, each=TWO_PASSES),)))
 
 
-def _misfit(experiment: Experiment) -> str | None:
+def _misfit(run: Launch) -> str | None:
     """Why whole rows of S do not fit beside the buffers of Q, K and V, if they do not."""
-    gpu, rows = experiment.gpu, experiment.blocks.block_q
-    (parts,) = kernel_parts(experiment).values()
-    need = sum(part.bytes for part in parts) + rows * experiment.problem.seq_kv * ACCUMULATOR_BYTES
+    gpu, rows = run.gpu, run.tiling.block_q
+    (parts,) = run.parts.values()
+    need = sum(part.bytes for part in parts) + rows * run.problem.seq_kv * ACCUMULATOR_BYTES
     if need <= gpu.shared_bytes_block:
         return None
     return (
         f"Does not fit: {rows} whole rows of S beside Q, K and V take {-(-need // KIB):,} KB, "
         f"{gpu.with_article} gives a block {gpu.shared_bytes_block // KIB} KB."
     )
-
-
-def unserved(experiment: Experiment) -> str | None:
-    """Why the real flash3 kernel does not run the scenario, in one sentence; None where it does."""
-    problem, gpu = experiment.problem, experiment.gpu
-    if gpu.key not in ("h100", "h200"):
-        return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
-    if problem.dtype == "float32":
-        return "The kernel takes float16 and bfloat16: float32 is modelled only."
-    if problem.head_dim not in (64, 128, 256):
-        return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
-    return None
 
 
 @dataclass(frozen=True)
@@ -214,27 +206,27 @@ class RecordedKernel:
 
 
 def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[RecordedKernel, ...]:
-    """Those of KERNELS that were timed on the recorded problem nearest to the scenario, in their order."""
-    gpu, shape = gpu_named(recording.device.gpu), nearest(recording, experiment)
+    """Those of `kernels` that were timed on the recorded problem nearest to the scenario, in their order."""
+    gpu, shape = gpu_named(recording.device.gpu), nearest_shape(recording, experiment)
     if gpu is None or shape is None:
         return ()
-    timed = [row for row in timings_of(recording, *shape) if row.times and row.provider in KERNELS.values()]
-    lengths = {row.problem.seq_kv for row in timed if row.provider == "flash3"}
-    if not lengths:
+    timed = [row for row in timings_of(recording, *shape) if row.times and row.provider in kernels().values()]
+    lengths = [row.problem.seq_kv for row in timed if row.provider == "flash3"]
+    keys = nearest_length(lengths, experiment.problem.seq_kv)
+    if keys is None:
         return ()
-    keys = min(lengths, key=lambda length: abs(log2(length / experiment.problem.seq_kv)))
     found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
-    kernels = [(techniques, found[name]) for techniques, name in KERNELS.items() if name in found]
+    rows = [(techniques, found[name]) for techniques, name in kernels().items() if name in found]
     problem = found["flash3"].problem
     waiting = [row for row in recording.sweep if row.problem == problem and row.times]
     waiting = [row for row in waiting if (row.algorithm, row.stages) == ("flash2", 1)]
     if waiting:
-        kernels.append((WAITING, min(waiting, key=lambda row: row.times.p50)))
-    kernels.sort(key=lambda pair: len(pair[0]))
-    return tuple(_recorded_kernel(row, techniques, gpu.key) for techniques, row in kernels)
+        rows.append((WAITING, min(waiting, key=lambda row: row.times.p50)))
+    rows.sort(key=lambda pair: len(pair[0]))
+    return tuple(_recorded_kernel(row, techniques, gpu.key) for techniques, row in rows)
 
 
-def _recorded_kernel(row: Timing | Tried, techniques: frozenset[str], hardware: str) -> RecordedKernel:
+def _recorded_kernel(row: Timing | TilingTiming, techniques: frozenset[str], hardware: str) -> RecordedKernel:
     modelled = variant(Experiment(problem=row.problem, hardware=hardware), techniques).seconds
-    name, stages = (row.algorithm, row.stages) if isinstance(row, Tried) else (row.provider, None)
+    name, stages = (row.algorithm, row.stages) if isinstance(row, TilingTiming) else (row.provider, None)
     return RecordedKernel(name, stages, techniques, row.problem, row.times.p50, row.tflops, modelled)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.launch import schedule_of
+from engine.model.launch import launch
 from engine.problem.inputs import round_to
 from engine.schedule.bytes import Bytes
 from engine.schedule.nest import Phase
@@ -91,7 +91,7 @@ class BackwardExecutor(Chip):
             **{Tensor.D_Q: np.zeros_like(q), Tensor.D_K: np.zeros_like(k), Tensor.D_V: np.zeros_like(v)},
             **{Tensor.DELTA: np.zeros_like(statistic), Tensor.LSE_LOG2: np.zeros_like(statistic)},
         }
-        super().__init__(experiment, schedule_of(experiment), arrays)
+        super().__init__(launch(experiment), arrays)
         self.heads = len(q)
 
     def steps(self, index: int) -> Iterator[Taken]:

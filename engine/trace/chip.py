@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.experiment import Experiment
-from engine.model.footprint import kernel_parts
+from engine.model.launch import Launch
 from engine.problem.bounds import visible_keys
 from engine.schedule.nest import Phase
-from engine.schedule.schedule import Schedule
 from engine.schedule.step import BY_KEY, PARTIALS, Tensor
 from engine.trace.memory import Memory
 
@@ -21,10 +19,9 @@ ALWAYS_FLOAT32 = (Tensor.STATISTICS, Tensor.LSE, Tensor.LSE_LOG2, Tensor.DELTA, 
 class Chip:
     """One program after another: every load and store through the memory, every tile within the SRAM."""
 
-    def __init__(self, experiment: Experiment, schedule: Schedule, arrays: Mapping[Tensor, np.ndarray]):
-        gpu, dtype = experiment.gpu, experiment.problem.dtype
-        self.problem, self.schedule = schedule.problem, schedule
-        self.parts = kernel_parts(experiment)
+    def __init__(self, launch: Launch, arrays: Mapping[Tensor, np.ndarray]):
+        gpu, dtype = launch.gpu, launch.problem.dtype
+        self.problem, self.schedule, self.parts = launch.schedule.problem, launch.schedule, launch.parts
         dtypes = {tensor: "float32" if tensor in ALWAYS_FLOAT32 else dtype for tensor in arrays}
         self.memory = Memory(dict(arrays), dtypes, gpu.shared_bytes_block, gpu.with_article)
         self.tiles: dict[Tensor, np.ndarray] = {}

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.launch import schedule_of
+from engine.model.launch import Launch, launch
 from engine.problem.inputs import round_to
 from engine.schedule.bytes import Bytes
-from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor, load
 from engine.trace.chip import NOTHING, Chip
 from engine.trace.memory import SramOverflow
@@ -51,19 +50,19 @@ def execute(experiment: Experiment, q: np.ndarray, k: np.ndarray, v: np.ndarray)
 
     q is [seq_q, d], k and v [seq_kv, d], float32 and already rounded to the problem's dtype.
     """
-    return Executor(experiment, schedule_of(experiment), q, k, v).run()
+    return Executor(launch(experiment), q, k, v).run()
 
 
 class Executor(Chip):
     """The chip that the steps of a forward pass run on, and what it writes down."""
 
-    def __init__(self, experiment: Experiment, schedule: Schedule, q, k, v, more=None):
-        problem = schedule.problem
+    def __init__(self, run: Launch, q, k, v, more=None):
+        schedule, problem = run.schedule, run.schedule.problem
         shapes = {"q": (q, problem.seq_q), "k": (k, problem.seq_kv), "v": (v, problem.seq_kv)}
         for name, (array, rows) in shapes.items():
             if array.shape != (rows, problem.head_dim):
                 raise ValueError(f"{name} has shape {array.shape}; it must be {(rows, problem.head_dim)}")
-        self.unfused = experiment.algorithm == "standard"
+        self.unfused = run.algorithm.unfused
         arrays = {Tensor.Q: q, Tensor.K: k, Tensor.V: v, Tensor.O: np.zeros_like(q)}
         # columns m and l; float32 in memory whatever the dtype of the tensors
         arrays[Tensor.STATISTICS] = np.tile(np.array([NOTHING, 0], np.float32), (problem.seq_q, 1))
@@ -71,7 +70,7 @@ class Executor(Chip):
         if self.unfused:
             arrays[Tensor.S] = np.zeros((problem.seq_q, problem.seq_kv), np.float32)
             arrays[Tensor.P] = np.zeros((problem.seq_q, problem.seq_kv), np.float32)
-        super().__init__(experiment, schedule, {**arrays, **(more or {})})
+        super().__init__(run, {**arrays, **(more or {})})
         self.alpha = self.old_m = None
         shape = (
             len(schedule.query_rows),

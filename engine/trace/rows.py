@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.experiment import Experiment
+from engine.model.launch import schedule_of
 from engine.problem.bounds import blocks, key_bounds, visible_keys
 from engine.problem.inputs import round_to
 from engine.trace.softmax import falling, log_sum_exp
@@ -22,6 +23,7 @@ class RowStatistics:
             NaN where it is not visited. Unfused attention has one block, the whole row, and no alpha.
         weight: [rows, key blocks] share of the final softmax mass in each tile; 0 where not visited.
         lse: [rows] log-sum-exp, natural; -inf where a row sees no key.
+        lse_so_far: [rows, key blocks] the same of the keys up to and with each block, as m and l are.
     """
 
     rows: np.ndarray
@@ -30,6 +32,7 @@ class RowStatistics:
     alpha: np.ndarray
     weight: np.ndarray
     lse: np.ndarray
+    lse_so_far: np.ndarray
 
 
 def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -> RowStatistics:
@@ -38,12 +41,12 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     q is [seq_q, d] and k [seq_kv, d]; costs O(rows * seq_kv * d).
     """
     rows = np.asarray(rows, np.int64)
-    unfused = experiment.algorithm == "standard"
-    along = -1 if experiment.algorithm == "flash3" else 1  # its key blocks come from the last to the first
+    unfused = experiment.record.unfused
+    along = -1 if any(phase.reverse for phase in schedule_of(experiment).phases) else 1
     scores = masked_scores(experiment, q, k, rows)
     if unfused:
         scores = round_to(scores, experiment.problem.dtype)
-    tiles = scores.reshape(len(rows), -1, experiment.blocks.block_kv)[:, ::along]
+    tiles = scores.reshape(len(rows), -1, experiment.tiling.block_kv)[:, ::along]
     m = np.maximum.accumulate(tiles.max(2), axis=1)
     masses = falling(tiles, m[:, :, None]).sum(2)
     before = np.concatenate([np.full((len(rows), 1), -np.inf, np.float32), m[:, :-1]], 1)
@@ -53,16 +56,48 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     weight = masses * falling(m, final) / np.where(total == 0, np.float32(1), total)
     lse = log_sum_exp(final, total)[:, 0]
     if unfused:
-        return RowStatistics(rows, final, total, np.full_like(final, np.nan), weight, lse)
+        return RowStatistics(rows, final, total, np.full_like(final, np.nan), weight, lse, lse[:, None])
     m, sums, alpha, weight = (column[:, ::along] for column in (m, sums, alpha, weight))
     visited = _visited(experiment, rows, m.shape[1])
-    m, sums, alpha = (np.where(visited, column, np.float32(np.nan)) for column in (m, sums, alpha))
-    return RowStatistics(rows, m, sums, alpha, weight, lse)
+    so_far = log_sum_exp(m, sums)
+    m, sums, alpha, so_far = (
+        np.where(visited, column, np.float32(np.nan)) for column in (m, sums, alpha, so_far)
+    )
+    return RowStatistics(rows, m, sums, alpha, weight, lse, so_far)
+
+
+def sampled_rows(experiment: Experiment, scores: int, values: int) -> np.ndarray:
+    """Rows of every query block, in order: at least one, at most so many that budgets allow.
+
+    Args:
+        scores: how many scores of all rows may be computed.
+        values: how many numbers of all rows there may be, one for each key block.
+    """
+    problem, tiling = experiment.problem, experiment.tiling
+    query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
+    most = min(scores // problem.seq_kv, values // key_blocks)
+    each = max(1, min(tiling.block_q, most // query_blocks))
+    within = (np.arange(each) * tiling.block_q + tiling.block_q // 2) // each
+    rows = (np.arange(query_blocks)[:, None] * tiling.block_q + within).ravel()
+    return np.unique(np.minimum(rows, problem.seq_q - 1))
+
+
+def tile_share(rows: np.ndarray, weight: np.ndarray, block_q: int) -> np.ndarray:
+    """[query blocks with rows, key blocks]: mean share of a tile's softmax mass over its sampled rows.
+
+    Args:
+        rows: [rows] in order.
+        weight: [rows, key blocks] share of each row's mass.
+        block_q: rows of a query block.
+    """
+    first = np.flatnonzero(np.diff(rows // block_q, prepend=-1))
+    counts = np.diff(first, append=len(rows))
+    return np.add.reduceat(weight, first, axis=0) / counts[:, None]
 
 
 def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """[rows, keys of whole blocks] float32 scaled scores, -inf where masked or past the last key."""
-    problem, width = experiment.problem, experiment.blocks.block_kv
+    problem, width = experiment.problem, experiment.tiling.block_kv
     scores = np.full((len(rows), blocks(problem.seq_kv, width) * width), -np.inf, np.float32)
     low, high = visible_keys(problem, rows)
     first, stop = int(low.min()), int(high.max())
@@ -77,7 +112,7 @@ def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np
 
 def _visited(experiment: Experiment, rows: np.ndarray, count: int) -> np.ndarray:
     """[rows, key blocks] bool: whether a row's query block visits the key block."""
-    bounds, block = key_bounds(experiment.problem, experiment.blocks), rows // experiment.blocks.block_q
+    bounds, block = key_bounds(experiment.problem, experiment.tiling), rows // experiment.tiling.block_q
     keys = np.arange(count)
     return (keys >= bounds.first[block][:, None]) & (keys < bounds.stop[block][:, None])
 

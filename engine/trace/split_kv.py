@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.launch import schedule_of
+from engine.model.launch import launch
 from engine.schedule.step import PARTIALS, Operation, Tensor
 from engine.trace.chip import NOTHING
 from engine.trace.forward import Executor, Trace
@@ -46,12 +46,12 @@ class SplitExecutor(Executor):
     """The chip that the programs of splits run on, one after another, and those that combine them."""
 
     def __init__(self, experiment: Experiment, q, k, v):
-        schedule, splits = schedule_of(experiment), experiment.tiling.splits
+        run, splits = launch(experiment), experiment.tiling.splits
         partials = {
             Tensor.PARTIAL: np.zeros((splits, *q.shape), np.float32),
             Tensor.PARTIAL_LSE: np.full((splits, len(q), 1), NOTHING),
         }
-        super().__init__(experiment, schedule, q, k, v, partials)
+        super().__init__(run, q, k, v, partials)
         self.block, self.split = -1, 0
 
     def take(self, phase: int, operation: int, tensor: int, query: int, key: int) -> None:

@@ -7,17 +7,17 @@ import time
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import working
+from app.page.parts import job
 from engine.worker.client import Worker
 
-SCRIPT = "from app import scenario\nfrom app.views import {view}\nscenario.adopt()\n{view}.show()\n"
+SCRIPT = "from app import scenario\nfrom app.page import {page}\nscenario.adopt()\n{page}.show()\n"
 
 
-def opened(view: str, **values) -> AppTest:
+def opened(name: str, **values) -> AppTest:
     """The page at a scenario, run once; fails on an exception."""
-    page = AppTest.from_string(SCRIPT.format(view=view), default_timeout=60)
-    for name, value in values.items():
-        page.query_params[name] = str(value)
+    page = AppTest.from_string(SCRIPT.format(page=name), default_timeout=60)
+    for key, value in values.items():
+        page.query_params[key] = str(value)
     return again(page)
 
 
@@ -51,15 +51,15 @@ def until_done(page: AppTest, seconds: float = 60.0) -> AppTest:
 
 def new_visitor(monkeypatch) -> None:
     """From here on the page is another visitor's, who has asked for nothing; AppTest has one session."""
-    claims: dict = {}
-    monkeypatch.setattr(working, "_claims", lambda: claims)
+    jobs: dict = {}
+    monkeypatch.setattr(job, "_own_jobs", lambda: jobs)
 
 
 @pytest.fixture
 def own_worker(monkeypatch):
     """A fresh worker in place of the server's."""
     worker = Worker()
-    monkeypatch.setattr(working, "shared_worker", lambda: worker)
+    monkeypatch.setattr(job, "shared_worker", lambda: worker)
     new_visitor(monkeypatch)
     yield worker
     worker.close()

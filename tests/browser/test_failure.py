@@ -16,14 +16,14 @@ import runpy
 import sys
 
 sys.path.insert(0, {str(ROOT)!r})
-import app.views.masks
+import app.page.masks
 
 
 def show():
     raise RuntimeError("a secret of the server")
 
 
-app.views.masks.show = show
+app.page.masks.show = show
 runpy.run_path({str(ROOT / "app" / "main.py")!r})
 """
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from engine import Experiment
-from engine.experiment import OFFERED
+from engine.algorithms import offered
 from engine.problem.problem import Problem
 
 SEQUENCES = st.one_of(st.integers(1, 200), st.sampled_from([1, 15, 16, 17, 63, 64, 65, 128]))
@@ -14,12 +14,12 @@ BLOCKS = st.sampled_from([16, 32, 64, 128])
 
 
 @st.composite
-def experiments(draw, algorithms=OFFERED, same_length=False, masked=True, most_heads=4) -> Experiment:
+def experiments(draw, algorithms=None, same_length=False, masked=True, most_heads=4) -> Experiment:
     """Any experiment small enough to look at every element of its mask."""
     kv_heads = draw(st.integers(1, most_heads))
     seq = draw(SEQUENCES)
     return Experiment.of(
-        algorithm=draw(st.sampled_from(algorithms)),
+        algorithm=draw(st.sampled_from(algorithms or offered())),
         batch=draw(st.integers(1, 2)),
         kv_heads=kv_heads,
         heads=kv_heads * draw(st.integers(1, 3)),

@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.model.launch import schedule_of
-from engine.model.occupancy import blocks_per_sm
-from engine.recordings.counters import Counted, counted
+from engine.model.launch import launch
+from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import recordings
 
 MODELLED = ("standard", "flash1", "flash2", "flash3")
 
 
-def rows(*algorithms: str) -> list[Counted]:
+def rows(*algorithms: str) -> list[RecordedCounters]:
     """Every counted forward call of some algorithms, on any recorded GPU."""
-    found = [one for recording in recordings() for one in counted(recording)]
+    found = [one for recording in recordings() for one in recorded_counters(recording)]
     return [one for one in found if one.experiment.algorithm in algorithms]
 
 
@@ -65,8 +64,8 @@ def test_large_outputs_are_written_as_often_as_the_chip_counts():
 def test_flash2_runs_in_as_many_waves_as_the_chip_was_seen_to_run():
     # a window's masked loops take more registers than the model knows of: 3 blocks an SM where it says 4
     for one in (one for one in rows("flash2") if one.experiment.problem.mask.window is None):
-        schedule, (kernel,) = schedule_of(one.experiment), one.row.kernels
-        slots = one.experiment.gpu.sms * blocks_per_sm(one.experiment, schedule, schedule.phases[0])
+        (launched,), (kernel,) = launch(one.experiment).kernels, one.row.kernels
+        slots = one.experiment.gpu.sms * launched.resident
         if kernel.waves is not None:
             assert int(kernel.grid.split(" x ")[0]) / slots == pytest.approx(kernel.waves, abs=0.01)
 
@@ -89,8 +88,7 @@ RESIDENT = [
 def test_an_sm_holds_as_many_blocks_as_it_was_seen_to_hold(algorithm, head_dim, block_q, block_kv, places):
     blocks = {"block_q": block_q, "block_kv": block_kv}
     experiment = Experiment.of(algorithm=algorithm, seq=4096, head_dim=head_dim, hardware="h200", **blocks)
-    schedule = schedule_of(experiment)
-    assert blocks_per_sm(experiment, schedule, schedule.phases[0]) == places
+    assert launch(experiment).kernels[0].resident == places
 
 
 @pytest.mark.parametrize(("algorithm", "median"), [("standard", 0.15), ("flash1", 0.25), ("flash2", 0.10)])

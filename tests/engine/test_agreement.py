@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.measuring.agreement import AGREE, PAIRS, Held, compare, exact_tiles, small_sibling, tolerances
-from engine.measuring.providers import interpreter_seconds
+from engine.measuring.agreement import AGREE, PAIRS, compare, small_sibling, tolerances
+from engine.measuring.interpreter import interpreter_seconds
 from engine.problem.inputs import make_inputs
+from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
 from engine.worker.client import Worker
 
@@ -98,7 +99,7 @@ def test_a_number_that_only_one_has_is_an_infinite_difference():
 )
 def test_a_large_scenario_runs_as_a_sibling_of_seconds(values):
     sibling = small_sibling(Experiment.of(**values, algorithm="standard"))
-    assert interpreter_seconds(sibling, "standard") <= 3
+    assert interpreter_seconds(sibling) <= 3
     assert (sibling.problem.heads, sibling.problem.batch) == (1, 1)
 
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.experiment import COMPARED, Experiment
+from engine.algorithms import compared
+from engine.experiment import Experiment
 from engine.model.simulation import simulate
-from engine.studies import closed_form
 from engine.studies.answers import COUNTED, GIVEN, MODELLED, QUANTITIES, Answer, AnswerError, answer
+from tests.engine import closed_form
 
 UNMASKED = st.builds(
     lambda **values: Experiment.of(heads=3, **values),
@@ -69,7 +70,7 @@ def test_the_exponentials_of_a_short_head_take_as_long_as_its_products():
 @pytest.mark.parametrize("name", QUANTITIES)
 def test_every_quantity_has_a_value_for_every_algorithm(name):
     experiment = Experiment.of(seq=200, causal=True, kv_heads=4)
-    for algorithm in COMPARED:
+    for algorithm in compared():
         found = answer(f"{algorithm}.{name}", experiment)
         assert found.value >= 0
         assert (found.unit, found.origin) == (QUANTITIES[name].unit, QUANTITIES[name].origin)

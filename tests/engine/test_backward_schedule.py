@@ -11,25 +11,26 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.__main__ import main
+from engine.algorithms.backward import KEY_GRADIENT_BLOCKS, query_gradient_blocks
+from engine.model.launch import launch
 from engine.model.seconds import step_seconds
 from engine.model.traffic import counts, summed
 from engine.problem.inputs import make_inputs, make_output_gradient, round_to
 from engine.problem.problem import Problem, Tiling
-from engine.recordings.backward_counters import CountedKernel, counted_backward
+from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
 from engine.recordings.file import recordings
-from engine.recordings.rows import KEY_GRADIENT_BLOCKS, query_gradient_blocks
 from engine.schedule.step import Operation, Tensor
-from engine.studies.closed_form import (
-    backward_flops,
-    one_kernel_backward_bytes,
-    standard_backward_bytes,
-    two_kernel_backward_bytes,
-)
 from engine.studies.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_bytes, recomputation
 from engine.trace.backward import GradientTrace, execute_backward
 from engine.trace.forward import execute
 from engine.trace.gradient_rows import gradient_rows
 from engine.trace.memory import SramOverflow
+from tests.engine.closed_form import (
+    backward_flops,
+    one_kernel_backward_bytes,
+    standard_backward_bytes,
+    two_kernel_backward_bytes,
+)
 from tests.engine.strategies import dense_mask, exact_attention, exact_gradients, experiments
 
 BACKWARD = experiments(algorithms=("backward",))
@@ -132,7 +133,7 @@ def test_totals_are_the_sums_over_all_steps(experiment):
     schedule = simulate(experiment).schedule
     assert counts(schedule).requested == summed(schedule)
     assert counts(schedule).flops == int(schedule.columns.flops.sum(dtype=np.int64))
-    seconds = step_seconds(experiment, schedule)
+    seconds = step_seconds(launch(experiment))
     assert (seconds > 0).all()
     assert seconds.sum() == pytest.approx(simulate(experiment).modelled.seconds)
 
@@ -203,9 +204,9 @@ def test_the_output_gradient_is_rounded_and_repeats():
     assert not np.array_equal(d_out[0], make_inputs(problem, 5)[0][0])
 
 
-def counted() -> list[CountedKernel]:
+def counted() -> list[RecordedBackwardKernel]:
     """Every recorded backward kernel of this project."""
-    return [kernel for recording in recordings() for kernel in counted_backward(recording)]
+    return [kernel for recording in recordings() for kernel in recorded_backward_kernels(recording)]
 
 
 @pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256])
@@ -252,7 +253,7 @@ def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(problem):
     kernels = [kernel for kernel in counted() if kernel.problem == problem]
     seconds = sum(kernel.modelled_seconds for kernel in kernels)
     assert seconds == pytest.approx(sum(kernel.counters.seconds for kernel in kernels), rel=0.1)
-    experiment = Experiment(problem=problem, algorithm="backward", tiling=Tiling(128, 64))
+    experiment = Experiment(problem=problem, algorithm="backward", asked=Tiling(128, 64))
     counted_read = sum(kernel.counters.dram_read for kernel in kernels)
     assert simulate(experiment).traffic.dram.total_read == pytest.approx(counted_read, rel=0.15)
 
@@ -329,5 +330,5 @@ def test_a_strangers_grid_is_left_out_or_cut_finely(grid):
     recording = recordings()[0]
     row = next(row for row in recording.counters if (row.provider, row.direction) == ("flash2", "backward"))
     strange = replace(row, kernels=(replace(row.kernels[1], grid=grid),))
-    kept = counted_backward(replace(recording, counters=(strange,)))
+    kept = recorded_backward_kernels(replace(recording, counters=(strange,)))
     assert [kernel.block_kv for kernel in kept] == ([16] if grid.startswith("9") else [])

@@ -10,7 +10,7 @@ from tests.engine.strategies import dense_mask, experiments
 
 def tile_counts(experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
     """Visible elements and elements of every tile, [query blocks, key blocks]."""
-    problem, tiling = experiment.problem, experiment.blocks
+    problem, tiling = experiment.problem, experiment.tiling
     mask = dense_mask(problem)
     shape = (blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv))
     seen, size = np.zeros(shape, int), np.zeros(shape, int)
@@ -37,7 +37,7 @@ def test_visited_full_and_partial_tiles_are_those_of_the_dense_mask(experiment):
 @given(experiments())
 def test_bounds_name_exactly_the_tiles_that_the_mask_shows(experiment):
     seen, size = tile_counts(experiment)
-    bounds = key_bounds(experiment.problem, experiment.blocks)
+    bounds = key_bounds(experiment.problem, experiment.tiling)
     keys = np.arange(seen.shape[1])
     visited = (keys >= bounds.first[:, None]) & (keys < bounds.stop[:, None])
     full = (keys >= bounds.full_first[:, None]) & (keys < bounds.full_stop[:, None])

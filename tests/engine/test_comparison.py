@@ -8,7 +8,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS, same_machine
 from engine.studies.comparison import intensity, measured_rows, modelled_rows, pairs
-from engine.studies.survey import over_length
+from engine.studies.survey import by_length
 
 
 def row(provider, keys, seconds, skipped=None):
@@ -26,7 +26,7 @@ def test_skipped_rows_have_no_figures():
 
 def test_modelled_rows_are_the_simulation():
     experiment = Experiment.of(seq=256, heads=2)
-    rows = modelled_rows(over_length(experiment))
+    rows = modelled_rows(by_length(experiment))
     own = next(r for r in rows if r["provider"] == "flash2" and r["keys"] == 256)
     assert own["p50"] == simulate(experiment).modelled.seconds
     assert own["tokens_per_second"] == pytest.approx(256 / own["p50"])

@@ -12,12 +12,12 @@ from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import (
-    Counted,
-    counted,
-    furthest,
+    RecordedCounters,
+    largest_deviation,
     modelled_shares,
-    nearest_counted,
-    under_both_roofs,
+    nearest_counters,
+    recorded_counters,
+    roofline_points,
 )
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
 
@@ -29,7 +29,7 @@ KERNEL = KernelCounters("k", "1", *[1.0] * 5)
 def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
     kernel = KernelCounters("flash2_kernel", "1", 1e-3, 2.0, 3.0, 4.0, 5.0)
     row = Counters("flash2", "forward", PROBLEM, 128, 32, kernels=(kernel, kernel))
-    (one,) = counted(Recording(DEVICE, counters=(row,)))
+    (one,) = recorded_counters(Recording(DEVICE, counters=(row,)))
     experiment = Experiment.of(
         batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=32, hardware="h200"
     )
@@ -53,19 +53,19 @@ def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
     ids=["not ours", "backward", "no blocks", "impossible blocks", "did not run"],
 )
 def test_what_has_no_model_is_left_out(row):
-    assert counted(Recording(DEVICE, counters=(row,))) == []
+    assert recorded_counters(Recording(DEVICE, counters=(row,))) == []
 
 
 @pytest.mark.parametrize("nothing", ["seconds", "dram_read", "tile_read"])
 def test_a_strangers_row_with_nothing_to_divide_by_is_left_out(nothing):
     row = replace(row_of(), kernels=(replace(KERNEL, **{nothing: 0.0}),))
     recording = Recording(DEVICE, counters=(row,))
-    assert counted(recording) == under_both_roofs(recording, Experiment(problem=PROBLEM)) == []
+    assert recorded_counters(recording) == roofline_points(recording, Experiment(problem=PROBLEM)) == []
 
 
 def test_a_gpu_without_a_preset_has_no_model():
     row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(KERNEL,))
-    assert counted(Recording(replace(DEVICE, gpu="GeForce 9999"), counters=(row,))) == []
+    assert recorded_counters(Recording(replace(DEVICE, gpu="GeForce 9999"), counters=(row,))) == []
 
 
 def row_of(algorithm: str = "flash2", block_q: int = 64, block_kv: int = 64, **problem) -> Counters:
@@ -73,8 +73,8 @@ def row_of(algorithm: str = "flash2", block_q: int = 64, block_kv: int = 64, **p
     return Counters(algorithm, "forward", problem, block_q, block_kv, kernels=(KERNEL,))
 
 
-def nearest(rows: list[Counters], **values) -> tuple[Counted, bool] | None:
-    return nearest_counted(Recording(DEVICE, counters=tuple(rows)), Experiment.of(hardware="h200", **values))
+def nearest(rows: list[Counters], **values) -> tuple[RecordedCounters, bool] | None:
+    return nearest_counters(Recording(DEVICE, counters=tuple(rows)), Experiment.of(hardware="h200", **values))
 
 
 def test_the_nearest_has_the_mask_first_then_the_length():
@@ -96,7 +96,7 @@ def test_percentages_weigh_a_kernel_by_its_time():
     long = replace(KERNEL, seconds=3.0, tensor_percent=80.0, sm_percent=100.0, issue_percent=10.0)
     short = replace(KERNEL, seconds=1.0, tensor_percent=0.0, sm_percent=60.0)
     row = replace(row_of(), kernels=(long, short))
-    (one,) = counted(Recording(DEVICE, counters=(row,)))
+    (one,) = recorded_counters(Recording(DEVICE, counters=(row,)))
     used = one.utilisation
     assert used["tensor core"] == pytest.approx(0.6)
     assert used["tail"] == pytest.approx(0.1)
@@ -106,11 +106,11 @@ def test_percentages_weigh_a_kernel_by_its_time():
 
 
 def test_what_the_counter_misses_is_what_the_output_has_beyond_it():
-    (one,) = counted(Recording(DEVICE, counters=(row_of(),)))
+    (one,) = recorded_counters(Recording(DEVICE, counters=(row_of(),)))
     written = simulate(one.experiment).traffic.dram.total_written
     assert one.left_in_cache == written - 1.0
     more = replace(row_of(), kernels=(replace(KERNEL, dram_written=2.0 * written),))
-    assert counted(Recording(DEVICE, counters=(more,)))[0].left_in_cache == 0
+    assert recorded_counters(Recording(DEVICE, counters=(more,)))[0].left_in_cache == 0
 
 
 def test_modelled_shares_are_of_the_whole_time():
@@ -129,7 +129,7 @@ def test_points_under_both_roofs_have_the_bytes_of_each_level():
         replace(row_of(head_dim=64), kernels=(kernel,)),
         replace(row_of(mask=Mask()), kernels=(kernel,)),
     )
-    (point,) = under_both_roofs(
+    (point,) = roofline_points(
         Recording(DEVICE, counters=rows), Experiment.of(seq=64, head_dim=128, causal=True)
     )
     flops = 4 * 2 * 8 * 1024**2 * 128 / 2
@@ -139,4 +139,4 @@ def test_points_under_both_roofs_have_the_bytes_of_each_level():
 
 
 def test_deviation_is_of_the_model_from_the_count():
-    assert furthest([(110, 100), (80, 100)]) == pytest.approx(0.2)
+    assert largest_deviation([(110, 100), (80, 100)]) == pytest.approx(0.2)

@@ -11,9 +11,9 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.measuring import counters
-from engine.measuring.counters import NEEDED, OF_LAUNCHES, counted, parsed, rows_of
-from engine.measuring.scenarios import Scenario, grid
-from engine.model.launch import schedule_of
+from engine.measuring.counters import NEEDED, OF_LAUNCHES, parsed, profiled_counters, rows_of
+from engine.measuring.scenarios import Scenario, plan
+from engine.model.launch import launch
 from engine.model.traffic import traffic
 from engine.recordings.recording import identity
 from engine.worker.jobs import JobError
@@ -87,7 +87,7 @@ def test_tile_requests_equal_the_hardware_counter():
         experiment = Experiment.of(
             seq=4096, head_dim=128, block_q=row.block_q, block_kv=row.block_kv, causal=row.problem.mask.causal
         )
-        asked = traffic(experiment, schedule_of(experiment)).requested
+        asked = traffic(launch(experiment)).requested
         assert row.total("tile_read") == asked.total_read
         assert row.total("tile_written") == asked.total_written
 
@@ -109,7 +109,7 @@ def test_text_without_rows_has_no_kernels():
 
 
 def test_the_grid_is_wide_enough_and_has_no_scenario_twice():
-    rows = [scenario.row() for scenario in grid()]
+    rows = [scenario.row() for scenario in plan()]
     assert len({identity(row) for row in rows}) == len(rows) >= 40
     assert {row.provider for row in rows} == {
         "standard", "flash1", "flash2", "flash3", "split_kv", "sdpa_flash", "sdpa_cudnn",
@@ -138,8 +138,8 @@ def test_ncu_is_run_and_its_output_becomes_rows(tmp_path, monkeypatch):
     said = f"open(sys.argv[-2], 'w').write({json.dumps(json.dumps(REASONS))})\n"
     asked = "assert 'lts__t_sector_hit_rate.pct' in ','.join(sys.argv)\n"
     path = fake_ncu(tmp_path, f"{asked}print({PRINTED!r})\n{said}")
-    monkeypatch.setattr(counters, "found_ncu", lambda: path)
-    rows = list(counted(SCENARIOS, seconds=30))
+    monkeypatch.setattr(counters, "find_ncu", lambda: path)
+    rows = list(profiled_counters(SCENARIOS, seconds=30))
     assert [row.provider for row in rows] == ["flash2", "sdpa_cudnn", "flash2"]
     assert rows[0].total("tile_read") == 1_090_519_040
 
@@ -154,9 +154,9 @@ def test_ncu_is_run_and_its_output_becomes_rows(tmp_path, monkeypatch):
 )
 def test_what_ncu_complains_about_is_one_sentence(tmp_path, monkeypatch, complaint, sentence):
     path = fake_ncu(tmp_path, f"print({complaint!r})\n")
-    monkeypatch.setattr(counters, "found_ncu", lambda: path)
+    monkeypatch.setattr(counters, "find_ncu", lambda: path)
     with pytest.raises(JobError) as caught:
-        list(counted(SCENARIOS, seconds=30))
+        list(profiled_counters(SCENARIOS, seconds=30))
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
 
@@ -165,7 +165,7 @@ def test_a_missing_ncu_is_one_sentence(monkeypatch):
     monkeypatch.setattr(counters.shutil, "which", lambda name: None)
     monkeypatch.setattr(counters.Path, "exists", lambda path: False)
     with pytest.raises(JobError, match="ncu is not installed"):
-        counters.found_ncu()
+        counters.find_ncu()
 
 
 @pytest.mark.gpu
@@ -174,11 +174,11 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     try:
-        counters.found_ncu()
+        counters.find_ncu()
     except JobError as error:
         pytest.skip(str(error))
     scenario = Scenario("flash2", 1024, head_dim=64, block_q=64, block_kv=64, causal=True)
-    (row,) = counted([scenario], seconds=60)
+    (row,) = profiled_counters([scenario], seconds=60)
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64, causal=True)
-    asked = traffic(experiment, schedule_of(experiment)).requested
+    asked = traffic(launch(experiment)).requested
     assert row.total("tile_read") == pytest.approx(asked.total_read, rel=1e-3)

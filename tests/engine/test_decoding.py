@@ -7,19 +7,22 @@ from hypothesis import given
 from engine import Experiment, simulate
 from engine.measuring.decoding import own_blocks
 from engine.recordings.file import recordings
+from engine.recordings.recording import Recording
 from engine.studies.decoding import (
     SPLITS,
+    by_splits,
     counted_reads,
     decoding_of,
+    fastest,
     grouped,
+    kernel_splits,
     key_reads,
-    over_splits,
-    own_splits,
     parts_of,
     rate,
     recorded_by_key_heads,
     recorded_decoding,
     recorded_near,
+    recorded_sharing,
     spread,
 )
 from tests.engine.strategies import exact_attention, experiments
@@ -50,7 +53,7 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
     decoding = decoding_of(scenario)
     assert decoding.tiling.block_q == call.block_q
     assert own_blocks(decoding.problem) == (call.block_q, call.block_kv)  # what is recorded with the times
-    assert own_splits(decoding) == split_count(call, decoding.gpu.sms)
+    assert kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
 
 
 def test_the_next_token_keeps_the_scenarios_cache():
@@ -106,10 +109,10 @@ def test_blocks_go_round_the_sms(experiment):
 
 def test_unsplit_keys_leave_most_of_an_h200_idle_and_the_kernels_choice_fills_it():
     decoding = decoding_of(Experiment.of(**LONG))
-    found = over_splits(decoding)
-    assert set(SPLITS) | {own_splits(decoding)} == set(found)
-    assert (spread(found[1]).busy, spread(found[own_splits(decoding)]).busy) == (8, 132)
-    assert rate(found[own_splits(decoding)]) > 10 * rate(found[1])
+    found = by_splits(decoding)
+    assert set(SPLITS) | {kernel_splits(decoding)} == set(found)
+    assert (spread(found[1]).busy, spread(found[kernel_splits(decoding)]).busy) == (8, 132)
+    assert rate(found[kernel_splits(decoding)]) > 10 * rate(found[1])
 
 
 def test_grouped_heads_read_as_many_bytes_less_as_they_share_a_key_head():
@@ -156,4 +159,25 @@ def test_a_gpu_ran_as_many_splits_as_the_kernel_chooses_in_its_recorded_blocks(k
     decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
     like = recorded_decoding(recorded_near(recordings()[0], decoding), "h200")
     grid = counted_reads(recordings()[0], like).kernels[0].grid
-    assert grid.split(" x ")[0] == str(own_splits(like) * like.problem.kv_heads)
+    assert grid.split(" x ")[0] == str(kernel_splits(like) * like.problem.kv_heads)
+
+
+@pytest.mark.parametrize("values", [LONG, {"heads": 128, "kv_heads": 1, "batch": 2, "seq_kv": 100}], ids=str)
+def test_blocks_are_key_heads_times_splits_times_rows(values):
+    decoding = decoding_of(Experiment.of(**values, block_kv=16, splits=64))
+    found = spread(simulate(decoding))
+    assert found.key_heads == decoding.problem.batch * decoding.problem.kv_heads
+    assert found.empty == found.key_heads * 64 * found.row_blocks - found.count
+    assert (found.empty > 0) == (values is not LONG)
+
+
+def test_the_fastest_splits_are_those_of_the_least_time():
+    found = by_splits(decoding_of(Experiment.of(**LONG)))
+    assert found[fastest(found)].modelled.seconds == min(one.modelled.seconds for one in found.values())
+
+
+def test_sharing_compares_the_most_with_the_fewest_key_heads():
+    found = recorded_sharing(recordings()[0], decoding_of(Experiment.of(**LONG)))
+    assert (found.most.problem.kv_heads, found.fewest.problem.kv_heads, found.bytes_share) == (32, 8, 0.25)
+    assert found.time_share == found.fewest.times.p50 / found.most.times.p50
+    assert recorded_sharing(Recording(recordings()[0].device), decoding_of(Experiment.of(**LONG))) is None

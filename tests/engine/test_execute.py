@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.experiment import COMPARED
+from engine.algorithms import compared
 from engine.problem.inputs import make_inputs, round_to
 from engine.trace.forward import execute
 from engine.trace.memory import SramOverflow
@@ -109,7 +109,7 @@ def test_tiles_that_do_not_fit_are_refused_with_need_and_capacity():
     assert not simulate(experiment).footprint.fits
 
 
-@pytest.mark.parametrize("algorithm", COMPARED)
+@pytest.mark.parametrize("algorithm", compared())
 def test_inputs_of_a_wrong_shape_are_named(algorithm):
     experiment = Experiment.of(algorithm=algorithm, seq=32, seq_kv=48, head_dim=16)
     q, k, v = one_head(experiment)

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.model.block_requests import asked
-from engine.model.export import FORMATS, MOST_SLICES, as_csv, as_json, chrome_trace, from_csv, from_json
+from engine.model.block_requests import block_requests
+from engine.model.export import FORMATS, MOST_SLICES, as_csv, as_json, chrome_trace
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from tests.engine.strategies import experiments
+from tests.engine.timeline_files import from_csv, from_json
 
 SMALL = Experiment.of(algorithm="standard", heads=2, seq=100, causal=True, hardware="h200")
 EVENTS = {  # what the Trace Event Format asks of each kind of event
@@ -99,8 +100,8 @@ def test_csv_has_a_row_a_block_with_its_tiles_and_bytes():
     about, header, *rows = as_csv(timeline).splitlines()
     assert json.loads(about[2:])["experiment"] == SMALL.flat()
     columns = dict(zip(header.split(","), np.array([row.split(",") for row in rows]).T, strict=True))
-    np.testing.assert_array_equal(columns["bytes"].astype(int), asked(timeline)[1])
-    np.testing.assert_array_equal(columns["tiles"].astype(int), asked(timeline)[0])
+    np.testing.assert_array_equal(columns["bytes"].astype(int), block_requests(timeline)[1])
+    np.testing.assert_array_equal(columns["tiles"].astype(int), block_requests(timeline)[0])
 
 
 def test_a_trace_too_large_for_a_browser_is_refused_in_a_sentence():

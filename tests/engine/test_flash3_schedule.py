@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine import Experiment, simulate
-from engine.experiment import FLASH3_BLOCKS
+from engine.algorithms.flash3 import BLOCKS
 from engine.problem.hardware import KIB
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import Operation
@@ -15,12 +15,12 @@ from tests.engine.strategies import exact_attention
 CONSUMER_ROWS = 64
 
 
-@pytest.mark.parametrize("head_dim", list(FLASH3_BLOCKS))
+@pytest.mark.parametrize("head_dim", list(BLOCKS))
 def test_blocks_and_buffers_are_those_of_the_kernel(head_dim):
     kernel = TILING[head_dim]
-    assert FLASH3_BLOCKS[head_dim] == (kernel["CONSUMERS"] * CONSUMER_ROWS, kernel["BLOCK_KV"])
+    assert BLOCKS[head_dim] == (kernel["CONSUMERS"] * CONSUMER_ROWS, kernel["BLOCK_KV"])
     found = simulate(Experiment.of(algorithm="flash3", head_dim=head_dim)).footprint
-    rows, keys = FLASH3_BLOCKS[head_dim]
+    rows, keys = BLOCKS[head_dim]
     assert [part.bytes for part in found.parts] == [
         kernel["Q_BUFFERS"] * rows * head_dim * 2,
         kernel["KV_BUFFERS"] * keys * head_dim * 2,
@@ -28,7 +28,7 @@ def test_blocks_and_buffers_are_those_of_the_kernel(head_dim):
     ]
 
 
-@pytest.mark.parametrize("head_dim", list(FLASH3_BLOCKS))
+@pytest.mark.parametrize("head_dim", list(BLOCKS))
 @pytest.mark.parametrize("window", [None, 100, 767, 768, 5000])
 @pytest.mark.parametrize("causal", [False, True])
 def test_few_keys_have_the_blocks_that_the_kernel_gives_them(head_dim, window, causal):
@@ -38,7 +38,7 @@ def test_few_keys_have_the_blocks_that_the_kernel_gives_them(head_dim, window, c
         bounding = window if window is None or window < seq_kv else None
         kernel = tiling(head_dim, seq, seq_kv, causal or window is not None, bounding)
         blocks = (kernel["CONSUMERS"] * CONSUMER_ROWS, kernel["BLOCK_KV"])
-        assert (experiment.blocks.block_q, experiment.blocks.block_kv) == blocks
+        assert (experiment.tiling.block_q, experiment.tiling.block_kv) == blocks
 
 
 def test_the_chip_at_head_dimension_128_by_hand():
@@ -56,9 +56,9 @@ def test_small_blocks_stay_one_to_an_sm():
 @pytest.mark.parametrize(("head_dim", "blocks"), [(1, (192, 128)), (65, (128, 128)), (200, (128, 64))])
 def test_a_head_dimension_in_between_is_cut_as_the_next_larger(head_dim, blocks):
     experiment = Experiment.of(algorithm="flash3", head_dim=head_dim, block_q=32, block_kv=32)
-    assert (experiment.blocks.block_q, experiment.blocks.block_kv) == blocks
-    assert (experiment.tiling.block_q, experiment.tiling.block_kv) == (32, 32)
-    assert experiment.changed(algorithm="flash2").blocks.block_q == 32
+    assert (experiment.tiling.block_q, experiment.tiling.block_kv) == blocks
+    assert (experiment.asked.block_q, experiment.asked.block_kv) == (32, 32)
+    assert experiment.changed(algorithm="flash2").tiling.block_q == 32
 
 
 def test_key_blocks_come_from_the_last_to_the_first():

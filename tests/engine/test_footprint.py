@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from engine import Experiment, simulate
-from engine.model.footprint import footprint, kernel_parts, largest_context, memory_bytes, memory_parts
+from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes, memory_parts
+from engine.model.launch import launch
 from engine.model.roofline import roofline
 from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.hardware import GPUS, KIB
@@ -13,8 +14,12 @@ from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
 
 
+def footprint_of(experiment: Experiment) -> Footprint:
+    return footprint(launch(experiment))
+
+
 def test_a_64_by_64_tile_of_flash2_by_hand():
-    found = footprint(Experiment.of(head_dim=64, block_q=64, block_kv=64, hardware="h200"))
+    found = footprint_of(Experiment.of(head_dim=64, block_q=64, block_kv=64, hardware="h200"))
     assert [(part.label, part.bytes) for part in found.parts] == [
         ("Q", 8 * KIB), ("K", 8 * KIB), ("V", 8 * KIB), ("S", 16 * KIB), ("O", 16 * KIB), ("m, l", 512),
     ]  # fmt: skip
@@ -24,11 +29,11 @@ def test_a_64_by_64_tile_of_flash2_by_hand():
 
 
 def test_blocks_that_do_not_fit_say_so():
-    found = footprint(Experiment.of(head_dim=256, block_q=128, block_kv=64, hardware="a100"))
+    found = footprint_of(Experiment.of(head_dim=256, block_q=128, block_kv=64, hardware="a100"))
     assert not found.fits
     assert found.blocks_per_sm == 0
     assert found.sentence == "Does not fit: needs 289 KB with S and O, an A100 gives a block 163 KB."
-    wider = footprint(
+    wider = footprint_of(
         Experiment.of(head_dim=256, block_q=256, block_kv=256, hardware="a100")
     )  # Q, K, V: 384 KB
     assert wider.sentence.startswith("Does not fit: needs 898 KB, an A100")
@@ -44,30 +49,30 @@ def test_blocks_that_ran_on_a_gpu_are_too_large_only_with_what_registers_hold():
     assert ("flash2", 128, 256, 64) in ran
     for algorithm, head_dim, rows, keys in sorted(ran):
         sized = Experiment.of(algorithm=algorithm, head_dim=head_dim, block_q=rows, block_kv=keys)
-        sentence = footprint(sized).sentence
+        sentence = footprint_of(sized).sentence
         assert sentence.startswith("Fits") or " with " in sentence, sentence
 
 
 @pytest.mark.parametrize(("seq", "kernel"), [(256, "scores"), (2**15, "softmax")])
 def test_the_largest_of_the_unfused_kernels_counts(seq, kernel):
     experiment = Experiment.of(algorithm="standard", seq=seq)
-    found = footprint(experiment)
+    found = footprint_of(experiment)
     assert found.kernel == kernel
-    sizes = [sum(part.bytes for part in parts) for parts in kernel_parts(experiment).values()]
+    sizes = [sum(part.bytes for part in parts) for parts in launch(experiment).parts.values()]
     assert found.sram_bytes == max(sizes)
 
 
 def test_small_tiles_are_limited_by_shared_memory_and_a_launch_that_stays_is_by_itself():
     # a T4's 64 KB an SM: Q, K and V on their way three times, and 1 KB that the GPU takes for itself
     small = Experiment.of(head_dim=32, block_q=16, block_kv=16, hardware="t4")
-    assert footprint(small).blocks_per_sm == 64 // (1 + 3 * (1 + 1) + 1)
-    assert footprint(Experiment.of(algorithm="flash3")).blocks_per_sm == 1
+    assert footprint_of(small).blocks_per_sm == 64 // (1 + 3 * (1 + 1) + 1)
+    assert footprint_of(Experiment.of(algorithm="flash3")).blocks_per_sm == 1
 
 
 @pytest.mark.parametrize("hardware", list(GPUS))
 def test_the_blocks_of_an_sm_are_those_that_the_timeline_places(hardware):
     experiment = Experiment.of(head_dim=64, heads=64, seq=8192, hardware=hardware)
-    assert simulate_timeline(experiment).resident == (footprint(experiment).blocks_per_sm,)
+    assert simulate_timeline(experiment).resident == (footprint_of(experiment).blocks_per_sm,)
 
 
 def test_key_heads_share_keys_and_values_in_memory():
@@ -121,5 +126,5 @@ def test_peaks_of_float32_follow_from_clock_and_cores(gpu):
 
 def test_a_simulation_carries_its_footprint():
     experiment = Experiment.of()
-    assert simulate(experiment).footprint == footprint(experiment)
+    assert simulate(experiment).footprint == footprint(launch(experiment))
     assert simulate(experiment) is simulate(experiment)

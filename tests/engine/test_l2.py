@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from engine import Experiment, simulate
 from engine.model.l2 import CHUNKS, GONE, NEVER_GONE, SOFTNESS, gone
-from engine.model.launch import schedule_of
-from engine.model.occupancy import blocks_per_sm
+from engine.model.launch import launch
 from engine.model.reuse import DRIFT, Programs, walk
 from engine.problem.hardware import GPUS
 from engine.schedule.step import Tensor
@@ -142,8 +141,8 @@ def launches(draw) -> tuple[Programs, np.ndarray, int, int]:
 
 @given(launches())
 @settings(max_examples=120, deadline=None)
-def test_a_walk_finds_what_a_look_back_over_every_use_finds(launch):
-    programs, sizes, sms, places = launch
+def test_a_walk_finds_what_a_look_back_over_every_use_finds(walked_over):
+    programs, sizes, sms, places = walked_over
     reuse = walk(programs, sizes, sms, places, most_steps=500)
     expected = uses(programs, sizes, sms, places)
     walked = np.array(sorted(zip(reuse.size, reuse.since, strict=True)))
@@ -153,7 +152,8 @@ def test_a_walk_finds_what_a_look_back_over_every_use_finds(launch):
 
 def tile_by_tile(experiment: Experiment) -> float:
     """Bytes of K and V that DRAM delivers to flash2, every program stepped by single tiles on a TINY GPU."""
-    problem, tiling, schedule = experiment.problem, experiment.tiling, schedule_of(experiment)
+    problem, tiling, run = experiment.problem, experiment.tiling, launch(experiment)
+    schedule, (kernel,) = run.schedule, run.kernels
     phase, group = schedule.phases[0], problem.heads // problem.kv_heads
     order = range(len(phase.first))
     launched = [
@@ -168,7 +168,7 @@ def tile_by_tile(experiment: Experiment) -> float:
     read = sum(len({(s, c) for s, a, b in launched for c in range(a, b) if c == chunk}) * rows * row
                for chunk, rows in enumerate(schedule.key_rows))  # fmt: skip
     sizes = schedule.key_rows * row / TINY.l2_effective_bytes
-    for size, since in uses(programs, sizes, TINY.sms, blocks_per_sm(experiment, schedule, phase)):
+    for size, since in uses(programs, sizes, TINY.sms, kernel.resident):
         chance = 0.0 if since < NEVER_GONE else 1 / (1 + exp((GONE - since) / SOFTNESS))
         read += chance * size * TINY.l2_effective_bytes
     return read
@@ -176,10 +176,13 @@ def tile_by_tile(experiment: Experiment) -> float:
 
 def both_ways(**values) -> tuple[float, float]:
     """Bytes of K and V from DRAM: by the model, and by its twin."""
+    launch.cache_clear()  # of what runs on the T4 that there is
     with patch("engine.experiment.GPUS", {**GPUS, "t4": TINY}):
         experiment = Experiment.of(hardware="t4", **values)
         read = simulate.__wrapped__(experiment).traffic.dram.read
-        return read[Tensor.K] + read[Tensor.V], tile_by_tile(experiment)
+        found = read[Tensor.K] + read[Tensor.V], tile_by_tile(experiment)
+    launch.cache_clear()
+    return found
 
 
 @given(

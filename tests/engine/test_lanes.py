@@ -5,8 +5,9 @@ from itertools import pairwise, product
 import pytest
 
 from engine import Experiment
-from engine.model.launch import schedule_of
-from engine.model.pipeline import Pipeline
+from engine.algorithms import Pipeline
+from engine.model.launch import launch
+from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import Rates
 from engine.model.warp_groups import PV, QK, SOFTMAX, STORE, inside
 from engine.model.work import visit_seconds
@@ -87,9 +88,10 @@ def test_a_buffer_is_filled_again_only_when_all_groups_are_done_with_it(experime
 def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim, pipeline):
     experiment = Experiment.of(algorithm="flash3", head_dim=head_dim, seq=4096)
     block = inside(experiment, pipeline)
-    (phase,) = schedule_of(experiment).phases
-    products, softmax, copies = visit_seconds(experiment, phase, Rates.of(experiment.gpu, "float16"))
-    whole = pipeline.with_copies(pipeline.arithmetic(products, softmax), copies)
+    run = launch(experiment)
+    rates = Rates.of(experiment.gpu, "float16")
+    products, softmax, copies = visit_seconds(run, run.schedule.phases[0], rates)
+    whole = with_copies(pipeline, arithmetic_seconds(pipeline, products, softmax), copies)
     starts = [mark.start for mark in marks(block, QK, lanes=slice(1, 2))]
     # where all wait for copies, the last group's softmax has no other group's products to run under
     assert block.period == pytest.approx(whole, rel=1e-6 if pipeline.asynchronous else 0.15)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.agreement import agree
-from engine.measuring.bench import Bench
-from engine.measuring.measure import SWEEP, at_length, ladder, main, sizes, sweep, sweep_payload
-from engine.measuring.providers import PROVIDERS, interpreter_seconds
+from engine.measuring.implementations import implementations
+from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.measure import (
+    SWEEP,
+    at_length,
+    ladder,
+    main,
+    measured_rows,
+    sizes,
+    sweep,
+    sweep_payload,
+    this_bench,
+)
 from engine.problem.bounds import visible_keys
 from engine.problem.flops import field_flops
 from engine.worker.client import Worker
@@ -26,11 +38,11 @@ FAST = clock.Repeats(2, 2, 0.0)
 def bench(monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setattr(clock, "ON_CPU", FAST)
-    return Bench.here(PROVIDERS)
+    return this_bench()
 
 
-def by_provider(rows):
-    return {row["provider"]: row for row in rows}
+def by_provider(bench, experiment):
+    return {row["provider"]: row for row in measured_rows(bench, experiment)}
 
 
 def test_flops_follow_the_convention_of_the_field():
@@ -73,7 +85,7 @@ def test_a_ladder_foretells_long_calls():
 
 @pytest.mark.parametrize("values", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}])
 def test_every_provider_of_this_machine_is_right_and_timed(bench, values):
-    rows = by_provider(bench.rows(Experiment.of(**TINY, **values)))
+    rows = by_provider(bench, Experiment.of(**TINY, **values))
     assert {"standard", "flash1", "flash2", "eager"} <= set(rows)
     for row in rows.values():
         if row["skipped"] and row["provider"].startswith("sdpa_"):
@@ -85,51 +97,53 @@ def test_every_provider_of_this_machine_is_right_and_timed(bench, values):
         assert row["versions"]["torch"]
 
 
+def test_the_records_know_which_kernels_have_a_backward_pass():
+    differentiable = pytest.importorskip("kernels.dispatch").DIFFERENTIABLE
+    assert {one.kernel for one in ALGORITHMS.values() if one.differentiable} == set(differentiable)
+
+
 def test_interpreted_rows_are_marked(bench):
-    if not bench.interpreted:
+    if bench.cuda:
         pytest.skip("this machine has a GPU")
-    rows = by_provider(bench.rows(Experiment.of(**TINY)))
+    rows = by_provider(bench, Experiment.of(**TINY))
     assert rows["flash2"]["note"] == "interpreted: for correctness, not speed"
     assert rows["eager"]["note"] == ""
 
 
-def test_a_wrong_result_is_not_timed(bench, monkeypatch):
-    wrong = PROVIDERS["eager"].prepare
-    spoiled = type(PROVIDERS["eager"])("eager", "PyTorch, unfused", lambda *a: lambda: 1.1 * wrong(*a)())
-    monkeypatch.setitem(PROVIDERS, "eager", spoiled)
-    rows = by_provider(Bench.here(["eager"]).rows(Experiment.of(**TINY)))
+def test_a_wrong_result_is_not_timed(bench):
+    eager = implementations()["eager"]
+    wrong = replace(eager, prepare=lambda *inputs: lambda: 1.1 * eager.prepare(*inputs)())
+    rows = by_provider(replace(bench, implementations=[wrong]), Experiment.of(**TINY))
     assert rows["eager"]["skipped"].startswith("not timed, because its result is wrong: it is off by")
     assert "p50" not in rows["eager"]
 
 
 def test_what_the_interpreter_cannot_do_in_time_is_foreseen(bench):
-    if not bench.interpreted:
+    if bench.cuda:
         pytest.skip("this machine has a GPU")
     experiment = Experiment.of(seq=16384, heads=1)
-    row = by_provider(Bench.here(["flash2"]).rows(experiment))["flash2"]
+    row = by_provider(replace(bench, implementations=[implementations()["flash2"]]), experiment)["flash2"]
     assert row["skipped"].startswith("would take about 4")
     largest = int(row["skipped"].split("N = ")[1].replace(",", ""))
-    assert interpreter_seconds(at_length(experiment, largest), "flash2") <= 3
-    assert interpreter_seconds(at_length(experiment, 2 * largest), "flash2") > 3
+    assert interpreter_seconds(at_length(experiment, largest)) <= 3
+    assert interpreter_seconds(at_length(experiment, 2 * largest)) > 3
 
 
 def test_a_slow_provider_is_left_out_of_longer_lengths(bench):
-    bench.pace["eager"] = 1.0
-    row = by_provider(bench.rows(Experiment.of(**TINY)))["eager"]
+    bench.remember(implementations()["eager"], Experiment.of(**TINY).problem, "forward", 10.0)
+    row = by_provider(bench, Experiment.of(**TINY))["eager"]
     assert "s a call; the limit here is" in row["skipped"]
 
 
 def test_memory_that_is_not_there_is_foreseen(bench, monkeypatch):
     monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**6)
-    rows = Bench.here(["eager"]).rows(Experiment.of(seq=4096, heads=1))
-    assert rows[0]["skipped"] == "out of memory: needs about 0.1 GB, may use 0.0 GB here"
+    rows = by_provider(bench, Experiment.of(seq=4096, heads=1))
+    assert rows["eager"]["skipped"] == "out of memory: needs about 0.1 GB, may use 0.0 GB here"
 
 
-def test_no_triton_on_this_platform_is_a_sentence(bench, monkeypatch):
-    here = bench.machine
-    without = clock.Machine(here.device, here.cuda, here.versions, here.l2, has_triton=False)
-    monkeypatch.setattr(clock, "machine", lambda: without)
-    rows = by_provider(Bench.here(["flash2", "eager"]).rows(Experiment.of(**TINY)))
+def test_no_triton_on_this_platform_is_a_sentence(bench):
+    without = replace(bench, machine=replace(bench.machine, has_triton=False))
+    rows = by_provider(without, Experiment.of(**TINY))
     assert rows["flash2"]["skipped"].startswith("no triton on this platform")
     assert rows["eager"]["skipped"] is None
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
+from engine.model.launch import launch
 from engine.model.seconds import step_seconds
 from engine.recordings.file import recordings
 from engine.recordings.rows import MODEL_BLOCKS, experiment_of
@@ -133,7 +134,7 @@ def test_one_more_program_than_sms_takes_another_wave():
 @given(experiments())
 def test_steps_add_up_to_the_modelled_time(experiment):
     simulation = simulate(experiment)
-    seconds = step_seconds(experiment, simulation.schedule)
+    seconds = step_seconds(simulation.launch)
     columns = simulation.schedule.columns
     assert len(seconds) == len(columns)
     assert seconds.sum() == pytest.approx(simulation.modelled.seconds)
@@ -147,7 +148,7 @@ def test_steps_add_up_to_the_modelled_time(experiment):
 def test_larger_tiles_take_longer_steps():
     experiment = Experiment.of(heads=1, seq=100, block_q=64, block_kv=64)
     schedule = simulate(experiment).schedule
-    seconds, columns = step_seconds(experiment, schedule), schedule.columns
+    seconds, columns = step_seconds(launch(experiment)), schedule.columns
     whole = (columns.query_block == 0) & (columns.key_block == 0)
     ragged = (columns.query_block == 1) & (columns.key_block == 1)
     for operation in (Operation.SCORES, Operation.RESCALE, Operation.ACCUMULATE, Operation.LOAD):

@@ -6,22 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
+from engine.algorithms.flash3 import FUSED_HEAD_DIMS
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Device, Recording, Times, Timing
 from engine.recordings.rows import (
-    FLASH2_BLOCKS,
-    FLASH2_SHORT,
-    FLASH2_SHORT_BLOCKS,
-    FUSED_HEAD_DIMS,
-    modelled_like,
-    nearest,
-    over,
-    overtakes,
-    ran_out,
+    modelled_timings,
+    nearest_shape,
+    out_of_memory,
+    overtaking_length,
     recorded_rows,
-    runs,
+    speedup_over,
+    timings_by_commit,
     timings_of,
 )
 
@@ -41,30 +39,30 @@ def test_overtaking_counts_from_where_it_lasts():
     seconds = {128: (1, 2), 256: (2, 1), 512: (1, 2), 1024: (2, 1), 2048: (3, 1)}
     pairs = [(timing("eager", n, slow), timing("flash2", n, fast)) for n, (slow, fast) in seconds.items()]
     rows = recorded_rows([row for pair in pairs for row in pair])
-    assert overtakes(rows, "flash2") == 1024
-    assert overtakes(rows, "eager", "flash2") is None
-    assert overtakes(rows, "flash3") is None
+    assert overtaking_length(rows, "flash2") == 1024
+    assert overtaking_length(rows, "eager", "flash2") is None
+    assert overtaking_length(rows, "flash3") is None
 
 
 def test_speed_up_and_memory():
     timings = [timing("eager", 128, 4.0), timing("eager", 256, None), timing("eager", 512, None)]
     timings += [timing("flash2", 128, 1.0), timing("flash2", 256, 1.0)]
     assert [row["speedup"] for row in recorded_rows(timings)] == [1.0, 4.0, None]
-    assert ran_out(timings) == [timings[1]]
+    assert out_of_memory(timings) == [timings[1]]
 
 
 def test_the_nearest_shape_has_the_mask_first():
     shapes = [(64, False), (128, False), (256, True)]
     rows = tuple(timing("eager", 128, 1.0, head_dim=d, mask=Mask(causal)) for d, causal in shapes)
     recording = Recording(DEVICE, timings=rows)
-    assert nearest(recording, Experiment.of(head_dim=100)) == (128, False)
-    assert nearest(recording, Experiment.of(head_dim=64, window=9)) == (256, True)
-    assert nearest(Recording(DEVICE), Experiment.of()) is None
+    assert nearest_shape(recording, Experiment.of(head_dim=100)) == (128, False)
+    assert nearest_shape(recording, Experiment.of(head_dim=64, window=9)) == (256, True)
+    assert nearest_shape(Recording(DEVICE), Experiment.of()) is None
     assert timings_of(recording, 64, False) == rows[:1]
 
 
 def test_the_model_beside_a_curve_is_of_the_recorded_problem():
-    rows = modelled_like([timing("flash2", 1024, 1.0), timing("eager", 1024, 1.0)], "h200")
+    rows = modelled_timings([timing("flash2", 1024, 1.0), timing("eager", 1024, 1.0)], "h200")
     assert [row["provider"] for row in rows] == ["standard", "flash1", "flash2", "flash3"]
     like = Experiment.of(
         batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=64, hardware="h200"
@@ -74,22 +72,22 @@ def test_the_model_beside_a_curve_is_of_the_recorded_problem():
 
 def test_a_ratio_is_of_two_that_were_timed_in_turns():
     slow, fast, later = timing("flash2", 1024, 4.0), timing("flash3", 1024, 2.0), timing("flash3", 2048, 1.0)
-    assert over([slow, fast, later], "flash3", "flash2", 4096) == (1024, 2.0)
-    assert over([slow, replace(fast, commit="def")], "flash3", "flash2", 1024) is None
-    assert over([timing("flash2", 1024, None), fast], "flash3", "flash2", 1024) is None
+    assert speedup_over([slow, fast, later], "flash3", "flash2", 4096) == (1024, 2.0)
+    assert speedup_over([slow, replace(fast, commit="def")], "flash3", "flash2", 1024) is None
+    assert speedup_over([timing("flash2", 1024, None), fast], "flash3", "flash2", 1024) is None
 
 
 def test_times_are_counted_by_the_commit_of_their_run():
     rows = [timing("flash2", seq, 1.0) for seq in (128, 256)]
     rows += [replace(row, commit="def") for row in rows] + [replace(rows[0], commit="def")]
-    assert runs(Recording(DEVICE), rows) == {"def": 3, "abc": 2}
-    assert runs(Recording(DEVICE), [timing("flash2", 128, None)]) == {}
+    assert timings_by_commit(Recording(DEVICE), rows) == {"def": 3, "abc": 2}
+    assert timings_by_commit(Recording(DEVICE), [timing("flash2", 128, None)]) == {}
 
 
 def test_the_kernels_own_choices_are_those_of_the_kernels():
     flash2 = pytest.importorskip("kernels.flash2")
-    tilings = (flash2.OWN_TILING, FLASH2_BLOCKS), (flash2.SHORT_TILING, FLASH2_SHORT_BLOCKS)
-    assert flash2.SHORT == FLASH2_SHORT
+    tilings = (flash2.OWN_TILING, OWN_BLOCKS), (flash2.SHORT_TILING, SHORT_BLOCKS)
+    assert flash2.SHORT == SHORT
     fused = pytest.importorskip("kernels.flash3_backward").TILING
     for own, blocks in tilings:
         assert {head_dim: tiling[:2] for head_dim, tiling in own.items()} == blocks

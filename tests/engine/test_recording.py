@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.measuring import clock, contest, sweep
-from engine.measuring.contest import Contest
-from engine.measuring.peers import Contender, contenders
+from engine.measuring import shapes, sweep
+from engine.measuring.implementations import implementations
 from engine.measuring.record import Recorder, main, record_timings
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import (
@@ -25,17 +24,19 @@ from engine.recordings.file import (
     refused,
     save,
 )
+from engine.recordings.heat_map import heat_map
 from engine.recordings.recording import (
     Counters,
     Decoding,
     Device,
     KernelCounters,
     Recording,
+    TilingTiming,
     Times,
     Timing,
-    Tried,
     identity,
 )
+from tests.engine.test_bench import TINY, bench_of
 
 DEVICE = Device(
     "NVIDIA H200",
@@ -66,9 +67,9 @@ def recording():
             timing(8192, times=None, tflops=None, skipped="out of memory: needs 137 GB"),
         ),
         sweep=(
-            Tried("flash2", PROBLEM, 64, 64, 4, 2, TIMES, 300.0),
-            Tried("flash2", PROBLEM, 64, 64, 8, 2, replace(TIMES, p50=0.00115), 350.0),
-            Tried("flash2", PROBLEM, 128, 64, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
+            TilingTiming("flash2", PROBLEM, 64, 64, 4, 2, TIMES, 300.0),
+            TilingTiming("flash2", PROBLEM, 64, 64, 8, 2, replace(TIMES, p50=0.00115), 350.0),
+            TilingTiming("flash2", PROBLEM, 128, 64, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
         ),
         decoding=(Decoding("split_kv", "split", replace(PROBLEM, seq_q=1), 8, TIMES, 3e12, None, 16, 128),),
         counters=(Counters("flash2", "forward", PROBLEM, 128, 64, kernels=(KERNEL, KERNEL)),),
@@ -96,11 +97,14 @@ def test_a_series_is_sorted_by_length_and_says_why_there_is_no_time(recording):
 
 
 def test_a_heat_map_has_the_best_of_each_block_size(recording):
-    best = recording.heat_map("flash2", 128, causal=True)
+    best = heat_map(recording, "flash2", 128, causal=True)
     assert (best.block_q, best.block_kv) == ((64, 128), (64,))
     assert best.warps.tolist() == [[8], [0]]
     assert best.tflops[0, 0] == 350
     assert best.reasons == ((None,), ("out of shared memory: 288 KB of 227 KB",))
+    assert best.fastest == (0, 0)
+    assert recording.swept("flash2", 64) == PROBLEM
+    assert recording.swept("flash1", 64) is None
 
 
 def test_counters_add_up_over_kernels(recording):
@@ -182,32 +186,26 @@ def test_every_recording_of_the_project_can_be_read():
     assert refused(SHELF) == ()
 
 
-FAST = clock.Repeats(2, 2, 0.0)
-TINY = Problem(1, 2, 2, 32, 32, 16, "float16", Mask(causal=True))
-
-
 @pytest.fixture
 def quick(monkeypatch):
-    """Contests of PyTorch's own attention on problems that a CPU does at once."""
+    """A bench of PyTorch's own attention on problems that a CPU does at once."""
     pytest.importorskip("torch")
-    monkeypatch.setattr(contest, "TOKENS", 64)
-    monkeypatch.setattr(contest, "HIDDEN", 32)
-    monkeypatch.setattr(Contest, "together", FAST)
-    rivals = [one for one in contenders() if one.name in ("eager", "sdpa_flash")]
-    monkeypatch.setattr("engine.measuring.peers.contenders", lambda: rivals)
+    monkeypatch.setattr(shapes, "TOKENS", 64)
+    monkeypatch.setattr(shapes, "HIDDEN", 32)
+    return bench_of(implementations()["eager"], implementations()["sdpa_flash"])
 
 
 def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
     path = tmp_path / "mine.json"
     first = Recorder(path, DEVICE, budget=0.0, say=lambda line: None)
-    record_timings(first, cuda=False, lengths=(32,), head_dims=(16,))
+    record_timings(first, quick, lengths=(32,), head_dims=(16,))
     assert not first.recording.timings
     half = Recorder(path, DEVICE, 60.0, lambda line: None)
-    record_timings(half, cuda=False, lengths=(32,), head_dims=(16,))
+    record_timings(half, quick, lengths=(32,), head_dims=(16,))
     half.save()
     said = []
     rest = Recorder(path, DEVICE, 60.0, said.append)
-    record_timings(rest, cuda=False, lengths=(32, 64), head_dims=(16,))
+    record_timings(rest, quick, lengths=(32, 64), head_dims=(16,))
     assert rest.recording.timings[: len(half.recording.timings)] == half.recording.timings
     assert len(said) == 4  # two masks, two directions, of the second length alone
     assert {row.provider for row in rest.recording.timings} == {"eager", "sdpa_flash"}
@@ -219,26 +217,6 @@ def test_another_gpu_does_not_add_to_a_recording(tmp_path, recording):
     save(recording, tmp_path / "h200.json")
     with pytest.raises(RecordingError, match="was recorded with gpu NVIDIA H200, here it is T4"):
         Recorder(tmp_path / "h200.json", replace(DEVICE, gpu="T4"), 1.0)
-
-
-def test_wrong_gradients_are_not_timed(quick):
-    import torch
-
-    right = next(one for one in contenders() if one.name == "eager").prepare
-    wrong = Contender("wrong", "wrong", lambda q, k, v, p: right(q, k, 1.05 * v, p), backward=True)
-    row = Contest([wrong], False, FAST, FAST).timings(TINY, "backward")[0]
-    assert row.skipped.startswith("not timed, because its result is wrong: it is off by")
-    assert torch.is_grad_enabled()
-
-
-def test_memory_and_time_that_are_not_there_are_foreseen(quick, monkeypatch):
-    eager = next(one for one in contenders() if one.name == "eager")
-    here = Contest([eager], False, FAST, FAST)
-    here.remember(eager, TINY, "forward", 5.0)
-    assert here.timings(TINY)[0].skipped.startswith("would take about 5.0 s a call")
-    monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**9)
-    row = here.timings(replace(TINY, heads=32, kv_heads=32, seq_q=32768, seq_kv=32768))[0]
-    assert row.skipped == "out of memory: needs 207 GB, 1 GB are free"
 
 
 def test_a_sweep_keeps_failures_as_results(monkeypatch):
@@ -259,7 +237,7 @@ def test_a_sweep_keeps_failures_as_results(monkeypatch):
 
     monkeypatch.setattr(sweep, "call_of", call_of)
     wanted = [sweep.Config("flash2", rows, 16, 4, 1) for rows in (16, 32)]
-    rows = {row.block_q: row for row in sweep.tried(TINY, wanted, cuda=False)}
+    rows = {row.block_q: row for row in sweep.timed_configs(TINY, wanted, cuda=False)}
     assert rows[16].times is not None
     assert rows[32].skipped == "out of shared memory: 288 KB of 227 KB"
     assert {identity(row) for row in rows.values()} == {

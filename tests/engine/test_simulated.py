@@ -6,22 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
-from engine.experiment import ALGORITHMS
-from engine.model.block_requests import asked
-from engine.model.grid import default_order
-from engine.model.pipeline import pipeline_of
+from engine.algorithms import ALGORITHMS
+from engine.model.block_requests import block_requests
+from engine.model.launch import HEAVY_FIRST, NATURAL, ORDERS, launch
 from engine.model.placement import place
 from engine.model.rates import LAUNCH
 from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
-from engine.model.timeline import HEAVY_FIRST, NATURAL, ORDERS, TimelineError
+from engine.model.timeline import TimelineError
 from engine.model.work import PLACED_ONE_BY_ONE, work_of
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
+from engine.schedule.nest import ROWS
 from tests.engine.strategies import experiments
 
 ORDER = st.sampled_from(ORDERS)
 ANY = st.builds(
-    lambda one, splits: one.changed(splits=splits), experiments(ALGORITHMS), st.sampled_from([1, 2, 5])
+    lambda one, splits: one.changed(splits=splits), experiments(tuple(ALGORITHMS)), st.sampled_from([1, 2, 5])
 )
 
 
@@ -37,15 +37,15 @@ def recorded():
 @given(ANY, ORDER)
 def test_every_tile_is_visited_once_and_every_byte_asked_for(experiment, order):
     timeline, moved = simulate_timeline(experiment, order), simulate(experiment).traffic
-    tiles, amounts = asked(timeline)
+    tiles, amounts = block_requests(timeline)
     assert amounts.sum() == moved.requested.total
     for kernel in range(len(timeline.kernels)):
         assert tiles[timeline.kernel == kernel].sum() in (moved.tiles_visited, 0)  # 0: whole rows, no tiles
     named = np.stack((timeline.kernel, timeline.head, timeline.query_block, timeline.key_block), axis=1)
-    whole = timeline.kernel == timeline.kernels.index("softmax") if "softmax" in timeline.kernels else False
-    assert len(np.unique(named[~np.broadcast_to(whole, len(timeline))], axis=0)) == len(timeline) - np.sum(
-        whole
-    )
+    tiled = np.array([kernel.phase.launched != ROWS for kernel in launch(experiment).kernels])[
+        timeline.kernel
+    ]
+    assert len(np.unique(named[tiled], axis=0)) == tiled.sum()  # blocks of single rows share a query block
 
 
 @given(ANY, ORDER)
@@ -93,10 +93,10 @@ def test_grouping_the_first_of_many_blocks_costs_less_than_a_per_cent(algorithm,
         algorithm=algorithm, causal=True, head_dim=128, block_q=128, hardware="h200", **given
     )
     simulation = simulate(experiment)
-    (phase,) = simulation.schedule.phases
-    work = work_of(experiment, simulation.schedule, phase, simulation.traffic, pipeline_of(algorithm))
-    assert work.grid.blocks > PLACED_ONE_BY_ONE
-    block = work.grid.launched(order, 0, work.grid.blocks)[1]
+    (kernel,) = simulation.launch.kernels
+    work = work_of(simulation.launch, kernel, simulation.traffic)
+    assert kernel.blocks > PLACED_ONE_BY_ONE
+    block = kernel.launched(order, 0, kernel.blocks)[1]
     exact = place(work.seconds[block], work.sms, work.speeds)[2].max()
     assert work.makespan(order) == pytest.approx(exact, rel=0.01)
 
@@ -158,14 +158,14 @@ def test_a_simulated_timeline_leaves_sms_as_idle_as_the_recorded_one():
 def test_recorded_blocks_take_as_long_as_the_tiles_that_they_are_said_to_visit():
     """Which block is which is worked out from the launch order; the GPU's own clock agrees."""
     causal = [real for real, _ in recorded() if real.experiment.problem.mask.causal]
-    unequal = [real for real in causal if len(np.unique(asked(real)[0])) > 1]  # of flash1 all are alike
+    unequal = [real for real in causal if len(np.unique(block_requests(real)[0])) > 1]
     assert {(real.experiment.algorithm, real.order) for real in unequal} >= {
         ("flash2", HEAVY_FIRST),
         ("flash2", NATURAL),
         ("flash3", HEAVY_FIRST),
     }
     for real in unequal:
-        assert np.corrcoef(asked(real)[0], real.end - real.start)[0, 1] > 0.95
+        assert np.corrcoef(block_requests(real)[0], real.end - real.start)[0, 1] > 0.95
 
 
 def test_recorded_blocks_start_in_the_order_of_their_launch():
@@ -173,4 +173,4 @@ def test_recorded_blocks_start_in_the_order_of_their_launch():
         for kernel in range(len(real.kernels)):
             start, ahead = real.start[real.kernel == kernel], 2 * real.sms * real.resident[kernel]
             assert (start[ahead:] >= start[:-ahead]).all()  # flash3 draws tiles ahead of time
-        assert real.order == default_order(real.experiment) or real.order == NATURAL
+        assert real.order == launch(real.experiment).order or real.order == NATURAL

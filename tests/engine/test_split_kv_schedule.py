@@ -14,8 +14,8 @@ from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.recordings.recording import Decoding
 from engine.schedule.step import Tensor
-from engine.studies.closed_form import split_kv_bytes
 from engine.trace.split_kv import execute_split
+from tests.engine.closed_form import split_kv_bytes
 from tests.engine.strategies import dense_mask, exact_attention, experiments
 from tests.engine.test_execute import EPSILON, eager_error
 

@@ -6,13 +6,16 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.experiment import LARGEST_SEQUENCE
-from engine.studies.survey import over_length
+from engine.model.footprint import largest_context, memory_bytes
+from engine.studies.survey import by_algorithm, by_length, largest_contexts, memory_taken, times_less
+
+FIRST_AND_LAST = "standard", "flash2"
 
 
 @pytest.mark.parametrize("sequence", [{"seq": 96}, {"seq": 4096}, {"seq": 64, "seq_kv": 4096}])
 def test_a_survey_is_the_same_experiment_at_every_length(sequence):
     experiment = Experiment.of(**sequence, heads=2, block_q=256, block_kv=256, causal=True)
-    survey, share = over_length(experiment), experiment.problem.seq_q / experiment.problem.seq_kv
+    survey, share = by_length(experiment), experiment.problem.seq_q / experiment.problem.seq_kv
     assert survey.lengths[0] == 64
     assert survey.lengths[-1] == LARGEST_SEQUENCE
     for name, simulations in survey.simulations.items():
@@ -22,4 +25,17 @@ def test_a_survey_is_the_same_experiment_at_every_length(sequence):
 
 
 def test_equal_lengths_share_one_survey():
-    assert over_length(Experiment.of(seq=64)) is over_length(Experiment.of(seq=8192))
+    assert by_length(Experiment.of(seq=64)) is by_length(Experiment.of(seq=8192))
+
+
+def test_memory_and_bytes_are_those_of_each_algorithm():
+    experiment = Experiment.of(seq=4096, causal=True)
+    taken, largest = memory_taken(experiment), largest_contexts(experiment)
+    survey = by_length(experiment)
+    assert list(taken) == list(largest) == list(survey.memory)
+    for name, bytes_ in taken.items():
+        alone = experiment.changed(algorithm=name)
+        assert bytes_ == memory_bytes(alone) == survey.memory[name][survey.lengths.index(4096)]
+        assert largest[name] == largest_context(alone)
+    moved = [simulate(experiment.changed(algorithm=name)).traffic.requested.total for name in FIRST_AND_LAST]
+    assert times_less(by_algorithm(experiment), "requested") == moved[0] / moved[1]

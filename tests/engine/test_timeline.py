@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.model.timeline import MODELLED, NATURAL, Timeline, TimelineError
+from engine.model.launch import NATURAL
+from engine.model.timeline import MODELLED, Timeline, TimelineError
 
 
 def timeline(**changed) -> Timeline:

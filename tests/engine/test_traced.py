@@ -11,12 +11,13 @@ import pytest
 from engine import Experiment
 from engine.__main__ import main
 from engine.measuring.timelines import plan, traced_kernel
-from engine.model.export import from_csv, from_json
+from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
-from engine.model.timeline import HEAVY_FIRST, NATURAL, TimelineError
+from engine.model.timeline import TimelineError
 from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Device, Recording, Times, TracedCall, identity
 from engine.recordings.timelines import hardware_of, recorded_timeline, timeline_of, timelines
+from tests.engine.timeline_files import from_csv, from_json
 
 DEVICE = Device("NVIDIA H200", "580.1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 EXPERIMENT = Experiment.of(heads=9, seq=2048, head_dim=128, block_q=128, causal=True, hardware="h200")

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.schedule.step import Tensor
-from engine.studies.closed_form import flash1_bytes, flash2_bytes, io_order, standard_bytes, standard_flops
+from tests.engine.closed_form import flash1_bytes, flash2_bytes, io_order, standard_bytes, standard_flops
 from tests.engine.strategies import dense_mask, experiments
 
 

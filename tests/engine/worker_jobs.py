@@ -43,12 +43,10 @@ def chatter(payload: dict):
 def short_sweep(payload: dict):
     """A real sweep, of one length only."""
     from engine.experiment import Experiment
-    from engine.measuring.bench import Bench
-    from engine.measuring.providers import PROVIDERS
+    from engine.measuring.measure import measured, this_bench
     from engine.model.drawable import at_length
 
-    bench = Bench.here(PROVIDERS)
-    return (yield from bench.measure([at_length(Experiment.of(**payload), 64)]))
+    return (yield from measured(this_bench(), [at_length(Experiment.of(**payload), 64)]))
 
 
 def endless(payload: dict):

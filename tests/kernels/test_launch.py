@@ -85,7 +85,7 @@ def test_other_tensors_are_other_kernels(kernel, other):
 def test_options_that_are_tried_are_not_mixed_up_with_the_kernels_own(kernel):
     q = torch.zeros(8)
     run(kernel, q, None)
-    with launch.trying(8, 3):
+    with launch.launch_options(8, 3):
         run(kernel, q, None)
         run(kernel, q, None)
     run(kernel, q, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log2
 
 from engine.experiment import Experiment
-from engine.model.footprint import footprint, memory_bytes
+from engine.model.footprint import memory_bytes
 from engine.model.simulation import simulate
 from engine.problem.hardware import KIB
 from engine.recordings.recording import Recording
@@ -67,7 +67,7 @@ def _dram_of_a_head(recording: Recording | None, algorithm: str) -> float | None
 
 
 def _tiles(_: Recording | None) -> tuple[Finding, ...]:
-    found = footprint(SQUARE_TILES)
+    found = simulate(SQUARE_TILES).footprint
     sizes = {part.label: part.bytes for part in found.parts}
     return (
         said("a tile of Q, of K or of V", "KiB", 32, sizes["Q"] / KIB, COUNTED),
@@ -175,7 +175,7 @@ CLAIMS = (
         "At N = 4,096, d = 128, fp16, unfused attention moves 139 MB a head and flash 4.2 MB, 33 times "
         "less; with 32 heads 4.4 GB against 134 MB.",
         r"2\,(4N^2 + 4Nd)\ \text{bytes} \quad\text{against}\quad 2 \cdot 4Nd",
-        "traffic",
+        "bytes",
         ONE_HEAD,
         _moved,
         {
@@ -190,7 +190,7 @@ CLAIMS = (
         "With blocks of 128 × 128 and d = 128 the tiles of Q, K, V, S and O take 32 KB each, 160 KB in all, "
         "which fits the 192 KB of an A100.",
         r"2 B_r d,\quad 2 B_c d,\quad 4 B_r B_c,\quad 4 B_r d\ \text{bytes}",
-        "tiles",
+        "tiling",
         SQUARE_TILES,
         _tiles,
         {
@@ -203,7 +203,7 @@ CLAIMS = (
         sources.CODE,
         "The profiler shows for batch 1, N = 4,096, 32 heads, d = 128: about 134 MB read, 33 MB written.",
         r"2 \cdot 3 H N d\ \text{read}, \quad 2 H N d\ \text{written}",
-        "agreement",
+        "numbers",
         HEADS,
         _profiled,
         {
@@ -216,7 +216,7 @@ CLAIMS = (
         sources.CONTEXT,
         "For 100k tokens the attention matrix takes about 40 GB in fp16.",
         r"N^2 \cdot 2\ \text{bytes}",
-        "traffic",
+        "bytes",
         Experiment.of(algorithm="standard", heads=1, seq=100_000, head_dim=128),
         _long_matrix,
         {OFF: "40 GB is what float32 takes, with 4 bytes a number; fp16 has 2."},
@@ -226,7 +226,7 @@ CLAIMS = (
         sources.CONTEXT,
         "FlashAttention-2 halves the HBM reads and writes of version 1.",
         r"\frac{2Nd + 3 T_c N d + 4 T_c N}{2Nd + 2 T_r N d + N} \approx \frac{3}{2} \cdot \frac{B_r}{B_c}",
-        "traffic",
+        "bytes",
         HEADS,
         _halved,
         {
@@ -241,7 +241,7 @@ CLAIMS = (
         sources.AWARE,
         "The matrix of 4,096 tokens takes 64 MB in fp32.",
         r"N^2 \cdot 4\ \text{bytes}",
-        "traffic",
+        "bytes",
         ONE_HEAD.changed(algorithm="standard", dtype="float32"),
         _one_matrix,
         {RIGHT: "With 1 MB = 2²⁰ bytes, for one head."},
@@ -251,7 +251,7 @@ CLAIMS = (
         sources.AWARE,
         "Flash attention's traffic is of the order N² d / M.",
         r"\Theta\!\left(\frac{N^2 d^2}{M}\right)\ \text{(arXiv 2205.14135, theorem 2)}",
-        "traffic",
+        "bytes",
         Experiment.of(seq=2**14, head_dim=64, block_q=128, block_kv=64),
         _order,
         {
@@ -264,7 +264,7 @@ CLAIMS = (
         sources.LENGTHS,
         "The matrix takes 64 MB for 4K tokens, 4 GB for 32K and 64 GB for 128K.",
         r"N^2 \cdot 4\ \text{bytes}",
-        "traffic",
+        "bytes",
         Experiment.of(algorithm="standard", heads=1, seq=131_072, head_dim=128, dtype="float32"),
         _matrices,
         {RIGHT: "In float32, with powers of 1,024, for one head."},

@@ -7,13 +7,13 @@ from math import inf
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.measuring.agreement import exact_tiles
 from engine.problem.inputs import make_inputs
 from engine.recordings.recording import Recording
 from engine.studies.claims import recorded, sources
 from engine.studies.claims.broken import rising
 from engine.studies.claims.verdict import COMPUTED, COUNTED, PARTLY, RIGHT, WRONG, Claim, Finding, states
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
+from engine.trace.dense import exact_tiles
 from engine.trace.forward import execute
 
 SMALL = Experiment.of(algorithm="flash2", heads=1, seq=256, head_dim=64)
@@ -110,7 +110,7 @@ CLAIMS = (
         sources.AWARE,
         "Its outputs are bit-identical to standard attention's.",
         r"\max_{ij} \left| O^\text{standard}_{ij} - O^\text{flash}_{ij} \right| = 0",
-        "agreement",
+        "numbers",
         SMALL,
         _identical,
         {
@@ -126,7 +126,7 @@ CLAIMS = (
         sources.AWARE,
         "Recomputing in the backward pass beats storing the N × N matrix.",
         r"\text{FLOPs: } \tfrac{7}{4}, \qquad \text{kept: } 3 \cdot 4N\ \text{bytes instead of}\ 2N^2",
-        "backward",
+        "gradients",
         TRAINING.changed(algorithm="backward"),
         _recomputed,
         {

@@ -21,7 +21,6 @@ from engine.studies.claims.verdict import (
     said,
     states,
 )
-from engine.studies.techniques import unserved
 
 A100 = GPUS["a100"]
 NAMES = {"standard": "unfused", "flash1": "version 1", "flash2": "version 2"}
@@ -70,7 +69,7 @@ def _contexts(_: Recording | None) -> tuple[Finding, ...]:
         Finding("of version 1", "tokens", (100_000, inf), most["flash1"], COMPUTED),
         said("of version 2", "tokens", 200_000, most["flash2"], COMPUTED),
         states("unfused attention runs 100k tokens at all", memory_bytes(unfused) <= A100.memory_bytes),
-        states("version 3 runs on an A100", unserved(LONG.changed(algorithm="flash3")) is None),
+        states("version 3 runs on an A100", LONG.changed(algorithm="flash3").unserved is None),
         said("tokens a second of version 2, one layer", "tokens/s", 500, LONG.problem.seq_q / rate, MODELLED),
     )
 
@@ -98,7 +97,7 @@ CLAIMS = (
         "On an A100 unfused attention has 2.8 FLOP a byte and 1.2 TFLOP/s, flash 89 and 124, version 2 102 "
         "and 156; the peak is 312.",
         r"\frac{4N^2d}{\text{bytes}}, \qquad \min(\text{peak},\ \text{intensity} \cdot \text{bandwidth})",
-        "speed",
+        "time",
         ON_A100,
         _roofline,
         {
@@ -112,7 +111,7 @@ CLAIMS = (
         "On an A100 with 100k tokens: 120, 350, 500 and 750 tokens a second for unfused attention and "
         "versions 1, 2 and 3; the longest contexts in 80 GB are 32k, over 100k, 200k and 400k.",
         r"H\,(2 \cdot 2N^2 + 2 \cdot 4Nd) \le 80\ \text{GB}",
-        "traffic",
+        "bytes",
         LONG,
         _contexts,
         {
@@ -126,7 +125,7 @@ CLAIMS = (
         sources.AWARE,
         "An A100 has 312 TFLOP/s, 1.5 to 2 TB/s of HBM, and 20 MB of SRAM in all with 19 TB/s.",
         r"108 \cdot 164\ \text{KB}, \;\ 108 \cdot 128\,\tfrac{\text{B}}{\text{clock}} \cdot 1.41\ \text{GHz}",
-        "speed",
+        "time",
         ON_A100,
         _a100,
         {RIGHT: "20 MB counts the L1 cache's part of 192 KB an SM too; blocks can have 164 KB of it."},

@@ -142,7 +142,7 @@ CLAIMS = (
         sources.CODE,
         "Below 512 tokens unfused attention is often faster; below 256 tiling costs more than it saves.",
         r"\frac{t_\text{unfused}}{t_\text{flash}} < 1",
-        "speed",
+        "time",
         Experiment.of(algorithm="flash2", seq=256, batch=64, heads=16, head_dim=128, block_q=128),
         _crossover,
         {
@@ -157,7 +157,7 @@ CLAIMS = (
         sources.CONTEXT,
         "Flash attention keeps a nearly constant throughput whatever the length.",
         r"\text{tokens/s} \propto \frac{\text{FLOP/s}}{4 N d}",
-        "speed",
+        "time",
         SCENARIO,
         _constant,
         {
@@ -172,7 +172,7 @@ CLAIMS = (
         sources.AWARE,
         "Flash attention is 2 to 4 times faster at 2,048 tokens and 5 to 7 times at 16k.",
         r"\frac{t_\text{unfused}(N)}{t_\text{flash}(N)}",
-        "speed",
+        "time",
         SCENARIO,
         _faster,
         {
@@ -189,7 +189,7 @@ CLAIMS = (
         "Tiling, kernel fusion, online softmax and recomputation are the four techniques; version 3 adds "
         "asynchronous copies.",
         r"\frac{t(\text{all but one})}{t(\text{all})} > 1",
-        "flash3",
+        "overlap",
         SCENARIO,
         _techniques,
         {
@@ -204,7 +204,7 @@ CLAIMS = (
         "2 to 4 times faster training and inference, up to 9 times for single operations; 256k tokens on one "
         "GPU.",
         r"\frac{t_\text{unfused}}{t_\text{flash}}, \qquad H \cdot 2 \cdot 4Nd \le \text{memory}",
-        "speed",
+        "time",
         Experiment.of(algorithm="flash2", seq=2**18, heads=16, head_dim=128, block_q=128, hardware="h100"),
         _single_operations,
         {
@@ -218,7 +218,7 @@ CLAIMS = (
         sources.LENGTHS,
         "50 to 70 % less memory, 2 to 4 times faster training, worth it from 1K tokens.",
         r"1 - \frac{4Nd}{2N^2 + 4Nd}",
-        "traffic",
+        "bytes",
         Experiment.of(algorithm="flash2", seq=1024, head_dim=64, block_q=128),
         _worth_it,
         {

@@ -14,6 +14,7 @@ UNKNOWN = "not recorded"
 VERDICTS = (RIGHT, PARTLY, OFF, WRONG, UNKNOWN)
 FAR = 10.0  # a number that misses by more is wrong, not off
 ABOUT = 0.1  # articles round: a number is right within this share, unless a finding says otherwise
+SUBJECTS = ("bytes", "gradients", "masks", "numbers", "overlap", "softmax", "tiling", "time")
 COUNTED, MODELLED, COMPUTED, DATASHEET = "counted", "modelled", "computed", "datasheet"
 
 
@@ -80,7 +81,7 @@ class Claim:
         source: the article, as far as it is known.
         says: the claim in our words.
         formula: LaTeX, what it is held against.
-        page: the page that shows it; experiment: with which scenario.
+        subject: one of SUBJECTS, what the claim is about; experiment: the scenario in which it can be seen.
         check: the findings, from a recording or None.
         words: by verdict, why; a sentence for each that can come out.
     """
@@ -89,7 +90,7 @@ class Claim:
     source: str
     says: str
     formula: str
-    page: str
+    subject: str
     experiment: Experiment
     check: Callable[[Recording | None], tuple[Finding, ...]]
     words: Mapping[str, str]

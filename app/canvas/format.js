@@ -1,0 +1,91 @@
+// Numbers as people read them. Chip memory counts in KB of 1,024 bytes, as the field does; traffic in powers of ten.
+
+const MINUS = "−";
+export const grouped = (n) =>
+  Math.round(n)
+    .toString()
+    .replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+export const plural = (n, noun, nouns = `${noun}s`) => `${grouped(n)} ${n === 1 ? noun : nouns}`;
+export const capital = (words) => words[0].toUpperCase() + words.slice(1);
+export const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
+
+/** Three significant digits, never an exponent. */
+function significant(x, digits = 3) {
+  if (x === 0) return "0";
+  const whole = Math.floor(Math.log10(Math.abs(Number(x.toPrecision(digits))))) + 1;
+  return x.toFixed(clamp(digits - whole, 0, 6));
+}
+
+export function decimal(x, places = 2) {
+  if (x === -Infinity) return MINUS + "∞";
+  if (x === Infinity) return "∞";
+  if (Number.isNaN(x)) return "–";
+  const text = Math.abs(x).toFixed(places);
+  return (x < 0 && Number(text) !== 0 ? MINUS : "") + text;
+}
+
+/** A rescale factor: 0 and 1 are exact, what lies close to them does not pretend to be. */
+export function factor(x) {
+  if (Number.isNaN(x)) return "–";
+  if (x === 0 || x === 1) return x.toFixed(2);
+  if (x < 0.01) return x < 1e-4 ? "<0.0001" : significant(x, 2);
+  return x > 0.995 ? Math.min(x, 0.9999).toFixed(4) : x.toFixed(2);
+}
+
+export function sum(x) {
+  return Number.isNaN(x) ? "–" : x >= 1e6 ? x.toExponential(2) : significant(x);
+}
+
+/** Bytes of a chip's memory in KB of 1,024, as a number without its unit. */
+export function inKib(bytes) {
+  const k = bytes / 1024;
+  return k < 1 || (k < 10 && k % 1) ? String(Number(k.toFixed(2))) : grouped(k);
+}
+
+/** The same with its unit. */
+export const kib = (bytes) => `${inKib(bytes)} KB`;
+
+/** Bytes moved, in powers of ten. */
+export function traffic(bytes) {
+  if (bytes < 1e3) return `${bytes} B`;
+  const [unit, name] = bytes < 999.5e3 ? [1e3, "kB"] : bytes < 999.5e6 ? [1e6, "MB"] : [1e9, "GB"];
+  return `${significant(bytes / unit)} ${name}`;
+}
+
+export function duration(seconds) {
+  const [unit, name] = seconds < 999.5e-6 ? [1e-6, "µs"] : seconds < 0.9995 ? [1e-3, "ms"] : [1, "s"];
+  return `${seconds === 0 ? "0.00" : significant(seconds / unit)} ${name}`;
+}
+
+/** A share of a whole, 0 to 1; nearly none and nearly all do not read as none and all. */
+export function percent(part) {
+  if (part === 0) return "0%";
+  if (part > 0.995 && part < 1 - 1e-6) return ">99%"; // sums of float32 miss 1 by less
+  return part < 0.001 ? "<0.1%" : `${significant(100 * part, 2)}%`;
+}
+
+/** The same in whole per cent, where there is little room. */
+export function wholePercent(part) {
+  return part > 0 && part < 0.005
+    ? "<1%"
+    : part >= 0.005 && part < 0.1
+      ? `${Math.round(100 * part)}%`
+      : percent(part);
+}
+
+export function times(ratio) {
+  return ratio >= 100 ? grouped(ratio) : ratio.toFixed(1);
+}
+
+/** A small number as a word. */
+export const counted = (n) => ["no", "one", "two", "three", "four", "five", "six"][n] ?? grouped(n);
+
+export function subscript(n) {
+  return String(n).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
+}
+
+/** A round step that cuts a span into no more than so many parts: 1, 2 or 5 times a power of ten. */
+export function roundStep(span, most) {
+  const power = 10 ** Math.floor(Math.log10(span / most));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => span / step <= most);
+}

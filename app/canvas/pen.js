@@ -1,0 +1,84 @@
+// The few drawing habits that all panels share.
+
+import { MONO, SANS } from "./look.js";
+
+/** Text and boxes on a canvas, all sizes in units of `u` so that a larger screen shows larger type. */
+export class Pen {
+  constructor(ctx, theme, u) {
+    Object.assign(this, { ctx, theme, u });
+  }
+
+  /** Draws text and returns its width; `room` shortens what does not fit. */
+  text(
+    words,
+    x,
+    y,
+    { size = 13, weight = 400, color = this.theme.ink, align = "left", mono = false, room = 0 } = {},
+  ) {
+    const { ctx } = this;
+    ctx.font = `${weight} ${(size * this.u).toFixed(2)}px ${mono ? MONO : SANS}`;
+    ctx.textAlign = align;
+    ctx.textBaseline = "alphabetic";
+    ctx.fillStyle = color;
+    let width = ctx.measureText(words).width;
+    if (room && width > room) {
+      while (words.length > 1 && ctx.measureText(words + "…").width > room) words = words.slice(0, -1);
+      words += "…";
+      width = ctx.measureText(words).width;
+    }
+    ctx.fillText(words, x, y);
+    return width;
+  }
+
+  box(x, y, w, h, color, radius = 3) {
+    if (w <= 0 || h <= 0) return;
+    const { ctx } = this;
+    ctx.fillStyle = color;
+    if (radius * this.u < 1.5 || Math.min(w, h) < 4) return ctx.fillRect(x, y, w, h);
+    ctx.beginPath();
+    ctx.roundRect(x, y, w, h, Math.min(radius * this.u, w / 2, h / 2));
+    ctx.fill();
+  }
+
+  frame(x, y, w, h, color, width, radius = 3) {
+    const { ctx } = this;
+    ctx.strokeStyle = color;
+    ctx.lineWidth = width;
+    ctx.beginPath();
+    ctx.roundRect(x, y, w, h, Math.min(radius * this.u, w / 2, h / 2));
+    ctx.stroke();
+  }
+
+  rule(x, y, w) {
+    this.ctx.fillStyle = this.theme.line;
+    this.ctx.fillRect(x, Math.round(y), w, 1);
+  }
+}
+
+const patterns = new Map();
+
+/** A repeating pattern of thin diagonal lines, sharp at the device's resolution. */
+export function hatching(ctx, color, pitch, scale) {
+  const name = `${color} ${pitch} ${scale}`;
+  if (patterns.size > 30) patterns.clear(); // every size of the window has its own
+  if (!patterns.has(name)) patterns.set(name, diagonals(ctx, color, pitch, scale));
+  return patterns.get(name);
+}
+
+function diagonals(ctx, color, pitch, scale) {
+  const tile = document.createElement("canvas");
+  const side = Math.max(4, Math.round(pitch * scale));
+  tile.width = tile.height = side;
+  const brush = tile.getContext("2d");
+  brush.strokeStyle = color;
+  brush.lineWidth = Math.max(1, scale);
+  brush.beginPath();
+  for (const shift of [-side, 0, side]) {
+    brush.moveTo(shift - 1, side + 1);
+    brush.lineTo(shift + side + 1, -1);
+  }
+  brush.stroke();
+  const pattern = ctx.createPattern(tile, "repeat");
+  pattern.setTransform(new DOMMatrix().scale(1 / scale));
+  return pattern;
+}

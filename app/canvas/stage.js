@@ -1,0 +1,70 @@
+// The canvas: its size, its panels, and the repainting of those whose content has changed.
+
+import { clamp } from "./format.js";
+import { Pen } from "./pen.js";
+
+export const NARROW = 640; // px: below it only what a phone has room for
+
+export class Stage {
+  constructor(root, canvas = root.querySelector(".stage canvas"), options = {}) {
+    this.root = root;
+    this.canvas = canvas;
+    this.ctx = canvas.getContext("2d", options);
+    this.panels = [];
+  }
+
+  /** Takes the room that the page leaves; whether it differs from before. */
+  measure() {
+    this.root.style.setProperty("--above", `${Math.round(aboveOf(this.root))}px`);
+    const { clientWidth, clientHeight } = this.root,
+      narrow = clientWidth < NARROW;
+    const u = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), 0.72, 2.2);
+    this.root.style.setProperty("--u", clamp(u, 0.85, 2));
+    const { width, height } = this.canvas.getBoundingClientRect(),
+      dpr = window.devicePixelRatio || 1;
+    if (!width || !height || (width === this.width && height === this.height && dpr === this.dpr))
+      return false;
+    this.resize(width, height, dpr, u);
+    return true;
+  }
+
+  /** A size in CSS pixels, device pixels in each, and the unit that type is drawn in. */
+  resize(width, height, dpr, u) {
+    Object.assign(this, { width, height, dpr, u });
+    this.canvas.width = Math.round(width * dpr);
+    this.canvas.height = Math.round(height * dpr);
+  }
+
+  /** Panels in their boxes, on an empty canvas. */
+  place(placed, model, theme) {
+    const { u, dpr, width, height, ctx } = this;
+    this.panels = placed.map(({ panel, box }) => {
+      panel.layout?.({ model, theme, u, dpr }, box);
+      return Object.assign(panel, { box, last: null });
+    });
+    ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+    ctx.clearRect(0, 0, width, height);
+    this.pen = new Pen(ctx, theme, u);
+  }
+
+  paint(view) {
+    for (const panel of this.panels) {
+      const signature = panel.signature(view);
+      if (signature === panel.last) continue;
+      panel.last = signature;
+      const { x, y, w, h } = panel.box,
+        margin = 4 * this.u;
+      this.ctx.clearRect(x - margin, y - margin, w + 2 * margin, h + 2 * margin);
+      panel.paint(this.pen, panel.box, view);
+    }
+  }
+}
+
+/** How far below the top of the page an element begins, in pixels, however far the page is scrolled. */
+export function aboveOf(element) {
+  const scrolls = (node) =>
+    node.scrollHeight > node.clientHeight && /auto|scroll/.test(getComputedStyle(node).overflowY);
+  let node = element.getRootNode().host; // outside the component's shadow
+  while (node && !scrolls(node)) node = node.parentElement;
+  return element.getBoundingClientRect().top + (node?.scrollTop || 0);
+}

@@ -1,0 +1,115 @@
+// What a moving picture is played with: its buttons, its keys, its scrubber, help and full screen.
+
+import { OwnKeys } from "./own_keys.js";
+
+export const inFullScreen = () => document.fullscreenElement !== null;
+
+export class Transport {
+  /**
+   * `player` seeks, steps, toggles and goes faster; what is played adds its own buttons and keys.
+   * `everywhere` is whether its keys are heard where nothing has the focus.
+   */
+  constructor(root, player, everywhere = true) {
+    const find = (selector) => root.querySelector(selector);
+    Object.assign(this, {
+      root,
+      player,
+      shown: {},
+      now: find(".now"),
+      canvas: find(".stage canvas"),
+      help: find(".help"),
+    });
+    Object.assign(this, {
+      slider: find("input[type=range]"),
+      where: find(".where"),
+      length: find(".length"),
+    });
+    this.actions = {
+      start: () => player.seek(0),
+      end: () => player.seek(Infinity),
+      back: () => player.step(-1),
+      forward: () => player.step(1),
+      play: () => player.toggle(),
+      full: () => this.fullScreen(),
+      help: () => this.showHelp(this.help.hidden),
+    };
+    root.addEventListener("click", (event) => {
+      const button = event.target.closest("[data-do]");
+      if (button) this.actions[button.dataset.do]();
+      if (button && event.detail) root.focus({ preventScroll: true }); // so that Space plays, not the button clicked last
+    });
+    root.addEventListener("fullscreenchange", () => this.press("full", inFullScreen()));
+    this.keys = new OwnKeys(root, (far, target) => this.keyActions(far, target), everywhere);
+  }
+
+  release() {
+    this.keys.release();
+  }
+
+  /** What each key does. */
+  keyActions(far) {
+    const { player, actions } = this,
+      faster = () => player.faster(1),
+      slower = () => player.faster(-1);
+    return {
+      " ": actions.play,
+      Enter: actions.play,
+      Home: actions.start,
+      End: actions.end,
+      f: actions.full,
+      "?": actions.help,
+      ArrowLeft: () => player.step(-1, far),
+      ArrowRight: () => player.step(1, far),
+      "+": faster,
+      "=": faster,
+      "-": slower,
+      "−": slower,
+    };
+  }
+
+  press(name, on) {
+    this.root.querySelector(`.options [data-do="${name}"]`).setAttribute("aria-pressed", String(on));
+  }
+
+  showHelp(on) {
+    this.help.hidden = !on;
+    this.press("help", on);
+  }
+
+  fullScreen() {
+    if (inFullScreen()) document.exitFullscreen();
+    else this.root.requestFullscreen?.();
+  }
+
+  /** Words and the play button for a moment; only what differs is touched. */
+  show(next) {
+    const { root, shown } = this;
+    if (shown.playing !== next.playing) {
+      root.classList.toggle("playing", next.playing);
+      root.querySelector(".play").setAttribute("aria-label", next.playing ? "Pause" : "Play");
+      this.now.setAttribute("aria-live", next.playing ? "off" : "polite");
+    }
+    for (const [name, place] of [
+      ["sentence", this.now],
+      ["where", this.where],
+      ["length", this.length],
+    ]) {
+      if (place && shown[name] !== next[name]) place.textContent = next[name];
+    }
+    if (shown.where !== next.where) this.slider.setAttribute("aria-valuetext", next.where);
+    this.shown = next;
+  }
+
+  /** The scrubber at a position, of the last that there is. */
+  scrub(position, last) {
+    this.slider.value = position;
+    this.slider.style.setProperty("--part", `${(100 * position) / Math.max(1, last)}%`);
+  }
+}
+
+/** The keys and the reading guide, side by side. */
+export function helpPage(keys, guide) {
+  const list = (title, entries) =>
+    `<div><h3>${title}</h3><dl>${entries.map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`).join("")}</dl></div>`;
+  return `<div class="columns">${list("Keys", keys)}${list("How to read it", guide)}</div>`;
+}

@@ -1,0 +1,28 @@
+// The bytes that the server packed, as a header and typed arrays.
+
+const TYPES = {
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  int16: Int16Array,
+  int32: Int32Array,
+  float32: Float32Array,
+};
+
+/** Header and arrays of a payload; `bytes` must start its buffer, as typed arrays need aligned offsets. */
+export function unpack(bytes) {
+  const { buffer } = bytes;
+  const size = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  const arrays = {};
+  for (const [name, type, offset, length] of header.arrays) {
+    arrays[name] = new TYPES[type](buffer, 4 + size + offset, length);
+  }
+  return { header, arrays };
+}
+
+export function equalBytes(a, b) {
+  if (a.length !== b.length) return false;
+  for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return false;
+  return true;
+}

@@ -1,0 +1,32 @@
+"""What the terms of the pages mean: a hover away on every page, and listed in one place."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import streamlit as st
+
+from app.figures.tables import scrolled
+from app.glossary.terms import found_on_pages, listed
+
+HERE = Path(__file__).parent
+LIST_HEIGHT = 460  # px
+
+
+@lru_cache(maxsize=1)
+def _hover():
+    html, css, js = ((HERE / f"glossary.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    return st.components.v2.component("glossary", html=html, css=css, js=js)
+
+
+def hover() -> None:
+    """Mark the first of each term on the page; pointing at any of them tells what it means."""
+    _hover()(key="glossary", data=found_on_pages(), height=0)
+
+
+def show() -> None:
+    """The popover that lists every term."""
+    with st.popover("Words", key="words"):
+        st.caption("Point at an underlined word on a page to read this where it stands.")
+        st.html(scrolled(listed(), LIST_HEIGHT))

@@ -1,0 +1,156 @@
+"""What the pages' terms mean, in one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from html import escape
+from types import MappingProxyType
+
+# term, or terms between | signs that mean the same: the first is its name
+TERMS: Mapping[str, str] = MappingProxyType(
+    {
+        "α|alpha|rescale factor": (
+            "The factor exp(m − m′) by which all that a row has gathered so far is multiplied when its "
+            "maximum rises from m to m′."
+        ),
+        "arithmetic intensity|FLOP per DRAM byte|FLOP/DRAM byte": (
+            "How many floating-point operations an algorithm does for each byte that crosses to memory."
+        ),
+        "block of threads|thread block|CTA": (
+            "The threads that one SM runs together on one piece of the work, sharing its shared memory."
+        ),
+        "causal mask|causal": "A mask under which a query sees only the keys up to its own position.",
+        "compulsory|compulsory bytes": (
+            "What each kernel must read and write at least once, however large its caches: its inputs and "
+            "its outputs."
+        ),
+        "counted": "Said of a number that the running scheduler adds up, step by step.",
+        "dQ|dK|dV|dO|dS|dP": "The gradients: how the loss changes with each element of Q, K, V, O, S or P.",
+        "decoding": "Producing one token at a time: a single query against all the keys stored so far.",
+        "delta|δ": "For each row, the sum of dO times O, which the backward pass needs once.",
+        "document mask|documents": (
+            "A mask under which a query sees only the keys of its own document where several are packed "
+            "end to end."
+        ),
+        "DRAM|DRAM bytes": (
+            "The chips that hold a GPU's memory; DRAM bytes are those that the caches could not serve."
+        ),
+        "FLOP|FLOPs": "One floating-point operation: a multiplication or an addition.",
+        "FlashAttention-1|Flash 1|flash1": (
+            "Attention in tiles with key blocks outside: O, m and l are read and written again for every "
+            "key block."
+        ),
+        "FlashAttention-2|Flash 2|flash2": (
+            "Attention in tiles with query blocks outside: O is written once, when it is final."
+        ),
+        "FlashAttention-3|Flash 3|flash3": (
+            "FlashAttention-2 with copies, matrix products and softmax of different warps overlapped on a "
+            "Hopper GPU."
+        ),
+        "float64": "Numbers of 64 bits: what every result here is compared with.",
+        "grouped heads|key heads|grouped-query attention": (
+            "Fewer heads of K and V than of Q, so that several query heads read the same keys."
+        ),
+        "heaviest blocks first|heavy-first": (
+            "An order in which thread blocks with most key blocks start first, so that none of them is left "
+            "for the end."
+        ),
+        "HBM": (
+            "The GPU's large memory beside the chip, high-bandwidth memory or, on a T4 or an RTX 4090, GDDR: "
+            "fast, and still far slower than what is on the chip."
+        ),
+        "head dimension": "How many numbers a query, a key or a value of one head has, written d.",
+        "K": "The keys: one row of d numbers for each position, with which every query is multiplied.",
+        "kernel": "A program that the GPU runs in many thread blocks at once.",
+        "key block|key tile": "So many consecutive rows of K and V that are on the chip at a time.",
+        "L2|L2 cache": (
+            "The cache that all SMs of a GPU share; it keeps what was asked for lately, such as K and V "
+            "of a head."
+        ),
+        "lse|log-sum-exp": "m + log l of a row: with it the backward pass computes P again from Q and K.",
+        "m|running maximum": "The largest score of a row so far.",
+        "measured here|measured": "Said of a time taken on the machine that runs this dashboard.",
+        "modelled": "Said of a number that follows from formulas and a GPU's rates, not from a run.",
+        "merge|merged": "Two partial results with their m and l, or lse, put together as if made in one go.",
+        "N|sequence length": "How many positions there are: queries and keys alike unless said otherwise.",
+        "O": "The output: for each query, the mean of all values, weighted by P.",
+        "occupancy|blocks an SM": (
+            "How many thread blocks an SM holds at once; shared memory and registers limit it."
+        ),
+        "online softmax": (
+            "A softmax that takes a row in pieces, carrying m and l along and rescaling what it has by α."
+        ),
+        "P": "The weights: the softmax of S, row by row.",
+        "Q": "The queries: one row of d numbers for each position that asks.",
+        "query block|query tile": "So many consecutive rows of Q that are on the chip at a time.",
+        "recorded": "Said of a number taken on a named GPU on the date given, and stored.",
+        "requested|requested bytes": (
+            "What the tiles ask of memory past the SM, whether a cache or DRAM serves it."
+        ),
+        "roofline": (
+            "The most FLOP/s an algorithm can reach: memory's bytes/s times its intensity, up to the "
+            "arithmetic peak."
+        ),
+        "l|running sum": "The sum of exp(score − m) over the scores of a row so far.",
+        "S|scores": "The products of every query with every key, scaled: a matrix of N × N.",
+        "sliding window|window": "A mask under which a query sees only so many keys back, its own included.",
+        "SM|SMs": (
+            "Streaming multiprocessor: one of a GPU's processors, with its own shared memory; an H200 has "
+            "132."
+        ),
+        "softmax": "exp of each score over the sum of exp of all: weights that are positive and add up to 1.",
+        "split keys|split_kv|splits": (
+            "One query's keys cut into parts that different SMs take, whose results are merged."
+        ),
+        "SRAM|shared memory": (
+            "Memory on the chip, 64 to 228 KB for each SM of the GPUs here, which a thread block fills as it "
+            "likes."
+        ),
+        "standard|unfused|standard attention|unfused attention": (
+            "Attention as three kernels, S and P written to memory and read back between them."
+        ),
+        "tail": "The end of a kernel, when some SMs have no block left while others still work.",
+        "tensor core|tensor cores": (
+            "The unit of an SM that multiplies small matrices, many times faster than its other arithmetic."
+        ),
+        "tile|tiles": "One block of S: a query block meets a key block.",
+        "TMA": "The unit of a Hopper GPU that copies whole tiles between memory and the chip by itself.",
+        "V": "The values: one row of d numbers for each key, of which O is the weighted mean.",
+        "warp|warps": "32 threads that run in step.",
+        "warp group|warp groups": "Four warps that issue a matrix product together on a Hopper GPU.",
+        "wave|waves": "As many thread blocks as the GPU runs at once; the next wave waits for room.",
+    }
+)
+LETTERS = 2  # shorter names are not looked for on a page: K, V and m are in too many words
+
+
+def names(term: str) -> list[str]:
+    """A term's name, and what else it is called."""
+    return term.split("|")
+
+
+@lru_cache(maxsize=1)
+def found_on_pages() -> dict[str, str]:
+    """Every name that is looked for on a page, also where it begins a sentence, with its definition."""
+    return {
+        written: meaning
+        for term, meaning in TERMS.items()
+        for name in names(term)
+        if len(name) >= LETTERS
+        for written in (name, name[:1].upper() + name[1:])
+    }
+
+
+def listed() -> str:
+    """Every term with its other names and its definition, in order, as HTML."""
+    entries = (
+        f"<dt><b>{escape(first)}</b>{escape(''.join(f', {name}' for name in others))}</dt>"
+        f"<dd>{escape(meaning)}</dd>"
+        for (first, *others), meaning in ((names(term), meaning) for term, meaning in _sorted())
+    )
+    return f"<dl>{''.join(entries)}</dl>"
+
+
+def _sorted() -> list[tuple[str, str]]:
+    return sorted(TERMS.items(), key=lambda entry: entry[0].casefold())

@@ -1,0 +1,47 @@
+// A moment of the GPU, and one block, in words.
+
+import { capital, duration, grouped, percent, plural } from "../canvas/format.js";
+import { microseconds } from "./chart.js";
+import { NOWHERE } from "./placement.js";
+
+/** What happens now, in one sentence, of the first lane. */
+export function sentence(model, time) {
+  const lane = model.lanes[0],
+    { done, running, busy } = lane.at(time);
+  const apart = model.lanes.some(({ origin }) => origin !== lane.origin) ? lane.source : lane.name;
+  const name = model.lanes.length > 1 ? `${capital(apart)}: ` : "";
+  if (time >= lane.microseconds) {
+    return (
+      `${name}${plural(lane.count, "block")} in ${duration(lane.microseconds / 1e6)}. SMs were busy ${percent(lane.busy)} of the time; ` +
+      `in the last ${duration(lane.tail / 1e6)}, the tail, some had nothing left to do; the busiest worked ${percent(lane.imbalance)} longer than the average.`
+    );
+  }
+  const idle = lane.used - busy,
+    never = lane.sms - lane.used,
+    tail = time >= lane.microseconds - lane.tail;
+  const state = `${name}${plural(running, "block")} on ${busy} of ${lane.sms} SMs, ${grouped(done)} of ${grouped(lane.count)} done.`;
+  if (never) return `${state} ${plural(never, "SM")} never ${never === 1 ? "gets" : "get"} a block.`;
+  if (tail && idle) return `${state} This is the tail: ${plural(idle, "SM")} with nothing left to do.`;
+  return idle
+    ? `${state} ${plural(idle, "SM")} ${idle === 1 ? "waits" : "wait"}.`
+    : `${state} No SM stands idle.`;
+}
+
+/** The lines of a block's tip: where and when it ran, and what it computed. */
+export function blockWords(model, lane, n) {
+  const query = lane.query[n],
+    key = lane.key[n];
+  const where = [`head ${lane.head[n]}`, query === NOWHERE ? "all query blocks" : `query block ${query}`];
+  if (key !== NOWHERE) where.push(`key block ${key}`);
+  const visits =
+    query !== NOWHERE && key === NOWHERE && !model.unfused
+      ? [`visits ${plural(model.stop[query] - model.first[query], "tile")}`]
+      : [];
+  return [
+    `SM ${lane.sm[n]}${lane.kernels.length > 1 ? `, ${lane.kernels[lane.kernel[n]]}` : ""}`,
+    where.join(", "),
+    ...visits,
+    `${microseconds(lane.start[n])} to ${microseconds(lane.end[n])} µs`,
+    `took ${duration((lane.end[n] - lane.start[n]) / 1e6)}, wave ${lane.wave[n] + 1} of ${lane.waves}`,
+  ];
+}

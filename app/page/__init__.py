@@ -1,0 +1,28 @@
+"""The pages, in the order of the navigation: a file each, with its words, its layout and a function `show()`.
+
+A page is imported when it is first opened, so that none waits for another's libraries; that is why its title
+stands here. Adding a page is a file in this folder and a line in this list.
+
+The folder is not named "pages": one of that name beside main.py Streamlit takes for an application of its own
+kind, and runs the file that a link names by itself.
+"""
+
+from types import MappingProxyType
+
+# the page's module, which is its path in the URL too, and its title
+PAGES = MappingProxyType(
+    {
+        "tiles": "Tiles",
+        "softmax": "Softmax",
+        "masks": "Masks",
+        "traffic": "Traffic",
+        "speed": "Speed",
+        "backward": "Backward",
+        "decoding": "Decoding",
+        "flash3": "FlashAttention-3",
+        "gpu": "On the GPU",
+        "agreement": "Agreement",
+        "claims": "Claims",
+        "tour": "Tour",
+    }
+)

@@ -1,0 +1,115 @@
+"""The Agreement page: scheduler, kernel and float64 compute the same, tile by tile."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import agreement as figures
+from app.figures.tables import table
+from app.page.parts import chip
+from app.page.parts.elements import chart, compiled, one_of, smaller_sibling, verdict
+from app.page.parts.job import job_panel
+from app.sidebar.recording import chosen_recording
+from engine.experiment import Experiment
+from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
+from engine.worker.client import Job
+
+NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
+QUANTITIES = {
+    "O": "O, the output",
+    "lse": "lse",
+    "m": "m, running maximum",
+    "l": "l, running sum",
+    "alpha": "α, rescale factor",
+}
+
+
+PLACES = {
+    "O": "every row of every query block",
+    "lse": "every row of every query block",
+    "m": "every row after every tile",
+    "l": "every row after every tile",
+    "alpha": "every row at every tile",
+}
+
+
+def show() -> None:
+    """Draw the page."""
+    experiment = scenario.current()
+    sibling = small_sibling(experiment)
+    st.header(
+        "The scheduler, the real Triton kernel and a dense float64 computation must get the same numbers, "
+        "tile by tile. Look for red: a tile in which two of them differ by more than rounding explains.",
+        anchor=False,
+    )
+    st.caption(_what_runs(experiment, sibling))
+    job_panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
+    if recording := chosen_recording():
+        chip.agreement(recording, theme.colours())
+
+
+def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
+    run, length = sibling.problem, f"{sibling.problem.seq_q:,} queries and {sibling.problem.seq_kv:,} keys"
+    if smaller := smaller_sibling(run, experiment.problem):
+        length += (f", a window of {run.mask.window:,}" if run.mask.window else "") + smaller
+    instead = ""
+    if sibling.algorithm != experiment.algorithm:
+        instead = f"Shown for {sibling.algorithm}, whose kernel can report every tile. "
+    return (
+        f"{instead}Runs one head of {length}, head dimension {run.head_dim}, {run.dtype}, blocks of "
+        f"{sibling.tiling.block_q} × {sibling.tiling.block_kv}: seconds even in Triton's interpreter."
+    )
+
+
+def _draw(sibling: Experiment, job: Job | None) -> None:
+    if job is None or job.result is None:
+        _announce(sibling)
+        return
+    agreement: Agreement = job.result
+    agrees = all(agreement.holds(quantity) for quantity in agreement.quantities)
+    verdict(agrees, agreement.device, f"the kernel {compiled(agreement.interpreted)}", agreement.date)
+    names = {quantity: QUANTITIES[quantity] for quantity in agreement.quantities}
+    quantity = one_of("Quantity", names, "agreement_quantity", first="m")
+    for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
+        with column:
+            title = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}"
+            st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
+            figure = figures.differences(agreement, quantity, pair, theme.colours())
+            chart(figure, f"{quantity}: {title}", title)
+    st.html(_table(agreement))
+    st.caption(_origins(agreement))
+
+
+def _announce(sibling: Experiment) -> None:
+    """What will be compared, before it is."""
+    names = [name for name in QUANTITIES if name != "alpha" or not sibling.record.unfused]
+    rows = [[QUANTITIES[name], PLACES[name], f"{ORIGIN[name]}"] for name in names]
+    st.html(table(["what is compared", "where", "how far apart two may be"], rows, words=(0, 1, 2)))
+    st.caption(
+        "The kernel is the real Triton one (interpreted where there is no GPU), the scheduler is this "
+        "program's own execution through its counting memory, float64 is dense softmax. u = 2⁻²³."
+    )
+
+
+def _table(agreement: Agreement) -> str:
+    """Every quantity with its largest differences, its tolerance and the verdict."""
+    head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
+    rows = []
+    for quantity in agreement.quantities:
+        unit = ", relative" if quantity == "l" else ""
+        numbers = [f"{agreement.largest(quantity, pair):.1e}" for pair in PAIRS]
+        verdict = "agrees" if agreement.holds(quantity) else "differs"
+        rows.append([QUANTITIES[quantity] + unit, *numbers, f"{agreement.tolerance[quantity]:.1e}", verdict])
+    return table(head, rows)
+
+
+def _origins(agreement: Agreement) -> str:
+    """Where the tolerances come from."""
+    parts = "; ".join(f"{name}: {ORIGIN[name]}" for name in agreement.quantities)
+    stored = ""
+    if agreement.experiment.record.unfused:
+        stored = (
+            f" Unfused attention stores S in {agreement.experiment.problem.dtype}: m's bound has that too."
+        )
+    return f"Allowed, with u = 2⁻²³: {parts}.{stored}"

@@ -1,0 +1,243 @@
+"""The Backward page: the gradients tile by tile, what recomputing P costs, and whether they are right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import speed as figures
+from app.figures.algorithms import kernel
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
+from app.page.parts.elements import chart, compiled, smaller_sibling, verdict
+from app.page.parts.job import job_panel
+from app.page.parts.recorded import commits_text, shape_text
+from app.player import player
+from app.player.backward import build
+from app.sidebar.recording import chosen_recording
+from app.take_home.offers import set_subject
+from engine import simulate
+from engine.algorithms import backward, flash3
+from engine.experiment import Experiment
+from engine.measuring.agreement import PAIRS
+from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
+from engine.problem.hardware import gpu_named
+from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
+from engine.recordings.recording import Recording, Timing
+from engine.recordings.rows import (
+    BACKWARD,
+    BACKWARD_PROVIDER,
+    modelled_backward,
+    modelled_over_recorded,
+    nearest_shape,
+    pass_times,
+    recorded_rows,
+    speedup_over,
+    timings_of,
+)
+from engine.studies.recomputation import (
+    FLOPS_RATIO,
+    ONE_KERNEL,
+    PRODUCTS,
+    STORED,
+    TWO_KERNELS,
+    Recomputation,
+    recomputation,
+)
+from engine.worker.client import Job
+
+WAYS = {STORED: "P kept", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
+NAMES = {"kernel": "Triton kernels", "trace": "scheduler", "float64": "float64"}
+COUNTERS = (
+    "kernel",
+    *("asked to read", "counted"),
+    *("asked to write", "counted"),
+    *("time, modelled", "recorded"),
+)
+FORMULAS = (
+    r"P = e^{S - \mathrm{lse}}",
+    r"dV = P^\top dO",
+    r"dP = dO\,V^\top",
+    r"\delta = \mathrm{rowsum}(dO \circ O)",
+    r"dS = P \circ (dP - \delta)",
+    r"dQ = \tfrac{1}{\sqrt d}\,dS\,K",
+    r"dK = \tfrac{1}{\sqrt d}\,dS^\top Q",
+)
+
+
+def show() -> None:
+    """Draw the page."""
+    experiment = set_subject(scenario.current().changed(algorithm=backward.ALGORITHM.key))
+    st.header(
+        "Training needs dQ, dK and dV. P was never kept, so the backward pass computes it again from Q, K "
+        "and lse, twice: look at what stays on the chip in each kernel, and at the N × N matrix that never "
+        "moves.",
+        anchor=False,
+    )
+    player(build(experiment), key="backward")
+    with st.container(horizontal=True, horizontal_alignment="center", gap="medium"):
+        for formula in FORMULAS:
+            st.latex(formula, width="content")
+    costs, times = st.columns([1.15, 1], gap="large")
+    with costs:
+        _costs(experiment, recomputation(experiment))
+    recording = chosen_recording()
+    with times:
+        _recorded(experiment, recording)
+    _check(experiment)
+    if recording:
+        _counters(recording)
+
+
+def _costs(experiment: Experiment, costs: Recomputation) -> None:
+    """What computing P again costs in FLOPs, and what it saves in bytes."""
+    simulation = simulate(experiment)
+    st.subheader("What computing P again costs, and saves", anchor=False)
+    for column, (name, ratio) in zip(st.columns(3), costs.saved.items(), strict=True):
+        label, times = ("less", times_text(ratio)) if ratio >= 1 else ("more", times_text(1, ratio))
+        column.metric(f"{name}: {label}", times, border=True)
+    rows = [
+        ["products a tile", *(str(PRODUCTS[way]) for way in WAYS)],
+        ["over forward's 2", *(times_text(costs.ratio[way]) for way in WAYS)],
+        ["FLOPs, visited tiles", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
+        ["kept in memory", *(bytes_text(costs.kept[way]) for way in WAYS)],
+        ["bytes moved", *(bytes_text(costs.moved[way]) for way in WAYS)],
+        ["DRAM, modelled", "", "", bytes_text(simulation.traffic.dram.total)],
+        ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
+    ]
+    st.html(scrolled(table(["all heads", *WAYS.values()], rows), 460))
+    st.caption(_derivation(experiment))
+
+
+def _derivation(experiment: Experiment) -> str:
+    """Where the numbers come from, in words."""
+    return (
+        "Large: two kernels, as played, against unfused attention with P kept. Matrix products, *counted*: "
+        "forward S and P V; backward dV, dP, dQ and dK; S again; in two kernels dP and S once more: no "
+        "program adds to another's sum. Kept, *counted*: P of N × N, or lse and δ, 4 bytes a row each, and "
+        "for two kernels lse once more in units "
+        "of log₂. Moved: unfused *must* move 7 N² + 8 N d elements a head (closed form), 4 N d of them once "
+        "for all heads that share keys; of the others what "
+        "the tiles ask for, *counted*, of which L2 serves most. "
+        f"{simulate(experiment).footprint.sentence} *Modelled* for the largest kernel, its sums included."
+    )
+
+
+def _recorded(experiment: Experiment, recording: Recording | None) -> None:
+    """Recorded times of the backward pass alone, over the length."""
+    shape = nearest_shape(recording, experiment) if recording else None
+    timings = timings_of(recording, *shape, BACKWARD) if shape else ()
+    st.subheader("How long it takes", anchor=False)
+    if not timings:
+        st.caption("No recording has times of the backward pass.")
+        return
+    st.markdown(f"Backward pass alone, *{recording.origin}*: {shape_text(timings, BACKWARD)}")
+    gpu, keys = gpu_named(recording.device.gpu), experiment.problem.seq_kv
+    lengths = sorted({row.problem.seq_kv for row in timings})
+    model = modelled_backward(timings, gpu.key) if gpu else []
+    groups = ((figures.MODELLED, model), (recording.origin, recorded_rows(timings)))
+    mark = keys if lengths[0] <= keys <= lengths[-1] else None
+    figure = figures.speed_by_length(groups, "p50", lengths, theme.colours(), mark=mark)
+    chart(figure, "Recorded backward times over N", "backward times")
+    dotted = _dotted(modelled_over_recorded(model, timings)) if model else ""
+    told = (dotted, _ratio(recording, shape, keys), _fused(timings, keys), commits_text(recording, timings))
+    st.caption(" ".join(filter(None, told)))
+
+
+def _dotted(shares: tuple[float, float] | None) -> str:
+    """What the dotted line is, and how far off."""
+    dotted = f"Dotted: {kernel(BACKWARD_PROVIDER)}, *modelled*"
+    return f"{dotted}: {shares[0]:.2f} to {shares[1]:.2f} times as recorded." if shares else f"{dotted}."
+
+
+def _fused(timings: Sequence[Timing], keys: int) -> str:
+    """What flash3's backward pass does otherwise, and how much faster it was; empty if not recorded."""
+    found = speedup_over(timings, flash3.ALGORITHM.key, BACKWARD_PROVIDER, keys)
+    if found is None or timings[0].problem.head_dim not in flash3.FUSED_HEAD_DIMS:
+        return ""
+    length, factor = found
+    return (
+        f"{kernel(flash3.ALGORITHM.key)} is one kernel with {PRODUCTS[ONE_KERNEL]} products a tile, not "
+        f"{PRODUCTS[TWO_KERNELS]}: every block adds its part of dQ to the sum in memory. At N = {length:,}, "
+        f"*recorded*, it is {digits(factor)} times as fast."
+    )
+
+
+def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
+    """How the backward time compares with the forward one, beside the FLOPs; empty if not recorded."""
+    both = pass_times(recording, *shape, keys)
+    if both is None:
+        return ""
+    flops = digits(FLOPS_RATIO[TWO_KERNELS])
+    return (
+        f"At N = {both.problem.seq_kv:,}, *recorded*, {kernel(BACKWARD_PROVIDER)} takes "
+        f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: "
+        f"{digits(both.ratio)} times as long, with {flops} times the FLOPs."
+    )
+
+
+def _counters(recording: Recording) -> None:
+    """What the tiles ask for, kernel by kernel, against the GPU's own counters."""
+    kernels = recorded_backward_kernels(recording)
+    if not kernels:
+        return
+    with st.expander("The chip's own counters, kernel by kernel"):
+        rows = [
+            [
+                _described(one),
+                *(bytes_text(one.modelled_read), bytes_text(one.counters.tile_read)),
+                *(bytes_text(one.modelled_written), bytes_text(one.counters.tile_written)),
+                *(seconds_text(one.modelled_seconds), seconds_text(one.counters.seconds)),
+            ]
+            for one in kernels
+        ]
+        st.html(scrolled(table(COUNTERS, rows), 330))
+        st.caption(
+            f"Counted: {recording.origin}, bytes between L2 and the SMs; times under the profiler. Where the "
+            "kernel of dK and dV counts more, registers spill to memory; where it reads less, the L1 cache "
+            "serves part of lse and δ."
+        )
+
+
+def _described(one: RecordedBackwardKernel) -> str:
+    problem = one.problem
+    mask = ", causal" if problem.mask.causal else ""
+    return f"{one.name}, N {problem.seq_kv:,}, d {problem.head_dim}{mask}, {one.block_q}×{one.block_kv}"
+
+
+def _check(experiment: Experiment) -> None:
+    """The gradients of the real kernels, of the scheduler and of float64, compared when asked."""
+    small = small_backward(experiment)
+    run = small.problem
+    st.subheader("Are the gradients right?", anchor=False)
+    heads = "one head" if run.heads == 1 else f"{run.heads} heads that share one key head"
+    sibling = smaller_sibling(run, experiment.problem)
+    st.caption(
+        f"Runs {heads}, {run.seq_q:,} queries and {run.seq_kv:,} keys{sibling}, head dimension "
+        f"{run.head_dim}, {run.dtype}: forward and backward through PyTorch's autograd and the real Triton "
+        "kernels (interpreted where there is no GPU), through the scheduler's counting memory, and in dense "
+        "float64."
+    )
+    job_panel(CHECK, small.flat(), "Check on this machine", _draw)
+
+
+def _draw(job: Job | None) -> None:
+    if job is None or job.result is None:
+        return
+    check: GradientCheck = job.result
+    agrees = all(check.holds(gradient) for gradient in GRADIENTS)
+    verdict(agrees, check.device, f"the kernels {compiled(check.interpreted)}", check.date)
+    head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
+    rows = [
+        [
+            name,
+            *(f"{check.largest[name, pair]:.1e}" if check.largest[name, pair] else "0" for pair in PAIRS),
+            f"{check.allowed[name]:.1e}",
+            "agrees" if check.holds(name) else "differs",
+        ]
+        for name in GRADIENTS
+    ]
+    st.html(scrolled(table(head, rows), 200))
+    st.caption(f"Allowed, absolute: {ORIGIN}.")

@@ -1,0 +1,89 @@
+"""The Claims page: what popular articles say, held against the engine and the recordings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import claims as figures
+from app.figures.tables import scrolled
+from app.page import PAGES
+from app.page.parts.elements import chart, one_of
+from engine.studies.claims import checked
+from engine.studies.claims.broken import rising
+from engine.studies.claims.verdict import OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
+
+COLOURS = {RIGHT: "green", PARTLY: "blue", OFF: "orange", WRONG: "red", UNKNOWN: "gray"}
+SHOWN_ON = {  # the page that shows what a claim is about
+    "bytes": "traffic",
+    "gradients": "backward",
+    "masks": "masks",
+    "numbers": "agreement",
+    "overlap": "flash3",
+    "softmax": "softmax",
+    "tiling": "tiles",
+    "time": "speed",
+}
+BROKEN = 4  # the claim whose update runs beside the right one
+TALL = 900  # pixels: tables scroll sideways only, on narrow screens
+
+
+def show() -> None:
+    """Draw the page."""
+    everything = checked()
+    st.header(_headline(everything), anchor=False)
+    shown = _filter(everything)
+    half = (len(shown) + 1) // 2
+    for column, part in zip(st.columns(2, gap="medium"), (shown[:half], shown[half:]), strict=True):
+        for one in part:
+            with column, st.container(border=True):
+                _card(one)
+
+
+def _headline(everything: tuple[Checked, ...]) -> str:
+    counts = Counter(one.verdict for one in everything)
+    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    return (
+        f"{len(everything)} claims of popular articles, checked against what this program computes and what "
+        f"a GPU recorded: {parts}. Look at the found numbers: every verdict follows from them."
+    )
+
+
+def _filter(everything: tuple[Checked, ...]) -> list[Checked]:
+    """Those of the verdict that is picked; all of them at first."""
+    there = [verdict for verdict in VERDICTS if any(one.verdict == verdict for one in everything)]
+    names = {name: name.capitalize() for name in ("all", *there)}
+    picked = one_of("Verdict", names, "claims_verdict")
+    return [one for one in everything if picked in ("all", one.verdict)]
+
+
+def _card(one: Checked) -> None:
+    claim = one.claim
+    st.markdown(f":{COLOURS[one.verdict]}-badge[{one.verdict.capitalize()}] **{claim.number}. {claim.says}**")
+    st.caption(f"Source: a {claim.source}")
+    st.html(scrolled(figures.findings_table(one.findings), TALL))
+    st.markdown(one.why)
+    if claim.number == BROKEN:
+        _broken()
+    st.latex(claim.formula)
+    st.html(_link(one))
+
+
+def _link(one: Checked) -> str:
+    """A link that opens the scenario of a claim on the page that shows it."""
+    page = SHOWN_ON[one.claim.subject]
+    address = f"{page}?{urlencode(scenario.url_values(one.claim.experiment))}"
+    return f"<a href='{escape(address)}' target='_self'>Open this scenario on the page {PAGES[page]}</a>"
+
+
+def _broken() -> None:
+    """The update as it was written beside the right one, on one row of rising maxima."""
+    course = rising()
+    figure = figures.broken(course, theme.colours())
+    chart(figure, "Error of O, block by block", "broken update")
+    st.html(scrolled(figures.broken_table(course), TALL))
+    st.caption("Computed here in float64: one row of 16 scores whose maximum rises, two scores a block.")

@@ -1,0 +1,278 @@
+"""The Decoding page: one query against a long cache, whose keys are split over the GPU and merged again."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import decoding as figures
+from app.figures.algorithms import implementation, look
+from app.figures.colours import Palette
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
+from app.page.parts import merging
+from app.page.parts.elements import chart, one_of
+from app.sidebar.recording import chosen_recording
+from app.take_home.offers import set_subject
+from engine.algorithms import split_kv
+from engine.experiment import Experiment
+from engine.model.simulation import Simulation, simulate
+from engine.problem.hardware import gpu_named
+from engine.recordings.recording import Recording
+from engine.studies.decoding import (
+    SPLITS,
+    by_splits,
+    counted_reads,
+    decoding_of,
+    fastest,
+    grouped,
+    kernel_splits,
+    key_reads,
+    parts_of,
+    rate,
+    rate_of_sm,
+    readable,
+    recorded_decoding,
+    recorded_near,
+    recorded_sharing,
+    seconds_at,
+    spread,
+)
+from engine.trace.memory import SramOverflow
+
+METRICS = (figures.TIME, figures.RATE)
+OWN = split_kv.ALGORITHM.key
+
+
+def show() -> None:
+    """Draw the page."""
+    decoding, colours = set_subject(decoding_of(scenario.current())), theme.colours()
+    simulation, recording = simulate(decoding), chosen_recording()
+    st.header(_headline(simulation), anchor=False)
+    splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
+    with splits:
+        _splits(decoding)
+    with metric:
+        chosen = one_of("Metric", METRICS, "decoding_metric")
+    chip, modelled, recorded = st.columns([1.05, 1, 1.2], gap="medium")
+    with chip:
+        _chip(simulation, colours)
+    with modelled:
+        _modelled(decoding, chosen, colours)
+    with recorded:
+        if recording:
+            _recorded(recording, decoding, chosen, colours)
+    try:
+        merging.show(parts_of(decoding), decoding.problem.seq_kv, colours)
+    except SramOverflow as error:
+        st.text(f"The parts cannot be computed: a block {error}; choose a smaller key block.")
+    _grouped(decoding, recording)
+
+
+def _headline(simulation: Simulation) -> str:
+    experiment, blocks = simulation.experiment, spread(simulation)
+    splits, gpu = experiment.tiling.splits, experiment.gpu
+    cut = "Unsplit, the keys" if splits == 1 else f"Cut in {splits:,}, the keys"
+    return (
+        f"The next token has one query a head, and all keys to read. {cut} give {blocks.busy} of {gpu.sms} "
+        f"SMs a block and come at {scaled(rate(simulation), 'B/s')}, modelled; {gpu.with_article} could read "
+        f"{scaled(readable(gpu), 'B/s')}. Move the splits."
+    )
+
+
+def _splits(decoding: Experiment) -> None:
+    own = kernel_splits(decoding)
+    st.select_slider(
+        f"Splits of the keys; the kernel chooses {own} here",
+        scenario.options("splits", tuple(sorted({*SPLITS, own}))),
+        **scenario.control("splits"),
+    )
+
+
+def _chip(simulation: Simulation, colours: Palette) -> None:
+    """The SMs, and how many blocks each has."""
+    experiment, blocks = simulation.experiment, spread(simulation)
+    problem, group = experiment.problem, experiment.problem.group
+    st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
+    st.html(figures.sms(blocks.blocks, colours))
+    st.caption(
+        f"A busy SM takes {scaled(rate_of_sm(simulation), 'B/s')} of K and V: its loads, products and "
+        "softmax wait for one another. Only many SMs fill the memory's "
+        f"{scaled(readable(experiment.gpu), 'B/s')}."
+    )
+    shared = f" for the {group} heads that share it" if group > 1 else ""
+    if blocks.row_blocks > 1:
+        shared = f" for up to {experiment.tiling.block_q} of the {group} heads that share it"
+    product = f"{blocks.key_heads:,} × {blocks.splits:,}"
+    product += f" × {blocks.row_blocks:,}" * (blocks.row_blocks > 1)
+    left = f", {blocks.empty:,} of them without keys" if blocks.empty else ""
+    st.caption(
+        f"One block a split of a key head{shared}: {product}{left}. FlashAttention-2 has "
+        f"one a query head, {problem.all_heads:,}. Hatched: idle."
+    )
+
+
+def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
+    found = by_splits(decoding)
+    st.markdown(f"**This cache**, {decoding.gpu.name}, modelled")
+    limit = _limit("at the memory's speed", simulate(decoding), readable(decoding.gpu), "modelled", colours)
+    lines = [_line(found, "split keys", colours), limit]
+    _speed_by_splits(lines, metric, list(found), decoding.tiling.splits, colours)
+    best = fastest(found)
+    seconds = found[best].modelled.seconds
+    now = found[decoding.tiling.splits].modelled
+    st.caption(
+        f"{_splits_text(decoding.tiling.splits)}: {seconds_text(now.seconds)}; fastest is {best:,}: "
+        f"{seconds_text(seconds)}. {_second_kernel(now.parts)}"
+    )
+
+
+def _speed_by_splits(lines, metric: str, splits, mark: int | None, colours: Palette) -> None:
+    alt = f"{lines[0].origin.capitalize()}: {metric} over the number of splits"
+    figure = figures.speed_by_splits(lines, metric, splits, mark, colours)
+    chart(figure, alt)
+    st.html(figures.key(lines, metric))
+
+
+def _splits_text(splits: int) -> str:
+    return "1 split" if splits == 1 else f"{splits:,} splits"
+
+
+def _second_kernel(parts) -> str:
+    if "combine" not in parts:
+        return "One split needs no second kernel."
+    return f"Merging them is a second kernel, {seconds_text(parts['combine'])} of it."
+
+
+def _line(found: dict[int, Simulation], name: str, colours: Palette) -> figures.Line:
+    return figures.Line(
+        name,
+        "modelled",
+        colours.k,
+        list(found),
+        [one.modelled.seconds for one in found.values()],
+        [rate(one) for one in found.values()],
+        modelled=True,
+    )
+
+
+def _limit(name: str, simulation: Simulation, fastest: float, origin: str, colours: Palette) -> figures.Line:
+    """The level of K and V that come as fast as bytes can."""
+    seconds = seconds_at(simulation, fastest)
+    return figures.Line(name, origin, colours.bad, [], [seconds], [fastest], modelled=origin == "modelled")
+
+
+def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: Palette) -> None:
+    """What was recorded over the splits at the nearest number of keys, its model, and its rivals."""
+    rows = recorded_near(recording, decoding)
+    timed = [row for row in rows if row.times is not None]
+    if not timed:
+        return
+    problem = timed[0].problem
+    st.markdown(f"**{_sentence_start(recording.origin)}**: {problem.seq_kv:,} keys")
+    gpu = gpu_named(recording.device.gpu)
+    like = recorded_decoding(rows, (gpu or decoding.gpu).key)
+    lines = _recorded_lines(timed, recording.origin, colours)
+    if gpu:
+        lines.insert(1, _line(by_splits(like), "the same, modelled", colours))
+    copy = next((row.bytes_per_second for row in timed if row.provider == "copy"), 0.0)
+    if copy:
+        lines.append(_limit("at a copy's speed", simulate(like), copy, recording.origin, colours))
+    _speed_by_splits(lines, metric, SPLITS, None, colours)
+    st.caption(
+        f"One query, {problem.heads} heads on {problem.kv_heads} key heads, d {problem.head_dim}, "
+        f"{problem.dtype}: {bytes_text(key_reads(simulate(like)))} of K and V. Dotted: modelled with key "
+        f"blocks of {like.tiling.block_kv}. Dashed: no splits to set. A copy in the same run moved "
+        f"{scaled(copy, 'B/s')}, read plus written."
+    )
+    with st.expander("Recorded numbers"):
+        st.html(scrolled(_recorded_table(rows, copy), 330))
+
+
+def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
+    def line(name, colour, rows, splits):
+        seconds = [row.times.p50 for row in rows]
+        return figures.Line(name, origin, colour, splits, seconds, [row.bytes_per_second for row in rows])
+
+    swept = sorted((row for row in timed if row.splits), key=lambda row: row.splits)
+    lines = [line("split keys", colours.k, swept, [row.splits for row in swept])] if swept else []
+    for row in timed:
+        if row.provider == OWN and row.splits is None:
+            lines.append(line("own choice", colours.ink, [row], []))
+        elif row.provider not in (OWN, "copy"):
+            name = implementation({"provider": row.provider, "label": row.label})
+            lines.append(line(name, look(row.provider).colour(colours), [row], []))
+    return lines
+
+
+def _recorded_table(rows, copy: float) -> str:
+    head = ("implementation", "splits", "p20", "median", "p80", "K and V over time", "of a copy", "note")
+    cells = []
+    for row in rows:
+        start = [row.label, "own choice" if row.splits is None else f"{row.splits}"]
+        if row.provider != OWN:
+            start[1] = ""
+        if row.times is None:
+            cells.append([*start, "", "", "", "", "", row.skipped])
+            continue
+        times = [seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80)]
+        share = percent_text(row.bytes_per_second, copy) if copy else ""
+        cells.append([*start, *times, scaled(row.bytes_per_second, "B/s"), share, ""])
+    return table(head, cells, words=(0, len(head) - 1))
+
+
+def _grouped(decoding: Experiment, recording: Recording | None) -> None:
+    """Bytes of K and V by the number of key heads."""
+    found, problem = grouped(decoding), decoding.problem
+    reads = {heads: key_reads(one) for heads, one in found.items()}
+    alone, now = reads[problem.heads], reads[problem.kv_heads]
+    st.subheader("Heads that share keys read them once", anchor=False)
+    less = f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
+    if now == alone:
+        less = "**nothing is shared yet.** Set fewer key heads in the sidebar."
+    st.markdown(f"{problem.heads} heads on {problem.kv_heads} key heads: {less}")
+    counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
+    rows = []
+    for heads, one in found.items():
+        row = counted[heads]
+        rows.append(
+            [
+                _kind(heads, problem.heads),
+                f"{heads}",
+                bytes_text(reads[heads]),
+                times_text(alone, reads[heads]),
+                f"{one.experiment.tiling.splits}",
+                seconds_text(one.modelled.seconds),
+                bytes_text(row.total("dram_read")) if row else "not recorded",
+            ]
+        )
+    head = ("", "key heads", "K and V, counted", "less", "splits", "time, modelled", "DRAM reads, recorded")
+    st.html(scrolled(table(head, rows), 360))
+    where = f" The GPU's counters: {recording.origin}." if any(counted.values()) else ""
+    st.caption(f"For one token, with as many splits as the kernel chooses.{where}")
+    if recording:
+        _recorded_grouping(recording, decoding)
+
+
+def _recorded_grouping(recording: Recording, decoding: Experiment) -> None:
+    """How long the nearest recorded cache took with the most and the fewest key heads."""
+    found = recorded_sharing(recording, decoding)
+    if found is None:
+        return
+    problem, plain = found.fewest.problem, found.most.problem
+    times = [seconds_text(row.times.p50) for row in (found.most, found.fewest)]
+    st.caption(
+        f"{_sentence_start(recording.origin)}, {problem.seq_kv:,} keys, d {problem.head_dim}: "
+        f"{problem.heads} heads take {times[0]} on {plain.kv_heads} key heads and {times[1]} on "
+        f"{problem.kv_heads}: {found.time_share:.0%} of the time for {found.bytes_share:.0%} of the bytes."
+    )
+
+
+def _sentence_start(origin: str) -> str:
+    return origin[:1].upper() + origin[1:]
+
+
+def _kind(kv_heads: int, heads: int) -> str:
+    if kv_heads == heads:
+        return "each head its own keys"
+    return "all heads share one" if kv_heads == 1 else "grouped, as in the scenario"

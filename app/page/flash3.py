@@ -1,0 +1,210 @@
+"""The FlashAttention-3 page: one block of threads over time, and what each technique is worth."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import inside, scenario, theme
+from app.figures import techniques as figures
+from app.figures.algorithms import kernel
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_text, ratio_text, seconds_text, share_text, short, times_text
+from app.page.parts.elements import chart
+from app.sidebar.recording import chosen_recording
+from engine.algorithms import flash3
+from engine.experiment import Experiment
+from engine.model.warp_groups import Inside
+from engine.model.warp_groups import inside as lanes_of
+from engine.recordings.recording import Recording
+from engine.studies.techniques import (
+    ALL,
+    BY_KEY,
+    TECHNIQUES,
+    RecordedKernel,
+    Variant,
+    ladder,
+    recorded_kernels,
+    variant,
+    without,
+)
+
+NAMES = {technique.key: technique.name for technique in TECHNIQUES}
+WORTH = (
+    "without",
+    "time, modelled",
+    "factor",
+    "requested, counted",
+    "DRAM, modelled",
+    "what happens instead",
+)
+PAPERS_IDEA = (
+    "The paper also runs a group's softmax under its own P V of the block before. In this project's "
+    "kernel the compiler waits for that product first, as drawn; a barrier that forced the paper's order "
+    "made the kernel 5 % slower (measured on an H200)."
+)
+TALL = 900  # pixels: tables scroll sideways only, on narrow screens
+GREY = {"delta_color": "off", "delta_arrow": "off"}
+KERNELS = ("kernel", "adds", "recorded", "rate", "modelled", "ratio")
+
+
+def show() -> None:
+    """Draw the page."""
+    experiment = scenario.current()
+    full = variant(experiment, ALL)
+    st.header(_headline(experiment, full), anchor=False)
+    chosen = _toggles()
+    shown = variant(experiment, chosen)
+    with st.container(key="flash3_words"):
+        st.caption(_what_runs(experiment, shown))
+    picture, numbers = st.columns([2.6, 1], gap="large")
+    block = lanes_of(experiment, shown.pipeline if "deferred" in shown.techniques else full.pipeline)
+    with picture:
+        _picture(experiment, shown, block)
+    with numbers:
+        _numbers(shown, full, block)
+    fall, recorded = st.columns([1, 1.15], gap="large")
+    with fall:
+        _waterfall(experiment)
+    with recorded:
+        if recording := chosen_recording():
+            _recorded(recording, experiment)
+    _worth(experiment, full)
+
+
+def _headline(experiment: Experiment, full: Variant) -> str:
+    apart = variant(experiment, without("overlapped")).seconds
+    block = lanes_of(experiment, full.pipeline)
+    busier = "tensor cores" if block.tensor_busy > block.softmax_busy else "softmax units"
+    return (
+        "One warp only copies, warp groups multiply in turn, and the softmax of one group runs under the "
+        f"products of another: {seconds_text(full.seconds)} instead of {seconds_text(apart)} (modelled). "
+        f"Look at the row of the {busier}: gaps are time lost."
+    )
+
+
+def _toggles() -> frozenset[str]:
+    """The techniques in use; each can be switched off."""
+    keys = [technique.key for technique in TECHNIQUES]
+    chosen = st.pills(
+        "Techniques in use: press one to switch it off",
+        keys,
+        format_func=NAMES.get,
+        selection_mode="multi",
+        default=keys,
+        key="flash3_techniques",
+    )
+    return frozenset(chosen)
+
+
+def _what_runs(experiment: Experiment, shown: Variant) -> str:
+    """What is off and what that means, and which kernel is like it, in one paragraph."""
+    off = [technique for technique in TECHNIQUES if technique.key not in shown.techniques]
+    idle = [each.name.lower() for each in off if not shown.techniques.issuperset(each.needs)]
+    words = [f"Without {each.name.lower()}: {each.off}" for each in off if each.name.lower() not in idle]
+    if idle:
+        words.append(f"So nothing is left to work on for {', '.join(idle)}.")
+    if not off:
+        words.append("Everything is on: this is FlashAttention-3.")
+    if shown.kernel:
+        words.append(f"The kernel {kernel(shown.kernel)} does exactly this.")
+    if not off and (why := experiment.changed(algorithm=flash3.ALGORITHM.key).unserved):
+        words.append(why)
+    return " ".join(words)
+
+
+def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
+    """Time and bytes of what is switched on, beside FlashAttention-3's."""
+    time = "does not fit" if shown.seconds is None else seconds_text(shown.seconds)
+    st.metric("Time, modelled", time, _against(shown.seconds, full.seconds), **GREY)
+    for label, kind in (("Requested by tiles, counted", "requested"), ("DRAM bytes, modelled", "dram")):
+        value, usual = (getattr(each.traffic, kind).total for each in (shown, full))
+        st.metric(label, bytes_text(value), _against(value, usual), **GREY)
+    looping = "deferred" in shown.techniques
+    busy = share_text(block.tensor_busy) if looping else "–"
+    softmax = f"softmax units {share_text(block.softmax_busy)}" if looping else "not the loop of the picture"
+    st.metric("Tensor cores at work, modelled", busy, softmax, **GREY)
+
+
+def _against(value: float | None, full: float) -> str:
+    """A value beside that of FlashAttention-3; always one line, so that nothing moves."""
+    if value is None:
+        return "whole rows of S are too large"
+    return "as FlashAttention-3" if value == full else f"{times_text(value, full)} FlashAttention-3's"
+
+
+def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
+    """The lanes of a block; of FlashAttention-3 where what is on has no loop that keeps O on the chip."""
+    blocks = block.lanes.experiment.tiling
+    whose = f"{blocks.block_q} × {blocks.block_kv}, {experiment.gpu.name}, modelled"
+    if "deferred" not in shown.techniques:
+        whose = "FlashAttention-3's with everything on, modelled"
+    st.markdown(f"**Inside one block of threads**, {whose}")
+    with st.container(key="flash3_picture"):
+        inside.show(block)
+    st.caption(
+        f"Drawn: {block.visits} of a tile's {block.visits_in_all:,} key blocks, the last one first, and the "
+        "start of the next tile. S is Q Kᵀ, P its softmax, O gathers P V. In the loop a key block takes "
+        f"{seconds_text(block.period)}. At work: of that time, at the rates that kernels reach."
+        f"  \n{PAPERS_IDEA}"
+    )
+
+
+def _waterfall(experiment: Experiment) -> None:
+    """From unfused attention on."""
+    st.markdown("**One technique more each time**: modelled, beside the step before")
+    steps = [variant(experiment, techniques) for techniques in ladder()]
+    figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
+    chart(figure, "Time, technique by technique", "waterfall")
+    heads, sms = experiment.problem.all_heads, experiment.gpu.sms
+    if heads < sms:
+        st.caption(
+            "Online softmax came with FlashAttention-1's loop, one program a head: "
+            f"{heads} for {sms} SMs. Deferring the rescale lets every query block run by itself."
+        )
+
+
+def _worth(experiment: Experiment, full: Variant) -> None:
+    """Each technique left out alone."""
+    st.markdown("**What each is worth**: FlashAttention-3 without it, and without what rests on it")
+    rows = [_worth_row(variant(experiment, without(key)), full, key) for key in BY_KEY]
+    st.html(scrolled(table(WORTH, rows, words=(0, 5)), TALL))
+
+
+def _worth_row(left: Variant, full: Variant, key: str) -> list[str]:
+    time = ["does not fit", ""]
+    if left.seconds is not None:
+        time = [seconds_text(left.seconds), times_text(left.seconds, full.seconds)]
+    moved = (left.traffic.requested.total, left.traffic.dram.total)
+    return [NAMES[key], *time, *map(bytes_text, moved), left.misfit or BY_KEY[key].off]
+
+
+def _recorded(recording: Recording, experiment: Experiment) -> None:
+    """Where a kernel has some of the techniques: its recorded time beside the model of the same problem."""
+    rows = recorded_kernels(recording, experiment)
+    if not rows:
+        return
+    problem = rows[0].problem
+    mask = "causal" if problem.mask.causal else "no mask"
+    st.markdown(
+        f"**Kernels that have them**, {recording.origin}: N = {short(problem.seq_kv)}, "
+        f"batch {problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}, {problem.dtype}"
+    )
+    before = (frozenset(), *(row.techniques for row in rows))
+    cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
+    st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
+    st.caption(
+        "Each kernel runs with its own blocks; the model takes FlashAttention-3's for all. "
+        "Ratio: modelled over recorded."
+    )
+
+
+def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
+    words = ", ".join(NAMES[key].lower() for key in BY_KEY if key in added) or "none of them"
+    return [
+        kernel(row.kernel) + (f", {row.stages} stage" if row.stages else ""),
+        words,
+        seconds_text(row.seconds),
+        f"{row.tflops:,.0f} TFLOP/s",
+        "does not fit" if row.modelled_seconds is None else seconds_text(row.modelled_seconds),
+        "" if row.modelled_seconds is None else ratio_text(row.modelled_seconds, row.seconds),
+    ]

@@ -1,0 +1,171 @@
+"""The page On the GPU: which block ran on which SM and when, as modelled and as a GPU recorded it."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+import streamlit as st
+
+from app import scenario
+from app.figures.algorithms import name
+from app.figures.tables import table
+from app.figures.units import ratio_text, seconds_text, share_text
+from app.gpu import on_the_gpu
+from app.gpu.payload import ORDER_NAMES, build
+from app.page.parts.elements import one_of
+from app.sidebar.recording import chosen_recording
+from app.take_home.offers import TRACE, offer
+from engine.experiment import Experiment
+from engine.model.drawable import watchable
+from engine.model.export import chrome_trace
+from engine.model.launch import HEAVY_FIRST, NATURAL, launch
+from engine.model.simulated_timeline import simulate_timeline
+from engine.model.timeline import Timeline
+from engine.problem.problem import Problem
+from engine.recordings.recording import Recording, TracedCall
+from engine.recordings.timelines import (
+    hardware_of,
+    model_errors,
+    modelled_seconds,
+    nearest_call,
+    same_call_in_order,
+    timeline_of,
+    traced_calls,
+)
+
+MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
+SOURCES = {
+    BESIDE: "side by side",
+    RECORDED: "recorded",
+    MODELLED: "this scenario",
+}
+BOTH = "both"
+ORDERS = {BOTH: "both orders", **ORDER_NAMES}
+OPENING = (
+    "Every line is an SM, every bar a block of threads. Look at the right end, the tail: SMs without work "
+    "wait for the others."
+)
+
+
+def show() -> None:
+    """Draw the page."""
+    experiment, recording = scenario.current(), chosen_recording()
+    st.markdown(OPENING)
+    rows = traced_calls(recording) if recording else []
+    with st.container(horizontal=True, vertical_alignment="center"):
+        source = one_of("Timeline", SOURCES, "gpu_source") if rows else MODELLED
+        call = _call(rows, experiment) if source != MODELLED else None
+        lanes = _modelled(experiment) if call is None else _recorded(recording, rows, call, source)
+    on_the_gpu(build(lanes), key="gpu")
+    for timeline in lanes:
+        offer(_run(timeline), partial(chrome_trace, timeline), TRACE)
+    _notes(experiment, recording, rows, call)
+
+
+def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
+    """The recorded call to show: the one nearest to the scenario unless another is chosen."""
+    usual = [row for row in rows if row.times is not None]
+    nearest = nearest_call(usual, experiment)
+    return st.selectbox(
+        "Recorded call",
+        usual,
+        index=usual.index(nearest),
+        format_func=_named,
+        key=f"gpu_call {_named(nearest)}",
+        label_visibility="collapsed",
+        width=480,
+    )
+
+
+def _named(row: TracedCall) -> str:
+    blocks = f", blocks {row.block_q} × {row.block_kv}" if row.block_q else ""
+    return f"{name(row.provider)}: {_shape(row.problem)}{blocks}"
+
+
+def _run(timeline: Timeline) -> str:
+    """What a timeline is of, as the name of a file says it."""
+    drawn = timeline.experiment
+    return f"{drawn.record.label}, N {drawn.problem.seq_kv}, {ORDER_NAMES[timeline.order]}, {timeline.origin}"
+
+
+def _shape(problem: Problem) -> str:
+    mask = problem.mask
+    words = f"window {mask.window:,}" if mask.window else "causal" if mask.causal else "no mask"
+    if mask.documents > 1:
+        words = f"{mask.documents:,} documents" + f", {words}" * (not mask.looks_ahead)
+    heads = problem.all_heads
+    return f"N {problem.seq_kv:,}, {heads} head{'s' * (heads > 1)}, d {problem.head_dim}, {words}"
+
+
+def _modelled(experiment: Experiment) -> tuple[Timeline, ...]:
+    """The scenario in one order, or in both where the mask makes blocks unequal."""
+    drawn = watchable(experiment)
+    if launch(drawn).order == NATURAL:
+        return (simulate_timeline(drawn, NATURAL),)
+    order = one_of("Order of the blocks", ORDERS, "gpu_order")
+    orders = (HEAVY_FIRST, NATURAL) if order == BOTH else (order,)
+    return tuple(simulate_timeline(drawn, order) for order in orders)
+
+
+def _recorded(
+    recording: Recording, rows: list[TracedCall], call: TracedCall, source: str
+) -> tuple[Timeline, ...]:
+    """A recorded call beside the model of it, or in the orders that were recorded."""
+    hardware = hardware_of(recording)
+    timeline = _timeline(call, recording.origin, hardware)
+    if source == BESIDE:
+        return timeline, simulate_timeline(timeline.experiment, call.order)
+    other = same_call_in_order(rows, call, NATURAL if call.order == HEAVY_FIRST else HEAVY_FIRST)
+    return (timeline, _timeline(other, recording.origin, hardware)) if other else (timeline,)
+
+
+@lru_cache(maxsize=32)
+def _timeline(row: TracedCall, origin: str, hardware: str) -> Timeline:
+    return timeline_of(row, origin, hardware)
+
+
+def _notes(
+    experiment: Experiment, recording: Recording | None, rows: list[TracedCall], call: TracedCall | None
+) -> None:
+    """What is drawn instead of what was asked, and how far the model is from what was recorded."""
+    drawn, words = watchable(experiment), []
+    if call is None and drawn != experiment:
+        words.append(f"Drawn: {_shape(drawn.problem)}; the scenario has more blocks than can be watched.")
+    if call is not None:
+        words.append(
+            f"{_named(call)}: a whole call takes {seconds_text(call.times.p50)} without its timestamps "
+            f"(median), {recording.origin}."
+        )
+        if call.commit:
+            words.append(
+                f"This call ran the kernel as it was at commit {call.commit[:7]}; "
+                f"the rest of the recording is of commit {recording.device.commit[:7]}."
+            )
+    if rows:
+        far = model_errors(tuple(rows), hardware_of(recording))
+        each = (
+            f"{name(key)} {share_text(median)} (at most {share_text(most)}, {calls} calls)"
+            for key, (median, most, calls) in far.items()
+        )
+        words.append(
+            f"Modelled time against all calls {recording.origin}, off in the median by: {', '.join(each)}."
+        )
+    st.caption("  \n".join(words))
+    if rows:
+        _predictions(recording, tuple(rows))
+
+
+def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
+    """Every recorded call beside the time that the model gives it."""
+    with st.expander("Prediction against record: every call"):
+        lines = [
+            [
+                _named(row) + (f" (kernel of commit {row.commit[:7]})" if row.commit else ""),
+                seconds_text(row.times.p50),
+                seconds_text(seconds),
+                ratio_text(seconds, row.times.p50),
+            ]
+            for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
+        ]
+        st.html(table(("call", "recorded, median", "modelled", "ratio"), lines))
+        st.caption("What happens inside one block, by warp group, is on the page FlashAttention-3, modelled.")

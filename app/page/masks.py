@@ -1,0 +1,136 @@
+"""The Masks page: which tiles a mask spares, and what that saves."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import masks as figures
+from app.figures.tables import table
+from app.figures.units import bytes_text, digits, scaled, seconds_text, share_text, short, times_text
+from engine.experiment import Experiment
+from engine.problem.problem import Mask
+from engine.studies.masks import Masked, document_lengths, under_masks
+
+DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
+COLUMNS = (
+    "mask",
+    "visited",
+    "full",
+    "cut",
+    "skipped",
+    "share",
+    "seen",
+    "in vain",
+    "bytes, counted",
+    "FLOPs, counted",
+    "time, modelled",
+)
+
+
+def show() -> None:
+    """Draw the page."""
+    experiment, colours = scenario.current(), theme.colours()
+    found = under_masks(experiment)
+    st.header(_headline(found), anchor=False)
+    documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
+    documents.select_slider(
+        "Documents in the sequence", scenario.options("documents", DOCUMENTS), **scenario.control("documents")
+    )
+    says.caption(_assumed(experiment))
+    panels = [_panel(one, found[0], experiment) for one in found]
+    st.html(figures.multiples(panels, experiment.problem.seq_q, experiment.problem.seq_kv, colours))
+    st.html(figures.key(found[0].density.exact, colours))
+    st.caption(_scale(found[0], experiment))
+    st.html(f"<div class='scrolled' tabindex='0'>{_table(found)}</div>")
+    st.caption(
+        "Tiles, and the share of them that is visited, are counted of one head; bytes, FLOPs and time are of "
+        "all heads, FlashAttention-2 with the scenario's blocks. Unfused attention computes every tile. "
+        "Seen: pairs of a query and a key. A tile that is cut is computed whole: in vain are the scores that "
+        "the mask then hides."
+    )
+
+
+def _headline(found: tuple[Masked, ...]) -> str:
+    none, causal = found[:2]
+    spared = causal.spares(none)
+    work = f"{digits(spared)} times less work (counted)" if spared > 1 else "no less work than none"
+    return (
+        "A tile in which the mask hides every score is never loaded and never multiplied: look at what is "
+        f"hatched. Causal visits {share_text(causal.visited)} of the tiles, {work}; a window leaves a band, "
+        "documents leave blocks."
+    )
+
+
+def _assumed(experiment: Experiment) -> str:
+    """What the pictures show that the scenario does not have; and who knows documents."""
+    mask = experiment.problem.mask
+    has = {"window": mask.window is not None, "documents": mask.documents > 1}
+    lacks = " and no ".join(name for name, there in has.items() if not there)
+    shown = f"The scenario has no {lacks}: shown is an eighth of its keys. " if lacks else ""
+    return (
+        f"{shown}A window looks back only, so window alone is window with causal. Documents are packed end "
+        "to end, of equal length; the kernels here take no such mask: nothing is measured or recorded of it."
+    )
+
+
+def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
+    tiles, spared = one.simulation.traffic.per_head.tiles_visited, one.spares(none)
+    costs = (
+        f"{tiles:,} {'tile' if tiles == 1 else 'tiles'}",
+        f"{share_text(one.visited, 1)}, {times_text(spared)} less work"
+        if spared > 1
+        else share_text(one.visited),
+    )
+    own = ("the scenario's mask",) * one.own
+    return *_name(one.mask, experiment.problem.seq_kv), costs + own, one.density, one.own
+
+
+def _name(mask: Mask, keys: int) -> tuple[str, str]:
+    """A mask's name, and its extent."""
+    window = (
+        "" if not mask.window else "its own key" if mask.window == 1 else f"the last {mask.window:,} keys"
+    )
+    if mask.documents > 1:
+        kind = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
+        documents, least, most = document_lengths(mask, keys)
+        length = short(least) if least == most else f"{least:,} or {most:,}"
+        return kind, ", ".join(filter(None, (f"{documents:,} of {length} keys", window)))
+    if mask.window:
+        return "Window", window
+    return ("Causal", "keys up to its own") if mask.causal else ("None", "every key")
+
+
+def _scale(none: Masked, experiment: Experiment) -> str:
+    """What a pixel is."""
+    tiling, problem = none.simulation.experiment.tiling, experiment.problem
+    rows, columns = len(none.simulation.schedule.query_rows), len(none.simulation.schedule.key_rows)
+    grid = (
+        f"Rows are queries, columns keys: {rows:,} × {columns:,} tiles of {tiling.block_q} queries × "
+        f"{tiling.block_kv} keys, {short(problem.seq_q)} × {short(problem.seq_kv)}"
+    )
+    if none.density.exact:
+        return f"{grid}. Counted."
+    tiles = f"{none.density.tiles:,} tiles"
+    return f"{grid}, drawn as a density: a pixel is up to {tiles}, its shade the share visited. Counted."
+
+
+def _table(found: tuple[Masked, ...]) -> str:
+    rows = []
+    for one in found:
+        counts, traffic = one.simulation.traffic.per_head, one.simulation.traffic
+        name, _ = _name(one.mask, one.simulation.experiment.problem.seq_kv)
+        rows.append(
+            [
+                name,
+                f"{counts.tiles_visited:,}",
+                f"{counts.tiles_full:,}",
+                f"{counts.tiles_partial:,}",
+                f"{counts.tiles_skipped:,}",
+                *(share_text(share, 1) for share in (one.visited, one.seen, one.wasted)),
+                bytes_text(traffic.requested.total),
+                scaled(traffic.flops, "FLOP"),
+                seconds_text(one.simulation.modelled.seconds),
+            ]
+        )
+    return table(COLUMNS, rows)

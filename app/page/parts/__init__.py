@@ -1,0 +1,1 @@
+"""Parts of pages: what several share, or what is a part of one."""

@@ -1,0 +1,247 @@
+"""The model beside the chip's own counters: on the Agreement, the Traffic and the Speed page."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.figures.algorithms import kernel
+from app.figures.colours import Palette
+from app.figures.recorded import counters
+from app.figures.roofline import both_levels
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_in_mb, bytes_text, digits, ratio_text, share_text
+from app.page.parts.elements import chart
+from engine.experiment import Experiment
+from engine.model.roofline import roofline
+from engine.model.simulation import simulate
+from engine.problem.hardware import gpu_named
+from engine.recordings.counters import (
+    RecordedCounters,
+    modelled_shares,
+    nearest_counters,
+    recorded_counters,
+    roofline_points,
+)
+from engine.recordings.recording import Recording
+from engine.studies.counter_gaps import Gaps, busiest, deviations, gaps, left_in_cache
+
+COUNTERS = (
+    "scenario",
+    *("requested, modelled", "counted", "ratio"),
+    *("DRAM read, modelled", "counted", "ratio"),
+    *("DRAM written, modelled", "counted", "left in L2"),
+)
+FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on it is
+EMPTIED = "The profiler empties the caches before every kernel, and so does the model."
+UNITS = {
+    "tensor core": "tensor cores",
+    "exp": "exp and float32",
+    "L2": "L2 to SMs",
+    "HBM": "HBM",
+    "issue": "issue slots",
+    "launch": "launch and waiting",
+    "tail": "tail: SMs idle",
+}
+PEAKS = (
+    "L2 and HBM of their peak rates, the units of an SM of what they can do at the clock that they had, "
+    "exponentials without float32."
+)
+BOUNDS = {**UNITS, "exp": "exponentials and float32 arithmetic", "L2": "way from L2", "tail": "tail"}
+
+
+def agreement(recording: Recording, colours: Palette) -> None:
+    """The model against the GPU's own counters, one recorded scenario a point and a line."""
+    rows = recorded_counters(recording)
+    if not rows:
+        return
+    st.subheader("The model and the chip's own counters", anchor=False)
+    st.markdown(_deviations(rows, recording))
+    requested, dram = st.columns(2, gap="medium")
+    with requested:
+        st.markdown("**Bytes the tiles request** (read, past the SM)")
+        _counters(rows, "read", "modelled_read", recording, colours)
+    with dram:
+        st.markdown("**Bytes read from DRAM**")
+        _counters(rows, "dram_read", "modelled_dram_read", recording, colours)
+    st.html(scrolled(table(COUNTERS, [_cells(row) for row in rows]), 330))
+
+
+def traffic(recording: Recording, experiment: Experiment) -> None:
+    """The bytes of the scenario, or of the counted one nearest to it, at every level; why they differ."""
+    found = nearest_counters(recording, experiment)
+    if found is None:
+        return
+    one, same = found
+    st.subheader("The same bytes on the chip", anchor=False)
+    st.markdown(f"**{_which(one, same)}**, {recording.origin}")
+    numbers, reasons = st.columns([1.1, 1], gap="large")
+    bytes_ = one.simulation.traffic
+    rows = [
+        ("requested by tiles, counted by the scheduler", bytes_.requested.total_read, None),
+        ("between L2 and the SMs, recorded", one.read, one.written),
+        ("compulsory, counted", bytes_.compulsory.total_read, bytes_.compulsory.total_written),
+        ("DRAM, modelled", one.modelled_dram_read, one.modelled_dram_written),
+        ("DRAM, recorded", one.dram_read, one.dram_written),
+    ]
+    rows[0] = (*rows[0][:2], bytes_.requested.total_written)
+    with numbers:
+        cells = [[name, bytes_text(read), bytes_text(written)] for name, read, written in rows]
+        st.html(table(["all heads", "read", "written"], cells))
+    with reasons:
+        st.markdown("\n".join(f"- {sentence}" for sentence in _gaps(one)))
+
+
+def bounds(recording: Recording | None, experiment: Experiment) -> None:
+    """What holds the scenario up: modelled, and how busy the counters say each unit was."""
+    simulation = simulate(experiment)
+    found = nearest_counters(recording, experiment) if recording else None
+    bound = BOUNDS[simulation.modelled.bound]
+    st.markdown(f"**What holds it up**: modelled, the {bound}")
+    shares = modelled_shares(simulation)
+    columns = [("modelled", shares)]
+    if found is not None:
+        one, same = found
+        columns += [] if same else [("nearest", modelled_shares(one.simulation))]
+        columns.append(("recorded", one.utilisation))
+    rows = [
+        [name, *(_percent(shares.get(unit)) for _, shares in columns)]
+        for unit, name in UNITS.items()
+        if any(shares.get(unit) is not None for _, shares in columns)
+    ]
+    st.html(table(["busy", *(name for name, _ in columns)], rows))
+    said = "Modelled: what each unit's work would take alone, at the rate it reaches, over the whole time."
+    if shares["L2"] > shares[simulation.modelled.bound]:
+        said += " Copies from L2 that run ahead of the products hold nothing up."
+    if found is not None:
+        said += (
+            "" if same else f" Nearest: modelled for the counted scenario nearest to this one, {one.what}."
+        )
+        whose = "for this scenario" if same else "for that one"
+        said += f" Recorded: by the counters {whose}, {recording.origin}; {PEAKS}"
+        said += f" {_busiest(one)}"
+    st.caption(said)
+
+
+def rooflines(recording: Recording, experiment: Experiment, colours: Palette) -> None:
+    """Counted calls like the scenario under the roofs of L2 and of HBM."""
+    gpu, points = gpu_named(recording.device.gpu), roofline_points(recording, experiment)
+    if gpu is None or not points:
+        return
+    problem = experiment.problem
+    mask = "no mask" if problem.mask.looks_ahead else "masked"
+    st.markdown(f"**Roofline of L2 and HBM**: d = {problem.head_dim}, {mask}, {recording.origin}")
+    figure = both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours)
+    chart(figure, "Recorded roofline at L2 and HBM")
+    st.caption(
+        "A line joins the two levels of one call: what L2 saves. Colours as in the recorded curves; times of "
+        "kernels under the profiler."
+    )
+
+
+def _busiest(one: RecordedCounters) -> str:
+    """The unit that the counters saw closest to its peak."""
+    unit, share = busiest(one)
+    return f"Closest to its peak: {UNITS[unit]}, {share:.0%}."
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else share_text(share)
+
+
+def _which(one: RecordedCounters, same: bool) -> str:
+    return one.what if same else f"Counted nearest to this scenario: {one.what}"
+
+
+def _gaps(one: RecordedCounters) -> list[str]:
+    """Why each number differs from the one before it, in a sentence each."""
+    found = gaps(one)
+    off = f"The model's DRAM reads are off by {_signed(found.model_off)}."
+    return [_requests(found), _reads(one, found), _writes(one), off]
+
+
+def _signed(share: float) -> str:
+    text = share_text(abs(share), 1)
+    return text if text.startswith("<") else f"{'+' if share >= 0 else '−'}{text}"
+
+
+def _requests(found: Gaps) -> str:
+    if found.l1_serves:
+        share = f"{found.l1_share:.0%}"
+        return f"The SMs' L1 caches serve {share} of what the tiles request; the rest comes from L2."
+    return "What the tiles request is what came from L2: the scheduler's count is the chip's."
+
+
+def _reads(one: RecordedCounters, found: Gaps) -> str:
+    """Why DRAM delivers less than the SMs receive."""
+    again = found.dram_over_compulsory
+    kept = bytes_text(one.kept_bytes)
+    keys = "K and V of a head" + ", as far as a window spans," * (
+        one.experiment.problem.mask.window is not None
+    )
+    often = f"DRAM delivers {digits(again)} times the compulsory bytes"
+    if one.experiment.record.unfused:
+        return (
+            f"Every kernel reads its inputs from DRAM: S and P, {bytes_text(one.scores_bytes)} together, are "
+            f"written by one and read by the next. {EMPTIED}"
+        )
+    if one.experiment.record.pipeline.returning:
+        rows = "Q, O, m and l pass by once a key block, and from one block to the next "
+        if again < FETCHED_AGAIN:
+            return f"{rows}L2 keeps those of all heads under way: DRAM delivers them once."
+        return f"{rows}those of all heads under way outgrow L2: {often}."
+    if again < FETCHED_AGAIN:
+        return (
+            f"L2 serves {share_text(found.l2_share, 1)} of it: {keys} are "
+            f"{bytes_text(one.keys_bytes)}, and of what all SMs share it keeps about {kept} (modelled)."
+        )
+    return (
+        f"{keys} are {bytes_text(one.keys_bytes)}; with what else is under way they outgrow the "
+        f"{kept} that L2 keeps of what all SMs share (modelled). Later waves fetch them again: {often}."
+    )
+
+
+def _writes(one: RecordedCounters) -> str:
+    kernels = len(one.row.kernels)
+    when = "the kernel ended" if kernels == 1 else f"each of the {kernels} kernels ended, summed"
+    return (
+        f"{bytes_text(one.left_in_cache)} still lay dirty in L2 when {when}: the counter misses what reaches "
+        "DRAM later, the model counts it."
+    )
+
+
+def _counters(
+    rows: list[RecordedCounters], real: str, modelled: str, recording: Recording, colours: Palette
+) -> None:
+    figure = counters(rows, real, modelled, recording.origin, colours)
+    chart(figure, f"{real.replace('_', ' ')}: counted over modelled")
+
+
+def _cells(row: RecordedCounters) -> list[str]:
+    cells = [row.what]
+    for modelled, real in ((row.modelled_read, row.read), (row.modelled_dram_read, row.dram_read)):
+        cells += [bytes_text(modelled), bytes_text(real), ratio_text(modelled, real, 3)]
+    return [*cells, *map(bytes_text, (row.modelled_dram_written, row.dram_written, row.left_in_cache))]
+
+
+def _deviations(rows: list[RecordedCounters], recording: Recording) -> str:
+    """How far the model is off at most, and typically, by algorithm."""
+    lines = [
+        f"{len(rows)} scenarios {recording.origin}, each simulated again now. {EMPTIED} The model is off by:"
+    ]
+    for name, off in deviations(rows).items():
+        lines.append(
+            f"- {kernel(name)}: requested bytes {_off(*off.requested)}; DRAM reads {_off(*off.dram)}."
+        )
+        if off.l1_serves:
+            lines[-1] += " Where the GPU counts fewer requested bytes, the L1 cache serves the rest."
+    typical, most = left_in_cache(rows)
+    lines.append(
+        f"\nOf what is written the counter misses what lies dirty in L2 when a kernel ends: "
+        f"{bytes_in_mb(typical)} a kernel in the median, {bytes_in_mb(most)} at most. "
+        "The model counts it as written."
+    )
+    return "\n".join(lines)
+
+
+def _off(most: float, typical: float) -> str:
+    return f"{share_text(most, 1)} at most, {share_text(typical, 1)} in the median"

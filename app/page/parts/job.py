@@ -1,0 +1,87 @@
+"""A job of the worker on a page: its button, how far it is, what went wrong; no page waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from engine.worker.client import Job, QueueFullError, shared_worker
+
+POLL_SECONDS = 0.6
+
+
+@st.cache_resource(scope="session")
+def _own_jobs() -> dict[str, tuple[dict[str, Any], Job]]:
+    """This visitor's latest job of every kind, with its payload."""
+    return {}
+
+
+def job_of(kind: str, payload: dict[str, Any]) -> Job | None:
+    """The visitor's own job if it is this one, else the result that anyone got for it."""
+    own, job = _own_jobs().get(kind, (None, None))
+    if job is not None and own == payload and job.state != "cancelled":
+        return job
+    return shared_worker().finished(kind, payload)
+
+
+def job_panel(kind: str, payload: dict[str, Any], label: str, draw: Callable[[Job | None], None]) -> None:
+    """The button of a job and, below it, what `draw` makes of the job; redrawn while the job is under way."""
+    job = job_of(kind, payload)
+    polls = job is not None and job.under_way
+
+    def body() -> None:
+        current = job_of(kind, payload)
+        _controls(kind, payload, label, current)
+        draw(current)
+        if polls and not (current is not None and current.under_way):
+            st.rerun()  # without polling
+
+    st.fragment(body, run_every=POLL_SECONDS if polls else None)()
+
+
+def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -> None:
+    """One row: start or cancel, and one line on the state."""
+    button, state = st.columns([1.5, 4], vertical_alignment="center")
+    if job is not None and job.under_way:
+        if button.button("Cancel", key=f"{kind} cancel"):
+            job.cancel()
+            st.rerun()
+        state.progress(min(job.progress, 1.0), _state(job))
+        return
+    again = job is not None and job.state == "done"
+    if button.button(f"{label} again" if again else label, key=kind, type="primary"):
+        _submit(kind, payload, again, state)
+    if job is not None and job.error:
+        state.error(_sentence(job.error))
+
+
+def _submit(kind: str, payload: dict[str, Any], again: bool, place) -> None:
+    """Ask for the job in place of the visitor's earlier one; a full queue is a sentence."""
+    _, earlier = _own_jobs().get(kind, (None, None))
+    try:
+        own = payload, shared_worker().submit(kind, payload, again=again)
+    except QueueFullError as error:
+        place.warning(_sentence(str(error)))
+        return
+    if earlier is not None:
+        earlier.cancel()
+    _own_jobs()[kind] = own
+    st.rerun()
+
+
+def _state(job: Job) -> str:
+    """What a job under way waits for or does."""
+    if job.state == "queued":
+        ahead = job.position
+        return f"Waiting: {ahead} {'job' if ahead == 1 else 'jobs'} ahead in this server's queue"
+    if job.state == "starting":
+        return "Starting the worker process"
+    return job.message
+
+
+def _sentence(text: str) -> str:
+    """A sentence begins with a capital and ends with a stop; Markdown's signs are meant as they are."""
+    plain = text.replace("\\", "\\\\").replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")
+    return plain[:1].upper() + plain[1:].rstrip(".") + "."

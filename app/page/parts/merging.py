@@ -1,0 +1,101 @@
+"""The parts of a query whose keys are split, and their merge: numbers that step."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from app.figures import decoding as figures
+from app.figures.colours import Palette
+from app.figures.tables import scrolled, table
+from app.page.parts.elements import chart
+from app.page.parts.stepper import stepper
+from engine.studies.decoding import Parts
+
+SHOWN = 10  # rows of the table of parts
+COMPONENTS = 3  # of O that are shown as numbers
+FORMULA = (
+    r"m = \max_i \mathrm{lse}_i, \quad "
+    r"O = \frac{\sum_i e^{\,\mathrm{lse}_i - m}\, O_i}{\sum_i e^{\,\mathrm{lse}_i - m}}"
+)
+
+
+@st.fragment
+def show(parts: Parts, scenario_keys: int, colours: Palette) -> None:
+    """The parts of one query and how they become one; its own control redraws only this."""
+    st.subheader("The parts of one query, and their merge", anchor=False)
+    most = len(parts.lse)
+    step = stepper("Parts merged", most, 1, name="decoding step", unit="part")
+    picture, numbers = st.columns([1, 1.25], gap="medium")
+    with picture:
+        chart(figures.merge(parts, step, colours), "What each part counts for")
+        st.latex(FORMULA)
+    with numbers:
+        st.markdown(_sentence(parts, step))
+        st.html(scrolled(_parts_table(parts, step), 440))
+        st.html(scrolled(_merged_table(parts, step), 240))
+        st.caption(_what_ran(parts, scenario_keys))
+
+
+def _sentence(parts: Parts, step: int) -> str:
+    if step == 0:
+        return "Every split has its own m, l and O, computed at the same time. Nothing is merged yet."
+    lse, m = parts.lse[step - 1], parts.steps.m[step - 1]
+    before = parts.steps.m[step - 2] if step > 1 else -np.inf
+    if np.isneginf(lse):
+        return f"Split {step} had no keys left: its lse is −∞, and it counts for nothing."
+    if np.isneginf(before):
+        return f"Split {step} is the first: m = {_number(m)}, and O is its own."
+    if m > before:
+        alpha = parts.steps.alpha[step - 1]
+        return (
+            f"Split {step} has the largest lse so far, {_number(m)}: "
+            f"all merged before it shrinks by α = {_number(alpha)}."
+        )
+    weight = parts.steps.weights[step - 1][step - 1]
+    return f"Split {step} joins with exp(lse − m) = {_number(weight)}; m stays {_number(m)}."
+
+
+def _parts_table(parts: Parts, step: int) -> str:
+    """Some splits around the one that is merged now; always as many lines."""
+    most = len(parts.lse)
+    start = min(max(0, step - SHOWN // 2), max(0, most - SHOWN))
+    rows = []
+    for at in range(start, min(start + SHOWN, most)):
+        low, high = parts.keys[at]
+        keys = f"{low:,} to {high - 1:,}" if low < high else "none"
+        mark = "▸ " if at == step - 1 else "✓ " if at < step else ""
+        values = (parts.m[at], parts.l[at], parts.lse[at], *parts.out[at, :COMPONENTS])
+        rows.append([f"{mark}{at + 1}", keys, *map(_number, values)])
+    return table(("split", "keys", "m", "l", "lse", *_components(parts)), rows)
+
+
+def _merged_table(parts: Parts, step: int) -> str:
+    """What is merged so far, what the kernel stores, and float64 over all keys at once."""
+    merged = parts.merged[step, : 3 + COMPONENTS]
+    exact = [parts.exact_lse, *parts.exact[:COMPONENTS]]
+    rows = [
+        [f"{step} merged", *map(_number, merged)],
+        [f"stored, {parts.experiment.problem.dtype}", "", "", "", *map(_number, parts.result[:COMPONENTS])],
+        ["float64, unsplit", "", "", *map(_number, exact)],
+    ]
+    return table(("", "m, of lse", "sum", "lse", *_components(parts)), rows)
+
+
+def _components(parts: Parts) -> list[str]:
+    return [f"O[{index}]" for index in range(len(parts.result[:COMPONENTS]))]
+
+
+def _what_ran(parts: Parts, scenario_keys: int) -> str:
+    run = parts.experiment.problem
+    smaller = f", a smaller sibling of the scenario's {scenario_keys:,}" if run.seq_kv < scenario_keys else ""
+    return (
+        f"Counted: executed here in the kernel's arithmetic, on {run.seq_kv:,} keys{smaller}. O has "
+        f"{run.head_dim} values; as stored it is off from float64 by at most {parts.error:.1e}."
+    )
+
+
+def _number(value: float) -> str:
+    if np.isinf(value):
+        return "−∞" if value < 0 else "∞"
+    return f"{value:.4g}".replace("-", "−")

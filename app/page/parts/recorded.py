@@ -1,0 +1,175 @@
+"""What a page shows of a recording: curves over the length, times beside the model, block sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app.figures import speed as figures
+from app.figures.algorithms import implementation, kernel
+from app.figures.colours import Palette
+from app.figures.recorded import heat_grid
+from app.figures.tables import scrolled, table
+from app.figures.units import seconds_text, short
+from app.page.parts.elements import chart, one_of
+from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
+from engine.experiment import Experiment
+from engine.problem.hardware import gpu_named
+from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
+from engine.recordings.recording import Recording, Timing
+from engine.recordings.rows import (
+    BACKWARD,
+    BACKWARD_FLOPS,
+    FORWARD,
+    MODEL_BLOCKS,
+    modelled_timings,
+    nearest_shape,
+    out_of_memory,
+    overtaking_length,
+    recorded_rows,
+    timings_by_commit,
+    timings_of,
+    tokens_of,
+)
+
+TIMINGS = (
+    "implementation",
+    "N",
+    "p20",
+    "median",
+    "p80",
+    "median, alone",
+    "rate",
+    "error to float64",
+    "allowed",
+    "note",
+)
+
+
+def curves(recording: Recording, experiment: Experiment, metric: str, colours: Palette) -> None:
+    """Everyone that was timed over the length, at the recorded shape nearest to the scenario."""
+    shape = nearest_shape(recording, experiment)
+    if shape is None:
+        return
+    direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
+    timings = timings_of(recording, *shape, direction)
+    rows = recorded_rows(timings)
+    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {shape_text(timings, direction)}")
+    gpu = gpu_named(recording.device.gpu)
+    model = modelled_timings(timings, gpu.key) if gpu and direction == FORWARD else []
+    lengths = sorted({row.problem.seq_kv for row in timings})
+    groups = ((figures.MODELLED, model), (recording.origin, rows))
+    figure = figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops")
+    chart(figure, "Recorded speed over N", "recorded curves")
+    banded = [] if metric == "speedup" else rows
+    conventions = _conventions(direction, model, banded, shape[0])
+    told = [*_findings(timings, rows), commits_text(recording, timings), _versions(recording), *conventions]
+    st.caption(" ".join(filter(None, told)))
+    with st.expander("Recorded numbers"):
+        cells = [_timing_cells(row) for row in timings]
+        st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1)), 330))
+
+
+def _is_of(row: Timing, shape: tuple[int, bool]) -> bool:
+    return (row.problem.head_dim, row.problem.mask.causal) == shape
+
+
+def _direction(recorded: Sequence[str]) -> str:
+    """Forward or backward, as far as they were recorded."""
+    directions = list(dict.fromkeys(recorded))
+    return one_of("Direction", directions, "recorded_direction")
+
+
+def _timing_cells(row: Timing) -> list[str]:
+    start = [row.label, f"{row.problem.seq_kv:,}"]
+    if row.times is None:
+        return [*start, *[""] * (len(TIMINGS) - 3), row.skipped]
+    alone = seconds_text(row.alone.p50) if row.alone else ""
+    percentiles = (seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80))
+    errors = ("" if value is None else f"{value:.1e}" for value in (row.error, row.allowed))
+    note = f"commit {row.commit[:7]}" if row.commit else ""
+    return [*start, *percentiles, alone, f"{row.tflops:,.1f} TFLOP/s", *errors, note]
+
+
+def shape_text(timings: Sequence[Timing], direction: str) -> str:
+    """What was timed: everything but the length, and how much work there is at each."""
+    problem = timings[0].problem
+    tokens, most = tokens_of(timings)
+    longer = ", more where one sequence is longer" if most > tokens else ""
+    mask = "causal" if problem.mask.causal else "no mask"
+    return (
+        f"{direction}, d = {problem.head_dim}, {mask}, {problem.dtype}; "
+        f"{short(tokens)} tokens in all{longer}, "
+        f"hidden size {problem.hidden_size:,}"
+    )
+
+
+def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
+    """What to see in the curves: who overtakes whom, and what ran out of memory."""
+    sentences = []
+    for name in ("flash2", "flash3"):
+        label = kernel(name)
+        if keys := overtaking_length(rows, name):
+            sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
+    for row in out_of_memory(timings):
+        label = implementation({"provider": row.provider, "label": row.label})
+        sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
+    return sentences
+
+
+def commits_text(recording: Recording, timings: Sequence[Timing]) -> str:
+    """That timings were recorded at more than one commit, where they were: each has a run of its own."""
+    first, *others = timings_by_commit(recording, timings).items()
+    if not others:
+        return ""
+    also = " and ".join(f"{count} at {commit[:7]}" for commit, count in others)
+    return (
+        f"{first[1]} of these times were recorded at commit {first[0][:7]}, {also}: two that are not of one "
+        "commit are of two runs, whose clocks can differ."
+    )
+
+
+def _versions(recording: Recording) -> str:
+    device = recording.device
+    versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
+    return f"Driver {device.driver}, {versions}."
+
+
+def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], head_dim: int) -> list[str]:
+    """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
+    rows, keys = MODEL_BLOCKS
+    dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, Flash 3 with its own."
+    if (own := OWN_BLOCKS.get(head_dim, MODEL_BLOCKS)) != MODEL_BLOCKS:
+        dotted += f" The Flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA"
+        if short := SHORT_BLOCKS.get(head_dim):
+            dotted += f", {short[0]} × {short[1]} up to {SHORT:,} keys"
+        dotted += "."
+    backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
+    wide = figures.has_band(banded)
+    bands = "Bands: from the 20th to the 80th percentile."
+    return [dotted] * bool(model) + [bands] * wide + [backward] * (direction == BACKWARD)
+
+
+def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> None:
+    """The recorded time of every block size, with why the others did not run."""
+    algorithm = experiment.algorithm
+    problem = swept_problem(recording, experiment)
+    if problem is None:
+        return
+    st.markdown(
+        f"**Block sizes**: {kernel(algorithm)}, N = {problem.seq_kv:,}, batch {problem.batch}, "
+        f"d = {problem.head_dim}, {recording.origin}"
+    )
+    heat = heat_map(recording, algorithm, problem.head_dim)
+    tiling = experiment.tiling
+    st.html(heat_grid(heat, (tiling.block_q, tiling.block_kv), colours))
+    st.caption(f"{_fastest(heat)} Struck out: did not run; point at it to read why.")
+
+
+def _fastest(heat: HeatMap) -> str:
+    if heat.fastest is None:
+        return "None of them ran."
+    i, j = heat.fastest
+    size = f"{heat.block_q[i]} × {heat.block_kv[j]}"
+    return f"Best warps and stages of each; the fastest is {size} at {heat.tflops[i, j]:,.0f} TFLOP/s."

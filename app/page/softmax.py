@@ -1,0 +1,122 @@
+"""The online softmax: one row of scores, score by score or block by block."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import softmax as figures
+from app.figures.tables import table
+from app.page.parts.elements import chart
+from app.page.parts.stepper import stepper
+from app.presenter.mode import presenting
+from engine.trace.softmax import PRESETS, OnlineSteps, errors, log_sum_exp, naive_sums, online_steps, parse
+
+BLOCKS = (1, 2, 4, 8, 16)
+FORMULAS = r"""
+\begin{aligned}
+m' &= \max(m,\ \max_j s_j) \\
+\alpha &= e^{\,m - m'} \\
+l' &= \alpha\, l + \textstyle\sum_j e^{\,s_j - m'} \\
+O' &= \alpha\, O + \textstyle\sum_j e^{\,s_j - m'}\, V_j
+\end{aligned}
+"""
+
+
+def show() -> None:
+    """Draw the page."""
+    _row(scenario.current().problem.dtype)
+
+
+@st.fragment
+def _row(dtype: str) -> None:
+    """Everything about one row; its own controls redraw only this."""
+    headline = st.container()
+    chosen, typed, size = st.columns([1.1, 3, 1], gap="medium")
+    name = chosen.selectbox("Row of scores", list(PRESETS), format_func=lambda key: PRESETS[key].name)
+    text = typed.text_input(
+        "Scores, yours to edit; -inf is a masked key",
+        " ".join(f"{score:g}" for score in PRESETS[name].scores),
+        key=f"softmax scores {name}",
+    )
+    block = size.select_slider("Scores a step", BLOCKS, 4)
+    try:
+        scores = parse(text)
+    except ValueError as error:
+        st.text(f"{error}.")
+        return
+    steps = online_steps(scores, block)
+    step = stepper("Step", len(steps.stops), 2, name="softmax step", unit="step")
+    headline.header(_sentence(steps, step), anchor=False)
+    mine = list(PRESETS[name].scores) != scores.tolist()
+    headline.caption("Your own scores." if mine else PRESETS[name].what)
+    picture, numbers = st.columns([2.3, 1], gap="medium")
+    with picture:
+        naive, low = naive_sums(scores, dtype), presenting()
+        figure = figures.row(scores, steps, step, naive, dtype, theme.colours(), low=low)
+        chart(figure, "Scores, weights, sums and rescale factors", "softmax row")
+    with numbers:
+        _numbers(steps, step)
+        st.latex(FORMULAS)
+        _comparison(scores, block, dtype)
+
+
+def _sentence(steps: OnlineSteps, step: int) -> str:
+    if step == 0:
+        return "Nothing is read yet: m = −∞, l = 0."
+    first, last = (int(steps.stops[step - 2]) if step > 1 else 0), int(steps.stops[step - 1]) - 1
+    read = f"Score {first} is read." if first == last else f"Scores {first} to {last} are read."
+    m, before = steps.m[step - 1], steps.m[step - 2] if step > 1 else -np.inf
+    if np.isneginf(m):
+        return f"{read} Every key so far is masked: m stays −∞, l stays 0, and nothing turns to NaN."
+    if np.isneginf(before):
+        return f"{read} The maximum is {_number(m)}; there is nothing yet to rescale."
+    if m == before:
+        return f"{read} The maximum stays {_number(m)}: α = 1, and nothing gathered so far changes."
+    alpha = _number(steps.alpha[step - 1])
+    return (
+        f"{read} The maximum rises from {_number(before)} to {_number(m)}: all so far shrinks by α = {alpha}."
+    )
+
+
+def _number(value: float, digits: int = 3) -> str:
+    return "−∞" if np.isneginf(value) else f"{value:.{digits}g}".replace("-", "−")
+
+
+def _numbers(steps: OnlineSteps, step: int) -> None:
+    """The four numbers after the step, each with its value before."""
+    start = {"m": -np.inf, "l": 0.0, "α": None, "lse": -np.inf}
+    series = {"m": steps.m, "l": steps.l, "α": steps.alpha, "lse": log_sum_exp(steps.m, steps.l)}
+    labels = {
+        "m": "m, maximum",
+        "l": "l, sum",
+        "α": "α, rescale factor",
+        "lse": "lse = m + log l",
+    }
+    with st.container(key="in_a_row_numbers"):
+        rows = [st.columns(2), st.columns(2)]
+    for cell, (name, values) in zip((*rows[0], *rows[1]), series.items(), strict=True):
+        now, before = (values[index] if index >= 0 else start[name] for index in (step - 1, step - 2))
+        cell.metric(
+            labels[name],
+            "none" if now is None else _number(now, 4),
+            "was none" if before is None else f"was {_number(before, 4)}",
+            delta_color="off",
+            delta_arrow="off",
+        )
+    st.caption("computed here in float64")
+
+
+def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
+    found = errors(scores, block, dtype)
+    rows = [[f"{name} softmax", _error(getattr(found, name))] for name in ("naive", "safe", "online")]
+    st.html(table([dtype, "largest error"], rows))
+    st.caption(
+        f"Of any weight, against float64; computed here, every result rounded to {dtype}. "
+        "Naive takes exp(s) as it is; safe finds the maximum first."
+    )
+
+
+def _error(value: float) -> str:
+    return f"{value:.1e}" if np.isfinite(value) else "inf / inf"

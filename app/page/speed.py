@@ -1,0 +1,179 @@
+"""The Speed page: measured on this machine when asked, beside recordings of a GPU and the model."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import roofline as roofs
+from app.figures import speed as figures
+from app.figures.algorithms import implementation
+from app.figures.colours import Palette
+from app.figures.tables import scrolled, table
+from app.figures.units import moment, scaled, seconds_text
+from app.page.parts import chip, recorded
+from app.page.parts.elements import chart, one_of
+from app.page.parts.job import job_panel
+from app.sidebar.recording import chosen_recording
+from engine.experiment import Experiment
+from engine.measuring.measure import SWEEP, sweep_payload
+from engine.model.roofline import roofline
+from engine.problem.hardware import same_machine
+from engine.studies.comparison import counted_pairs, measured_rows, modelled_rows, pairs, under_roof
+from engine.studies.survey import by_length
+from engine.worker.client import Job
+
+METRICS = {"p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s", "speedup": "speed-up"}
+MEANINGS = {
+    "p50": "median time of a call",
+    "tflops": "4·B·H·N²·d FLOPs, halved when causal, over the median time; with a window, documents or "
+    "other lengths 4·d for each pair of a query and a key that it sees",
+    "tokens_per_second": "queries over the median time",
+    "speedup": "measured: over PyTorch's unfused attention; modelled: over the standard algorithm",
+}
+LONGEST = 65536  # keys of the axis, unless something longer is shown
+
+
+def show() -> None:
+    """Draw the page."""
+    experiment = scenario.current()
+    st.header(
+        "Real kernels run on this server when you press Measure, each held against float64 before its time "
+        "counts. Look at how unfused attention falls behind as N grows.",
+        anchor=False,
+    )
+    job_panel(SWEEP, sweep_payload(experiment), "Measure on this machine", lambda job: _draw(experiment, job))
+
+
+def _draw(experiment: Experiment, job: Job | None) -> None:
+    rows = list(job.result or job.rows) if job is not None else []
+    measured, colours = measured_rows(rows), theme.colours()
+    recording = chosen_recording()
+    here, there = st.columns([1, 1.25], gap="medium") if recording else (st.container(), None)
+    with here:
+        metric = one_of("Metric", METRICS, "speed_metric")
+        st.markdown(f"**This scenario**. {_origins(experiment, measured)}")
+        figure = _modelled_only(experiment, metric, colours)
+        if measured:
+            figure = _speed_by_length(experiment, measured, metric, colours)
+        chart(figure, "Speed over the length")
+        st.caption(_caption(metric, measured))
+    if recording:
+        with there:
+            recorded.curves(recording, experiment, metric, colours)
+    _second_row(experiment, measured, recording, colours)
+    _rooflines(experiment, measured, recording, colours)
+    if rows:
+        st.html(scrolled(_table(rows), 260))
+
+
+def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
+    """What holds the scenario up; measured against modelled; the recorded block sizes."""
+    compared = pairs(experiment, measured) + (counted_pairs(recording) if recording else [])
+    swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)
+    held, versus, *blocks = st.columns([1.2, 1, 1.1] if swept else 2, gap="medium")
+    with held:
+        chip.bounds(recording, experiment)
+    if compared:
+        with versus:
+            marks = "**Time against modelled**: measured filled, recorded open"
+            st.markdown(marks if measured else "**Recorded time against modelled**")
+            if recording:
+                st.caption("Recorded: kernels alone, under the profiler.")
+            chart(figures.model_against_time(compared, colours), "Measured against modelled")
+    if swept:
+        with blocks[0]:
+            recorded.blocks(recording, experiment, colours)
+
+
+def _rooflines(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
+    """The roofline over bytes of DRAM: modelled and measured; over those of both levels: recorded."""
+    modelled, counted = st.columns(2, gap="medium")
+    with modelled:
+        st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}, modelled")
+        points = under_roof(experiment, measured)
+        chart(_roofline(experiment, points, colours), "Roofline")
+        st.caption("A mark is a length N, its colour as in the curves; filled diamonds are this scenario's.")
+    if recording:
+        with counted:
+            chip.rooflines(recording, experiment, colours)
+
+
+@lru_cache(maxsize=256)
+def _modelled_only(experiment: Experiment, metric: str, colours: Palette):
+    return _speed_by_length(experiment, [], metric, colours)
+
+
+def _speed_by_length(experiment: Experiment, measured: list[dict], metric: str, colours: Palette):
+    keys = experiment.problem.seq_kv
+    lengths = figures.lengths_to(max(LONGEST, keys, *(row["keys"] for row in measured)))
+    groups = ((figures.MODELLED, modelled_rows(by_length(experiment))), (figures.HERE, measured))
+    return figures.speed_by_length(groups, metric, lengths, colours, mark=keys)
+
+
+def _roofline(experiment: Experiment, points: list[dict], colours: Palette):
+    gpu, keys = experiment.gpu, experiment.problem.seq_kv
+    shown = [row for row in modelled_rows(by_length(experiment)) if row["keys"] <= max(LONGEST, keys)]
+    model = under_roof(experiment, shown)
+    shape = roofline(gpu, experiment.problem.dtype)
+    return roofs.roofline(shape, gpu.name, model, points, keys, colours)
+
+
+def _origins(experiment: Experiment, measured: list[dict]) -> str:
+    """What was measured where and what is modelled of what, so that nothing is compared silently."""
+    model = f"Dotted: *modelled* for the {experiment.gpu.name}."
+    if not measured:
+        return f"{model} Nothing has been measured here for this scenario yet."
+    row = measured[0]
+    here = f"Marks: *measured here* on {row['device']}."
+    if same_machine(experiment.gpu, row):
+        return f"{here} {model}"
+    other = "a CPU" if not row["cuda"] else "another GPU"
+    interpreted = " Triton is interpreted here: for correctness, not speed." if not row["cuda"] else ""
+    return f"{here} {model} **These are two machines: this one is {other}.**{interpreted}"
+
+
+def _caption(metric: str, measured: list[dict]) -> str:
+    """What the metric means, and with what the measured rows were measured."""
+    if not measured:
+        return MEANINGS[metric]
+    versions = ", ".join(f"{name} {version}" for name, version in measured[0]["versions"].items())
+    return f"{MEANINGS[metric]}; {versions}; {moment(measured[0]['date'])}"
+
+
+COLUMNS = (
+    "implementation",
+    "N",
+    "median",
+    "p20",
+    "p80",
+    "repeats",
+    "FLOP/s",
+    "tokens/s",
+    "error to float64",
+    "allowed",
+    "note",
+)
+
+
+def _table(rows: list[dict]) -> str:
+    """Every row, its figures with units, or why it has none."""
+    return table(COLUMNS, [_cells(row) for row in reversed(rows)], words=(0, len(COLUMNS) - 1))
+
+
+def _cells(row: dict) -> list[str]:
+    start = [implementation(row), f"{row['keys']:,}"]
+    if row["skipped"]:
+        return [*start, *[""] * (len(COLUMNS) - 3), f"skipped: {row['skipped']}"]
+    return [
+        *start,
+        *(seconds_text(row[percentile]) for percentile in ("p50", "p20", "p80")),
+        str(row["repeats"]),
+        scaled(row["tflops"] * 1e12, "FLOP/s"),
+        figures.tokens_text(row["tokens_per_second"]),
+        f"{row['error']:.1e}",
+        f"{row['allowed']:.1e}",
+        row["note"],
+    ]

@@ -1,0 +1,124 @@
+"""The HBM traffic page: which bytes move, what block sizes change, where memory runs out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import traffic as figures
+from app.figures.algorithms import short
+from app.figures.colours import Palette
+from app.figures.tables import table
+from app.figures.units import bytes_text, digits, times_text
+from app.page.parts import chip
+from app.page.parts.elements import chart, one_of
+from app.sidebar.recording import chosen_recording
+from engine.algorithms import flash2, standard
+from engine.experiment import Experiment
+from engine.studies.survey import (
+    by_algorithm,
+    by_length,
+    by_tiling,
+    largest_contexts,
+    memory_taken,
+    times_less,
+)
+
+KINDS = {
+    "dram": "DRAM, modelled",
+    "requested": "requested",
+    "compulsory": "compulsory",
+}
+MEANINGS = {
+    "requested": "**Requested**: what the tiles ask of memory past the SM.",
+    "dram": "**DRAM**: compulsory, plus what L2 must fetch again; every kernel starts with empty caches.",
+    "compulsory": "**Compulsory**: each kernel's inputs once and its outputs once.",
+}
+
+
+def show() -> None:
+    """Draw the page."""
+    experiment, colours = scenario.current(), theme.colours()
+    simulations = by_algorithm(experiment)
+    st.header(_headline(simulations), anchor=False)
+    bars, numbers = st.columns([2, 1.1], gap="large")
+    with bars:
+        kind = one_of("Bytes", KINDS, "traffic_kind")
+        st.markdown(f"**Bytes by tensor and direction**, all heads, {_origin(kind)}, {experiment.gpu.name}")
+        st.html(figures.by_tensor(simulations, kind, colours))
+        st.caption("  \n".join(MEANINGS.values()))
+    with numbers:
+        _numbers(simulations, kind)
+    length, blocks, memory = st.columns(3, gap="medium")
+    with length:
+        st.markdown(f"**Over the length**: {_origin(kind)}")
+        chart(_bytes_by_length(experiment, kind, colours), "Bytes over the sequence length")
+    with blocks:
+        _blocks(experiment, colours)
+    with memory:
+        _memory(experiment, colours)
+    if recording := chosen_recording():
+        chip.traffic(recording, experiment)
+
+
+@lru_cache(maxsize=256)
+def _bytes_by_length(experiment: Experiment, kind: str, colours: Palette):
+    return figures.bytes_by_length(by_length(experiment), kind, experiment.problem.seq_kv, colours)
+
+
+@lru_cache(maxsize=256)
+def _memory_by_length(experiment: Experiment, colours: Palette):
+    largest = largest_contexts(experiment)
+    return figures.memory_by_length(by_length(experiment), experiment.problem.seq_kv, largest, colours)
+
+
+def _headline(simulations) -> str:
+    moved = [bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)]
+    times = times_less(simulations, "dram")
+    less = f"{digits(times)} times less" if times > 1 else "no less"
+    return (
+        f"Standard attention moves {moved[0]} through HBM, FlashAttention-2 {moved[1]}: "
+        f"{less} (modelled). Look at S and P, the N × N matrices: flash never writes them."
+    )
+
+
+def _origin(kind: str) -> str:
+    return {"dram": "DRAM bytes, modelled", "requested": "requested bytes, counted"}.get(
+        kind, "compulsory bytes, counted"
+    )
+
+
+def _numbers(simulations, kind: str) -> None:
+    st.metric(f"Standard ÷ Flash 2, {_origin(kind)}", times_text(times_less(simulations, kind)))
+    kinds = {"requested": "requested", "dram": "DRAM, modelled", "compulsory": "compulsory"}
+    rows = [
+        [name, *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
+        for key, name in kinds.items()
+    ]
+    rows.append(
+        ["FLOP/DRAM byte", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
+    )
+    st.html(table(["", *(short(name) for name in simulations)], rows))
+
+
+def _blocks(experiment: Experiment, colours: Palette) -> None:
+    if not experiment.record.compared:  # it chooses its blocks itself
+        experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
+    st.markdown(f"**Over block sizes**: requested, {short(experiment.algorithm)}, counted")
+    tiling = experiment.tiling
+    st.html(figures.bytes_by_tiling(by_tiling(experiment), (tiling.block_q, tiling.block_kv), colours))
+    st.caption(
+        f"Struck out: more than {experiment.gpu.with_article} gives a block of threads, modelled with S and "
+        "O, which kernels keep in registers. Framed: the scenario."
+    )
+
+
+def _memory(experiment: Experiment, colours: Palette) -> None:
+    st.markdown("**Memory the tensors take**, modelled")
+    chart(_memory_by_length(experiment, colours), "Memory over the sequence length against the GPU's")
+    largest = largest_contexts(experiment).items()
+    ends = ", ".join(f"{short(name)} beyond {keys:,}" for name, keys in largest)
+    now = ", ".join(map(bytes_text, memory_taken(experiment).values()))
+    st.caption(f"Runs out: {ends} keys. Here: {now}.")

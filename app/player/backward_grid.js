@@ -1,0 +1,151 @@
+// The score matrix in a backward pass: gradients beside their tensors.
+
+import { plural } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+import { hatching } from "../canvas/pen.js";
+import { GridLayout } from "./grid_layout.js";
+import { GridPainter, paled } from "./grid_painter.js";
+import { GridPanel } from "./grid_panel.js";
+import { NONE } from "./run.js";
+
+const GRADIENT_STRIPES = 5; // px between the stripes that tell a gradient from its tensor
+
+/** A box in a tensor's colour, striped: the tensor's gradient. */
+function gradientBox(pen, x, y, w, h, color, radius = 2) {
+  pen.box(x, y, w, h, color, radius);
+  if (w <= 0 || h <= 0) return;
+  const { ctx, u, theme } = pen;
+  ctx.fillStyle = hatching(
+    ctx,
+    mix(theme.ground, color, 0.55),
+    GRADIENT_STRIPES * u,
+    window.devicePixelRatio || 1,
+  );
+  ctx.fillRect(x, y, w, h);
+}
+
+/** The room that the gradients take around a grid, in units. */
+const BACKWARD_MARGINS = { left: 58, right: 78, bottom: 36 };
+
+class BackwardLayout extends GridLayout {
+  constructor(model, box, u, dpr) {
+    const { left, right, bottom } = BACKWARD_MARGINS;
+    super(model, { ...box, h: box.h - bottom * u }, { left: left * u, right: right * u }, u, dpr);
+    this.dO = { x: this.x0 - 28 * u, w: 9 * u };
+    this.mark = this.dO.x;
+    this.delta = { x: this.o.x + this.o.w + 8 * u, w: 9 * u };
+    this.out = { x: this.delta.x + 13 * u, w: 9 * u };
+    this.right = this.out.x + this.out.w;
+    this.dK = { y: this.y0 + this.h + 5 * u, h: 12 * u };
+    this.dV = { y: this.dK.y + this.dK.h + 4 * u, h: 12 * u };
+    this.below = this.dV.y + this.dV.h - this.y0 - this.h;
+  }
+}
+
+class BackwardPainter extends GridPainter {
+  constructor(model, run, layout, theme, u) {
+    super(model, run, layout, theme, u);
+    const { first, stop } = model.arrays;
+    const queries = [...first.keys()];
+    this.seers = Array.from({ length: model.keyBlocks }, (_, j) =>
+      queries.filter((i) => first[i] <= j && j < stop[i]),
+    );
+  }
+
+  operands(pen, { phase, i, j }, step) {
+    const { model, run, layout, theme } = this,
+      { x, y, y0, gap, q, dO, out } = layout,
+      u = pen.u;
+    const busy = run.has(step),
+      tone = (name, lit) => (lit ? theme[name] : paled(theme, name));
+    for (let n = 0; n < model.keyBlocks; n++) {
+      const w = x[n + 1] - x[n] - gap;
+      pen.box(x[n], y0 - 24 * u, w, 9 * u, tone("K", n === j), 2);
+      pen.box(x[n], y0 - 13 * u, w, 9 * u, tone("V", n === j), 2);
+    }
+    for (let n = 0; n < model.queryBlocks; n++) {
+      const h = y[n + 1] - y[n] - gap,
+        lit = busy && n === i;
+      pen.box(q.x, y[n], q.w, h, tone("Q", lit && phase > 0), 2);
+      gradientBox(pen, dO.x, y[n], dO.w, h, tone("dO", lit));
+      pen.box(out.x, y[n], out.w, h, tone("O", lit && phase === 0), 2);
+    }
+  }
+
+  /** Empty, gathered so far, written: delta by kernel 1, dK and dV by kernel 2, dQ by kernel 3. */
+  output(pen, { phase, i, j, outer, ended }, step) {
+    const { model, run, layout, theme } = this,
+      { x, y, gap, o, delta, dK, dV } = layout,
+      { first, stop } = model.arrays;
+    const over = step >= run.steps,
+      written = (kernel, n) =>
+        over || phase > kernel || (phase === kernel && step >= 0 && (n < outer || (n === outer && ended)));
+    for (let n = 0; n < model.queryBlocks; n++) {
+      const h = y[n + 1] - y[n] - gap;
+      pen.box(delta.x, y[n], delta.w, h, written(0, n) ? theme.delta : theme.cell, 2);
+      const part =
+        phase === 2 && n === outer && j !== NONE ? (j - first[n] + 1) / Math.max(1, stop[n] - first[n]) : 0;
+      this.gathered(pen, o.x, y[n], o.w, h, "dQ", part, written(2, n));
+    }
+    for (let n = 0; n < model.keyBlocks; n++) {
+      const w = x[n + 1] - x[n] - gap,
+        seers = this.seers[n];
+      const part =
+        phase === 1 && n === outer && i !== NONE ? (seers.indexOf(i) + 1) / Math.max(1, seers.length) : 0;
+      this.gathered(pen, x[n], dK.y, w, dK.h, "dK", part, written(1, n));
+      this.gathered(pen, x[n], dV.y, w, dV.h, "dV", part, written(1, n));
+    }
+  }
+
+  gathered(pen, x, y, w, h, name, part, written) {
+    const { theme } = this;
+    pen.box(x, y, w, h, theme.cell, 2.5);
+    if (written) gradientBox(pen, x, y, w, h, theme[name], 2.5);
+    else if (part) gradientBox(pen, x, y, w * part, h, mix(theme[name], theme.ground, 0.55), 2.5);
+  }
+}
+
+export class BackwardGridPanel extends GridPanel {
+  layout(view, box) {
+    const { model, u, dpr, theme } = view;
+    this.grid = new BackwardLayout(model, { ...box, h: box.h - 44 * u }, u, dpr);
+    this.painter = new BackwardPainter(model, model.run, this.grid, theme, u);
+  }
+
+  /** What stands around the grid: gradients have their tensor's colour, and stripes. */
+  titles(pen, box, model) {
+    const { grid } = this,
+      { u, theme } = pen,
+      style = { size: 13, weight: 600, align: "center" };
+    pen.text(
+      `K and V: ${plural(model.keyBlocks, "key tile")}`,
+      Math.max(grid.x0 + grid.w / 2, box.x + 95 * u),
+      grid.y0 - 31 * u,
+      { ...style, color: theme.K },
+    );
+    for (const [name, column, color] of [
+      ["dQ", grid.o, theme.Q],
+      ["δ", grid.delta, theme.delta],
+      ["O", grid.out, theme.O],
+    ]) {
+      pen.text(name, column.x + column.w / 2, grid.y0 - 8 * u, { ...style, weight: 700, color });
+    }
+    pen.text("dO", grid.dO.x + grid.dO.w, grid.y0 - 8 * u, {
+      ...style,
+      weight: 700,
+      align: "right",
+      color: theme.O,
+    });
+    for (const [name, strip, color] of [
+      ["dK", grid.dK, theme.K],
+      ["dV", grid.dV, theme.V],
+    ]) {
+      pen.text(name, grid.x0 - 6 * u, strip.y + strip.h - 1.5 * u, {
+        ...style,
+        weight: 700,
+        align: "right",
+        color,
+      });
+    }
+  }
+}

@@ -1,0 +1,187 @@
+// Beside and below the matrix of a backward pass: bytes against other ways, and one row of P and dS.
+
+import { decimal, percent, traffic } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+import { NONE } from "./run.js";
+import { TrafficPanel, trafficBar } from "./traffic_panel.js";
+import { compared } from "./words.js";
+
+/** The pass under way above what two others would ask for: closed forms, so they do not move. */
+export class BackwardTrafficPanel extends TrafficPanel {
+  paint(pen, box, { model, run, step }) {
+    const { u, theme } = pen,
+      right = box.x + box.w,
+      pitch = (box.h - 52 * u) / 3;
+    const most = Math.max(run.total, ...model.others.map(([, total]) => total));
+    this.heading(pen, box, model);
+    trafficBar(
+      pen,
+      { x: box.x, y: box.y + 28 * u, w: box.w },
+      run,
+      step,
+      most,
+      true,
+      "two kernels, as played",
+    );
+    model.others.forEach(([title, total, claim], n) => {
+      const y = box.y + 28 * u + (n + 1) * pitch,
+        top = y + 20 * u,
+        h = 11 * u;
+      pen.text(title, box.x, y + 14 * u, { size: 13.5, room: box.w - 90 * u });
+      pen.text(traffic(total), right, y + 14 * u, { size: 15, mono: true, align: "right" });
+      pen.box(box.x, top, box.w, h, theme.panel, 3);
+      pen.box(box.x, top, (box.w * total) / most, h, theme.cell, 3);
+      pen.text(`${claim}, closed form`, box.x, top + h + 13 * u, { size: 11.5, color: theme.muted });
+    });
+    const { against } = model;
+    pen.text(compared(run, against, against.title), right, box.y + box.h - 8 * u, {
+      size: 13.5,
+      weight: 700,
+      align: "right",
+    });
+    pen.text("whole run", box.x, box.y + box.h - 8 * u, { size: 12.5, color: theme.muted });
+  }
+}
+
+/** One row of P and dS: what it knows before the tiles, and what each key tile holds of it. */
+export class BackwardRowPanel {
+  signature({ run, step, row, following }) {
+    return [
+      row,
+      following,
+      step < 0
+        ? -1
+        : step >= run.steps
+          ? "end"
+          : `${run.phase[step]} ${run.key[step]} ${run.query[step]} ${run.operation(step)}`,
+    ].join();
+  }
+
+  paint(pen, box, { model, run, step, row, following, still }) {
+    const { u, theme } = pen,
+      y = box.y + 24 * u,
+      gap = 26 * u;
+    pen.rule(box.x, box.y, box.w);
+    const width = pen.text(`Row ${model.rows[row]}, backward`, box.x, y, { size: 15, weight: 600 });
+    const where = following ? "follows the tile at work" : "kept in view, Esc follows again";
+    pen.text(
+      `computed · query tile ${model.blockOf(row)} · ${where}${still ? "" : " · ↑ ↓ choose"}`,
+      box.x + width + 12 * u,
+      y,
+      { size: 12.5, color: theme.muted },
+    );
+    const known = this.known(model, run, step, row),
+      small = 0.15 * box.w,
+      wide = (box.w - 2 * small - 3 * gap) / 2;
+    const at = (n) => ({
+      x: box.x + [0, small + gap, 2 * (small + gap), 2 * (small + gap) + wide + gap][n],
+      y: box.y + 36 * u,
+      w: n < 2 ? small : wide,
+      h: box.h - 36 * u,
+    });
+    this.number(
+      pen,
+      at(0),
+      "lse",
+      model.arrays.lse[row],
+      ["kept by the forward pass,", "4 bytes a row"],
+      theme.lse,
+    );
+    this.number(
+      pen,
+      at(1),
+      "δ",
+      known.delta ? model.arrays.delta[row] : NaN,
+      ["rowsum(dO ∘ O),", "from kernel 1"],
+      theme.delta,
+    );
+    this.bars(pen, at(2), model, row, known, "weight", "P", "in each key tile; a row adds up to 1", percent);
+    this.bars(
+      pen,
+      at(3),
+      model,
+      row,
+      known,
+      "score_gradient",
+      "dS",
+      "in each key tile; a row adds up to 0",
+      (x) => decimal(x, 3),
+    );
+  }
+
+  /** Whether delta is known, which tile is at work on the row (-1: none) and how many tiles hold its P and dS. */
+  known(model, run, step, row) {
+    const block = model.blockOf(row),
+      { first, stop } = model.arrays;
+    if (step < 0) return { delta: false, now: -1, weight: () => false, score_gradient: () => false };
+    const over = step >= run.steps,
+      phase = over ? 3 : run.phase[step],
+      i = over ? NONE : run.query[step],
+      j = over ? NONE : run.key[step];
+    const delta = phase > 0 || i > block || (i === block && run.operation(step) !== "load");
+    const now = phase > 0 && i === block && j !== NONE ? j : -1;
+    const passed = (n) =>
+      phase === 1 &&
+      (n < j ||
+        (n === j && i !== NONE && i > block) ||
+        (n === j && i === NONE && run.operation(step) === "store"));
+    const reached = (operation) => (n) =>
+      n >= first[block] &&
+      n < stop[block] &&
+      (phase > 1 || passed(n) || (n === now && run.reached(step, operation)));
+    return { delta, now, weight: reached("weights"), score_gradient: reached("score_gradient") };
+  }
+
+  number(pen, box, sign, value, words, color) {
+    const { u, theme } = pen,
+      y = box.y + 21 * u;
+    pen.text(sign, box.x, y, { size: 17, weight: 700, color });
+    pen.text(decimal(value), box.x + box.w, y, { size: 21, weight: 700, mono: true, align: "right" });
+    words.forEach((line, n) =>
+      pen.text(line, box.x, y + (26 + 18 * n) * u, { size: 12.5, color: theme.muted, room: box.w }),
+    );
+  }
+
+  /** A bar for every key tile, its scale that of the whole row: pale before it is computed, the one at work framed. */
+  bars(pen, box, model, row, known, name, sign, words, show) {
+    const { u, theme } = pen,
+      y = box.y + 21 * u,
+      count = model.keyBlocks,
+      { now } = known;
+    const values = Array.from(model.arrays[name].subarray(row * count, (row + 1) * count));
+    const width = pen.text(sign, box.x, y, { size: 17, weight: 700, color: theme.S });
+    pen.text(words, box.x + width + 10 * u, y - u, {
+      size: 13,
+      color: theme.muted,
+      room: box.w - width - 110 * u,
+    });
+    pen.text(now >= 0 && known[name](now) ? show(values[now]) : "–", box.x + box.w, y, {
+      size: 21,
+      weight: 700,
+      mono: true,
+      align: "right",
+    });
+    const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 58 * u },
+      pitch = plot.w / count;
+    pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
+    const low = Math.min(0, ...values),
+      high = Math.max(0, ...values),
+      scale = (plot.h - 16 * u) / (high - low || 1),
+      zero = plot.y + 8 * u + high * scale;
+    values.forEach((value, n) => {
+      const w = Math.max(1, pitch - (pitch > 4 ? 2 : 0)),
+        h = Math.max(1, Math.abs(value) * scale),
+        top = value > 0 ? zero - h : zero;
+      if (value === 0) return;
+      if (known[name](n))
+        pen.box(plot.x + n * pitch, top, w, h, n === now ? theme.S : mix(theme.S, theme.ground, 0.62), 1.5);
+      else pen.box(plot.x + n * pitch, top, w, h, theme.cell, 1.5);
+      if (n === now) pen.frame(plot.x + n * pitch - 1, top - 1, w + 2, h + 2, theme.edge, 1.4 * u, 1.5);
+    });
+    pen.rule(plot.x, zero, plot.w);
+    const foot = plot.y + plot.h + 15 * u,
+      small = { size: 11.5, color: theme.muted };
+    pen.text("key tile 0", box.x, foot, small);
+    pen.text(String(count - 1), box.x + box.w, foot, { ...small, align: "right" });
+  }
+}

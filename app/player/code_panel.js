@@ -1,0 +1,30 @@
+// The algorithm's lines, the one at work lit.
+
+import { mix } from "../canvas/look.js";
+import { codeShown } from "./story.js";
+
+export class CodePanel {
+  signature({ run, step }) {
+    return codeShown(run, step).join();
+  }
+
+  paint(pen, box, { run, step }) {
+    const { u, theme } = pen,
+      [lines, lit] = codeShown(run, step);
+    pen.rule(box.x, box.y, box.w);
+    const pitch = Math.min(18 * u, (box.h - 10 * u) / lines.length),
+      size = Math.min(12.6, (pitch / u) * 0.74);
+    lines.forEach((line, n) => {
+      const y = box.y + 8 * u + n * pitch;
+      if (n === lit)
+        pen.box(box.x, y, box.w, pitch, mix(theme.S, theme.ground, theme.name === "dark" ? 0.3 : 0.24), 3);
+      pen.text(line, box.x + 8 * u, y + pitch * 0.72, {
+        size,
+        mono: true,
+        color: n === lit ? theme.ink : theme.muted,
+        weight: n === lit ? 600 : 400,
+        room: box.w - 12 * u,
+      });
+    });
+  }
+}

@@ -1,0 +1,174 @@
+// Fused attention in words: an online softmax, with query tiles or with key tiles in the outer loop.
+
+import { capital, decimal, factor, plural, sum, wholePercent } from "../canvas/format.js";
+import { rowState } from "./rows.js";
+import { NONE } from "./run.js";
+import { closingWords, sizeWords } from "./words.js";
+
+const BY_KEYS = [
+  "for each key tile j:",
+  "  load K[j], V[j]",
+  "  for each query tile i that sees j:",
+  "    load Q[i]",
+  "    load O[i], m[i], l[i]",
+  "    S = Q Kᵀ · scale",
+  "    m′ = max(m, rowmax S)",
+  "    α = exp(m − m′);  P = exp(S − m′)",
+  "    l′ = α l + ΣP;  O = (α l O + P V)/l′",
+  "    store O[i], m[i], l[i]",
+];
+const BY_KEYS_LOADS = { K: 1, V: 1, Q: 3, O: 4, statistics: 4 };
+const BY_QUERIES_LOADS = { Q: 1, K: 3, V: 4 };
+const ARITHMETIC = { scores: 5, maximum: 6, rescale: 7, accumulate: 8 };
+
+/** The lines where query tiles are outside: which key tiles come, who copies them, and what runs at the same time. */
+function byQueries({ reverse, specialised, overlapped }) {
+  const ahead = specialised ? "   by TMA, ahead" : "";
+  return [
+    "for each query tile i:",
+    "  load Q[i];  m = −∞;  l = 0;  O = 0",
+    reverse ? "  for key tiles j, from the last:" : "  for each key tile j that i sees:",
+    `    load K[j]${ahead}`,
+    `    load V[j]${ahead}`,
+    `    S = Q Kᵀ · scale${overlapped ? "   beside P V" : ""}`,
+    "    m′ = max(m, rowmax S)",
+    "    α = exp(m − m′);  P = exp(S − m′)",
+    "    l = α l + rowsum P;  O = α O + P V",
+    "  store O = O / l",
+    "  store lse = m + log l",
+  ];
+}
+
+function code(run, step) {
+  return [
+    run.keysOutside ? BY_KEYS : byQueries(run),
+    run.has(step) ? lineOf(run, run.operation(step), run.tensor(step)) : -1,
+  ];
+}
+
+function lineOf(run, operation, tensor) {
+  if (operation === "load") return (run.keysOutside ? BY_KEYS_LOADS : BY_QUERIES_LOADS)[tensor] ?? -1;
+  if (operation === "store") return tensor === "lse" ? 10 : 9;
+  return ARITHMETIC[operation] ?? -1;
+}
+
+function opening({ drawn, queryBlocks, keyBlocks }, run) {
+  const how = run.keysOutside
+    ? "Each key tile stays on the chip while the query tiles pass by."
+    : run.reverse
+      ? "Each query tile stays while the key tiles pass by, the last first."
+      : "Each query tile stays on the chip while the key tiles pass by.";
+  const beside = run.overlapped ? " What runs at the same time is on its own page." : "";
+  return `One head: ${sizeWords(drawn)} in ${queryBlocks} × ${keyBlocks} tiles. ${how}${beside}`;
+}
+
+function step(told) {
+  const { operation } = told;
+  return operation === "load"
+    ? loadSentence(told)
+    : operation === "store"
+      ? storeSentence(told)
+      : tileSentence(told);
+}
+
+function loadSentence({ model, run, i, j, tensor, size }) {
+  const keys = `${plural(j === NONE ? 0 : model.keyRows(j), "row")}, ${size}`;
+  if (run.keysOutside) {
+    return {
+      K: `Key tile ${j} comes onto the chip, ${keys}. It stays while every query tile that sees it passes by.`,
+      V: `Value tile ${j} comes with it, ${keys}.`,
+      Q: `Query tile ${i} passes by: ${size} of Q are read again for key tile ${j}.`,
+      O: `Query tile ${i} needs what it gathered before: its unfinished O comes back from HBM, ${size}.`,
+      statistics: `With O come m and l of the ${plural(model.queryRows(i), "row")} of query tile ${i}, ${size}.`,
+    }[tensor];
+  }
+  return {
+    Q:
+      `Query tile ${i} comes onto the chip: ${plural(model.queryRows(i), "row")}, ${size}. ` +
+      `It stays while the key tiles that it sees pass by.`,
+    K: `Key tile ${j} arrives from HBM for query tile ${i}: ${keys}.`,
+    V: `Value tile ${j} arrives with its key tile: ${keys}.`,
+  }[tensor];
+}
+
+function storeSentence({ model, run, index, i, j, tensor, size }) {
+  if (run.rewrites) {
+    return tensor === "O"
+      ? `O of query tile ${i} is not finished, yet it must make room: ${size} go back to HBM, to return for the next key tile.`
+      : `m and l of query tile ${i} follow, ${size}. Key tile ${j} stays for the next query tile.`;
+  }
+  if (tensor === "O" && model.arrays.stop[i] === model.arrays.first[i]) {
+    return `Query tile ${i} sees no key at all: its O is 0, written to HBM, ${size}.`;
+  }
+  if (tensor === "O")
+    return `Query tile ${i} has seen its keys. O is divided by l once and written to HBM once, ${size}.`;
+  if (tensor !== "lse") return undefined;
+  const { lse } = rowState(model, run, run.steps, index);
+  return `Its log-sum-exp follows, m + log l, ${decimal(lse)} for row ${model.rows[index]}: ${size} that spare the backward pass S.`;
+}
+
+/** A tile visit on the chip: scores, maximum, rescale, accumulate. */
+function tileSentence({ model, run, step, index, i, j, operation }) {
+  const row = `row ${model.rows[index]}`,
+    meets = `Query tile ${i} meets key tile ${j}.`;
+  const state = rowState(model, run, step, index),
+    { before, next } = state;
+  if (next.m === -Infinity)
+    return `${meets} The mask hides every key so far from ${row}: m stays −∞ and nothing is added.`;
+  const rises = next.m > before.m;
+  switch (operation) {
+    case "scores": {
+      const shape = `${model.queryRows(i)} × ${model.keyRows(j)} scores`;
+      const masked = model.partial(i, j)
+        ? " The mask hides part of this tile."
+        : " They never leave the chip.";
+      return `${meets} S = Q Kᵀ · scale gives ${shape}.${masked}`;
+    }
+    case "maximum":
+      if (before.m === -Infinity)
+        return `${meets} The largest score of ${row} is ${decimal(next.m)}, its first maximum m.`;
+      return rises
+        ? `${meets} ${capital(row)} finds a larger score: its maximum m rises from ${decimal(before.m)} to ${decimal(next.m)}.`
+        : `${meets} No score of ${row} exceeds its maximum so far: m stays at ${decimal(before.m)}.`;
+    case "rescale":
+      return rescaleSentence(meets, row, before, next, rises);
+    case "accumulate": {
+      const share = next.l > 0 ? Math.max(0, 1 - (next.alpha * before.l) / next.l) : 0;
+      return (
+        `${meets} ${capital(row)}: l = α · ${sum(before.l)} + this tile's sum = ${sum(next.l)}. ` +
+        `This tile now holds ${wholePercent(share)} of what O has gathered.`
+      );
+    }
+    default:
+      return undefined;
+  }
+}
+
+function rescaleSentence(meets, row, before, next, rises) {
+  if (before.m === -Infinity)
+    return `${meets} ${capital(row)} starts here with maximum ${decimal(next.m)}; nothing was gathered before, so α = 0.`;
+  if (!rises)
+    return `${meets} The maximum of ${row} stays at ${decimal(next.m)}, so α = 1: nothing gathered so far has to shrink.`;
+  return (
+    `${meets} The maximum of ${row} rises from ${decimal(before.m)} to ${decimal(next.m)}, so everything gathered ` +
+    `so far shrinks by α = ${factor(next.alpha)} before this tile is added.`
+  );
+}
+
+function block(model, run, step) {
+  const i = run.query[step],
+    j = run.key[step],
+    { first, stop } = model.arrays;
+  if (run.keysOutside) {
+    return (
+      `Key tile ${j} stays on the chip while the query tiles that see it pass by. ` +
+      `Each brings its unfinished O, m and l from HBM and takes them back.`
+    );
+  }
+  const ends = run.reverse ? [stop[i] - 1, `down to ${first[i]}`] : [first[i], `to ${stop[i] - 1}`];
+  const passing =
+    stop[i] - first[i] > 1 ? `key tiles ${ends.join(" ")} pass by` : `key tile ${first[i]} passes by`;
+  return `Query tile ${i} stays on the chip while ${passing}. S never leaves the chip, and O is written once, at the end.`;
+}
+
+export const FUSED_STORY = { code, opening, closing: closingWords, step, block };

@@ -1,0 +1,136 @@
+// What the score matrix looks like after each phase of a run.
+
+import { clamp, wholePercent } from "../canvas/format.js";
+import { mix, veil } from "../canvas/look.js";
+import { hatching, Pen } from "../canvas/pen.js";
+
+const STRENGTHS = { weights: 0.85, part: 0.55, all: 1 }; // of a tile's colour, by what a phase leaves of it: what is not final is paler
+
+/** The pictures of the matrix after each phase; a moment is cut together out of two of them. */
+export class GridLayers {
+  constructor(model, run, layout, theme, u) {
+    Object.assign(this, { model, run, layout, theme, u });
+    this.pictures = [];
+  }
+
+  picture(phase) {
+    this.pictures[phase] ??= this.draw(phase);
+    return this.pictures[phase];
+  }
+
+  draw(phase) {
+    const { layout, theme, u } = this,
+      { dpr } = layout;
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.max(1, Math.round(layout.w * dpr));
+    canvas.height = Math.max(1, Math.round(layout.h * dpr));
+    const ctx = canvas.getContext("2d");
+    ctx.setTransform(dpr, 0, 0, dpr, -layout.x0 * dpr, -layout.y0 * dpr);
+    const pen = new Pen(ctx, theme, u);
+    ctx.fillStyle = hatching(ctx, theme.hatch, 7 * u, dpr);
+    ctx.fillRect(layout.x0, layout.y0, layout.w, layout.h);
+    this.cells(pen, phase);
+    this.maskedHalves(pen);
+    if (phase === this.run.phases.length) this.shares(pen);
+    return canvas;
+  }
+
+  cells(pen, phase) {
+    const { model, run, layout, theme } = this,
+      { ctx } = pen,
+      { x, y } = layout,
+      { first, stop } = model.arrays;
+    const whole = run.visitsHidden,
+      radius = layout.side > 14 ? 2.5 : 0,
+      shades = this.shades(phase);
+    for (let i = 0; i < model.queryBlocks; i++) {
+      if (stop[i] > first[i] && layout.gap) {
+        ctx.fillStyle = theme.ground;
+        ctx.fillRect(x[first[i]], y[i], x[stop[i]] - x[first[i]], y[i + 1] - y[i]);
+      }
+      const even = Math.max(1, stop[i] - first[i]); // in halves of the shades: as much as if all tiles weighed alike
+      for (let j = whole ? 0 : first[i]; j < (whole ? model.keyBlocks : stop[i]); j++) {
+        const shade = shades[Math.round(clamp((model.share(i, j) * even) / 2, 0, 1) * (shades.length - 1))];
+        pen.box(x[j], y[i], x[j + 1] - x[j] - layout.gap, y[i + 1] - y[i] - layout.gap, shade, radius);
+      }
+    }
+  }
+
+  /** Colours of a tile after so many phases, from no softmax mass to much. */
+  shades(phases) {
+    const { run, theme } = this,
+      left = run.phases.slice(0, phases).findLast(({ leaves }) => leaves !== "nothing")?.leaves;
+    if (!left) return [theme.cell];
+    if (left === "scores") return [mix(theme.S, theme.ground, 0.34)];
+    const strength = STRENGTHS[left];
+    return Array.from({ length: 33 }, (_, n) =>
+      mix(theme.P, theme.ground, (0.22 + (0.62 * n) / 32) * strength),
+    );
+  }
+
+  /** What the mask hides inside tiles that are visited: beyond the diagonal, the window's edge, other documents. */
+  maskedHalves(pen) {
+    const { model, layout, theme } = this,
+      { ctx } = pen,
+      { drawn } = model,
+      { documents } = drawn;
+    if (!drawn.causal && !documents.length) return;
+    ctx.save();
+    ctx.beginPath();
+    for (let i = 0; i < model.queryBlocks; i++) {
+      for (let j = 0; j < model.keyBlocks; j++) {
+        const masked = model.partial(i, j) || (this.run.visitsHidden && !model.seen(i, j));
+        if (masked) ctx.rect(...layout.cell(i, j));
+      }
+    }
+    ctx.clip();
+    const offset = drawn.seq_kv - drawn.seq_q,
+      { x0, y0, perKey, perQuery } = layout,
+      n = drawn.seq_q;
+    const outline = (...corners) => {
+      corners.forEach(([key, query], at) =>
+        ctx[at ? "lineTo" : "moveTo"](x0 + key * perKey, y0 + query * perQuery),
+      );
+      ctx.closePath();
+    };
+    ctx.beginPath(); // what is hidden on the left turns one way, on the right the other: overlaps are veiled once
+    const right = (start, end, far, top = 0, bottom = n) =>
+      outline([start, top], [end, bottom], [far, bottom], [far, top]);
+    const left = (start, end, far, top = 0, bottom = n) =>
+      outline([far, top], [start, top], [end, bottom], [far, bottom]);
+    if (drawn.causal) right(offset + 1, n + offset + 1, Math.max(drawn.seq_kv, n + offset + 1));
+    if (drawn.window !== null)
+      left(offset + 1 - drawn.window, n + offset + 1 - drawn.window, Math.min(0, offset + 1 - drawn.window));
+    for (let at = 0; at + 1 < documents.length; at++) {
+      const start = documents[at],
+        end = documents[at + 1],
+        top = at ? start - offset : 0;
+      left(start, start, 0, top, end - offset);
+      right(end, end, drawn.seq_kv, top, end - offset);
+    }
+    ctx.fillStyle = veil(theme.ground, 0.62);
+    ctx.fill();
+    ctx.fillStyle = hatching(ctx, theme.hatch, 7 * pen.u, layout.dpr);
+    ctx.fill();
+    ctx.restore();
+  }
+
+  /** On large tiles, the share in words. */
+  shares(pen) {
+    const { model, layout, theme } = this;
+    if (layout.side < 40 * pen.u) return;
+    for (let i = 0; i < model.queryBlocks; i++) {
+      for (let j = 0; j < model.keyBlocks; j++) {
+        if (!model.seen(i, j)) continue;
+        const [x, y, w, h] = layout.cell(i, j);
+        const words = wholePercent(model.share(i, j));
+        pen.text(words, x + w / 2, y + h / 2 + 5 * pen.u, {
+          size: 14,
+          align: "center",
+          mono: true,
+          color: theme.ink,
+        });
+      }
+    }
+  }
+}

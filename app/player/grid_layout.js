@@ -1,0 +1,62 @@
+// Where the tiles of the score matrix lie, with Q at their left, K and V above and O at their right.
+
+const snap = (x, dpr) => Math.round(x * dpr) / dpr;
+
+/** Where the tiles of a problem lie in a box; ragged last tiles are narrower, as they are in memory. */
+export class GridLayout {
+  constructor(model, box, { left, right }, u, dpr) {
+    const { drawn } = model,
+      top = 46 * u;
+    const room = { w: box.w - left - right, h: box.h - top };
+    let perKey = room.w / drawn.seq_kv,
+      perQuery = room.h / drawn.seq_q;
+    const aspect = (model.queryRows(0) * perQuery) / (model.keyRows(0) * perKey);
+    if (aspect > 2.5)
+      perQuery = Math.max((perQuery * 2.5) / aspect, Math.min(perQuery, (20 * u) / model.queryRows(0)));
+    if (aspect < 0.4)
+      perKey = Math.max((perKey * aspect) / 0.4, Math.min(perKey, (20 * u) / model.keyRows(0)));
+    const square = drawn.seq_q / drawn.seq_kv;
+    if (square > 0.8 && square < 1.25) perKey = perQuery = Math.min(perKey, perQuery);
+    Object.assign(this, { box, u, dpr, perKey, perQuery });
+    this.x0 = snap(box.x + left, dpr);
+    this.y0 = snap(box.y + top, dpr);
+    const edges = (start, count, block, length, scale) =>
+      Float64Array.from({ length: count + 1 }, (_, n) =>
+        snap(start + Math.min(n * block, length) * scale, dpr),
+      );
+    this.x = edges(this.x0, model.keyBlocks, drawn.block_kv, drawn.seq_kv, perKey);
+    this.y = edges(this.y0, model.queryBlocks, drawn.block_q, drawn.seq_q, perQuery);
+    this.w = this.x[model.keyBlocks] - this.x0;
+    this.h = this.y[model.queryBlocks] - this.y0;
+    const side = Math.min(this.x[1] - this.x[0], this.y[1] - this.y[0]);
+    this.gap = side >= 12 ? 2 : side >= 5 ? 1 : side >= 3 ? 1 / dpr : 0;
+    this.side = side;
+    this.o = { x: this.x0 + this.w + 12 * u, w: 32 * u };
+    this.q = { x: this.x0 - 15 * u, w: 9 * u };
+    this.right = this.o.x + this.o.w;
+    this.mark = this.q.x; // left of which the chosen row is marked
+    this.below = 0; // what stands below the tiles
+  }
+
+  cell(i, j) {
+    const { x, y, gap } = this;
+    return [x[j], y[i], x[j + 1] - x[j] - gap, y[i + 1] - y[i] - gap];
+  }
+
+  /** The tile [i, j] at a point, or null. */
+  tileAt(px, py) {
+    const i = this.queryAt(py);
+    if (i < 0 || px < this.x0 || px >= this.x0 + this.w) return null;
+    let j = 0;
+    while (px >= this.x[j + 1]) j++;
+    return [i, j];
+  }
+
+  /** The query block at a height, or -1. */
+  queryAt(py) {
+    if (py < this.y0 || py >= this.y0 + this.h) return -1;
+    let i = 0;
+    while (py >= this.y[i + 1]) i++;
+    return i;
+  }
+}

@@ -1,0 +1,136 @@
+// One moment of a run on the score matrix.
+
+import { clamp } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+import { GridLayers } from "./grid_layers.js";
+import { tilesAdded } from "./rows.js";
+import { NONE } from "./run.js";
+
+/** The colour of what is not at work. */
+export const paled = (theme, name) => mix(theme[name], theme.ground, theme.name === "dark" ? 0.38 : 0.36);
+
+/** Paints one moment of a run on a grid. */
+export class GridPainter {
+  constructor(model, run, layout, theme, u) {
+    Object.assign(this, { model, run, layout, theme, u });
+    this.layers = new GridLayers(model, run, layout, theme, u);
+  }
+
+  /** Phase, outer block and inner block of a step; the inner is NONE before the visits, `ended` after them. */
+  moment(step) {
+    const { run } = this;
+    if (step < 0) return { phase: 0, outer: 0, inner: NONE, i: NONE, j: NONE, ended: false };
+    if (step >= run.steps)
+      return { phase: run.phases.length, outer: 0, inner: NONE, i: NONE, j: NONE, ended: false };
+    const phase = run.phase[step],
+      byQuery = run.phases[phase].outer === "query";
+    const i = run.query[step],
+      j = run.key[step];
+    const [outer, inner] = byQuery ? [i, j] : [j, i];
+    return { phase, byQuery, outer, inner, i, j, ended: inner === NONE && run.operation(step) === "store" };
+  }
+
+  paint(pen, step) {
+    const moment = this.moment(step);
+    this.matrix(pen.ctx, moment);
+    this.operands(pen, moment, step);
+    this.output(pen, moment, step);
+    if (moment.i !== NONE && moment.j !== NONE)
+      this.active(pen, this.layout.cell(moment.i, moment.j), this.theme.S);
+    else if (moment.i !== NONE && this.run.phases[moment.phase]?.wholeRows)
+      this.active(pen, this.wholeRow(moment.i));
+  }
+
+  matrix(ctx, { phase, byQuery, outer, inner, ended }) {
+    const { layout, layers, run } = this,
+      { x, y, x0, y0, w, h } = layout;
+    ctx.drawImage(layers.picture(phase), x0, y0, w, h);
+    if (phase === run.phases.length) return;
+    const next = layers.picture(phase + 1),
+      { dpr } = layout;
+    const blit = (ax, ay, bx, by) => {
+      const [dw, dh] = [bx - ax, by - ay];
+      if (dw <= 0 || dh <= 0) return;
+      ctx.clearRect(ax, ay, dw, dh);
+      ctx.drawImage(next, (ax - x0) * dpr, (ay - y0) * dpr, dw * dpr, dh * dpr, ax, ay, dw, dh);
+    };
+    if (byQuery) {
+      blit(x0, y0, x0 + w, y[outer]);
+      const reach = ended ? x0 + w : inner === NONE ? x0 : x[inner];
+      if (run.reverse && inner !== NONE) blit(x[inner + 1], y[outer], x0 + w, y[outer + 1]);
+      else blit(x0, y[outer], reach, y[outer + 1]);
+    } else if (byQuery === false) {
+      blit(x0, y0, x[outer], y0 + h);
+      blit(x[outer], y0, x[outer + 1], inner === NONE ? y0 : y[inner]);
+    }
+  }
+
+  wholeRow(i) {
+    const { x0, y, w, gap } = this.layout;
+    return [x0, y[i], w - gap, y[i + 1] - y[i] - gap];
+  }
+
+  active(pen, [x, y, w, h], color) {
+    const grow = Math.max(1.5, 1.5 * pen.u);
+    if (color) pen.box(x - grow, y - grow, w + 2 * grow, h + 2 * grow, color, 3);
+    pen.frame(x - grow, y - grow, w + 2 * grow, h + 2 * grow, this.theme.edge, 1.6 * pen.u, 3);
+  }
+
+  operands(pen, { i, j }, step) {
+    const { model, run, layout, theme } = this,
+      { x, y, y0, gap, q } = layout,
+      u = pen.u;
+    const { loads } = run.phaseAt(step),
+      tone = (name, lit) => (lit && loads.includes(name) ? theme[name] : paled(theme, name));
+    for (let n = 0; n < model.keyBlocks; n++) {
+      const w = x[n + 1] - x[n] - gap,
+        lit = n === j;
+      pen.box(x[n], y0 - 24 * u, w, 9 * u, tone("K", lit), 2);
+      pen.box(x[n], y0 - 13 * u, w, 9 * u, tone("V", lit), 2);
+    }
+    for (let n = 0; n < model.queryBlocks; n++) {
+      pen.box(q.x, y[n], q.w, y[n + 1] - y[n] - gap, tone("Q", n === i), 2);
+    }
+  }
+
+  /** O: empty, gathered so far, written. Where it is rewritten, each part of a bar is one more time that it was written. */
+  output(pen, { phase, i, j, outer, ended }, step) {
+    const { model, run, layout, theme } = this,
+      { y, gap, o } = layout;
+    const over = step >= run.steps,
+      pending = mix(theme.O, theme.ground, 0.55);
+    for (let n = 0; n < model.queryBlocks; n++) {
+      const h = y[n + 1] - y[n] - gap,
+        first = model.arrays.first[n],
+        stop = model.arrays.stop[n];
+      pen.box(o.x, y[n], o.w, h, theme.cell, 2.5);
+      if (run.rewrites) {
+        const { done } = tilesAdded(run, step, n, first, stop - 1);
+        const reached = n === i && run.operation(step) === "store" ? j : done;
+        this.rewrites(pen, n, h, clamp(reached - first + 1, 0, stop - first), stop - first);
+        continue;
+      }
+      const working = phase === run.phases.length - 1 && !over;
+      const complete = over || (working && (n < outer || (n === outer && ended)));
+      const from = run.visitsHidden ? 0 : first,
+        to = run.visitsHidden ? model.keyBlocks : stop;
+      if (complete) pen.box(o.x, y[n], o.w, h, theme.O, 2.5);
+      else if (working && n === outer && j !== NONE) {
+        const added = run.reverse ? to - j : j - from + 1;
+        pen.box(o.x, y[n], (o.w * added) / Math.max(1, to - from), h, pending, 2.5);
+      }
+    }
+  }
+
+  rewrites(pen, n, h, count, of) {
+    const { layout, theme } = this,
+      { o, y } = layout;
+    if (!count) return;
+    const full = count === of,
+      part = o.w / of;
+    pen.box(o.x, y[n], part * count, h, full ? theme.O : mix(theme.O, theme.ground, 0.55), 2.5);
+    if (part < 2.5 || h < 4) return;
+    pen.ctx.fillStyle = theme.ground;
+    for (let at = 1; at < count; at++) pen.ctx.fillRect(o.x + at * part - 0.5, y[n], 1, h);
+  }
+}

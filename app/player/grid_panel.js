@@ -1,0 +1,95 @@
+// The grid with its titles and captions, as the single player shows it.
+
+import { grouped, plural } from "../canvas/format.js";
+import { GridLayout } from "./grid_layout.js";
+import { GridPainter } from "./grid_painter.js";
+import { drawnNote } from "./words.js";
+
+export class GridPanel {
+  layout(view, box) {
+    const { model, u, dpr, theme } = view;
+    this.grid = new GridLayout(model, { ...box, h: box.h - 44 * u }, { left: 44 * u, right: 44 * u }, u, dpr);
+    this.painter = new GridPainter(model, model.run, this.grid, theme, u);
+  }
+
+  signature({ step, row, run }) {
+    return `${run.name} ${step} ${row}`;
+  }
+
+  paint(pen, box, { model, run, step, row }) {
+    this.titles(pen, box, model);
+    this.queryTitle(pen, model);
+    this.painter.paint(pen, step);
+    this.rowMark(pen, model, row);
+    this.captions(pen, box, model, run, step);
+  }
+
+  titles(pen, box, model) {
+    const { grid } = this,
+      { u, theme } = pen;
+    pen.text(
+      `K and V: ${plural(model.keyBlocks, "key tile")}`,
+      Math.max(grid.x0 + grid.w / 2, box.x + 95 * u),
+      grid.y0 - 31 * u,
+      { size: 13, weight: 600, color: theme.K, align: "center" },
+    );
+    pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, {
+      size: 13,
+      weight: 700,
+      color: theme.O,
+      align: "center",
+    });
+  }
+
+  /** Along the side, or just "Q" above where the side is too short. */
+  queryTitle(pen, model) {
+    const { grid } = this,
+      { u, theme, ctx } = pen,
+      style = { size: 13, weight: 600, color: theme.Q, align: "center" };
+    if (grid.h < 120 * u) return pen.text("Q", grid.q.x + grid.q.w / 2, grid.y0 - 8 * u, style);
+    ctx.save();
+    ctx.translate(grid.mark - 13 * u, grid.y0 + grid.h / 2);
+    ctx.rotate(-Math.PI / 2);
+    pen.text(`Q: ${plural(model.queryBlocks, "query tile")}`, 0, 0, style);
+    ctx.restore();
+  }
+
+  /** A mark at the chosen row, so that the numbers below have a place in the picture. */
+  rowMark(pen, model, row) {
+    const { grid } = this,
+      y = grid.y0 + (model.rows[row] + 0.5) * grid.perQuery,
+      { ctx, u, theme } = pen;
+    ctx.fillStyle = theme.statistics;
+    ctx.beginPath();
+    ctx.moveTo(grid.mark - 5 * u, y - 4 * u);
+    ctx.lineTo(grid.mark - 1 * u, y);
+    ctx.lineTo(grid.mark - 5 * u, y + 4 * u);
+    ctx.fill();
+  }
+
+  captions(pen, box, model, run, step) {
+    const { grid } = this,
+      { u, theme } = pen,
+      y = grid.y0 + grid.h + grid.below + 19 * u;
+    const all = model.queryBlocks * model.keyBlocks,
+      style = { size: 12.5, color: theme.muted };
+    const visited = run.visitedBy(step);
+    const skipped = all - model.visible;
+    const left =
+      run.phases.length > 1
+        ? `${grouped(visited)} of ${grouped(run.visits)} visits in ${run.phases.length} kernels`
+        : `${grouped(visited)} of ${plural(run.visits, "tile")} visited`;
+    const right = !skipped
+      ? ""
+      : run.visitsHidden
+        ? `${grouped(skipped)} computed for nothing`
+        : `${grouped(skipped)} skipped by the mask`;
+    pen.text(left, grid.x0, y, style);
+    pen.text(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, {
+      ...style,
+      align: "right",
+    });
+    if (model.scaled)
+      pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
+  }
+}

@@ -1,0 +1,62 @@
+// The player's help: its keys, and how its picture is read.
+
+import { counted } from "../canvas/format.js";
+import { helpPage } from "../canvas/transport.js";
+
+const MOVING = [
+  ["Space", "play or pause (Enter too)"],
+  ["← →", "one step back or forward"],
+  ["Shift ← →", "one tile back or forward"],
+  ["Home End", "to the start, to the end"],
+  ["↑ ↓", "another row (Shift: another query tile)"],
+  ["+ −", "faster, slower"],
+];
+const OTHERS = [
+  ["l", "loop"],
+  ["t", "the steps as a table"],
+  ["c", "copy a link to this moment"],
+  ["f", "full screen"],
+  ["?", "this help"],
+  ["Esc", "close, leave full screen; follow the tile at work again"],
+];
+const GUIDE = [
+  ["tile", "one block of S = Q Kᵀ: a query tile meets a key tile"],
+  ["framed", "the tile at work now"],
+  ["mauve", "done; the stronger, the more softmax mass of its rows lies in it"],
+  ["hatched", "hidden by the mask: whole tiles are skipped, halves are masked"],
+  [
+    "O",
+    "pale while it gathers, full when written for good; where it comes and goes, every part is one rewrite",
+  ],
+  [
+    "counted",
+    "bytes that the schedule's steps ask of HBM for one head, of which the L2 cache serves a part: see Traffic; 1 MB = 10⁶ bytes",
+  ],
+  ["on chip", "what one block of threads keeps on its SM, modelled; 1 KB = 1,024 bytes"],
+  ["pale bars", "the whole run; the other algorithms stand at the same share of their own modelled time"],
+  ["1×", "one tile a second; in the race, the slowest takes 24 s"],
+];
+
+const BACKWARD_GUIDE = [
+  ...GUIDE.slice(0, 2),
+  [
+    "mauve",
+    "done: pale by kernel 2, full by kernel 3; the stronger, the more softmax mass of its rows lies in it",
+  ],
+  GUIDE[3],
+  ["striped", "a gradient, in the colour of its tensor: pale while it gathers, full when written"],
+  ["δ", "one number a row, rowsum(dO ∘ O)"],
+  [
+    "counted",
+    "bytes that the schedule's steps ask of HBM for one head, of which the L2 cache serves a part; 1 MB = 10⁶ bytes; K, V, dK and dV of kernel 2 once for all heads that share them",
+  ],
+  GUIDE[6],
+  ["closed form", "what the formulas of the papers give for other ways through the same pass"],
+  ["1×", "one tile a second"],
+];
+
+/** What the reader can do and read with a model: a race needs others, a backward pass has gradients. */
+export function helpOf(model, races) {
+  const race = ["r", `race of the ${counted(model.algorithms.length)} algorithms`];
+  return helpPage([...MOVING, ...(races ? [race] : []), ...OTHERS], model.backward ? BACKWARD_GUIDE : GUIDE);
+}

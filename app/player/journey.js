@@ -1,0 +1,130 @@
+// Where a player stands in its run or in its race, and how it moves on.
+
+import { Clock } from "../canvas/clock.js";
+import { clamp } from "../canvas/format.js";
+import { SPEEDS } from "./controls.js";
+
+const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
+export const RACE_MARKS = 10000; // positions of the scrubber in a race
+const CALM_PAUSE = 200; // ms between the pictures of a calm player
+const MOST_FRAMES = 600; // whose times are kept
+
+/** Of a `model` and its `run`; whoever travels supplies draw(), and fit() for when what is shown changes its room. */
+export class Journey {
+  constructor(root) {
+    Object.assign(this, {
+      root,
+      at: 0,
+      loop: false,
+      race: false,
+      speeds: { single: 0, race: 1 },
+      frames: [],
+    });
+    this.clock = new Clock(root, (seconds, now) => this.advance(seconds, now), CALM_PAUSE);
+  }
+
+  get playing() {
+    return this.clock.playing;
+  }
+
+  // position: 0 before the first step, n for step n - 1 under way, one past the last when all is done
+
+  get last() {
+    return this.race ? RACE_MARKS : this.run.steps + 1;
+  }
+
+  get position() {
+    return clamp(Math.floor(this.at), 0, this.last);
+  }
+
+  get fraction() {
+    return this.at / this.last;
+  }
+
+  set fraction(part) {
+    this.at = part >= 1 ? this.last : part * this.last;
+  }
+
+  get seconds() {
+    return (this.at / RACE_MARKS) * this.model.longest;
+  }
+
+  /** The current algorithm's step under way; -1 before the start, `steps` after the end. */
+  get stepNow() {
+    return this.race ? this.run.stepAt(this.seconds) : this.position - 1;
+  }
+
+  get speed() {
+    return this.speeds[this.race ? "race" : "single"];
+  }
+
+  seek(position) {
+    this.at = clamp(position, 0, this.last);
+    this.draw();
+  }
+
+  step(by, far = false) {
+    this.clock.stop();
+    if (this.race) return this.seek(this.at + by * RACE_MARKS * (far ? 0.05 : 0.005));
+    if (!far) return this.seek(this.position + by);
+    const { visitStart } = this.run,
+      now = this.position - 1;
+    const starts = by > 0 ? visitStart.filter((s) => s > now) : visitStart.filter((s) => s < now);
+    const target = by > 0 ? (starts[0] ?? this.run.steps) : (starts.at(-1) ?? -1);
+    this.seek(target + 1);
+  }
+
+  toggle() {
+    if (!this.playing && this.at >= this.last) this.at = 0;
+    if (this.playing) this.clock.stop();
+    else this.clock.start();
+    this.draw();
+  }
+
+  setLoop(on) {
+    this.loop = on;
+    this.draw();
+  }
+
+  /** Whether there is another algorithm to run against. */
+  get races() {
+    return this.model.algorithms.length > 1;
+  }
+
+  /** Into the race at the modelled time of this step, and back to the step of that time. */
+  setRace(on) {
+    if (!this.races) return;
+    const seconds = this.race ? this.seconds : this.run.timeAt(this.position - 1),
+      ended = this.at >= this.last;
+    this.race = on;
+    if (on) this.at = Math.min(1, seconds / this.model.longest) * RACE_MARKS;
+    else this.at = seconds >= this.run.time || ended ? this.last : this.run.stepAt(seconds) + 1;
+    this.fit(true);
+  }
+
+  setSpeed(speed) {
+    this.speeds[this.race ? "race" : "single"] = speed;
+    if (!this.race) this.chosen = true;
+    this.draw();
+  }
+
+  faster(by) {
+    this.setSpeed(SPEEDS[clamp(SPEEDS.indexOf(this.speed) + by, 0, SPEEDS.length - 1)]);
+  }
+
+  /** Moves on by so many seconds of the clock. */
+  advance(seconds, now) {
+    const pace = this.race ? RACE_MARKS / RACE_SECONDS : this.run.steps / this.run.visits;
+    this.at += seconds * this.speed * pace;
+    if (this.at >= this.last) {
+      if (this.loop) this.at = 0;
+      else {
+        this.at = this.last;
+        this.clock.stop();
+      }
+    }
+    this.draw();
+    this.frames.push([now, performance.now() - now]);
+    if (this.frames.length > MOST_FRAMES) this.frames.shift();
+  }
+}

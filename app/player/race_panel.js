@@ -1,0 +1,92 @@
+// A lane of the race for each algorithm.
+
+import { capital, duration } from "../canvas/format.js";
+import { GridLayout } from "./grid_layout.js";
+import { GridPainter } from "./grid_painter.js";
+import { doing } from "./race_story.js";
+import { trafficBar } from "./traffic_panel.js";
+
+const PLACES = ["first", "second", "third", "fourth"];
+
+/** One lane of the race: its grid, its clock, its bytes. */
+export class RacePanel {
+  constructor(name) {
+    this.name = name;
+  }
+
+  layout({ model, u, dpr, theme }, box) {
+    const run = model.runs[this.name],
+      room = { x: box.x, y: box.y + 42 * u, w: box.w, h: box.h - 118 * u };
+    this.grid = new GridLayout(model, room, { left: 20 * u, right: 44 * u }, u, dpr);
+    this.painter = new GridPainter(model, run, this.grid, theme, u);
+  }
+
+  signature({ model, seconds }) {
+    const run = model.runs[this.name],
+      step = run.stepAt(seconds);
+    return step >= run.steps ? "done" : `${step} ${duration(seconds)}`;
+  }
+
+  paint(pen, box, { model, seconds }) {
+    const { u, theme } = pen,
+      run = model.runs[this.name],
+      misfit = model.misfits[this.name];
+    const step = misfit ? -1 : run.stepAt(seconds),
+      done = step >= run.steps;
+    const place = model.finishing.indexOf(this.name),
+      right = box.x + box.w,
+      won = done && place === 0;
+    const color = misfit ? theme.muted : won ? theme.good : theme.ink,
+      y = box.y + 18 * u,
+      grid = this.grid;
+    pen.text(capital(run.title), box.x, y, { size: 17, weight: 700, color });
+    const elapsed = misfit ? "–" : duration(Math.min(seconds, run.time));
+    pen.text(elapsed, right, y, { size: 21, weight: 700, mono: true, align: "right", color });
+    const state = misfit ? "cannot start" : done ? `${PLACES[place]}, done` : doing(run, step);
+    pen.text(state, box.x, y + 18 * u, {
+      size: 12.5,
+      color: won ? theme.good : theme.muted,
+      weight: done ? 600 : 400,
+      room: box.w - 104 * u,
+    });
+    pen.text("modelled time", right, y + 18 * u, { size: 12.5, color: theme.muted, align: "right" });
+    for (const [name, column] of [
+      ["Q", grid.q],
+      ["O", grid.o],
+    ]) {
+      pen.text(name, column.x + column.w / 2, grid.y0 - 8 * u, {
+        size: 13,
+        weight: 700,
+        color: theme[name],
+        align: "center",
+      });
+    }
+    this.painter.paint(pen, step);
+    if (misfit) this.sign(pen, misfit);
+    trafficBar(
+      pen,
+      { x: box.x, y: grid.y0 + grid.h + 12 * u, w: box.w },
+      run,
+      step,
+      model.mostTraffic,
+      true,
+      "HBM, one head, counted",
+    );
+  }
+
+  /** Over a grid on which nothing will happen: why. */
+  sign(pen, [verdict, ...reasons]) {
+    const { u, theme } = pen,
+      { x0, y0, w, h } = this.grid;
+    const tall = (40 + 20 * reasons.length) * u,
+      y = y0 + (h - tall) / 2,
+      wide = Math.min(w, 250 * u),
+      x = x0 + w / 2;
+    pen.box(x - wide / 2, y, wide, tall, theme.panel, 6);
+    pen.frame(x - wide / 2, y, wide, tall, theme.bad, u, 6);
+    pen.text(verdict, x, y + 25 * u, { size: 16, weight: 700, color: theme.bad, align: "center" });
+    reasons.forEach((reason, n) =>
+      pen.text(reason, x, y + (46 + 20 * n) * u, { size: 13, align: "center", room: wide - 16 * u }),
+    );
+  }
+}

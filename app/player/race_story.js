@@ -1,0 +1,56 @@
+// The race in words.
+
+import { capital, counted, duration, plural, times } from "../canvas/format.js";
+
+/** What an algorithm is doing, short. */
+export function doing(run, step) {
+  if (step < 0) return "at the start";
+  if (step >= run.steps) return "done";
+  const { name } = run.phases[run.phase[step]],
+    tile = run.query[step],
+    key = run.key[step];
+  const where = run.phases[run.phase[step]].outer === "query" ? `query tile ${tile}` : `key tile ${key}`;
+  return run.phases.length > 1
+    ? `kernel ${run.phase[step] + 1} of ${run.phases.length}, ${name}: ${where}`
+    : where;
+}
+
+/** "standard and FlashAttention-1 do not fit." of those that cannot run on the GPU, or nothing. */
+function outOfRace(model) {
+  const names = model.algorithms.filter((name) => model.misfits[name]).map((name) => model.runs[name].title);
+  if (!names.length) return "";
+  return ` ${capital(names.join(" and "))} ${names.length > 1 ? "do" : "does"} not fit.`;
+}
+
+export function raceSentence(model, seconds) {
+  const { runs, finishing: order } = model,
+    out = outOfRace(model),
+    took = (name) => duration(runs[name].time);
+  const title = (name) => runs[name].title;
+  if (!order.length)
+    return `None of the ${counted(model.algorithms.length)} fits the ${model.chip.name}, so nothing races. What each needs stands in its lane.`;
+  const [winner] = order,
+    slowest = order.at(-1);
+  if (seconds <= 0) {
+    return order.length === 1
+      ? `${capital(title(winner))} runs alone on a clock of modelled time.${out}`
+      : `${capital(plural(order.length, "algorithm"))}, one head, the same tiles, one clock of modelled time. Which is done first?${out}`;
+  }
+  if (seconds >= runs[slowest].time) {
+    if (order.length === 1) return `${capital(title(winner))} took ${took(winner)}, modelled.${out}`;
+    const gain = runs[slowest].time / runs[winner].time;
+    return (
+      `${capital(title(winner))} finished first, after ${took(winner)}: ${times(gain)} times as fast as ` +
+      `${title(slowest)}, which took ${took(slowest)}. Both are modelled.${out}`
+    );
+  }
+  const ended = order.filter((name) => runs[name].time <= seconds),
+    going = order.filter((name) => runs[name].time > seconds);
+  const share = (name) => `${title(name)} is ${Math.floor((seconds / runs[name].time) * 100)}% through`;
+  if (!ended.length)
+    return `After ${duration(seconds)} of modelled time ${going.map(share).join(", ")}.${out}`;
+  return `${capital(ended.map((name) => `${title(name)} was done after ${took(name)}`).join(", "))}; ${going.map(share).join(", ")}.${out}`;
+}
+
+/** Why an algorithm cannot run, as one sentence: a verdict and what it rests on. */
+export const misfitSentence = ([verdict, ...reasons]) => `${verdict}: ${reasons.join(", ")}.`;

@@ -1,0 +1,140 @@
+// One row of Q below the picture: m, l, alpha and lse as numbers and as traces.
+
+import { decimal, factor, sum } from "../canvas/format.js";
+import { rowState } from "./rows.js";
+
+const STATISTICS = [
+  {
+    key: "m",
+    sign: "m",
+    words: { online: "running maximum", whole: "maximum" },
+    color: "statistics",
+    show: decimal,
+  },
+  { key: "l", sign: "l", words: { online: "running sum", whole: "sum" }, color: "V", show: sum },
+  {
+    key: "alpha",
+    sign: "α",
+    words: { online: "rescale factor", whole: "nothing is rescaled" },
+    color: "O",
+    show: factor,
+  },
+  { key: "lse", sign: "lse", words: { online: "m + log l", whole: "m + log l" }, color: "S", show: decimal },
+];
+
+/** The panel below: a heading, and for each statistic its value now and its course over the key tiles. */
+export class RowPanel {
+  signature({ model, run, step, row, following }) {
+    const { done, now, m, l, alpha } = rowState(model, run, step, row);
+    return [row, done, now, m, l, alpha, following, run.name].join();
+  }
+
+  paint(pen, box, view) {
+    const { model, run, step, row, following } = view,
+      { u, theme } = pen;
+    const state = rowState(model, run, step, row);
+    pen.rule(box.x, box.y, box.w);
+    const heading = `Row ${model.rows[row]}, ${run.rows === "whole" ? "softmax over the whole row" : "online softmax"}`;
+    const y = box.y + 24 * u;
+    const width = pen.text(heading, box.x, y, { size: 15, weight: 600 });
+    const block = model.blockOf(row);
+    const where = following
+      ? "follows the tile at work"
+      : run.keysOutside && !view.pinned
+        ? "waits in HBM between its visits"
+        : "kept in view, Esc follows again";
+    const place = `computed · query tile ${block} · ${where}${view.still ? "" : " · ↑ ↓ choose"}`;
+    const taken =
+      width + 36 * u + pen.text(place, box.x + width + 12 * u, y, { size: 12.5, color: theme.muted });
+    if (model.agreement) {
+      const color = model.agrees ? theme.good : theme.bad;
+      pen.text(model.agreement, box.x + box.w, y, { size: 12.5, color, align: "right", room: box.w - taken });
+    }
+    const gap = 26 * u,
+      w = (box.w - 3 * gap) / 4;
+    STATISTICS.forEach((statistic, n) => {
+      this.statistic(
+        pen,
+        { x: box.x + n * (w + gap), y: y + 8 * u, w, h: box.y + box.h - y - 8 * u },
+        view,
+        state,
+        statistic,
+      );
+    });
+  }
+
+  statistic(pen, box, { model, run, row }, state, { key, sign, words, color, show }) {
+    const { u, theme } = pen,
+      tint = theme[color],
+      y = box.y + 26 * u;
+    const whole = run.rows === "whole",
+      absent = whole && key === "alpha";
+    const width = pen.text(sign, box.x, y, { size: 20, weight: 700, color: tint, mono: true });
+    pen.text(words[run.rows], box.x + width + 10 * u, y - 1 * u, { size: 13, color: theme.muted });
+    pen.text(show(state[key]), box.x + box.w, y, { size: 21, weight: 700, mono: true, align: "right" });
+    const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 26 * u - 12 * u - 20 * u };
+    pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
+    const range =
+      absent || state.last < state.first ? null : this.trace(pen, plot, model, row, state, key, tint, whole);
+    const foot = plot.y + plot.h + 15 * u;
+    const small = { size: 11.5, color: theme.muted };
+    const ends = [state.first, Math.max(state.first, state.last)];
+    if (run.reverse) ends.reverse();
+    pen.text(`key tile ${ends[0]}`, box.x, foot, small);
+    pen.text(String(ends[1]), box.x + box.w, foot, { ...small, align: "right" });
+    if (range)
+      pen.text(
+        range[0] < range[1] ? `from ${show(range[0])} to ${show(range[1])}` : `always ${show(range[0])}`,
+        box.x + box.w / 2,
+        foot,
+        { ...small, align: "center" },
+      );
+  }
+
+  /** A step line over the key tiles that the row sees, in the order of their visits, up to now; its range is that of the whole row, so it never rescales. */
+  trace(pen, plot, model, row, state, key, color, whole) {
+    const { ctx, u, theme } = pen,
+      count = state.last - state.first + 1,
+      pitch = plot.w / count;
+    if (pitch >= 6 * u) {
+      ctx.fillStyle = theme.line;
+      for (let n = 1; n < count; n++) ctx.fillRect(Math.round(plot.x + n * pitch), plot.y, 1, plot.h);
+    }
+    const values = Array.from(
+      { length: count },
+      (_, n) => model.after(row, model.run.reverse ? state.last - n : state.first + n)[key],
+    );
+    const finite = values.filter(Number.isFinite);
+    let [low, high] = key === "alpha" ? [0, 1] : [Math.min(...finite), Math.max(...finite)];
+    if (key === "l") low = 0;
+    const range = finite.length && !whole ? [low, high] : null;
+    if (!(high > low)) [low, high] = [low - 1, high + 1];
+    const margin = 10 * u;
+    const yOf = (value) => plot.y + plot.h - margin - ((value - low) / (high - low)) * (plot.h - 2 * margin);
+    const latest = state.now >= 0 && state.now !== state.done ? state.now : state.done;
+    const shown = model.run.reverse ? state.last - latest : latest - state.first;
+    ctx.strokeStyle = color;
+    ctx.lineWidth = 2.2 * u;
+    ctx.lineJoin = "round";
+    ctx.beginPath();
+    let last = null;
+    for (let n = 0; n <= shown; n++) {
+      const value = whole || n === shown ? state[key] : values[n];
+      if (!Number.isFinite(value)) continue;
+      const x = plot.x + n * pitch,
+        y = yOf(value);
+      if (last === null) ctx.moveTo(x, y);
+      else ctx.lineTo(x, y);
+      ctx.lineTo(x + pitch, y);
+      last = [x + pitch, y];
+    }
+    ctx.stroke();
+    if (last) {
+      ctx.fillStyle = color;
+      ctx.beginPath();
+      ctx.arc(Math.min(last[0], plot.x + plot.w - 4 * u), last[1], 4.5 * u, 0, 7);
+      ctx.fill();
+    }
+    return range;
+  }
+}

@@ -1,0 +1,135 @@
+// One algorithm's steps, accumulated once; what a picture asks of them is a lookup.
+
+import { clamp } from "../canvas/format.js";
+
+export const NONE = 255; // a step on no query tile, or on no key tile
+
+/** One algorithm's steps: what each does, running totals, and which tile visit it belongs to. */
+export class Run {
+  /** `about` is what the header says of it; `words` are the names of operations and tensors by their numbers. */
+  constructor(name, { kinds, ...about }, words, kind, query, key) {
+    Object.assign(this, about, { name, query, key, kind, steps: kind.length });
+    const [{ outer, reverse }] = this.phases;
+    Object.assign(this, { reverse, keysOutside: outer === "key" }); // key tiles from the last to the first; in the outer loop
+    this.kinds = kinds.map(([, operation, tensor]) => [words.operations[operation], words.tensors[tensor]]);
+    const lookUp = (at) => {
+      const table = Uint8Array.from(kinds, (row) => row[at]),
+        column = new Uint8Array(kind.length);
+      for (let s = 0; s < kind.length; s++) column[s] = table[kind[s]];
+      return column;
+    };
+    const accumulate = (at) => {
+      const table = Float64Array.from(kinds, (row) => row[at]),
+        total = new Float64Array(kind.length + 1);
+      for (let s = 0; s < kind.length; s++) total[s + 1] = total[s] + table[kind[s]];
+      return total;
+    };
+    this.phase = lookUp(0);
+    [this.readBytes, this.writtenBytes, this.seconds] = [3, 4, 5].map(accumulate);
+    this.phaseEnds = this.phases.map((_, n) => this.seconds[this.phase.lastIndexOf(n) + 1]);
+    this.totalRead = this.readBytes[this.steps];
+    this.totalWritten = this.writtenBytes[this.steps];
+    this.total = this.totalRead + this.totalWritten;
+    this.time = this.seconds[this.steps];
+  }
+
+  /** What a step does, by its name. */
+  operation(step) {
+    return this.kinds[this.kind[step]][0];
+  }
+
+  /** The tensor that a step moves; "" where it moves none. */
+  tensor(step) {
+    return this.kinds[this.kind[step]][1];
+  }
+
+  /** Whether a step is one of the run, neither before its start nor after its end. */
+  has(step) {
+    return step >= 0 && step < this.steps;
+  }
+
+  /** The phase that a step belongs to: the first before the start, the last after the end. */
+  phaseAt(step) {
+    return this.phases[step < 0 ? 0 : step >= this.steps ? this.phases.length - 1 : this.phase[step]];
+  }
+
+  /** How many tile visits have begun. */
+  visitedBy(step) {
+    return step < 0 ? 0 : step >= this.steps ? this.visits : this.visitsSoFar[step];
+  }
+
+  /** Which tile visit and which outer block every step belongs to; only the run in view needs them. */
+  findVisits() {
+    const { steps, phase, query, key } = this,
+      tiled = this.phases.map(() => false);
+    for (let s = 0; s < steps; s++) if (query[s] !== NONE && key[s] !== NONE) tiled[phase[s]] = true;
+    this.visit = new Int32Array(steps); // -1 between visits
+    this.visitsSoFar = new Int32Array(steps); // visits begun
+    this.outerOf = new Int32Array(steps);
+    this.visitStart = [];
+    this.outerStart = [];
+    let open = -1,
+      outer = -1;
+    for (let s = 0; s < steps; s++) {
+      const now = this.phases[phase[s]].outer === "query" ? query[s] : key[s];
+      if (s === 0 || phase[s] !== phase[s - 1] || now !== outer) {
+        this.outerStart.push(s);
+        open = -1;
+      }
+      outer = now;
+      this.outerOf[s] = this.outerStart.length - 1;
+      const visiting = !tiled[phase[s]] || (query[s] !== NONE && key[s] !== NONE);
+      if (visiting && (open < 0 || query[s] !== query[s - 1] || key[s] !== key[s - 1]))
+        open = this.visitStart.push(s) - 1;
+      this.visit[s] = visiting ? open : -1;
+      this.visitsSoFar[s] = this.visitStart.length;
+    }
+    this.visits = this.visitStart.length;
+  }
+
+  /** Whether a step has happened: -1 is before the first, `steps` after the last. */
+  readAt(step) {
+    return this.readBytes[clamp(step + 1, 0, this.steps)];
+  }
+
+  writtenAt(step) {
+    return this.writtenBytes[clamp(step + 1, 0, this.steps)];
+  }
+
+  timeAt(step) {
+    return this.seconds[clamp(step + 1, 0, this.steps)];
+  }
+
+  /** The step under way at a modelled time; -1 before the start, `steps` after the end. */
+  stepAt(seconds) {
+    if (seconds <= 0) return -1;
+    if (seconds >= this.time) return this.steps;
+    let low = 0,
+      high = this.steps - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.seconds[middle + 1] < seconds) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** What the steps on one tile ask of HBM; what is loaded or stored once for a whole block is not among it. */
+  bytesOfTile(i, j) {
+    let read = 0,
+      written = 0;
+    for (let s = 0; s < this.steps; s++) {
+      if (this.query[s] !== i || this.key[s] !== j) continue;
+      read += this.readBytes[s + 1] - this.readBytes[s];
+      written += this.writtenBytes[s + 1] - this.writtenBytes[s];
+    }
+    return { read, written };
+  }
+
+  /** Whether the visit that a step belongs to has reached an operation by that step. */
+  reached(step, operation) {
+    for (let s = this.visitStart[this.visit[step]]; s <= step; s++)
+      if (this.operation(s) === operation) return true;
+    return false;
+  }
+}

@@ -1,0 +1,58 @@
+// What a tile is, beside the tile that the pointer is on.
+
+import { grouped, percent, plural, traffic } from "../canvas/format.js";
+import { Tip } from "../canvas/tip.js";
+
+/** The lines of the tip: where the tile lies, what the mask does to it, its share and its bytes. */
+function tileWords(model, run, i, j) {
+  const { block_q, block_kv } = model.drawn,
+    seen = model.seen(i, j);
+  const range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`;
+  const hidden = run.visitsHidden
+    ? "hidden by the mask, computed all the same"
+    : "skipped: the mask hides all of it";
+  const rows = model.rowStart[i + 1] - model.rowStart[i];
+  const { read, written } = run.bytesOfTile(i, j);
+  return [
+    `Tile (${i}, ${j})`,
+    !seen
+      ? hidden
+      : model.partial(i, j)
+        ? "partial: the mask hides some of it"
+        : "full: nothing of it is masked",
+    `queries ${range(i, block_q, model.queryRows(i))}`,
+    `keys ${range(j, block_kv, model.keyRows(j))}`,
+    `softmax share ${percent(model.share(i, j))}, mean of ${plural(rows, "row")}`,
+    read + written ? `asks HBM for ${traffic(read + written)}, counted` : "asks HBM for nothing",
+    ...(written ? [`of which written ${traffic(written)}`] : []),
+  ];
+}
+
+export class TileTip {
+  constructor(root, player) {
+    this.player = player;
+    this.tip = new Tip(root);
+    const canvas = root.querySelector(".stage canvas");
+    canvas.addEventListener("pointermove", (event) => this.point(event.offsetX, event.offsetY));
+    canvas.addEventListener("pointerleave", () => this.hide());
+  }
+
+  hide() {
+    this.shown = "";
+    this.tip.hide();
+  }
+
+  point(x, y) {
+    const { model, stage } = this.player;
+    for (const [n, { grid, painter }] of stage.panels.entries()) {
+      const tile = grid?.tileAt(x, y);
+      if (!tile) continue;
+      const name = `${n} ${tile}`;
+      if (name !== this.shown)
+        this.tip.show(stage, grid.cell(...tile), tileWords(model, painter.run, ...tile));
+      this.shown = name;
+      return;
+    }
+    this.hide();
+  }
+}

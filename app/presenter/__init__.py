@@ -1,0 +1,77 @@
+"""Presenter mode: the page alone on the screen, large, moved by keys; and a link for the audience."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import streamlit as st
+
+from app import scenario
+from app.presenter import keys, mode
+
+WHILE_PRESENTING = {
+    "p": "present",
+    "f": keys.FULL_SCREEN,
+    "a": "audience",
+    "j": keys.DOWN,
+    "k": keys.UP,
+}
+TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
+HINT = "PageUp, PageDown turn pages · j, k scroll · f full screen · a the audience's link · p leaves"
+HERE = Path(__file__).parent
+THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
+
+
+def button() -> None:
+    """Begin or end the presentation; the sidebar's own button, which the key presses too."""
+    st.button("Present", key="present", help="p begins and ends it, f is full screen", on_click=mode.turn)
+
+
+@lru_cache(maxsize=1)
+def _room():
+    """The component that tells the size of the page's type, which follows the window's width."""
+    return st.components.v2.component("room", js=(HERE / "room.js").read_text("utf-8"))
+
+
+def show(pages: Sequence[st.Page], opened: st.Page) -> None:
+    """The keys, the buttons that they press, and the audience's link where it is asked for."""
+    if not mode.presenting():
+        keys.bind({"p": "present"}, key="presenter_keys")
+        return
+    told = mode.type_size()
+    room = _room()(key="room", data=told, default={"type": told}, on_type_change=lambda: None, height=0)
+    mode.set_type_size(room.type)
+    with st.container(key="presenter"):
+        button()
+        st.button("Link for the audience", key="audience", on_click=mode.turn_link)
+        at = pages.index(opened)
+        back = st.button("Page before", key="page_back", disabled=at == 0)
+        on = st.button("Page after", key="page_next", disabled=at == len(pages) - 1)
+    if back or on:
+        page = pages[at + (1 if on else -1)]
+        st.switch_page(page, query_params=scenario.link_values(page.url_path))
+    turns = {} if opened.url_path == "tour" else TURN_PAGES  # there these keys turn the steps
+    keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
+    with st.container(key="presenter_hint"):
+        st.caption(HINT)
+    if scenario.place("audience"):
+        with st.container(key="audience_link", border=True):
+            _link(opened.url_path)
+
+
+def _link(path: str) -> None:
+    """The same scenario without the presentation, in as few values as it takes."""
+    here = urlsplit(st.context.url or "")
+    folder = here.path.rpartition("/")[0]
+    values = urlencode(scenario.short_values(path))
+    link = urlunsplit((here.scheme, here.netloc, f"{folder}/{path}", values, ""))
+    st.markdown("**The same scenario on your own screen** (a closes this)")
+    st.code(link, language=None, wrap_lines=True)
+    if here.hostname in THIS_MACHINE:
+        st.caption(
+            "This address leads to this machine only: open the dashboard by its network address, "
+            "which Streamlit prints when it starts, to show a link that others can open."
+        )

@@ -1,0 +1,36 @@
+"""Whether the page is shown to a room, and how large its type is there."""
+
+from __future__ import annotations
+
+from app import scenario
+
+USUAL_TYPE, ROOM_TYPE = 14, 18  # px of the page's type: without a presenter, and the least with one
+
+
+def presenting() -> bool:
+    """Whether the page is shown to a room."""
+    return scenario.place("present") == "true"
+
+
+def turn() -> None:
+    """Begin or end the presentation, without the audience's link."""
+    scenario.go(present="" if presenting() else "true", audience="")
+
+
+def turn_link() -> None:
+    """Show the audience's link, or take it away."""
+    scenario.go(audience="" if scenario.place("audience") else "true")
+
+
+def type_size() -> float:
+    """px of the page's type while it is shown to a room, as the browser last said."""
+    return _kept()["type"]
+
+
+def set_type_size(size: float) -> None:
+    """Note what the browser says of the page's type."""
+    _kept()["type"] = float(size)
+
+
+def _kept() -> dict[str, float]:
+    return scenario.kept("presenter", {"type": float(ROOM_TYPE)})

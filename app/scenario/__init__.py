@@ -1,0 +1,30 @@
+"""The scenario: widgets, URL and Experiment kept as one; the only user of session state and query parameters.
+
+The Experiment in the session is the truth (`state`). A link or the back button replaces it (`link`); a widget
+changes one value of it (`widgets`); every run shows it in the widgets and writes it to the URL.
+"""
+
+from app.scenario.link import adopt, link_values, publish, short_values, url_values
+from app.scenario.presets import PRESETS, preset
+from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place
+from app.scenario.widgets import control, divisors, options
+
+__all__ = [
+    "PRESETS",
+    "adopt",
+    "arrive",
+    "control",
+    "current",
+    "divisors",
+    "go",
+    "kept",
+    "kept_in_run",
+    "link_values",
+    "notices",
+    "options",
+    "place",
+    "preset",
+    "publish",
+    "short_values",
+    "url_values",
+]

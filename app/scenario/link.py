@@ -1,0 +1,87 @@
+"""The scenario in the address: taken from a link, written to every link, whatever a link holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from app.scenario import state, widgets
+from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
+
+PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
+ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
+FOLLOWING = {"kv_heads": "as many as heads", "seq_kv": "as many as queries"}  # what they are by default
+
+
+def adopt() -> None:
+    """Take the scenario from the URL when the session starts or the reader goes back, else from widgets.
+
+    A URL without values is where Streamlit leads when the page is switched: it says nothing of the scenario.
+    """
+    values = st.query_params.to_dict()
+    state.begin_run()
+    if state.started() and not (values and _went_back()):
+        return widgets.take()
+    places = {name: values.pop(name) for name in PLACES if name in values}
+    experiment, errors = Experiment.lenient(values)
+    if places.get("present", "false") not in ("true", "false"):
+        errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))
+    state.start(experiment, [notice(error) for error in errors], places, by_link=bool(values))
+    widgets.forget()
+
+
+def _went_back() -> bool:
+    """Whether this run was asked for by the browser's back or forward button.
+
+    Streamlit has no public call that says so, and without it a reader who goes back keeps the later scenario:
+    its own context of the run knows. Where a version of Streamlit lacks the attribute, nothing else breaks.
+    """
+    return getattr(get_script_run_ctx(), "is_history_navigation", False)
+
+
+def publish(path: str) -> None:
+    """Write the scenario to the URL, and where the reader is on the page of that path."""
+    wanted = link_values(path)
+    if st.query_params.to_dict() != wanted:
+        st.query_params.from_dict(wanted)
+
+
+def link_values(path: str = "") -> dict[str, str]:
+    """The values of a link to what is shown now: the scenario, the mode and, on the tour's page, its step."""
+    names = PLACES if path == "tour" else ("present",)
+    places = {name: state.place(name) for name in names if state.place(name) not in ("", "false")}
+    return places | url_values(state.current())
+
+
+def short_values(path: str) -> dict[str, str]:
+    """The fewest values of a link that others open: the scenario's own, and a step of the tour."""
+    plain = {name: _text(parameter.default) for name, parameter in BY_NAME.items()}
+    return {
+        name: value
+        for name, value in link_values(path).items()
+        if name != "present" and value != plain.get(name)
+    }
+
+
+def url_values(experiment: Experiment) -> dict[str, str]:
+    """The values of a link that restores the experiment exactly; the first few are always there."""
+    flat = experiment.flat()
+    defaults = {parameter.name: parameter.default for parameter in PARAMETERS}
+    defaults |= {"kv_heads": flat["heads"], "seq_kv": flat["seq"]}
+    return {name: _text(value) for name, value in flat.items() if name in ALWAYS or value != defaults[name]}
+
+
+def notice(error: ExperimentError) -> str:
+    """One sentence on a value of a link that was replaced; it quotes the link, so show it as text."""
+    if error.field == "present":
+        return f"The link's {error}. Shown instead: false."
+    if error.field not in BY_NAME:
+        return f"The link has a value named {error.field!r:.60}, which is not known here; it was left out."
+    shown = FOLLOWING.get(error.field, BY_NAME[error.field].default)
+    return f"The link's {error}. Shown instead: {'off' if shown is None else _text(shown)}."
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,39 @@
+"""Scenarios to begin a talk with."""
+
+from __future__ import annotations
+
+from engine.experiment import Experiment
+
+PRESETS = {
+    "The 4096-token example": {"seq": 4096, "head_dim": 128, "block_q": 128, "causal": True},
+    "Long context": {
+        "seq": 131072,
+        "head_dim": 128,
+        "heads": 32,
+        "kv_heads": 8,
+        "block_q": 128,
+        "dtype": "bfloat16",
+        "causal": True,
+    },
+    "Decoding, 65,536 keys": {
+        "seq": 1,
+        "seq_kv": 65536,
+        "head_dim": 128,
+        "heads": 32,
+        "kv_heads": 8,
+        "causal": True,
+    },
+    "Tiny, to count by hand": {
+        "seq": 64,
+        "head_dim": 16,
+        "heads": 1,
+        "block_q": 16,
+        "block_kv": 16,
+        "dtype": "float32",
+    },
+}
+
+
+def preset(name: str) -> Experiment:
+    """The experiment of a preset; raises KeyError."""
+    return Experiment.of(**PRESETS[name])

@@ -1,0 +1,73 @@
+"""What the session holds: the Experiment, what was wrong with its link, and where the reader is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import streamlit as st
+
+from engine.experiment import Experiment
+
+EXPERIMENT, NOTICES, PLACE, ARRIVED, RUN = "experiment", "notices", "place", "arrived", "run"
+BY_LINK = "by link"  # where a scenario that a link brought has arrived at: wherever the link leads
+Value = TypeVar("Value")
+
+
+def current() -> Experiment:
+    """The experiment that the sidebar shows."""
+    return st.session_state[EXPERIMENT]
+
+
+def replace(experiment: Experiment) -> None:
+    """Show another experiment; what was said of the link's values is said no longer."""
+    st.session_state[EXPERIMENT], st.session_state[NOTICES] = experiment, ()
+
+
+def notices() -> tuple[str, ...]:
+    """One sentence for each value of the link that could not be used, until the scenario is changed."""
+    return st.session_state[NOTICES]
+
+
+def started() -> bool:
+    """Whether the session has an experiment."""
+    return EXPERIMENT in st.session_state
+
+
+def start(experiment: Experiment, notices: Sequence[str], places: Mapping[str, str], by_link: bool) -> None:
+    """Begin anew with what a link says, or with the usual scenario where it says nothing."""
+    st.session_state[EXPERIMENT], st.session_state[NOTICES] = experiment, tuple(notices)
+    st.session_state[PLACE] = dict(places)
+    st.session_state[ARRIVED] = BY_LINK if by_link else ""
+
+
+def place(name: str) -> str:
+    """Where the reader is: the tour, its step, or "true" of present; empty where the link says nothing."""
+    return st.session_state[PLACE].get(name, "")
+
+
+def go(**places: str) -> None:
+    """Set where the reader is."""
+    st.session_state[PLACE].update(places)
+
+
+def arrive(where: str, experiment: Experiment) -> None:
+    """Show a place's own scenario when the reader comes there; a link that brings its own keeps it."""
+    arrived, st.session_state[ARRIVED] = st.session_state[ARRIVED], where
+    if arrived not in (where, BY_LINK):
+        replace(experiment)
+
+
+def kept(name: str, first: Value) -> Value:
+    """What a part of the dashboard keeps for this visitor, to be changed in place; `first` to begin with."""
+    return st.session_state.setdefault(name, first)
+
+
+def begin_run() -> None:
+    """Forget what was kept in the run before."""
+    st.session_state[RUN] = {}
+
+
+def kept_in_run(name: str, first: Value) -> Value:
+    """What a part of the dashboard keeps while a page is run once, to be changed in place."""
+    return st.session_state[RUN].setdefault(name, first)

@@ -1,0 +1,138 @@
+"""The sidebar: the controls of the scenario, and whether its blocks fit the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from app import scenario
+from app.sidebar import recording
+from engine import simulate
+from engine.algorithms import ALGORITHMS, offered
+from engine.experiment import LARGEST_SEQUENCE
+from engine.problem.hardware import GPUS
+from engine.problem.problem import DTYPE_BYTES
+
+SEQUENCES = tuple(2**power for power in range(6, 21))
+HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
+BLOCKS = (16, 32, 64, 128, 256)
+WINDOW_HELP = "A query sees only that many keys back, its own included. Empty: off."
+DOCUMENTS_HELP = (
+    "The keys are so many documents of equal length; a query sees only its own one's. 1: no such mask."
+)
+KEYS_HELP = (
+    "Number of keys and values; the last query is aligned with the last key. Empty: as many as queries."
+)
+
+
+def show() -> None:
+    """Draw every control; each changes one value of the scenario."""
+    with st.sidebar:
+        _select(st, "Scenario", "preset", list(scenario.PRESETS), placeholder="presets")
+        _select(st, "Algorithm", "algorithm", _algorithms(), format_func=lambda key: ALGORITHMS[key].label)
+        _sequence()
+        _slider("Head dimension", "head_dim", HEAD_DIMS)
+        _block("Query block", "block_q")
+        _block("Key block", "block_kv")
+        _heads()
+        _mask()
+        _machine()
+        _more()
+        _footprint()
+
+
+def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
+    st.select_slider(label, scenario.options(name, usual), **scenario.control(name))
+
+
+def _select(place, label: str, name: str, options: Sequence[Any], **look: Any) -> None:
+    place.selectbox(label, options, **look, **scenario.control(name, options))
+
+
+def _algorithms() -> tuple[str, ...]:
+    """What is offered, and what came with a link."""
+    return tuple(dict.fromkeys((*offered(), scenario.current().algorithm)))
+
+
+def _block(label: str, name: str) -> None:
+    """A slider; where the algorithm has blocks of its own, they are shown and cannot be moved."""
+    experiment = scenario.current()
+    if not experiment.record.chooses_tiling:
+        return _slider(label, name, BLOCKS)
+    own = getattr(experiment.tiling, name)
+    key, why = f"own {name} {own}", f"{experiment.record.label} has blocks of its own, by head dimension."
+    st.select_slider(label, sorted({*BLOCKS, own}), own, key=key, disabled=True, help=why)
+
+
+def _sequence() -> None:
+    powers, exact = st.columns([3, 2], vertical_alignment="bottom")
+    with powers:
+        _slider("Sequence length", "seq", SEQUENCES)
+    exact.number_input(
+        "Sequence length, typed",
+        1,
+        LARGEST_SEQUENCE,
+        label_visibility="collapsed",
+        required=True,
+        **scenario.control("seq typed"),
+    )
+
+
+def _heads() -> None:
+    queries, keys = st.columns(2)
+    queries.number_input("Heads", 1, 1024, required=True, **scenario.control("heads"))
+    heads = scenario.current().problem.heads
+    _select(keys, "Key heads", "kv_heads", scenario.divisors(heads))
+
+
+def _mask() -> None:
+    mask, window = st.columns(2)
+    _select(mask, "Mask", "causal", (False, True), format_func={False: "none", True: "causal"}.get)
+    window.number_input(
+        "Window, keys",
+        1,
+        LARGEST_SEQUENCE,
+        placeholder="off",
+        help=WINDOW_HELP,
+        **scenario.control("window"),
+    )
+
+
+def _machine() -> None:
+    dtype, gpu = st.columns(2)
+    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
+    _select(gpu, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
+
+
+def _more() -> None:
+    with st.expander("More"):
+        batch, keys = st.columns(2)
+        batch.number_input("Batch", 1, 4096, required=True, **scenario.control("batch"))
+        keys.number_input(
+            "Keys",
+            1,
+            LARGEST_SEQUENCE,
+            placeholder="equal",
+            help=KEYS_HELP,
+            **scenario.control("seq_kv"),
+        )
+        st.number_input(
+            "Documents",
+            1,
+            LARGEST_SEQUENCE,
+            required=True,
+            help=DOCUMENTS_HELP,
+            **scenario.control("documents typed"),
+        )
+        recording.show()
+
+
+def _footprint() -> None:
+    """Two short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
+    footprint = simulate(scenario.current()).footprint
+    colour = "green" if footprint.fits else "red"
+    with st.container(border=True, key="footprint"):
+        counted = scenario.current().record.parts_words
+        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{footprint.consequence}  \n:gray[{counted}]")

@@ -1,0 +1,67 @@
+"""The recording that the pages show: one that lies in assets/recordings, or a file of the reader's own."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import streamlit as st
+
+from app.scenario import widgets
+from engine.recordings.file import LARGEST_FILE, RecordingError, loads, recordings, refused
+from engine.recordings.recording import Recording
+
+UPLOAD_HELP = (
+    "A file that `python -m engine record --out my-gpu.json` wrote on your GPU. It stays in your session and"
+    " is never stored; whatever it says is shown as recorded on the GPU that it names."
+)
+
+
+def chosen_recording() -> Recording | None:
+    """What all pages show as recorded; None if there is nothing."""
+    every = _all()
+    return every.get(widgets.value_beside("recording"), next(iter(every.values()), None))
+
+
+def show() -> None:
+    """The choice and the upload, with a sentence on each file that cannot be shown."""
+    names = list(_all())
+    st.selectbox("Recording", names, index=0 if names else None, key=widgets.key_beside("recording"))
+    st.file_uploader(
+        "Your GPU's recording",
+        type=["json", "gz"],
+        max_upload_size=LARGEST_FILE // 2**20,
+        help=UPLOAD_HELP,
+        key=widgets.key_beside("recording file"),
+        on_change=widgets.clear_beside,
+        args=("recording",),
+    )
+    _, sentence = _own()
+    for words in (sentence, *refused()):
+        if words:
+            st.warning(words)
+
+
+def _all() -> dict[str, Recording]:
+    """Every recording by the name it is offered under, the reader's own first."""
+    own, _ = _own()
+    named = {_label(one): one for one in recordings()}
+    return ({f"yours: {_label(own)}": own} if own else {}) | named
+
+
+def _label(recording: Recording) -> str:
+    """A GPU and a day, as short as the sidebar is narrow."""
+    return f"{recording.device.gpu.removeprefix('NVIDIA ')}, {recording.device.date[:10]}"
+
+
+def _own() -> tuple[Recording | None, str]:
+    """The uploaded recording, or the sentence on why there is none of that file."""
+    file = widgets.value_beside("recording file")
+    return _read(file.getvalue(), file.name) if file is not None else (None, "")
+
+
+@lru_cache(maxsize=8)
+def _read(data: bytes, name: str) -> tuple[Recording | None, str]:
+    try:
+        return loads(data, name), ""
+    except RecordingError as error:
+        return None, str(error)

@@ -1,0 +1,1 @@
+"""Guided tours: their files, the words and numbers of a step, and the pictures beside them."""

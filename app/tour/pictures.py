@@ -1,0 +1,101 @@
+"""The pictures of a tour's steps: a part of another page each, for the scenario on the screen."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from app import inside, scenario, theme
+from app.figures import roofline as roofs
+from app.figures import softmax as softmax_figures
+from app.figures import traffic as traffic_figures
+from app.figures.colours import Palette
+from app.figures.units import share_text
+from app.page.parts.elements import chart
+from app.player import player
+from app.player.payload import begun, build
+from app.presenter.mode import presenting
+from engine.algorithms import flash3
+from engine.experiment import Experiment
+from engine.model.roofline import roofline
+from engine.model.warp_groups import inside as lanes_of
+from engine.studies.comparison import modelled_rows, under_roof
+from engine.studies.survey import by_algorithm, by_length, largest_contexts
+from engine.trace.softmax import PRESETS, naive_sums, online_steps
+
+CHART_HEIGHT = 370  # px at the usual scale
+ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
+
+
+def _chart(figure, alt: str) -> None:
+    figure.layout.height = max(figure.layout.height, CHART_HEIGHT * theme.colours().scale)
+    chart(figure, alt)
+
+
+def _player(experiment: Experiment, colours: Palette) -> None:
+    player(begun(build(experiment)), key=f"tour {scenario.place('step')}")
+
+
+def _race(experiment: Experiment, colours: Palette) -> None:
+    player(begun(build(experiment), race=True), key=f"tour {scenario.place('step')}")
+
+
+def _bytes(experiment: Experiment, colours: Palette) -> None:
+    st.markdown(f"**Bytes by tensor and direction**, all heads, DRAM, modelled, {experiment.gpu.name}")
+    st.html(traffic_figures.by_tensor(by_algorithm(experiment), "dram", colours))
+
+
+def _length(experiment: Experiment, colours: Palette) -> None:
+    st.markdown("**Bytes over the sequence length**: DRAM, modelled")
+    survey, keys_now = by_length(experiment), experiment.problem.seq_kv
+    _chart(
+        traffic_figures.bytes_by_length(survey, "dram", keys_now, colours), "Bytes over the sequence length"
+    )
+
+
+def _memory(experiment: Experiment, colours: Palette) -> None:
+    st.markdown("**Memory the tensors take**, modelled")
+    figure = traffic_figures.memory_by_length(
+        by_length(experiment), experiment.problem.seq_kv, largest_contexts(experiment), colours
+    )
+    _chart(figure, "Memory over the sequence length")
+
+
+def _roofline(experiment: Experiment, colours: Palette) -> None:
+    gpu, problem = experiment.gpu, experiment.problem
+    names = "grey standard, amber FlashAttention-1, green FlashAttention-2; filled: this length"
+    st.markdown(f"**Roofline** of the {gpu.name}, {problem.dtype}, modelled: {names}")
+    model = under_roof(experiment, modelled_rows(by_length(experiment)))
+    shape = roofline(gpu, problem.dtype)
+    _chart(roofs.roofline(shape, gpu.name, model, [], problem.seq_kv, colours), "Roofline")
+
+
+def _softmax(experiment: Experiment, colours: Palette) -> None:
+    """A short row of scores, half way."""
+    scores = np.array(PRESETS[ROW].scores)
+    steps, dtype = online_steps(scores, ROW_BLOCK), experiment.problem.dtype
+    st.markdown(f"**One row of scores**, {ROW_BLOCK} at a time, after step {ROW_STEP}; computed in float64")
+    naive, low = naive_sums(scores, dtype), presenting()
+    figure = softmax_figures.row(scores, steps, ROW_STEP, naive, dtype, colours, low=low)
+    _chart(figure, "Scores, weights, sums and rescale factors")
+
+
+def _inside(experiment: Experiment, colours: Palette) -> None:
+    block = lanes_of(experiment, flash3.ALGORITHM.pipeline)
+    st.markdown(
+        f"**Inside one block of FlashAttention-3**, {experiment.gpu.name}, modelled: tensor cores "
+        f"{share_text(block.tensor_busy)} of the time at work, softmax units {share_text(block.softmax_busy)}"
+    )
+    inside.show(block, key="tour inside")
+
+
+PICTURES = {
+    "player": _player,
+    "race": _race,
+    "bytes": _bytes,
+    "length": _length,
+    "memory": _memory,
+    "roofline": _roofline,
+    "softmax": _softmax,
+    "inside": _inside,
+}

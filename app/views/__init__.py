@@ -1,1 +1,0 @@
-"""Views: one page a file, each with one function `show()`."""

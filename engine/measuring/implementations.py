@@ -1,0 +1,199 @@
+"""What can be timed, in one table: this project's kernels, PyTorch's attention, and what else is importable.
+
+Imports torch and kernels when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from engine.algorithms import ALGORITHMS, Algorithm
+from engine.measuring import pytorch
+from engine.problem.flops import field_flops
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.nest import HEAD
+from engine.worker.jobs import JobError
+
+TUTORIAL = "fused_attention"  # what Triton calls its tutorial 06
+PROGRAMS = 100  # a kernel of one per head takes as long with fewer
+
+Call = Callable[[], Any]
+Prepare = Callable[..., Call]
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One implementation of attention.
+
+    Attributes:
+        name: key in rows and on the command line.
+        label: name on a page.
+        prepare: (q, k, v, problem) -> the call to be timed, which returns O like q; raises JobError with a
+            sentence where it cannot serve the problem. A kernel of this project takes block_q, block_kv and
+            splits, too.
+        ours: whether it is a kernel of this project, interpreted where there is no GPU.
+        takes_blocks: whether it takes the blocks of a scenario; others choose for themselves.
+        decoding: whether it is for few queries.
+        cuda: whether it exists on a GPU only (True), on a CPU only (False), or on both (None).
+        backward: whether its backward pass is measured too.
+        module: the package it needs besides torch and triton, if any.
+        score_matrices: how many matrices of all scores a call holds in memory.
+        mask_tensor: whether it takes the mask as a tensor.
+        skips_hidden: whether it leaves out what the mask hides.
+        program_per_head: whether few heads leave the GPU idle.
+    """
+
+    name: str
+    label: str
+    prepare: Prepare
+    ours: bool = False
+    takes_blocks: bool = False
+    decoding: bool = False
+    cuda: bool | None = None
+    backward: bool = False
+    module: str | None = None
+    score_matrices: int = 0
+    mask_tensor: bool = False
+    skips_hidden: bool = True
+    program_per_head: bool = False
+
+    @property
+    def installed(self) -> bool:
+        """Whether its package is there."""
+        try:
+            return self.module is None or find_spec(self.module) is not None
+        except ModuleNotFoundError:  # not even the package around it
+            return False
+
+    def work(self, problem: Problem) -> float:
+        """What its time grows with."""
+        heads = problem.batch * problem.heads
+        if self.program_per_head:
+            heads = PROGRAMS * -(-heads // PROGRAMS)
+        elif self.skips_hidden:
+            return max(field_flops(problem), 1)
+        return heads * problem.seq_q * problem.seq_kv * problem.head_dim
+
+    def working_bytes(self, problem: Problem) -> int:
+        """Memory that a call takes beside Q, K, V and O, bytes, about: scores, weights and the mask."""
+        scores = problem.batch * problem.heads * problem.seq_q * problem.seq_kv
+        mask = problem.seq_q * problem.seq_kv * (self.mask_tensor and not problem.mask.looks_ahead)
+        return self.score_matrices * scores * problem.itemsize + mask
+
+
+def implementations(tutorial: str = TUTORIAL) -> dict[str, Implementation]:
+    """All of them, by name; `tutorial` names a module that holds Triton's tutorial 06."""
+    found = (*_kernels(), *_pytorch(), *_others(tutorial))
+    return {one.name: one for one in found}
+
+
+def contenders(tutorial: str = TUTORIAL) -> list[Implementation]:
+    """Those that compete on a GPU for many queries."""
+    return [one for one in implementations(tutorial).values() if one.cuda is not False and not one.decoding]
+
+
+def input_bytes(problem: Problem) -> int:
+    """Q, K, V and O, bytes."""
+    rows = problem.heads * problem.seq_q * 2 + problem.kv_heads * problem.seq_kv * 2
+    return problem.batch * rows * problem.head_dim * problem.itemsize
+
+
+def _kernels() -> list[Implementation]:
+    """This project's, each as its algorithm's record has it."""
+    return [
+        Implementation(
+            record.key,
+            _label(record),
+            _kernel(record.kernel),
+            ours=True,
+            takes_blocks=record.compared,
+            decoding=not record.offered,
+            backward=record.differentiable,
+            score_matrices=2 if record.unfused else 0,
+            skips_hidden=not record.unfused,
+            program_per_head=any(
+                phase.launched == HEAD for phase in record.schedule(Problem(), Tiling()).phases
+            ),
+        )
+        for record in ALGORITHMS.values()
+        if record.kernel is not None
+    ]
+
+
+def _label(record: Algorithm) -> str:
+    words = "unfused" if record.unfused else record.label if record.offered else record.short.lower()
+    return f"{record.language}, {words}"
+
+
+def _kernel(algorithm: str) -> Prepare:
+    def prepare(q, k, v, problem: Problem, **options):
+        from kernels import attention
+
+        mask = {"causal": problem.mask.causal, "window": problem.mask.window}
+        return lambda: attention(q, k, v, algorithm=algorithm, **mask, **options)
+
+    return prepare
+
+
+def _pytorch() -> list[Implementation]:
+    gpu = {"cuda": True, "backward": True, "mask_tensor": True}
+    whole = {"mask_tensor": True, "skips_hidden": False}
+    return [
+        Implementation("eager", "PyTorch, unfused", pytorch.unfused, score_matrices=3, **whole),
+        Implementation("sdpa", "PyTorch, fused", pytorch.fused(None), cuda=False, **whole),
+        Implementation("sdpa_flash", "PyTorch, flash backend", pytorch.fused("FLASH_ATTENTION"), **gpu),
+        Implementation("sdpa_cudnn", "PyTorch, cuDNN backend", pytorch.fused("CUDNN_ATTENTION"), **gpu),
+        Implementation(
+            "sdpa_efficient", "PyTorch, memory-efficient", pytorch.fused("EFFICIENT_ATTENTION"), **gpu
+        ),
+    ]
+
+
+def _others(tutorial: str) -> list[Implementation]:
+    fa3, fa4 = "flash_attn_interface", "flash_attn.cute"
+    return [
+        Implementation("fa3", "FlashAttention-3 (Dao-AILab)", _dao_ailab(fa3), backward=True, module=fa3),
+        Implementation("fa4", "FlashAttention-4 (CuTe)", _dao_ailab(fa4), backward=True, module=fa4),
+        Implementation("tutorial06", "Triton tutorial 06", _tutorial(tutorial), module=tutorial),
+    ]
+
+
+def _dao_ailab(module: str) -> Prepare:
+    """`flash_attn_func` of Dao-AILab's packages, which takes [batch, sequence, heads, head_dim]."""
+
+    def prepare(q, k, v, problem: Problem):
+        function = _imported(module, "flash_attn_func")
+        if problem.mask.window is not None:
+            raise JobError(f"{module} is timed without windows only")
+        turned = [tensor.transpose(1, 2) for tensor in (q, k, v)]
+
+        def call():
+            out = function(*turned, causal=problem.mask.causal)
+            return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+        return call
+
+    return prepare
+
+
+def _tutorial(module: str) -> Prepare:
+    def prepare(q, k, v, problem: Problem):
+        function = _imported(module, "attention")
+        if problem.mask.window is not None or problem.seq_q != problem.seq_kv or problem.seq_q % 128:
+            raise JobError("Triton's tutorial 06 takes square problems of whole tiles, without windows")
+        return lambda: function(q, k, v, problem.mask.causal, problem.scale)
+
+    return prepare
+
+
+def _imported(module: str, name: str):
+    try:
+        return getattr(import_module(module), name)
+    except ImportError:
+        raise JobError(f"{module} is not installed") from None
+    except AttributeError:
+        raise JobError(f"{module} has no {name}") from None

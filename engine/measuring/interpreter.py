@@ -1,0 +1,38 @@
+"""What Triton's interpreter takes for a call, known beforehand: without a GPU the kernels run in it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.model.drawable import at_length
+from engine.problem.bounds import key_bounds
+
+LONGEST = 3.0  # seconds a call
+INTERPRETED = "interpreted: for correctness, not speed"
+
+
+def interpreter_seconds(experiment: Experiment) -> float:
+    """What one call of an experiment's algorithm would take in Triton's interpreter, roughly."""
+    problem, tiling = experiment.problem, experiment.tiling
+    bounds = key_bounds(problem, tiling)
+    visits = np.maximum(bounds.stop - bounds.first, 0).sum()
+    if experiment.record.unfused:
+        visits = len(bounds.first) * -(-problem.seq_kv // tiling.block_kv)
+    fixed, scores = experiment.record.interpreter_ms
+    tile = fixed + scores * tiling.block_q * tiling.block_kv / 1e3
+    return float(problem.batch * problem.heads * visits * tile / 1e3)
+
+
+def too_long(experiment: Experiment) -> str | None:
+    """A sentence where the interpreter would take longer than LONGEST, with the most keys that it manages."""
+    if experiment.record.interpreter_ms is None:
+        return "Triton's interpreter does not run it"
+    seconds = interpreter_seconds(experiment)
+    if seconds <= LONGEST:
+        return None
+    keys = 1
+    while interpreter_seconds(at_length(experiment, 2 * keys)) <= LONGEST:
+        keys *= 2
+    largest = f"largest here is N = {keys:,}" if keys > 1 else "no length is short enough here"
+    return f"would take about {seconds:,.0f} s a call in the interpreter; {largest}"

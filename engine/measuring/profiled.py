@@ -1,0 +1,60 @@
+"""What ncu watches: python -m engine.measuring.profiled SCENARIOS REASONS SECONDS.
+
+Each scenario runs unwatched first (compiled, checked against float64), then once under the profiler, after
+a kernel whose grid says which scenario follows. REASONS gets a list: null, or why a scenario did not run;
+shorter than the scenarios where the time was up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from engine.measuring.scenarios import Scenario
+from engine.measuring.trial import Trial, attempt
+from engine.worker.jobs import JobError
+
+
+def main() -> None:
+    """Run the scenarios of the file."""
+    import torch
+
+    scenarios, results, seconds = sys.argv[1:]
+    end = time.monotonic() + float(seconds)
+    reasons: list[str | None] = []
+    for index, values in enumerate(json.loads(Path(scenarios).read_text())):
+        if time.monotonic() > end:
+            break
+        scenario = Scenario(**values)
+        _, reason = attempt(lambda i=index, s=scenario: profile(s, i), cuda=True)
+        reasons.append(reason)
+        torch.cuda.empty_cache()
+    Path(results).write_text(json.dumps(reasons))
+
+
+def profile(scenario: Scenario, index: int) -> None:
+    """One scenario, profiled; raises JobError if its result is wrong."""
+    import torch
+
+    from kernels import scenario_marker
+
+    prepare, options = scenario.prepared()
+    place = torch.zeros(1, dtype=torch.int32, device="cuda")
+    scenario_marker[(1,)](place)
+    found = Trial.of(scenario.problem, True, scenario.direction).checked(prepare, **options)
+    if isinstance(found, str):
+        raise JobError(found)
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    try:
+        scenario_marker[(index + 1,)](place)
+        found.call()
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.profiler.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""One problem on this machine: its inputs, what the result must be, and the calls that were found to give it.
+
+Imports torch when called.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+from engine.algorithms import FORWARD
+from engine.experiment import Experiment
+from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
+from engine.problem.problem import Problem
+from engine.worker.jobs import JobError
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A call whose result was found right, the greatest error on the rows compared, and what is allowed."""
+
+    call: Callable[[], Any]
+    error: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A problem with the inputs that every call gets, and what the result must be.
+
+    Attributes:
+        inputs: Q, K and V.
+        d_out: the gradient of O; None for the forward pass.
+    """
+
+    problem: Problem
+    cuda: bool
+    inputs: tuple
+    d_out: Any
+    exact: ExactOutput | ExactGradients
+
+    @classmethod
+    def of(cls, problem: Problem, cuda: bool, direction: str = FORWARD) -> Trial:
+        """A trial of the forward or of the backward pass."""
+        import torch
+
+        inputs = random_inputs(problem, cuda)
+        if direction == FORWARD:
+            return cls(problem, cuda, inputs, None, exact_output(*inputs, problem))
+        d_out = torch.randn_like(inputs[0])
+        return cls(problem, cuda, inputs, d_out, exact_gradients(*inputs, d_out, problem))
+
+    def checked(self, prepare: Callable, **options: Any) -> Checked | str:
+        """The call that is prepared, if its result is right; else why not, in a sentence."""
+
+        def run() -> Checked:
+            call = self._call(prepare, options)
+            return Checked(call, self.exact.error(call()), self.exact.allowed)
+
+        found, sentence = attempt(run, self.cuda)
+        return sentence or self._wrong(found.error) or found
+
+    def _call(self, prepare: Callable, options: dict[str, Any]) -> Callable[[], Any]:
+        """The forward pass, or the backward pass alone, its forward pass done."""
+        import torch
+
+        if self.d_out is None:
+            return prepare(*self.inputs, self.problem, **options)
+        with torch.enable_grad():
+            leaves = [tensor.detach().requires_grad_() for tensor in self.inputs]
+            out = prepare(*leaves, self.problem, **options)()
+        return lambda: torch.autograd.grad(out, leaves, self.d_out, retain_graph=True)
+
+    def _wrong(self, error: float) -> str | None:
+        if error <= self.exact.allowed:
+            return None
+        off = (
+            "it has NaN" if isnan(error) else f"it is off by {error:.2g}, allowed is {self.exact.allowed:.2g}"
+        )
+        return f"not timed, because its result is wrong: {off}"
+
+
+def random_inputs(problem: Problem, cuda: bool):
+    """Q, K and V of normally distributed numbers, the same for the same problem."""
+    import torch
+
+    device, dtype = "cuda" if cuda else "cpu", getattr(torch, problem.dtype)
+    generator = torch.Generator(device).manual_seed(0)
+    rows = ((problem.heads, problem.seq_q), *((problem.kv_heads, problem.seq_kv),) * 2)
+    return tuple(
+        torch.randn((problem.batch, *size, problem.head_dim), generator=generator, device=device, dtype=dtype)
+        for size in rows
+    )
+
+
+def attempt(action: Callable[[], Any], cuda: bool) -> tuple[Any, str | None]:
+    """What an action gives, or None and why not in a sentence; raises JobError if the GPU itself failed.
+
+    Where it failed, the memory that it took is freed.
+    """
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # why a backend of PyTorch does not serve a problem
+            return action(), None
+    except torch.OutOfMemoryError:
+        free, total = torch.cuda.mem_get_info()
+        sentence = f"CUDA out of memory: the GPU has {total / 1e9:.0f} GB, {free / 1e9:.1f} GB of it free"
+    except JobError as error:
+        sentence = str(error)
+    except (RuntimeError, ImportError, ValueError, TypeError, _triton_error()) as error:
+        sentence = plain_sentence(error)
+        if "CUDA error" in sentence:
+            raise JobError(f"the GPU failed: {sentence}") from None
+    if cuda:
+        torch.cuda.empty_cache()
+    return None, sentence
+
+
+def plain_sentence(error: Exception) -> str:
+    """The first line of a library's error, in our words where they are known."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if "No available kernel" in text or "No viable backend" in text:
+        return "this backend of PyTorch does not take such a problem on this machine"
+    if "can't allocate memory" in text:
+        return "out of memory on this machine"
+    return text
+
+
+def refuse_documents(experiment: Experiment) -> None:
+    """JobError where there is more than one document: no kernel here takes that mask, nor another instead."""
+    documents = experiment.problem.mask.documents
+    if documents > 1:
+        raise JobError(f"documents is {documents}; it must be 1 to run the kernels, which take no such mask")
+
+
+def _triton_error() -> type[Exception]:
+    """What Triton raises, if it was imported: kernels must import it first, to choose its interpreter."""
+    triton = sys.modules.get("triton")
+    return triton.TritonError if triton else RuntimeError

@@ -1,0 +1,86 @@
+"""Where the bytes of counted calls go, level by level, and how far the model of them is off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from engine.recordings.counters import RecordedCounters, largest_deviation
+
+SERVED = 0.01  # a share of the bytes from which on a cache is said to serve them
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """How the bytes of a counted call differ from one level of memory to the next.
+
+    Attributes:
+        l1_share: of the bytes that tiles request, what comes from L1 and not from L2; below 0 if more comes.
+        l2_share: of the bytes from L2 to the SMs, what L2 did not fetch from DRAM.
+        dram_over_compulsory: DRAM reads, recorded, over the bytes that must be read once.
+        model_off: of the modelled DRAM reads, relative to those counted.
+    """
+
+    l1_share: float
+    l2_share: float
+    dram_over_compulsory: float
+    model_off: float
+
+    @property
+    def l1_serves(self) -> bool:
+        """Whether L1 serves a share worth a word."""
+        return self.l1_share > SERVED
+
+
+def gaps(one: RecordedCounters) -> Gaps:
+    """The gaps of one call."""
+    return Gaps(
+        l1_share=1 - one.read / one.modelled_read,
+        l2_share=1 - one.dram_read / one.read,
+        dram_over_compulsory=one.dram_read / one.simulation.traffic.compulsory.total_read,
+        model_off=one.modelled_dram_read / one.dram_read - 1,
+    )
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How far the model of some calls is from their counters, as shares: (at most, in the median).
+
+    l1_serves: whether a GPU counted fewer requested bytes of any, because L1 serves the rest.
+    """
+
+    requested: tuple[float, float]
+    dram: tuple[float, float]
+    l1_serves: bool
+
+
+def deviations(rows: Sequence[RecordedCounters]) -> dict[str, Deviation]:
+    """By algorithm, in the order of the calls."""
+    found = {}
+    for name in dict.fromkeys(row.experiment.algorithm for row in rows):
+        own = [row for row in rows if row.experiment.algorithm == name]
+        found[name] = Deviation(
+            _off([(row.modelled_read, row.read) for row in own]),
+            _off([(row.modelled_dram_read, row.dram_read) for row in own]),
+            any(row.modelled_read > (1 + SERVED) * row.read for row in own),
+        )
+    return found
+
+
+def left_in_cache(rows: Sequence[RecordedCounters]) -> tuple[float, float]:
+    """Written bytes that lay dirty in L2 when a kernel ended: in the median of the calls, and at most."""
+    left = [row.left_in_cache / len(row.row.kernels) for row in rows]
+    return median(left), max(left)
+
+
+def busiest(one: RecordedCounters) -> tuple[str, float]:
+    """The unit that the counters saw closest to its peak, and its share of that."""
+    used = {unit: share for unit, share in one.utilisation.items() if share is not None and unit != "tail"}
+    unit = max(used, key=used.get)
+    return unit, used[unit]
+
+
+def _off(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The largest and the typical deviation of (modelled, counted)."""
+    return largest_deviation(pairs), median(largest_deviation([pair]) for pair in pairs)

@@ -1,0 +1,70 @@
+"""Attention in dense float64, tile by tile: what the scheduler and the kernels are held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.problem.bounds import blocks, key_bounds, visible_keys
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one of the three computed: out [seq_q, d], lse [seq_q], and m, l, alpha after every tile.
+
+    The last three are [query blocks, key blocks, block_q], NaN where a tile is not visited; unfused attention
+    has one key block, the whole row, and no alpha.
+    """
+
+    out: np.ndarray
+    lse: np.ndarray
+    m: np.ndarray
+    l: np.ndarray  # noqa: E741 - the field's name
+    alpha: np.ndarray
+
+
+def exact_tiles(experiment: Experiment, q, k, v) -> Held:
+    """Dense float64: each tile's m and l from all keys up to its end, without the online recurrence."""
+    problem, tiling = experiment.problem, experiment.tiling
+    width = problem.seq_kv if experiment.record.unfused else tiling.block_kv
+    q, k, v = (array.astype(np.float64) for array in (q, k, v))
+    scores = np.full((problem.seq_q, blocks(problem.seq_kv, width) * width), -np.inf)
+    low, high = visible_keys(problem, np.arange(problem.seq_q))
+    key = np.arange(problem.seq_kv)
+    seen = (key >= low[:, None]) & (key < high[:, None])
+    scores[:, : problem.seq_kv] = np.where(seen, q @ k.T * problem.head_dim**-0.5, -np.inf)
+    by_block = scores.reshape(problem.seq_q, -1, width)
+    m = np.maximum.accumulate(by_block.max(2), axis=1)
+    lse_so_far = np.logaddexp.accumulate(_logsumexp(by_block), axis=1)
+    with np.errstate(invalid="ignore"):
+        l = np.where(np.isneginf(m), 0.0, np.exp(lse_so_far - m))  # noqa: E741
+        before = np.concatenate([np.full((problem.seq_q, 1), -np.inf), m[:, :-1]], 1)
+        alpha = np.where(np.isneginf(before), 0.0, np.exp(before - m))
+    lse = lse_so_far[:, -1]
+    with np.errstate(invalid="ignore"):
+        weights = np.where(seen, np.exp(scores[:, : problem.seq_kv] - lse[:, None]), 0.0)
+    return Held(weights @ v, lse, *(by_tile(experiment, rows) for rows in (m, l, alpha)))
+
+
+def _logsumexp(blocks_of_scores: np.ndarray) -> np.ndarray:
+    """Over the last axis; -inf where all are."""
+    largest = blocks_of_scores.max(2)
+    shift = np.where(np.isneginf(largest), 0.0, largest)
+    with np.errstate(divide="ignore"):
+        return shift + np.log(np.exp(blocks_of_scores - shift[:, :, None]).sum(2))
+
+
+def by_tile(experiment: Experiment, rows: np.ndarray) -> np.ndarray:
+    """[query blocks, key blocks, block_q] from [seq_q, key blocks]; NaN past the end, where not visited."""
+    height = experiment.tiling.block_q
+    count = blocks(len(rows), height)
+    padded = np.full((count * height, rows.shape[1]), np.nan)
+    padded[: len(rows)] = rows
+    tiles = padded.reshape(count, height, -1).transpose(0, 2, 1)
+    if experiment.record.unfused:
+        return tiles
+    bounds, key = key_bounds(experiment.problem, experiment.tiling), np.arange(tiles.shape[1])
+    visited = (key >= bounds.first[:, None]) & (key < bounds.stop[:, None])
+    return np.where(visited[:, :, None], tiles, np.nan)

@@ -1,0 +1,95 @@
+"""Modules joined into one script: in the order of their imports, each once, with nothing left out unsaid."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.canvas.bundle import BundleError, bundle
+
+APP = Path(__file__).resolve().parents[3] / "app"
+ENTRIES = [path for path in sorted(APP.rglob("*.js")) if "\nexport default " in path.read_text("utf-8")]
+
+
+@pytest.fixture
+def joined(tmp_path):
+    """Writes modules, joins them from the last, and returns the script."""
+
+    def join(**modules: str) -> str:
+        for name, source in modules.items():
+            (tmp_path / f"{name}.js").write_text(source)
+        return bundle(tmp_path / f"{name}.js")
+
+    return join
+
+
+SHOW = "export default function show() {\n  return NAME;\n}\n"
+
+
+def test_every_module_comes_once_and_after_those_that_it_imports(joined):
+    script = joined(
+        low='export const low = "the lowest";\n',
+        left='import { low } from "./low.js";\nexport const left = low;\n',
+        right='import { low } from "./low.js";\nexport const right = low;\n',
+        top='import { left } from "./left.js";\nimport { right } from "./right.js";\n'
+        + SHOW.replace("NAME", "left + right"),
+    )
+    places = [script.index(words) for words in ("the lowest", "const left", "const right", "function show")]
+    assert places == sorted(places)
+    assert script.count("the lowest") == 1
+    assert script.rstrip().endswith("export default show;")
+    assert "import" not in script
+
+
+def test_the_script_runs_and_names_of_modules_never_meet(joined, tmp_path):
+    if not shutil.which("node"):
+        pytest.skip("Node.js is not installed")
+    script = joined(
+        one='const secret = "one";\nexport const tell = () => secret;\n',
+        two='import {\n  tell,\n} from "./one.js";\nconst secret = "two";\n'
+        + SHOW.replace("NAME", "`${tell()} ${secret}`"),
+    )
+    (tmp_path / "joined.mjs").write_text(script + "console.log(show());\n")
+    run = subprocess.run(["node", tmp_path / "joined.mjs"], capture_output=True, text=True, check=True)
+    assert run.stdout == "one two\n"
+
+
+@pytest.mark.parametrize(
+    ("modules", "said"),
+    [
+        (
+            {
+                "a": 'import { b } from "./b.js";\nexport const a = 1;\n',
+                "b": 'import { a } from "./a.js";\nexport const b = 1;\n' + SHOW,
+            },
+            "b.js imports a.js imports b.js: a circle.",
+        ),
+        ({"a": 'import { b } from "./b.js";\n' + SHOW}, "a.js imports b.js: no such file."),
+        (
+            {"b": "const b = 1;\n", "a": 'import { b } from "./b.js";\n' + SHOW},
+            "a.js imports b, which b.js does not export.",
+        ),
+        ({"a": 'import * as all from "./b.js";\n' + SHOW}, "a line that cannot be joined: import * as all"),
+        ({"a": "export let changing = 1;\n" + SHOW}, "a line that cannot be joined: export let changing"),
+        ({"a": "export const a = 1;\n"}, "a.js has no default export."),
+    ],
+    ids=["circle", "no file", "not exported", "import of all", "export that changes", "no default"],
+)
+def test_what_cannot_be_joined_is_refused_in_one_sentence(joined, modules, said):
+    with pytest.raises(BundleError) as error:
+        joined(**modules)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda path: str(path.relative_to(APP)))
+def test_every_script_of_the_dashboard_is_joined(entry):
+    assert bundle(entry).count("export ") == 1
+
+
+def test_the_entries_are_those_that_pages_show():
+    assert {path.stem for path in ENTRIES} == {
+        *("player", "gpu", "inside", "page_files", "glossary", "keys", "room")
+    }

@@ -1,0 +1,61 @@
+"""Names, colours and marks come from records; an algorithm that nobody knew has a spare look."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import engine.algorithms
+from app.figures.algorithms import LOOKS, SPARE, UNKNOWN, implementation, look
+from app.figures.colours import palette
+from engine.algorithms import ALGORITHMS, discover
+
+RECORD = """
+from dataclasses import replace
+
+from engine.algorithms import flash2
+
+ALGORITHM = replace(
+    flash2.ALGORITHM, key="toy", label="A toy of a test", short="Toy 9", order=9, kernel=None, probed=False
+)
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """An algorithm that is one file in a folder of its own."""
+    (tmp_path / "toy_of_a_test.py").write_text(RECORD)
+    monkeypatch.setattr(engine.algorithms, "__path__", [*engine.algorithms.__path__, str(tmp_path)])
+    discover()
+    yield ALGORITHMS["toy"]
+    monkeypatch.undo()
+    discover()
+
+
+def charts(app) -> str:
+    """Everything that Plotly is told to draw."""
+    return json.dumps([json.loads(chart.proto.spec) for chart in app.get("plotly_chart")])
+
+
+def test_it_stands_among_the_others_in_tables_and_charts(open_app, toy):
+    traffic = open_app("traffic", algorithm="flash2")
+    assert not traffic.exception
+    assert any("Toy 9 read" in block.proto.body for block in traffic.get("html"))
+    assert '"name": "Toy 9"' in charts(traffic)
+    assert '"name": "Toy 9"' in charts(open_app("speed", algorithm="flash2"))
+
+
+def test_it_is_drawn_in_a_spare_tone(toy):
+    assert look("toy") is SPARE[0]
+    assert look("toy").colour(palette(True)) not in {
+        look(key).colour(palette(True)) for key in ALGORITHMS if key in LOOKS
+    }
+    assert implementation({"provider": "toy", "label": "not this"}) == "Triton Toy 9"
+
+
+def test_what_is_no_algorithm_is_called_what_its_row_says():
+    assert implementation({"provider": "somebody's", "label": "Somebody's kernel"}) == "Somebody's kernel"
+    assert implementation({"provider": "eager", "label": "not this"}) == "PyTorch unfused"
+    assert look("somebody's") is UNKNOWN
+    assert implementation({"provider": "standard", "label": ""}) == "Triton standard"

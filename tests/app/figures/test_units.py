@@ -1,0 +1,57 @@
+"""Numbers as pages say them: rounded, and never to what they are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.figures.units import bound_text, digits, scaled, seconds_text, share_text
+
+
+@pytest.mark.parametrize(
+    ("share", "places", "text"),
+    [
+        (0.0, 1, "0.0%"),
+        (0.0004, 1, "< 0.1%"),
+        (0.0006, 1, "0.1%"),
+        (0.004, 0, "< 1%"),
+        (0.516, 0, "52%"),
+        (0.994, 0, "99%"),
+        (0.996, 0, "> 99%"),
+        (0.9996, 1, "> 99.9%"),
+        (1.0, 1, "100.0%"),
+        (2.069, 1, "206.9%"),
+    ],
+)
+def test_a_share_is_none_or_all_only_where_it_is(share, places, text):
+    assert share_text(share, places) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 ns"),
+        (2.5e-8, "25 ns"),
+        (9.994e-4, "999 µs"),
+        (9.996e-4, "1 ms"),
+        (0.9999, "1 s"),
+        (12.0, "12 s"),
+    ],
+)
+def test_a_duration_takes_the_unit_of_what_it_is_rounded_to(seconds, text):
+    assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (1.234e-5, "0.0000123"), (3e-7, "0.0000003"), (0.1234, "0.123"), (99.96, "100")],
+)
+def test_digits_have_no_exponent(value, text):
+    assert digits(value) == text
+
+
+def test_a_prefix_is_of_what_is_rounded():
+    assert [scaled(value, "B") for value in (999, 999.4e3, 999.6e3, 0)] == ["999 B", "999 kB", "1 MB", "0 B"]
+
+
+def test_a_bound_is_rounded_up_to_one_digit():
+    assert [bound_text(bound) for bound in (0.0, 9.5e-8, 1e-6, 2.1e-7)] == ["0", "1·10⁻⁷", "1·10⁻⁶", "3·10⁻⁷"]

@@ -1,0 +1,41 @@
+"""The glossary: one sentence a term, names that stand on pages, listed on every page."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.glossary.terms import TERMS, found_on_pages, listed, names
+from engine.problem.hardware import GPUS, KIB
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_has_one_sentence(term):
+    meaning = TERMS[term]
+    assert meaning[0].isupper() or meaning.startswith(("exp", "m + log l", "32"))
+    assert meaning.endswith(".")
+    assert ". " not in meaning
+    assert len(meaning) < 180
+
+
+def test_what_terms_say_of_the_gpus_is_so():
+    shared = sorted(gpu.shared_bytes_sm // KIB for gpu in GPUS.values())
+    assert f"{shared[0]} to {shared[-1]} KB for each SM" in TERMS["SRAM|shared memory"]
+    assert f"an H200 has {GPUS['h200'].sms}." in TERMS["SM|SMs"]
+
+
+def test_no_name_means_two_things():
+    every = [name for term in TERMS for name in names(term)]
+    assert len(every) == len(set(every))
+
+
+def test_a_name_is_found_where_it_begins_a_sentence_too_and_letters_alone_are_not_looked_for():
+    found = found_on_pages()
+    assert found["requested"] == found["Requested"]
+    assert not {"K", "m", "N"} & found.keys()
+
+
+def test_every_page_lists_every_term(open_app):
+    assert listed().count("<dt>") == len(TERMS)
+    for page in ("traffic", "softmax"):
+        lists = [html.proto.body for html in open_app(page).sidebar.get("html")]
+        assert sum(listed() in body for body in lists) == 1

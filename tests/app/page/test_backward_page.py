@@ -1,0 +1,166 @@
+"""The Backward page: its payload is the schedule, its numbers the engine's, and the check can be asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.figures.units import bytes_text, seconds_text
+from app.player import backward, payload
+from engine import simulate
+from engine.experiment import Experiment
+from engine.model.launch import launch, schedule_of
+from engine.model.seconds import step_seconds
+from engine.problem.inputs import make_inputs
+from engine.recordings.backward_counters import recorded_backward_kernels
+from engine.recordings.file import recordings
+from engine.recordings.rows import modelled_backward, pass_times, timings_of
+from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
+from engine.trace.rows import row_statistics
+from tests.app.test_player_payload import SCENARIOS, unpack
+from tests.app.worker_page import html, opened, own_worker, press, until_done
+
+__all__ = ["own_worker"]
+TINY = {"seq": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
+CHECK = "Check on this machine"
+
+
+@pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
+def test_the_player_gets_the_steps_of_the_schedule(values):
+    experiment = Experiment.of(**values, algorithm="backward")
+    header, arrays = unpack(backward.build(experiment))
+    columns = schedule_of(experiment).columns
+    table = np.array(header["runs"]["backward"]["kinds"])[arrays["backward.kind"]].T
+    sent = ("phase", "operation", "tensor", "read_bytes", "written_bytes")
+    for name, values_ in zip(sent, table, strict=False):
+        np.testing.assert_array_equal(values_, getattr(columns, name), err_msg=name)
+    np.testing.assert_array_equal(table[5], step_seconds(launch(experiment)))
+    for name in ("query", "key"):
+        block = getattr(columns, f"{name}_block")
+        expected = np.where(block < 0, payload.NO_BLOCK, block)
+        np.testing.assert_array_equal(arrays[f"backward.{name}"], expected, err_msg=name)
+
+
+@pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
+def test_the_rows_are_those_of_the_forward_pass(values):
+    experiment = Experiment.of(**values)
+    _, arrays = unpack(backward.build(experiment))
+    q, k, _ = make_inputs(experiment.problem)
+    expected = row_statistics(experiment, q[0], k[0], arrays["rows"])
+    np.testing.assert_allclose(arrays["lse"], expected.lse, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(arrays["weight"], expected.weight.ravel(), atol=1e-5)
+    gradient = arrays["score_gradient"].reshape(expected.weight.shape)
+    np.testing.assert_allclose(gradient.sum(1), 0, atol=2e-2)  # O is rounded to float16 before it gives delta
+
+
+def test_the_largest_drawing_stays_below_half_a_megabyte():
+    assert len(backward.build(Experiment.of(seq=2**20))) < 500_000
+
+
+def test_the_page_says_what_the_engine_computes(own_worker):
+    page = opened("backward", seq=4096, head_dim=128, block_q=128, causal="true")
+    experiment = Experiment.of(algorithm="backward", seq=4096, head_dim=128, block_q=128, causal=True)
+    costs, simulation = recomputation(experiment), simulate(experiment)
+    text = html(page)
+    for shown in (costs.kept[STORED], costs.kept[TWO_KERNELS], costs.moved[STORED], costs.moved[TWO_KERNELS]):
+        assert f"<td>{bytes_text(shown)}</td>" in text
+    assert seconds_text(simulation.modelled.seconds) in text
+    assert "<td>2×</td><td>2.5×</td><td>3.5×</td>" in text
+    values = {metric.label: metric.value for metric in page.metric}
+    # N^2 2-byte elements against 12 bytes a row, 4096 / 6; 7 products for 4
+    assert values == {"Memory: less": "683×", "FLOPs: more": "1.75×", "Bytes moved: less": "2.13×"}
+    assert "Fits: 225 KB of 227 KB" in page.caption[0].value
+
+
+def test_at_one_token_recomputation_is_called_what_it_is(own_worker):
+    page = opened("backward", seq=1)
+    assert {metric.label: metric.value for metric in page.metric}["Memory: more"] == "6×"
+
+
+def test_the_recorded_times_are_the_recordings(own_worker):
+    page = opened("backward", seq=4096, head_dim=128)
+    recording = recordings()[0]
+    both = pass_times(recording, 128, False, 4096)
+    times = [
+        row.times.p50
+        for direction in ("forward", "backward")
+        for row in timings_of(recording, 128, False, direction)
+        if (row.provider, row.problem.seq_kv) == ("flash2", 4096)
+    ]
+    assert [both.forward, both.backward] == times
+    (caption,) = [caption.value for caption in page.caption if caption.value.startswith("Dotted")]
+    assert f"{seconds_text(times[0])} forward and {seconds_text(times[1])} backward" in caption
+    assert caption.startswith("Dotted: Triton Flash 2, *modelled*")  # not every line of this project's
+    assert f"*recorded*, Triton Flash 2 takes {seconds_text(times[0])}" in caption
+    # a length between two recorded ones, and one far beyond
+    assert pass_times(recording, 128, False, 5000).problem.seq_kv == 4096
+    assert pass_times(recording, 128, False, 2**20).problem.seq_kv == 65536
+    assert pass_times(recording, 77, False, 4096) is None
+
+
+def test_the_modelled_backward_times_are_near_the_recorded_ones():
+    recording = recordings()[0]
+    for shape in ((64, False), (64, True), (128, False), (128, True)):
+        timings = timings_of(recording, *shape, "backward")
+        recorded = {row.problem.seq_kv: row for row in timings if row.provider == "flash2"}
+        for row in modelled_backward(timings, "h200"):
+            if row["keys"] >= 2048:
+                assert row["p50"] == pytest.approx(recorded[row["keys"]].times.p50, rel=0.2)
+                assert row["tflops"] * row["p50"] == pytest.approx(
+                    recorded[row["keys"]].tflops * recorded[row["keys"]].times.p50
+                )
+
+
+@pytest.mark.parametrize("head_dim", [64, 256])
+def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
+    page = opened("backward", head_dim=head_dim)
+    timings = timings_of(recordings()[0], head_dim, False, "backward")
+    recorded = {
+        row.problem.seq_kv: row.times.p50 for row in timings if row.provider == "flash2" and row.times
+    }
+    shares = [
+        row["p50"] / recorded[row["keys"]]
+        for row in modelled_backward(timings, "h200")
+        if row["keys"] in recorded
+    ]
+    assert len(shares) >= 8
+    said = f"*modelled*: {min(shares):.2f} to {max(shares):.2f} times as recorded. At N ="
+    assert any(said in caption.value for caption in page.caption)
+
+
+def test_the_gradients_are_checked_when_asked(own_worker):
+    pytest.importorskip("triton")
+    page = opened("backward", **TINY)
+    assert not page.success
+    page = until_done(press(page, CHECK))
+    assert page.success[0].value.startswith("All three agree. Measured here:")
+    assert html(page).count("<td>agrees</td>") == 3
+
+
+def test_what_cannot_be_checked_is_one_sentence(own_worker):
+    pytest.importorskip("triton")
+    page = until_done(press(opened("backward", **TINY | {"documents": 2}), CHECK))
+    assert page.error[0].value.startswith("Documents is 2; it must be 1")
+
+
+def test_a_smaller_sibling_is_said(own_worker):
+    page = opened("backward", seq=65536, heads=8, kv_heads=2)
+    (caption,) = [caption.value for caption in page.caption if caption.value.startswith("Runs")]
+    assert "4 heads that share one key head" in caption
+    assert "a smaller sibling of the scenario's 65,536 and 65,536" in caption
+
+
+def test_the_chips_counters_stand_beside_the_model(own_worker):
+    text = html(opened("backward"))
+    kernels = recorded_backward_kernels(recordings()[0])
+    assert kernels
+    for one in kernels:
+        counted = f"<td>{bytes_text(one.modelled_read)}</td><td>{bytes_text(one.counters.tile_read)}</td>"
+        assert counted in text
+
+
+def test_the_page_taken_home_is_the_backward_pass(open_app):
+    code = [block.value for block in open_app("backward", seq="512", causal="true").sidebar.code]
+    assert "algorithm='backward'" in code[0]
+    assert "o.sum().backward()" in code[1]
+    assert "backward" not in "".join(block.value for block in open_app("tiles", seq="512").sidebar.code)

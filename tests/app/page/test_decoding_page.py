@@ -1,0 +1,172 @@
+"""The Decoding page: its numbers are the model's, the executed parts and the recording's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.figures import decoding as figures
+from app.figures.colours import palette
+from app.figures.units import bytes_text, scaled, seconds_text
+from app.page.decoding import _recorded
+from engine import Experiment, simulate
+from engine.recordings.file import recordings
+from engine.studies.decoding import decoding_of, kernel_splits, parts_of, rate, recorded_near, spread
+from tests.app.worker_page import again, html, opened
+
+COLOURS = palette(True)
+LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": "true"}
+
+
+def texts(page) -> str:
+    return " ".join(block.value for block in (*page.markdown, *page.caption, *page.header))
+
+
+@pytest.mark.parametrize("splits", [1, 8, 64])
+def test_the_headline_is_the_models(splits):
+    page = opened("decoding", **LONG, splits=splits)
+    simulation = simulate(decoding_of(page.session_state["experiment"]))
+    head = page.header[0].value
+    assert f"{spread(simulation).busy} of 132 SMs a block" in head
+    assert f"at {scaled(rate(simulation), 'B/s')}, modelled" in head
+    assert html(page).count("<i style='background:color-mix") == spread(simulation).busy
+    assert seconds_text(simulation.modelled.seconds) in texts(page)
+
+
+def test_the_splits_are_the_scenarios_and_the_kernels_choice_is_offered():
+    page = opened("decoding", **LONG)
+    own = kernel_splits(decoding_of(page.session_state["experiment"]))
+    slider = page.main.select_slider[0]
+    assert f"the kernel chooses {own} here" in slider.label
+    assert str(own) in slider.options
+    slider.set_value(own)
+    again(page)
+    assert page.session_state["experiment"].tiling.splits == own
+
+
+def test_the_scenario_keeps_its_queries_while_the_page_decodes_one():
+    page = opened("decoding", seq=4096, heads=8)
+    assert page.session_state["experiment"].problem.seq_q == 4096
+    assert "8 of 132 SMs a block" in page.header[0].value
+
+
+def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
+    page = opened("decoding", **LONG, splits=8)
+    parts = parts_of(decoding_of(page.session_state["experiment"]))
+    for step in range(9):
+        page.main.slider[0].set_value(step)
+        again(page)
+        shown = html(page)
+        assert f"{step} merged" in shown
+        for value in parts.merged[step][:6]:
+            text = "−∞" if np.isneginf(value) else f"{value:.4g}".replace("-", "−")
+            assert f"<td>{text}</td>" in shown
+        for at in range(8):
+            assert f"<td>{parts.lse[at]:.4g}</td>" in shown
+    assert f"{parts.error:.1e}" in texts(page)
+    assert "smaller sibling of the scenario's 65,536" in texts(page)
+
+
+def test_the_recording_is_named_with_its_peers_and_every_row():
+    page = opened("decoding", **LONG)
+    recording = recordings()[0]
+    decoding = decoding_of(page.session_state["experiment"])
+    assert f"{recording.origin[1:]}**: 65,536 keys" in texts(page)
+    shown = html(page)
+    for row in recorded_near(recording, decoding):
+        if row.times is not None:
+            assert f"<td>{seconds_text(row.times.p50)}</td>" in shown
+        else:
+            assert row.skipped in shown
+    for peer in ("PyTorch cuDNN", "PyTorch flash", "Triton Flash 2"):
+        assert peer in shown
+
+
+def test_grouped_heads_show_what_is_saved_and_what_a_gpu_counted():
+    page = opened("decoding", **LONG)
+    assert "**4 times fewer bytes**" in texts(page)
+    keys = 2 * 65536 * 128 * 2
+    shown = html(page)
+    for heads in (32, 8, 1):
+        assert f"<td>{bytes_text(heads * keys)}</td>" in shown
+    assert "<td>269 MB</td>" in shown
+    assert shown.count("not recorded") == 2
+
+
+def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
+    for kv_heads in (8, 32):
+        page = opened("decoding", **{**LONG, "kv_heads": kv_heads})
+        recording = recordings()[0]
+        own, grouped = (
+            next(
+                row.times.p50
+                for row in recording.decoding
+                if (row.provider, row.splits) == ("split_kv", None)
+                and (row.problem.seq_kv, row.problem.kv_heads) == (65536, heads)
+            )
+            for heads in (32, 8)
+        )
+        said = f"32 heads take {seconds_text(own)} on 32 key heads and {seconds_text(grouped)} on 8: "
+        assert f"{said}{grouped / own:.0%} of the time for 25% of the bytes." in texts(page)
+        assert f"32 heads on {kv_heads} key heads, d 128, float16" in texts(page)
+        assert "Dotted: modelled with key blocks of 128." in texts(page)
+
+
+@pytest.mark.parametrize("provider", ["copy", "sdpa_cudnn", "split_kv"])
+def test_a_recording_that_sweeps_no_splits_is_drawn(provider):
+    recording = recordings()[0]
+    decoding = decoding_of(Experiment.of(**LONG))
+    rows = [row for row in recorded_near(recording, decoding) if row.times and not row.splits]
+    few = [row for row in rows if row.provider == provider]
+    assert len(few) == 1
+    _recorded(replace(recording, decoding=tuple(few)), decoding, figures.TIME, COLOURS)
+
+
+def test_more_splits_than_key_blocks_leave_some_without_keys():
+    page = opened("decoding", seq=128, splits=16, block_kv=32)
+    page.main.slider[0].set_value(16)
+    again(page)
+    assert "had no keys left" in texts(page)
+    assert "none" in html(page)
+
+
+def test_blocks_that_do_not_fit_are_a_sentence():
+    page = opened("decoding", head_dim=256, block_kv=1024, hardware="t4", dtype="float32")
+    (sentence,) = [text.value for text in page.main.text]
+    assert sentence.startswith("The parts cannot be computed: a block needs ")
+    assert sentence.endswith(".")
+
+
+def test_no_axis_moves_from_part_to_part():
+    parts = parts_of(decoding_of(Experiment.of(seq=1024, splits=5)))
+    ranges = {
+        tuple(tuple(axis.range) for axis in figures.merge(parts, step, COLOURS).select_yaxes())
+        for step in range(6)
+    }
+    assert len(ranges) == 1
+
+
+@pytest.mark.parametrize("metric", [figures.TIME, figures.RATE])
+def test_lines_over_splits_are_drawn_in_the_metric(metric):
+    lines = [
+        figures.Line(
+            "a", "modelled", "#fff", [1, 2, 4], [3e-4, 2e-4, 1e-4], [1e12, 2e12, 3e12], modelled=True
+        ),
+        figures.Line("b", "recorded", "#fff", [], [1.5e-4], [2.5e12]),
+    ]
+    figure = figures.speed_by_splits(lines, metric, [1, 2, 4], 2, COLOURS)
+    expected = lines[0].seconds if metric == figures.TIME else lines[0].rates
+    assert list(figure.data[0].y) == list(expected)
+    assert len(set(figure.data[1].y)) == 1
+    value = "150 µs" if metric == figures.TIME else "2.5 TB/s"
+    assert f"<b>{value}</b>" in figures.key(lines, metric)
+
+
+def test_the_blocks_are_those_that_the_kernel_launches():
+    """Heads that need more than one block of rows have as many a split; some splits have no keys."""
+    page = opened("decoding", heads=128, kv_heads=1, batch=2, seq=1, seq_kv=100, block_kv=16, splits=64)
+    said = "One block a split of a key head for up to 64 of the 128 heads that share it: 2 × 64 × 2"
+    assert f"{said}, {2 * (64 - 7) * 2} of them without keys." in texts(page)
+    assert f"{2 * 7 * 2} of 132 SMs" in texts(page)

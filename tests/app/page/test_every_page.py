@@ -1,0 +1,131 @@
+"""Every page opens with every preset and at the ends of what can be asked, and imports only what it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app import scenario
+from app.page import PAGES
+from engine import Experiment, simulate
+
+MAIN = Path(__file__).resolve().parents[3] / "app" / "main.py"
+EXTREMES = {
+    "longest": {"seq": "1048576", "heads": "64", "head_dim": "256"},
+    "one token": {"seq": "1", "seq_kv": "1", "head_dim": "1", "heads": "1"},
+    "decoding": {"seq": "1", "seq_kv": "1048576", "kv_heads": "1"},
+    "more queries than keys": {"seq": "300", "seq_kv": "17", "causal": "true", "block_q": "16"},
+    "nothing fits": {
+        "block_q": "1024",
+        "block_kv": "1024",
+        "head_dim": "256",
+        "hardware": "t4",
+        "dtype": "float32",
+    },
+    "window of one": {"seq": "4096", "window": "1", "causal": "true", "algorithm": "flash1"},
+    "standard, long": {"algorithm": "standard", "seq": "1048576"},
+    "split keys": {
+        "algorithm": "split_kv",
+        "seq": "1",
+        "seq_kv": "131072",
+        "splits": "1024",
+        "kv_heads": "2",
+    },
+    "documents": {"seq": "4096", "documents": "1048576", "window": "7"},
+    "flash3": {"algorithm": "flash3", "head_dim": "128", "seq": "4096", "causal": "true"},
+    "flash3, where its kernel does not run": {
+        "algorithm": "flash3",
+        "head_dim": "100",
+        "dtype": "float32",
+        "hardware": "t4",
+    },
+    "backward": {"algorithm": "backward"},
+    "most heads": {"heads": "1024", "kv_heads": "1", "batch": "4096"},
+}
+
+
+def test_every_file_is_a_page_of_the_list():
+    folder = MAIN.parent / "page"
+    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == PAGES.keys()
+
+
+def test_streamlit_does_not_take_the_pages_for_its_own():
+    assert not (MAIN.parent / "pages").exists()  # it would run the file that a link names by itself
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_opens_with_every_preset(open_app, page):
+    app = open_app(page)
+    for name in scenario.PRESETS:
+        app.sidebar.selectbox(key="scenario preset").set_value(name).run()
+        assert not app.exception, name
+
+
+@pytest.mark.parametrize("values", EXTREMES.values(), ids=EXTREMES)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_opens_at_the_ends_of_what_can_be_asked(open_app, page, values):
+    app = open_app(page, **values)
+    assert not app.exception
+    assert not app.error
+
+
+def test_a_page_that_fails_leaves_the_sidebar_and_hides_nothing_from_tests(open_app, monkeypatch):
+    def fail():
+        raise RuntimeError("a page's own mistake")
+
+    monkeypatch.setattr("app.page.masks.show", fail)
+    app = open_app("masks")
+    assert app.exception
+    app.sidebar.selectbox(key="scenario dtype").set_value("float32").run()
+    assert app.session_state["experiment"].problem.dtype == "float32"
+    assert app.exception
+
+
+def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):
+    app = open_app("softmax")
+    for name in ("seq", "head_dim", "block_q", "block_kv"):
+        for end in (0, -1):
+            slider = app.sidebar.select_slider(key=f"scenario {name}")
+            slider.set_value(int(slider.options[end])).run()
+            assert not app.exception
+            assert app.session_state["experiment"].flat()[name] == int(slider.options[end])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "parts"),
+    [("flash2", "with its S and O"), ("flash3", "buffers of Q, K and V; S and O are in registers"),
+     ("backward", "modelled, backward: KB of a block with its sums")],
+)  # fmt: skip
+def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts):
+    said = " ".join(block.value for block in open_app(algorithm=algorithm).sidebar.markdown)
+    assert parts in said
+    counted = {part.label for part in simulate(Experiment.of(algorithm=algorithm)).footprint.parts}
+    assert ("O" in counted) == (algorithm == "flash2")
+
+
+def test_the_footprint_says_what_is_needed_and_what_there_is(open_app):
+    (box,) = [text.value for text in open_app(hardware="a100").sidebar.markdown]
+    assert "Fits: 57 KB of 163 KB" in box
+    (box,) = [
+        text.value for text in open_app(hardware="a100", block_q="256", block_kv="256").sidebar.markdown
+    ]
+    assert box.startswith(":red[**Does not fit: needs")
+    assert "gives a block 163 KB" in box
+
+
+def test_a_page_that_needs_no_kernels_imports_neither_torch_nor_triton():
+    program = f"""
+import sys
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+for page in {tuple(PAGES)}:
+    app = AppTest.from_file({str(MAIN)!r}, default_timeout=60)
+    app._page_hash = calc_hash(page)
+    assert not app.run().exception, page
+found = {{"torch", "triton", "kernels"}} & sys.modules.keys()
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=MAIN.parents[1], capture_output=True)

@@ -1,0 +1,99 @@
+"""The FlashAttention-3 page: techniques can be switched off, and every number says where it is from."""
+
+import itertools
+
+from app.figures.colours import DARK
+from app.figures.techniques import waterfall
+from app.inside import payload
+from app.page import flash3
+from engine.experiment import Experiment
+from engine.model.warp_groups import inside
+from engine.studies.techniques import ALL, TECHNIQUES, ladder, variant, without
+
+KEYS = [technique.key for technique in TECHNIQUES]
+
+
+def pills(app):
+    return app.button_group(key="flash3_techniques")
+
+
+def metrics(app) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def test_everything_is_on_at_first_and_the_page_says_what_is_modelled(open_app):
+    app = open_app("flash3", seq="4096", head_dim="128")
+    assert not app.exception
+    assert set(pills(app).value) == set(KEYS)
+    assert all(label.split(", ")[1] in ("modelled", "counted") for label in metrics(app))
+    assert "(modelled)" in app.header[0].value
+
+
+def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_to_do(open_app):
+    app = open_app("flash3", seq="4096", head_dim="128")
+    before = metrics(app)
+    pills(app).set_value([key for key in KEYS if key != "deferred"]).run()
+    assert not app.exception
+    words = " ".join(caption.value for caption in app.caption)
+    assert "Without deferred rescale: FlashAttention-1's loop" in words
+    assert "nothing is left to work on for asynchronous copies, warp specialisation, softmax" in words
+    assert metrics(app)["Tensor cores at work, modelled"] == "–"
+    assert metrics(app)["Time, modelled"] != before["Time, modelled"]
+    assert metrics(app)["Requested by tiles, counted"] != before["Requested by tiles, counted"]
+
+
+def test_everything_that_is_off_by_choice_is_explained(open_app):
+    app = open_app("flash3", seq="4096", head_dim="128")
+    pills(app).set_value([key for key in KEYS if key not in ("specialised", "overlapped")]).run()
+    words = " ".join(caption.value for caption in app.caption)
+    assert "Without warp specialisation:" in words
+    assert "Without softmax under products:" in words
+    assert "The kernel Triton Flash 2 does exactly this." in words
+
+
+def test_all_techniques_off_is_unfused_attention(open_app):
+    app = open_app("flash3", seq="4096", head_dim="128")
+    pills(app).set_value([]).run()
+    assert not app.exception
+    standard = variant(Experiment.of(seq=4096, head_dim=128), frozenset())
+    assert metrics(app)["Time, modelled"] == flash3.seconds_text(standard.seconds)
+
+
+def test_a_scenario_that_the_kernel_does_not_run_says_so(open_app):
+    for values, words in (
+        ({"hardware": "a100"}, "an A100 is none"),
+        ({"dtype": "float32"}, "float32 is modelled only"),
+        ({"head_dim": "96"}, "96 is modelled only"),
+    ):
+        app = open_app("flash3", **values)
+        assert any(words in caption.value for caption in app.caption), values
+
+
+def test_recorded_kernels_are_named_as_recorded(open_app):
+    app = open_app("flash3", seq="4096", head_dim="128")
+    assert any("recorded on NVIDIA" in text.value for text in app.markdown)
+
+
+def test_the_waterfalls_bars_start_where_the_one_before_ended():
+    experiment = Experiment.of(seq=4096, head_dim=128)
+    steps = [variant(experiment, techniques) for techniques in ladder()]
+    figure = waterfall([technique.name for technique in TECHNIQUES], steps, DARK)
+    ends = [bar["x"] for bar in figure.data]
+    assert all(bar[0] == before[1] for before, bar in itertools.pairwise(ends))
+    assert ends[-1][1] == variant(experiment, ALL).seconds
+
+
+def test_the_payload_holds_the_lanes_marks_in_seconds():
+    block = inside(Experiment.of(seq=4096, head_dim=128), variant(Experiment.of(), ALL).pipeline)
+    sent = payload(block)
+    assert [len(lane["marks"]) for lane in sent["lanes"]] == [len(lane.marks) for lane in block.lanes.lanes]
+    assert max(mark[3] for lane in sent["lanes"] for mark in lane["marks"]) == sent["seconds"]
+
+
+def test_each_left_out_technique_has_a_row_with_its_factor():
+    experiment = Experiment.of(seq=4096, head_dim=128)
+    full = variant(experiment, ALL)
+    left = variant(experiment, without("overlapped"))
+    row = flash3._worth_row(left, full, "overlapped")
+    assert row[:3] == ["Softmax under products", flash3.seconds_text(left.seconds), "1.4×"]
+    assert flash3._worth_row(variant(experiment, without("tiling")), full, "tiling")[1] == "does not fit"

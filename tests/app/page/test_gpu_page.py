@@ -1,0 +1,154 @@
+"""On the GPU: what is sent to the browser is the timeline, recorded calls stand beside their model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.gpu.payload import build
+from app.page import gpu as view
+from app.take_home.offers import TRACE
+from engine import simulate
+from engine.experiment import Experiment
+from engine.measuring.timelines import call, traced_kernel
+from engine.model.drawable import MOST_BLOCKS, watchable
+from engine.model.launch import HEAVY_FIRST, NATURAL, launch
+from engine.model.simulated_timeline import simulate_timeline
+from engine.recordings.file import recordings
+from engine.recordings.recording import Recording, Times
+from engine.recordings.timelines import model_errors, nearest_call, same_call_in_order, timeline_of
+
+TICK = 32
+
+
+def recorded_call(order: str, **changes):
+    """A traced call as a GPU would record it that runs exactly as the model says."""
+    one = call("flash2", 1024, order=order, causal=True, **changes)
+    experiment = Experiment(problem=one.problem).changed(block_q=128, block_kv=64)
+    timeline = simulate_timeline(experiment, order)
+    ticks = np.stack([timeline.start, timeline.end], 1) / (TICK * 1e-9)
+    blocks = np.column_stack([timeline.sm, np.floor(ticks).astype(np.int64) * TICK])
+    times = Times(*[simulate(experiment).modelled.seconds] * 3, 20)
+    kernel = traced_kernel("attention", blocks, TICK)
+    return replace(one.row(), sms=132, tick=TICK * 1e-9, times=times, kernels=(kernel,))
+
+
+@pytest.fixture
+def recorded(monkeypatch) -> Recording:
+    """A shelf with one recording, of one call in both orders."""
+    rows = (recorded_call(HEAVY_FIRST), recorded_call(NATURAL))
+    recording = Recording(recordings()[0].device, timelines=rows)
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (recording,))
+    return recording
+
+
+def unpacked(payload: bytes) -> tuple[dict, dict[str, np.ndarray]]:
+    """Header and arrays, read as the browser reads them."""
+    size = int.from_bytes(payload[:4], "little")
+    header = json.loads(payload[4 : 4 + size])
+    return header, {
+        name: np.frombuffer(payload, dtype, length, 4 + size + offset)
+        for name, dtype, offset, length in header["arrays"]
+    }
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3", "split_kv", "backward"])
+def test_the_browser_gets_every_block_of_the_timeline(algorithm):
+    timeline = simulate_timeline(Experiment.of(algorithm=algorithm, seq=512, heads=4, splits=2))
+    header, arrays = unpacked(build([timeline]))
+    assert header["lanes"][0]["kernels"] == list(timeline.kernels)
+    np.testing.assert_array_equal(arrays["lane0.sm"], timeline.sm)
+    np.testing.assert_array_equal(arrays["lane0.query"], timeline.query_block)
+    np.testing.assert_allclose(arrays["lane0.end"] / 1e6, timeline.end, rtol=1e-6)
+
+
+def test_a_scenario_of_too_many_blocks_is_halved_until_it_can_be_watched():
+    long = Experiment.of(algorithm="standard", seq=65536, heads=7, kv_heads=7, window=1000, batch=3)
+    drawn = watchable(long)
+    assert launch(drawn).blocks <= MOST_BLOCKS < launch(watchable(long, 2 * MOST_BLOCKS + 1)).blocks * 8
+    assert drawn.problem.heads == 7
+    small = Experiment.of(seq=1024)
+    assert watchable(small) == small
+    many = watchable(Experiment.of(batch=4096, heads=1024, kv_heads=64, seq=16))
+    assert launch(many).blocks <= MOST_BLOCKS
+    assert many.problem.heads % many.problem.kv_heads == 0
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        ({}, "no mask"),
+        ({"causal": True}, "causal"),
+        ({"window": 2000}, "window 2,000"),
+        ({"documents": 4}, "4 documents"),
+        ({"documents": 4, "causal": True}, "4 documents, causal"),
+        ({"documents": 4, "window": 9}, "4 documents, window 9"),
+    ],
+)
+def test_a_run_is_named_with_its_whole_mask(mask, words):
+    assert view._shape(Experiment.of(heads=1, **mask).problem) == f"N 1,024, 1 head, d 64, {words}"
+
+
+def test_the_nearest_recorded_call_has_the_scenarios_algorithm_mask_and_size():
+    rows = [call("flash2", n, causal=mask).row() for n in (1024, 16384) for mask in (False, True)]
+    rows.append(call("flash1", 4096, causal=True).row())
+    found = nearest_call(rows, Experiment.of(algorithm="flash2", seq=8192, head_dim=128, causal=True))
+    assert (found.provider, found.problem.seq_q, found.problem.mask.causal) == ("flash2", 16384, True)
+    assert nearest_call([], Experiment()) is None
+
+
+def test_the_other_order_of_a_recorded_call_is_found(recorded):
+    heavy, natural = recorded.timelines
+    assert same_call_in_order(recorded.timelines, heavy, NATURAL) is natural
+    assert same_call_in_order(recorded.timelines[:1], heavy, NATURAL) is None
+
+
+def test_a_call_that_ran_as_modelled_is_not_off(recorded):
+    median, worst, calls = model_errors(recorded.timelines[:1], "h200")["flash2"]
+    assert calls == 1
+    assert median == worst == pytest.approx(0, abs=1e-9)
+
+
+def test_a_recorded_timeline_is_that_of_its_call(recorded):
+    row = recorded.timelines[0]
+    timeline = timeline_of(row, "recorded", "h200")
+    again = simulate_timeline(timeline.experiment, row.order)
+    np.testing.assert_array_equal(timeline.sm, again.sm)
+    np.testing.assert_allclose(timeline.end, again.end, atol=2 * row.tick)
+
+
+def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_app, recorded):
+    page = open_app("gpu", causal="true", head_dim="128")
+    assert not page.exception
+    said = " ".join(block.value for block in page.caption)
+    assert "without its timestamps" in said
+    assert recorded.origin in said
+    assert page.main.selectbox[0].value.order == HEAVY_FIRST
+    (every,) = page.main.expander
+    assert every.label == "Prediction against record: every call"
+    assert "<td>1.00</td>" in every.children[0].proto.body
+
+
+def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named(open_app, monkeypatch):
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
+    page = open_app("gpu", seq="1048576", heads="64")
+    assert not page.exception
+    assert "Drawn: N" in " ".join(block.value for block in page.caption)
+
+
+def test_the_runs_on_screen_can_be_taken_home_as_traces(open_app, recorded):
+    """A recorded call and its model: each is a Chrome trace whose slices are its blocks."""
+    page = open_app("gpu", causal="true", head_dim="128")
+    offered = page.session_state["run"]["files to take home"]
+    traces = {title: json.loads(make()) for (title, kind), make in offered.items() if kind == TRACE}
+    assert [title.split(", ")[2:4] for title in traces] == [
+        ["heavy blocks first", "recorded on NVIDIA H200"],
+        ["heavy blocks first", "modelled"],
+    ]
+    for trace in traces.values():
+        slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        assert len(slices) == len(recorded.timelines[0].kernels[0].start)
+        assert all(event["dur"] > 0 and event["ts"] >= 0 for event in slices)

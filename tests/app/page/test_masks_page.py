@@ -1,0 +1,111 @@
+"""The Masks page: its counts are the engine's, its pictures the tile grid, and documents are in the link."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import numpy as np
+import pytest
+
+from app.figures import masks as figures
+from app.figures.colours import palette
+from engine import Experiment, simulate
+from engine.problem.bounds import key_bounds
+from engine.studies.masks import density, under_masks
+from tests.app.worker_page import again, html, opened
+
+COLOURS = palette(True)
+
+
+def pictures(page) -> list[str]:
+    """The SVG of every image of the page, in order."""
+    return [base64.b64decode(data).decode() for data in re.findall(r"svg\+xml;base64,([^']+)'", html(page))]
+
+
+def test_every_number_is_the_counted_one():
+    page = opened("masks", seq=4096, head_dim=128, heads=4, documents=16, window=300)
+    shown = html(page)
+    for values in (
+        {},
+        {"causal": True},
+        {"window": 300},
+        {"documents": 16},
+        {"documents": 16, "window": 300},
+    ):
+        one = simulate(Experiment.of(seq=4096, head_dim=128, heads=4, **values)).traffic.per_head
+        assert f"<p>{one.tiles_visited:,} tiles<br>" in shown
+        for count in (one.tiles_full, one.tiles_partial, one.tiles_skipped):
+            assert f"<td>{count:,}</td>" in shown
+    assert shown.count("<br>the scenario&#x27;s mask") == 1
+
+
+def test_the_headline_says_what_causal_leaves():
+    page = opened("masks", seq=1024)
+    assert "Causal visits 53% of the tiles, 1.88 times less work (counted)" in page.header[0].value
+
+
+def test_what_the_scenario_lacks_is_said():
+    assert "no window and no documents" in opened("masks").caption[0].value
+    assert "The scenario has no window:" in opened("masks", documents=4).caption[0].value
+    assert "The scenario has" not in opened("masks", documents=4, window=9).caption[0].value
+
+
+def test_documents_set_here_are_the_scenarios():
+    page = opened("masks", seq=1024)
+    page.main.select_slider[0].set_value(4)
+    again(page)
+    assert page.session_state["experiment"].problem.mask.documents == 4
+    assert html(page).count("4 of 256 keys") == 2
+
+
+def test_documents_of_unequal_length_say_both():
+    assert "3 of 333 or 334 keys" in html(opened("masks", seq=1000, documents=3))
+
+
+def test_a_picture_fills_exactly_the_visited_tiles():
+    experiment = Experiment.of(seq=256, block_q=64, block_kv=32, causal=True)
+    bounds = key_bounds(experiment.problem, experiment.tiling)
+    svg = base64.b64decode(
+        re.search(
+            "base64,([^']+)'",
+            figures.multiples([("a", "b", ("c",), density(bounds, 8), True)], 1, 1, COLOURS),
+        )[1]
+    ).decode()
+    wide, high, filled = 48, 96, np.zeros((4, 8))  # tiles of 64 queries and 32 keys: twice as high as wide
+    for x, y, width, height, opacity in re.findall(
+        r"<rect x='(\d+)' y='(\d+)' width='(\d+)' height='(\d+)' fill-opacity='([\d.]+)'/>",
+        svg.split("<g fill=")[2],  # the tiles, upon the ground of what is visited
+    ):
+        assert int(height) == high
+        filled[int(y) // high, int(x) // wide : (int(x) + int(width)) // wide] = float(opacity)
+    tiles = np.arange(8)
+    visited = (tiles >= bounds.first[:, None]) & (tiles < bounds.stop[:, None])
+    full = (tiles >= bounds.full_first[:, None]) & (tiles < bounds.full_stop[:, None])
+    np.testing.assert_array_equal(filled, np.where(full, 0.9, np.where(visited, 0.42, 0)))
+
+
+def test_a_picture_has_the_shape_of_queries_over_keys_whatever_the_blocks():
+    for values, ratio in (({}, 1), ({"block_q": 16, "block_kv": 256}, 1), ({"seq_kv": 2048}, 2)):
+        shown = html(opened("masks", seq=1024, **values))
+        assert set(re.findall(r"<img alt='[^']+' style='aspect-ratio:([\d.]+)'", shown)) == {str(ratio)}
+
+
+@pytest.mark.parametrize("seq", [1, 64, 4096, 2**20])
+def test_any_length_is_drawn_with_few_pixels(seq):
+    page = opened("masks", seq=seq)
+    drawn = pictures(page)
+    assert len(drawn) >= len(under_masks(Experiment.of(seq=seq)))
+    assert sum(map(len, drawn)) < 400_000
+    assert ("density" in page.caption[1].value) == (seq == 2**20)
+
+
+def test_what_a_narrow_mask_leaves_is_not_rounded_to_nothing():
+    shown = html(opened("masks", seq=65536, head_dim=64, window=1))
+    assert "<td>&lt; 0.1%</td>" in shown  # one key of 65,536 is seen
+    assert "<td>0.0%</td><td>0.0%</td>" not in shown
+
+
+@pytest.mark.parametrize(("window", "said"), [(1, "its own key"), (300, "the last 300 keys")])
+def test_a_window_counts_the_querys_own_key(window, said):
+    assert f"<b>Window</b>{said}</figcaption>" in html(opened("masks", seq=1024, window=window))

@@ -1,0 +1,251 @@
+"""Recordings on the pages: with GPU and date, apart from the model, and absent where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.figures.colours import palette
+from app.figures.recorded import counters, heat_grid
+from app.figures.roofline import both_levels
+from app.figures.units import bytes_text
+from app.page.parts import recorded
+from engine.experiment import Experiment
+from engine.measuring.shapes import training_problem
+from engine.model.roofline import roofline
+from engine.problem.hardware import GPUS
+from engine.problem.problem import Mask, Problem
+from engine.recordings.counters import recorded_counters, roofline_points
+from engine.recordings.heat_map import heat_map
+from engine.recordings.recording import (
+    Counters,
+    Device,
+    KernelCounters,
+    Recording,
+    TilingTiming,
+    Times,
+    Timing,
+)
+from engine.studies.comparison import counted_pairs
+from tests.app.worker_page import again, html, opened, own_worker
+
+COLOURS = palette(False)
+DEVICE = Device("NVIDIA H200", "580.95", {"torch": "2.11.0"}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
+PROBLEM = Problem(1, 16, 16, 1024, 1024, 64, "float16", Mask())
+
+__all__ = ["own_worker"]
+
+
+def timing(provider: str, seq: int, seconds: float | None, direction: str = "forward") -> Timing:
+    if seconds is None:
+        return Timing(
+            provider, provider, direction, training_problem(seq, 64, False), skipped="out of memory"
+        )
+    times = Times(0.9 * seconds, seconds, 1.2 * seconds, 9)
+    return Timing(
+        provider, provider, direction, training_problem(seq, 64, False), times, times, 100.0, 1e-4, 4e-4
+    )
+
+
+def counters_of(provider: str, read: float) -> Counters:
+    kernel = KernelCounters("a_kernel", "1", 1e-3, 7e6, 1e6, read, 1e6)
+    return Counters(provider, "forward", PROBLEM, 64, 64, kernels=(kernel,))
+
+
+RECORDING = Recording(
+    DEVICE,
+    timings=(
+        timing("eager", 128, 1e-3),
+        timing("eager", 256, 2e-3),
+        timing("eager", 512, None),
+        timing("flash2", 128, 2e-3),
+        timing("flash2", 256, 1e-3),
+        timing("flash2", 512, 1e-3),
+        timing("flash2", 128, 3e-3, "backward"),
+    ),
+    sweep=(
+        TilingTiming("flash2", PROBLEM, 64, 64, 4, 2, Times(1e-3, 1e-3, 1e-3, 9), 300.0),
+        TilingTiming("flash2", PROBLEM, 64, 128, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
+    ),
+    counters=(counters_of("flash2", 3.775e7), counters_of("flash1", 6e7), counters_of("sdpa_flash", 1e7)),
+)
+
+
+@pytest.fixture
+def shelf(monkeypatch, own_worker):
+    """One recording on the shelf."""
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (RECORDING,))
+
+
+@pytest.fixture
+def empty_shelf(monkeypatch, own_worker):
+    """No recording."""
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
+
+
+def words(page) -> str:
+    return " ".join(block.value for block in [*page.markdown, *page.caption, *page.subheader])
+
+
+def test_the_speed_page_names_gpu_date_shape_and_versions(shelf):
+    page = opened("speed")
+    said = words(page)
+    assert "**Recorded on NVIDIA H200, 2026-11-21**: forward, d = 64, no mask, float16" in said
+    assert "16k tokens in all, hidden size 2,048" in said
+    assert "Driver 580.95, torch 2.11.0" in said
+    for metric in ("tflops", "tokens_per_second", "speedup"):
+        page.segmented_control(key="speed_metric").set_value(metric)
+        again(page)
+    assert "Dotted: modelled for this shape" in said
+    assert "Bands: from the 20th to the 80th percentile." in said
+    page.segmented_control(key="recorded_direction").set_value("backward")
+    said = words(again(page))
+    assert ": backward, d = 64" in said
+    assert "Dotted: modelled for this shape" not in said  # nothing is
+    assert "FLOPs of a backward pass count as 2.5 times" in said
+
+
+def test_tokens_that_grow_with_one_long_sequence_are_said():
+    few, many = timing("flash2", 128, 1e-3), timing("flash2", 2**16, 1e-3)
+    assert recorded.shape_text([few], "forward").endswith("16k tokens in all, hidden size 2,048")
+    assert "16k tokens in all, more where one sequence is longer" in recorded.shape_text(
+        [few, many], "forward"
+    )
+
+
+def test_who_overtakes_and_who_runs_out_is_said(shelf):
+    said = words(opened("speed"))
+    assert "Triton Flash 2 is faster than unfused PyTorch from N = 256." in said
+    assert "PyTorch unfused runs out of memory at N = 512." in said
+
+
+def test_a_failed_block_size_says_why(shelf):
+    page = opened("speed")
+    assert "title='out of shared memory: 288 KB of 227 KB'>memory</td>" in html(page)
+    assert "the fastest is 64 × 64 at 300 TFLOP/s" in words(page)
+    opened("speed", algorithm="flash1")  # of which no block sizes were recorded
+
+
+def test_nothing_recorded_is_shown_as_nothing(empty_shelf):
+    assert "ecorded" not in words(opened("speed"))
+    assert "counters" not in words(opened("agreement"))
+    assert "on the chip" not in words(opened("traffic"))
+
+
+def test_the_agreement_page_holds_counters_against_the_model(shelf):
+    page = opened("agreement")
+    assert "2 scenarios recorded on NVIDIA H200, 2026-11-21, each simulated again now." in words(page)
+    assert "the L1 cache serves" in words(page)
+    (flash2, _) = recorded_counters(RECORDING)
+    assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td>" in html(page)
+
+
+def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
+    page = opened("traffic")
+    assert "**FlashAttention-2, N 1,024, heads 16, d 64, blocks 64×64**, recorded on NVIDIA H200" in words(
+        page
+    )
+    (one, _) = recorded_counters(RECORDING)
+    requested = one.simulation.traffic.requested
+    cells = (bytes_text(amount) for amount in (requested.total_read, requested.total_written))
+    cells = "".join(f"<td>{cell}</td>" for cell in cells)
+    assert f"requested by tiles, counted by the scheduler</td>{cells}" in html(page)
+    assert "DRAM, recorded</td><td>7 MB</td><td>1 MB</td>" in html(page)
+    assert "still lay dirty in L2 when the kernel ended" in words(page)
+    assert f"reads are off by {one.modelled_dram_read / 7e6 - 1:+.1%}".replace("-", "−") in words(page)
+
+
+def test_the_traffic_page_names_the_sibling_that_it_shows(shelf):
+    said = words(opened("traffic", seq=3000, head_dim=128))
+    assert "**Counted nearest to this scenario: FlashAttention-2, N 1,024," in said
+    assert "The same bytes on the chip" not in words(opened("traffic", algorithm="standard"))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "read", "sentence"),
+    [
+        ("flash2", 6.3e6, "K and V of a head are 262 kB, and of what all SMs share"),
+        ("flash2", 2e7, "Later waves fetch them again: DRAM delivers 3.18 times the compulsory"),
+        ("flash1", 8e7, "outgrow L2"),
+        ("flash1", 1e6, "DRAM delivers them once"),
+        ("standard", 7e7, "Every kernel reads its inputs from DRAM: S and P, 67.1 MB together"),
+    ],
+)
+def test_why_dram_delivers_what_it_does_is_a_sentence(monkeypatch, own_worker, algorithm, read, sentence):
+    kernel = KernelCounters("a_kernel", "1", 1e-3, read, 1e6, 3e7, 1e6)
+    row = Counters(algorithm, "forward", PROBLEM, 64, 64, kernels=(kernel,))
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+    assert sentence in words(opened("traffic", algorithm=algorithm))
+
+
+def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf, monkeypatch):
+    page = opened("speed")
+    said = words(page)
+    assert "**What holds it up**: modelled, the " in said
+    assert "by the counters for this scenario, recorded on NVIDIA H200, 2026-11-21; L2 and HBM of" in said
+    assert "at the clock that they had" in said
+    kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 1e6, tensor_percent=41.4, sm_percent=97.0)
+    row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(kernel,))
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+    page = opened("speed", seq=2048)
+    assert "<td>41%</td></tr>" in html(page)
+    assert "tail: SMs idle" in html(page)
+    assert "Closest to its peak: tensor cores, 41%." in words(page)
+    assert (
+        "Nearest: modelled for the counted scenario nearest to this one, FlashAttention-2, N 1,024"
+        in words(page)
+    )
+
+
+def test_a_call_has_a_mark_at_both_levels_of_the_roofline():
+    kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 2e6)
+    rows = tuple(Counters(name, "forward", PROBLEM, kernels=(kernel,)) for name in ("sdpa_flash", "flash3"))
+    points = roofline_points(Recording(DEVICE, counters=rows), Experiment.of())
+    l2_roof, hbm_roof, joins, l2, hbm = both_levels(
+        roofline(GPUS["h200"], "float16"), points, RECORDING.origin, COLOURS
+    ).data
+    assert list(joins.x) == [l2.x[0], hbm.x[0], None, l2.x[1], hbm.x[1], None]
+    assert hbm.x[0] == 5 * l2.x[0]
+    assert max(l2_roof.y) == max(hbm_roof.y) == GPUS["h200"].matrix_flops["float16"]
+    assert l2_roof.y[0] > hbm_roof.y[0]
+    assert (l2_roof.name, hbm_roof.name) == ("L2 to SMs, peak", "HBM, peak")
+
+
+def test_a_point_is_counted_over_modelled():
+    rows = recorded_counters(RECORDING)
+    _, flash2, flash1 = counters(rows, "read", "modelled_read", RECORDING.origin, COLOURS).data
+    assert (flash2.x[0], flash2.y[0]) == (rows[0].modelled_read, 3.775e7)
+    assert "FlashAttention-1, N 1,024" in flash1.customdata[0][0]
+
+
+def test_the_fastest_blocks_are_the_strongest():
+    slow = TilingTiming("flash2", PROBLEM, 32, 64, 4, 2, Times(5e-3, 5e-3, 5e-3, 9), 60.0)
+    heat = heat_map(Recording(DEVICE, sweep=(*RECORDING.sweep, slow)), "flash2", 64)
+    grid = heat_grid(heat, (32, 64), COLOURS)
+    assert f"{COLOURS.q} 55%" in grid
+    assert grid.count("inset") == 1
+
+
+def test_a_sweep_in_which_all_failed_is_shown(shelf, monkeypatch):
+    failed = Recording(DEVICE, sweep=RECORDING.sweep[1:])
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (failed,))
+    assert "None of them ran." in words(opened("speed"))
+    assert counted_pairs(failed) == []
+
+
+def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypatch, own_worker):
+    problem = Problem(1, 2, 2, 65536, 65536, 128, "float16", Mask(window=4096))
+    kernel = KernelCounters("a_kernel", "1", 1e-3, 1.02e8, 1e6, 2.2e9, 1e6)
+    row = Counters("flash2", "forward", problem, 128, 64, kernels=(kernel,))
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+    said = words(opened("traffic", seq=65536, heads=2, head_dim=128, window=4096, block_q=128))
+    assert "K and V of a head, as far as a window spans, are 2.1 MB, and of what all SMs share" in said
+
+
+def test_times_of_two_runs_are_told_apart():
+    rows = [timing("eager", 128, 1.0), replace(timing("flash2", 128, 1.0), commit="722dd3e00")]
+    recording = Recording(DEVICE, timings=tuple(rows))
+    assert recorded.commits_text(recording, rows[:1]) == ""
+    told = recorded.commits_text(recording, rows)
+    assert told.startswith("1 of these times were recorded at commit abc, 1 at 722dd3e: ")

@@ -1,0 +1,85 @@
+"""The Speed page: nothing runs before the button; what ran here and what is modelled are told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.page import speed
+from engine.worker.client import Worker
+from tests.app.worker_page import again, html, new_visitor, opened, own_worker, press, until_done
+
+JOBS = "tests.engine.worker_jobs"
+TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
+MEASURE = "Measure on this machine"
+
+__all__ = ["own_worker"]
+
+
+def texts(page) -> str:
+    return " ".join(block.value for block in page.markdown)
+
+
+def test_nothing_runs_before_the_button(own_worker):
+    page = opened("speed", **TINY)
+    assert own_worker._process is None
+    assert "Nothing has been measured here" in texts(page)
+    assert "*modelled* for the H200" in texts(page)
+
+
+def test_pressing_measures_and_says_where(own_worker, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:short_sweep")
+    page = until_done(press(opened("speed", **TINY), MEASURE))
+    assert "*measured here* on" in texts(page)
+    rows = html(page).split("<tr>")
+    flash = next(row for row in rows if "Triton Flash 2" in row)
+    assert "<td>64</td>" in flash
+    if "CPU" in texts(page):
+        assert "interpreted: for correctness, not speed" in flash
+        assert "These are two machines" in texts(page)
+    for metric in ("tflops", "tokens_per_second", "speedup"):
+        page.segmented_control[0].set_value(metric)
+        again(page)
+
+
+def test_another_visitor_sees_what_was_measured(own_worker, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:short_sweep")
+    until_done(press(opened("speed", **TINY), MEASURE))
+    new_visitor(monkeypatch)
+    other = opened("speed", **TINY)
+    assert "*measured here* on" in texts(other)
+    assert any(button.label == f"{MEASURE} again" for button in other.button)
+
+
+def test_a_job_can_be_cancelled(own_worker, monkeypatch):
+    monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:endless")
+    page = press(opened("speed", **TINY), MEASURE)
+    page = press(page, "Cancel")
+    assert [button.label for button in page.button] == [MEASURE]
+    assert own_worker._current is None
+
+
+def test_what_went_wrong_is_one_sentence(own_worker, monkeypatch):
+    monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:no_torch")
+    page = until_done(press(opened("speed", **TINY), MEASURE))
+    assert page.error[0].value == "Nothing can be measured here: No module named 'torch'."
+
+
+def test_a_dead_worker_is_one_sentence(own_worker, monkeypatch):
+    monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:killed")
+    page = until_done(press(opened("speed", **TINY), MEASURE))
+    assert page.error[0].value.startswith("The worker process was killed by the system")
+
+
+def test_a_full_queue_is_one_sentence(monkeypatch):
+    monkeypatch.setattr("app.page.parts.job.shared_worker", lambda: Worker(most_waiting=0))
+    page = press(opened("speed", **TINY), MEASURE)
+    assert page.warning[0].value == "The queue is full: 0 jobs wait; try again in a minute."
+
+
+@pytest.mark.parametrize(
+    "values", [{"seq": 1}, {"seq": 1048576}, {"seq": 1, "seq_kv": 9999}, {"window": 3}], ids=str
+)
+def test_no_scenario_breaks_the_page(own_worker, values):
+    opened("speed", **values)

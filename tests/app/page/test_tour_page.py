@@ -1,0 +1,83 @@
+"""The Tour page: a step of the link, its votes and its answer, computed for the scenario on the screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.tour import file, pictures, words
+from engine.experiment import Experiment
+from engine.studies.answers import answer
+
+
+def test_a_link_to_no_tour_is_a_sentence_and_shows_the_first(open_app):
+    app = open_app("tour", tour="<b>mine")
+    says = "The link's tour is '<b>mine'; it must be one of attention. Shown instead: attention."
+    assert says in [text.value for text in app.text]
+    assert app.query_params["tour"] == "attention"
+    assert app.header[0].value == file.load("attention").steps[0].title
+
+
+def test_every_picture_that_a_file_may_name_can_be_drawn():
+    assert tuple(pictures.PICTURES) == file.PICTURES
+
+
+def shown(app) -> str:
+    (metric,) = app.metric
+    return metric.value
+
+
+def press(app, name: str):
+    return app.button(key=name).click().run()
+
+
+def test_the_tour_goes_on_to_its_end_and_back(open_app):
+    app = open_app("tour")
+    steps = file.load("attention").steps
+    for number, step in enumerate(steps, 1):
+        assert not app.exception
+        assert app.header[0].value == step.title
+        assert app.query_params["step"] == str(number)
+        assert app.session_state["experiment"] == step.experiment
+        assert not app.metric  # nothing is told before it is asked for
+        press(app, "tour_next")
+        assert shown(app) == words.text(answer(step.answer, step.experiment), step.unit)
+        if number < len(steps):
+            press(app, "tour_next")
+    assert app.button(key="tour_next").disabled
+    press(app, "tour_back")
+    assert app.query_params["step"] == str(len(steps) - 1)
+
+
+def test_the_answer_is_computed_for_the_scenario_on_screen(open_app):
+    app = open_app("tour", tour="attention", step="6")
+    press(app, "tour_next")
+    assert shown(app) == "16 times"  # 1024 queries in blocks of 64
+    app.sidebar.select_slider(key="scenario block_q").set_value(256).run()
+    assert shown(app) == "4 times"
+    assert any("no longer the step's" in caption.value for caption in app.caption)
+
+
+def test_votes_are_counted_and_the_right_choice_is_marked_only_with_the_answer(open_app):
+    app = open_app("tour", step="6")
+    for _ in range(2):
+        press(app, "tour_choice_0")
+    press(app, "tour_choice_1")
+    assert "2 votes" in app.button(key="tour_choice_0").label
+    assert "1 vote" in app.button(key="tour_choice_1").label
+    press(app, "tour_next")
+    types = [app.button(key=f"tour_choice_{index}").proto.type for index in range(3)]
+    assert types == ["secondary", "primary", "secondary"]
+
+
+def test_a_link_into_the_tour_opens_its_step_and_keeps_a_scenario_of_its_own(open_app):
+    assert open_app("tour", step="5").session_state["experiment"].algorithm == "flash1"
+    app = open_app("tour", step="5", algorithm="flash2", seq="2048")
+    assert app.session_state["experiment"] == Experiment.of(algorithm="flash2", seq=2048)
+
+
+@pytest.mark.parametrize("values", [{"step": "99"}, {"step": "<b>"}, {"tour": "../secrets"}, {"step": "²"}])
+def test_a_link_to_no_step_or_tour_is_one_sentence(open_app, values):
+    app = open_app("tour", **values)
+    assert not app.exception
+    (sentence,) = [text.value for text in app.text]
+    assert "must be" in sentence

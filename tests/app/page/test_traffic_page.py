@@ -1,0 +1,133 @@
+"""The HBM traffic page: its numbers are the model's, whatever the scenario."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.figures import traffic as figures
+from app.figures.colours import palette
+from app.figures.tables import table
+from app.figures.units import bytes_text, log_ticks, seconds_text, short
+from engine.experiment import Experiment
+from engine.model.simulation import simulate
+from engine.recordings.file import recordings
+from engine.schedule.step import Tensor
+from engine.studies.survey import by_algorithm, by_length, by_tiling
+from tests.app.worker_page import again, html, opened
+
+COLOURS = palette(True)
+
+
+def test_the_headline_and_the_table_are_the_models_numbers():
+    page = opened("traffic", seq=4096, head_dim=128, causal="true")
+    simulations = by_algorithm(Experiment.of(seq=4096, head_dim=128, causal=True))
+    standard, flash = (simulations[name].traffic.dram.total for name in ("standard", "flash2"))
+    assert bytes_text(standard) in page.header[0].value
+    assert page.metric[0].value == f"{standard / flash:.3g}×"
+    page_text = html(page)
+    for simulation in simulations.values():
+        assert f"<td>{bytes_text(simulation.traffic.requested.total)}</td>" in page_text
+    assert "Standard beyond" in page.caption[-1].value
+
+
+def test_the_kind_of_bytes_changes_the_ratio():
+    page = opened("traffic", seq=4096)
+    page.segmented_control[0].set_value("requested")
+    again(page)
+    simulations = by_algorithm(Experiment.of(seq=4096))
+    standard, flash = (simulations[name].traffic.requested.total for name in ("standard", "flash2"))
+    assert page.metric[0].value == f"{standard / flash:.3g}×"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"seq": 1},
+        {"seq": 1, "seq_kv": 1048576, "causal": "true"},
+        {"seq": 1048576, "heads": 1024, "batch": 4096, "block_q": 16, "block_kv": 16},
+        {"seq": 100, "seq_kv": 7, "causal": "true", "head_dim": 1},
+        {"block_q": 1024, "block_kv": 1024, "head_dim": 256, "hardware": "t4", "dtype": "float32"},
+        {"window": 1, "algorithm": "flash1"},
+    ],
+    ids=str,
+)
+def test_no_scenario_breaks_the_page(values):
+    opened("traffic", **values)
+
+
+@pytest.mark.parametrize("kind", ["requested", "dram", "compulsory"])
+def test_bars_add_up_to_the_totals(kind):
+    simulations = by_algorithm(Experiment.of(seq=1000, causal=True))
+    bars = {
+        (name, direction): sum(by.values()) for name, direction, by in figures.bar_bytes(simulations, kind)
+    }
+    for name, simulation in simulations.items():
+        total = getattr(simulation.traffic, kind)
+        assert (bars[name, "read"], bars[name, "written"]) == (total.total_read, total.total_written)
+
+
+def test_a_tensor_has_its_colour_and_says_its_bytes():
+    simulations = by_algorithm(Experiment.of())
+    picture = figures.by_tensor(simulations, "dram", COLOURS)
+    written = bytes_text(simulations["standard"].traffic.dram.written[Tensor.S])
+    part = re.search(f"<i title='S, Standard, written: {written}' style='background:(#[0-9a-f]+)", picture)
+    assert part[1] == COLOURS.tensor("S")
+
+
+def test_lines_over_the_length_go_through_the_scenario():
+    experiment = Experiment.of(seq=4096, heads=2)
+    figure = figures.bytes_by_length(by_length(experiment), "dram", 4096, COLOURS)
+    line = next(trace for trace in figure.data if trace.name == "Flash 2")
+    assert line.y[line.x.index(4096)] == simulate(experiment).traffic.dram.total
+
+
+def test_blocks_that_do_not_fit_are_struck_out_and_the_scenarios_are_framed():
+    survey = by_tiling(Experiment.of(head_dim=128, hardware="t4"))
+    picture = figures.bytes_by_tiling(survey, (64, 64), COLOURS)
+    struck = picture.count("linear-gradient")
+    assert struck == sum(not cell.footprint.fits for cell in survey.values()) > 0
+    assert picture.count("inset") == 1
+    assert figures.bytes_by_tiling(survey, (48, 48), COLOURS).count("inset") == 0
+
+
+def test_what_is_struck_out_is_not_said_to_be_what_kernels_cannot_run():
+    """They keep S and O in registers: some of those blocks ran, and their times are on the Speed page."""
+    survey = by_tiling(Experiment.of(head_dim=128, hardware="h200"))
+    ran = {
+        (row.block_q, row.block_kv)
+        for row in recordings()[0].sweep
+        if (row.algorithm, row.problem.head_dim) == ("flash2", 128) and row.times is not None
+    }
+    assert any(pair in ran and not cell.footprint.fits for pair, cell in survey.items())
+    captions = [caption.value for caption in opened("traffic", head_dim=128).caption]
+    assert any("modelled with S and O, which kernels keep in registers" in said for said in captions)
+
+
+def test_a_table_shows_what_it_is_given_as_text():
+    cells = table(["", "<b>"], [["a & b", "1 < 2"]])
+    assert "<th scope='col'>&lt;b&gt;</th>" in cells
+    assert "a &amp; b</td><td>1 &lt; 2</td>" in cells
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (bytes_text(0), "0 B"),
+        (bytes_text(999.9), "1 kB"),
+        (bytes_text(4.512e9), "4.51 GB"),
+        (bytes_text(67.4e6), "67.4 MB"),
+        (seconds_text(1.234e-5), "12.3 µs"),
+        (seconds_text(90), "90 s"),
+        (short(131072), "128k"),
+        (short(1000), "1,000"),
+    ],
+)
+def test_numbers_are_said_with_units(text, expected):
+    assert text == expected
+
+
+def test_a_short_logarithmic_axis_has_labels_between_the_decades():
+    assert log_ticks(0.3, 8, "×")["ticktext"][:6] == ["0.1 ×", "0.2 ×", "0.5 ×", "1 ×", "2 ×", "5 ×"]
+    assert log_ticks(1e3, 1e9, "B")["ticktext"] == [f"{n} {p}B" for p in "kMG" for n in (1, 10, 100)][:7]

@@ -1,0 +1,49 @@
+"""Presenting: in the link, through the pages, and no part of what the audience opens."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qsl, urlsplit
+
+from app.presenter.mode import ROOM_TYPE, USUAL_TYPE
+from engine import Experiment
+
+
+def press(app, name: str):
+    return app.button(key=name).click().run()
+
+
+def test_presenting_begins_and_ends_in_the_link_and_keeps_the_scenario(open_app):
+    app = open_app("traffic", seq="512")
+    press(app, "present")
+    assert app.query_params["present"] == "true"
+    assert app.session_state["experiment"] == Experiment.of(seq=512)
+    press(app, "present")
+    assert "present" not in app.query_params
+
+
+def test_charts_have_larger_type_while_presenting(open_app):
+    def sizes(**values: str) -> set[float]:
+        (chart, *_) = open_app("traffic", **values).get("plotly_chart")
+        return {json.loads(chart.proto.spec)["layout"]["font"]["size"]}
+
+    assert sizes(present="true") == {size * ROOM_TYPE / USUAL_TYPE for size in sizes()}
+
+
+def test_the_audiences_link_is_short_restores_the_scenario_and_leaves_the_presentation_out(open_app):
+    app = open_app("tour", present="true", step="5")
+    press(app, "audience")
+    (link,) = [code.value for code in app.main.get("code")]
+    parts = urlsplit(link)
+    values = dict(parse_qsl(parts.query))
+    assert parts.path == "/tour"
+    assert values == {"tour": "attention", "step": "5", "algorithm": "flash1"}
+    assert Experiment.of(algorithm=values["algorithm"]) == app.session_state["experiment"]
+
+
+def test_a_link_that_presents_neither_nor_is_one_sentence(open_app):
+    app = open_app("traffic", present="maybe", seq="512")
+    (notice,) = [text.value for text in app.text]
+    assert notice == "The link's present is 'maybe'; it must be true or false. Shown instead: false."
+    assert app.session_state["experiment"] == Experiment.of(seq=512)
+    assert "present" not in app.query_params

@@ -1,0 +1,153 @@
+"""The scenario goes from a link into the widgets and back into a link, unharmed by whatever a link holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app import scenario
+from app.scenario.link import notice
+from app.scenario.widgets import changed
+from engine.experiment import BY_NAME, Experiment
+
+EXPERIMENTS = st.builds(
+    lambda kv_heads, group, **values: Experiment.of(kv_heads=kv_heads, heads=kv_heads * group, **values),
+    kv_heads=st.integers(1, 16),
+    group=st.integers(1, 8),
+    seq=st.integers(1, 2**20),
+    seq_kv=st.none() | st.integers(1, 2**20),
+    head_dim=st.integers(1, 256),
+    batch=st.integers(1, 64),
+    dtype=st.sampled_from(("float16", "bfloat16", "float32")),
+    causal=st.booleans(),
+    window=st.none() | st.integers(1, 2**20),
+    block_q=st.sampled_from((16, 64, 1024)),
+    algorithm=st.sampled_from(("standard", "flash1", "flash2")),
+    hardware=st.sampled_from(("t4", "a100", "h200")),
+    stages=st.integers(1, 8),
+)
+
+
+@given(EXPERIMENTS)
+def test_a_link_restores_its_experiment_exactly(experiment):
+    restored, errors = Experiment.lenient(scenario.url_values(experiment))
+    assert restored == experiment
+    assert errors == ()
+
+
+def test_a_link_restores_every_widget(open_app):
+    app = open_app(seq="1000", heads="3", kv_heads="1", window="77", causal="true", block_q="32", batch="5")
+    assert not app.exception
+    state = {
+        name: app.session_state[f"scenario {name}"] for name in ("seq", "seq typed", "heads", "kv_heads")
+    }
+    assert state == {"seq": 1000, "seq typed": 1000, "heads": 3, "kv_heads": 1}
+    assert app.session_state["scenario window"] == 77
+    assert app.session_state["scenario seq_kv"] is None
+    assert app.query_params["batch"] == "5"
+
+
+def test_a_widget_changes_the_link_and_nothing_else(open_app):
+    app = open_app(seq="1000", heads="12", kv_heads="4", dtype="float32")
+    app.sidebar.number_input(key="scenario heads").set_value(10).run()
+    assert app.query_params["heads"] == "10"
+    assert app.query_params["kv_heads"] == "2"  # the most that divide the heads, of at most 4
+    assert app.query_params["seq"] == "1000"
+    assert app.query_params["dtype"] == "float32"
+
+
+@pytest.mark.parametrize("name", scenario.PRESETS)
+def test_a_preset_is_taken_and_named_until_a_value_changes(open_app, name):
+    app = open_app(seq="77", heads="3")
+    app.sidebar.selectbox(key="scenario preset").set_value(name).run()
+    assert app.session_state["experiment"] == scenario.preset(name)
+    assert app.sidebar.selectbox(key="scenario preset").value == name
+    app.sidebar.number_input(key="scenario batch").set_value(9).run()
+    assert app.sidebar.selectbox(key="scenario preset").value is None
+
+
+def test_keys_follow_the_queries_only_while_they_are_equal():
+    equal = Experiment.of(seq=1024)
+    assert changed(equal, "seq", 2048).problem.seq_kv == 2048
+    decoding = Experiment.of(seq=1, seq_kv=1024)
+    assert changed(decoding, "seq", 2).problem.seq_kv == 1024
+
+
+def test_an_emptied_window_is_off_and_an_emptied_number_keeps_its_value(open_app):
+    app = open_app(window="64", heads="8")
+    app.sidebar.number_input(key="scenario window").set_value(None).run()
+    app.sidebar.number_input(key="scenario heads").set_value(None).run()
+    assert not app.exception
+    assert app.session_state["experiment"] == Experiment.of(heads=8)
+
+
+def test_a_bad_value_is_named_with_what_stands_in_its_place_and_the_others_are_kept(open_app):
+    app = open_app(seq="0", heads="3", causal="maybe", nonsense="<script>alert(1)</script>")
+    assert not app.exception
+    (notice,) = [text.value for text in app.text]
+    lines = notice.splitlines()
+    assert len(lines) == 3
+    assert any("seq is 0" in line and "1024" in line for line in lines)
+    assert any("'maybe'" in line and "false" in line for line in lines)
+    assert any("nonsense" in line for line in lines)
+    assert app.session_state["experiment"] == Experiment.of(heads=3)
+    assert "nonsense" not in app.query_params
+
+
+def test_a_notice_goes_when_the_scenario_is_changed(open_app):
+    app = open_app(seq="0")
+    assert app.text
+    app.sidebar.number_input(key="scenario batch").set_value(2).run()
+    assert not app.text
+
+
+def test_a_widget_begins_with_its_value_so_that_a_rerun_in_the_midst_of_drawing_loses_none(open_app):
+    link = {"seq": "4096", "head_dim": "128", "heads": "32", "kv_heads": "8", "batch": "5", "documents": "2"}
+    app = open_app(**link, causal="true", dtype="float32", hardware="t4").run()  # which sets no widget anew
+    assert not any(slider.proto.set_value for slider in app.sidebar.select_slider)
+    begins = {
+        slider.key: slider.options[int(slider.proto.default[0])] for slider in app.sidebar.select_slider
+    }
+    begins |= {box.key: box.options[box.proto.default] for box in app.sidebar.selectbox}
+    begins |= {field.key: str(int(field.proto.default)) for field in app.sidebar.number_input}
+    shown = {"seq": "4096", "seq typed": "4096", "head_dim": "128", "heads": "32", "kv_heads": "8"}
+    shown |= {"causal": "causal", "dtype": "float32", "hardware": "T4", "batch": "5", "documents typed": "2"}
+    assert shown.items() <= {name.removeprefix("scenario "): value for name, value in begins.items()}.items()
+
+
+NASTY = st.text(max_size=60) | st.sampled_from(
+    (
+        "-1",
+        "1e9",
+        "٣",
+        "0x10",
+        "9" * 40,
+        "None",
+        "nan",
+        "<b>",
+        "![x](http://a.b/c)",
+        "1 024",
+        "𝟙",
+        "\x00",
+        "²",
+    )
+)
+
+
+@given(st.dictionaries(st.sampled_from(tuple(BY_NAME)) | NASTY, NASTY, max_size=6))
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_a_link_holds_there_is_an_experiment_and_a_sentence_for_every_bad_value(values):
+    experiment, errors = Experiment.lenient(values)
+    notices = [notice(error) for error in errors]
+    assert all("\n" not in line and len(line) < 400 for line in notices)
+    assert Experiment.lenient(scenario.url_values(experiment)) == (experiment, ())
+
+
+@pytest.mark.parametrize(
+    "value", ["", "-1", "9" * 40, "<b>x</b>", "![x](http://a.b/c)", "٣", "\x00", "1,024", "$x$"]
+)
+@pytest.mark.parametrize("name", ["seq", "kv_heads", "block_q", "window", "dtype", "causal", "hardware"])
+def test_no_page_shows_a_traceback_for_a_broken_link(open_app, name, value):
+    app = open_app(**{name: value})
+    assert not app.exception

@@ -1,0 +1,65 @@
+"""The recording that pages show: the shelf's newest, the reader's own file, or a sentence and no change."""
+
+import pytest
+
+from app.scenario import widgets
+from app.sidebar import recording
+from engine.recordings.file import VERSION, dumps, recordings
+
+
+class Uploaded:
+    """A file as Streamlit hands it over."""
+
+    def __init__(self, data: bytes, name: str = "mine.json"):
+        self.data, self.name = data, name
+
+    def getvalue(self) -> bytes:
+        return self.data
+
+
+@pytest.fixture
+def upload(monkeypatch):
+    """Put a file, and a choice, where the widgets would."""
+
+    def put(data: bytes | None, choice: str | None = None):
+        held = {"recording file": data and Uploaded(data), "recording": choice}
+        monkeypatch.setattr(widgets, "value_beside", held.get)
+
+    return put
+
+
+def test_the_newest_of_the_shelf_is_shown_first(upload):
+    upload(None)
+    assert recording.chosen_recording() == recordings()[0]
+
+
+def test_an_uploaded_recording_is_shown_instead(upload):
+    theirs = dumps(recordings()[0]).replace('"gpu": "NVIDIA H200"', '"gpu": "NVIDIA T4"', 1)
+    upload(theirs.encode())
+    assert recording.chosen_recording().device.gpu == "NVIDIA T4"
+
+
+def test_the_shelf_can_still_be_chosen_beside_an_upload(upload):
+    upload(dumps(recordings()[0]).replace('"gpu": "NVIDIA H200"', '"gpu": "NVIDIA T4"', 1).encode())
+    name = next(name for name in recording._all() if not name.startswith("yours"))
+    upload(dumps(recordings()[0]).encode(), name)
+    assert recording.chosen_recording() == recordings()[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"not json", "mine.json"),
+        (b"{}", "not a recording of attention"),
+        (b"\x1f\x8bbroken", "mine.json"),
+        (f'{{"format": "attention recording", "version": {VERSION + 1}}}'.encode(), f"version {VERSION + 1}"),
+    ],
+    ids=["text", "other JSON", "broken gzip", "another version"],
+)
+def test_what_is_no_recording_gets_a_sentence_and_changes_nothing(upload, data, says):
+    upload(data)
+    own, sentence = recording._own()
+    assert own is None
+    assert says in sentence
+    assert "\n" not in sentence
+    assert recording.chosen_recording() == recordings()[0]

@@ -1,0 +1,90 @@
+"""What a page gives to take home: an offline file that carries all it needs, Python that runs as shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+
+from app.canvas.offline import html_file
+from app.player import moving
+from app.player.payload import build
+from app.take_home import snippet
+from engine import Experiment, simulate
+
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = {
+    "heads": 2,
+    "kv_heads": 1,
+    "seq": 48,
+    "head_dim": 16,
+    "block_q": 16,
+    "block_kv": 32,
+    "dtype": "float32",
+}
+
+
+def test_the_offline_file_carries_its_payload_and_asks_for_nothing():
+    payload = build(Experiment.of(seq=640, causal=True))
+    document = moving().offline(payload, "a <title>")
+    assert "<title>a &lt;title&gt;</title>" in document
+    (packed,) = re.findall(r'id="attention-data">([^<]*)<', document)
+    assert b64decode(packed) == payload
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|@import|url\(\s*["']?http""", document)
+    assert document.count("</script>") == 2  # no script of the player ends its element early
+
+
+def test_data_that_json_holds_are_carried_as_such_and_end_no_script():
+    data = {"words": "</script><b>", "numbers": [1, 2.5]}
+    document = html_file("<p></p>", "", "export default function show() {}", data, "title")
+    (packed,) = re.findall(r'id="attention-data">(.*?)</script>', document, re.S)
+    assert json.loads(packed) == data
+
+
+def test_the_largest_offline_file_stays_below_4_mb():
+    experiment = Experiment.of(seq=2**20, heads=7)
+    size = len(moving().offline(build(experiment), "largest").encode())
+    assert size < 4_000_000
+
+
+def ran(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("values", [{}, {"causal": True}, {"window": 20, "algorithm": "flash1"}], ids=str)
+def test_the_models_lines_print_this_scenarios_numbers(values):
+    experiment = Experiment.of(**SMALL, **values)
+    simulation = simulate(experiment)
+    printed = ran(snippet.model(experiment)).splitlines()
+    assert printed[0].startswith(f"{simulation.traffic.dram.total:,} bytes")
+    assert printed[1].startswith(f"{simulation.traffic.flops:,} FLOPs")
+    assert float(printed[2].split()[0]) == pytest.approx(simulation.modelled.seconds, rel=1e-2)
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "split_kv"])
+def test_the_kernels_lines_run_as_shown(algorithm):
+    pytest.importorskip("triton", reason="Triton is not installed here")
+    experiment = Experiment.of(**SMALL, algorithm=algorithm, causal=True, window=30, splits=2)
+    assert ran(snippet.kernel(experiment)) == "torch.Size([1, 2, 48, 16]) torch.float32\n"
+    assert ("splits=2" in snippet.kernel(experiment)) == (algorithm == "split_kv")
+
+
+def test_there_are_no_kernels_lines_for_a_mask_that_they_do_not_take():
+    lines = snippet.kernel(Experiment.of(documents=2))
+    assert all(line.startswith("#") for line in lines.splitlines())
+
+
+def test_every_page_offers_its_files_in_the_same_place(open_app):
+    for page in ("tiles", "traffic"):
+        app = open_app(page)
+        assert not app.exception
+        assert [code.value for code in app.sidebar.code] == [
+            snippet.model(Experiment.of()).rstrip(),
+            snippet.kernel(Experiment.of()).rstrip(),
+        ]

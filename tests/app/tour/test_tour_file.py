@@ -1,0 +1,109 @@
+"""A tour's file is read whole or refused in a sentence; its answers follow the scenario on screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.tour import file, words
+from app.tour.file import TourError
+from engine import simulate
+from engine.experiment import Experiment
+from engine.studies.answers import answer
+
+STEP = {
+    "scenario": "algorithm=flash2&seq=1024",
+    "picture": "player",
+    "question": "How often?",
+    "choices": "1 | query_blocks",
+    "answer": "k_reads",
+}
+
+
+def written(text: str = "Some words.", **changed: str | None) -> str:
+    """A tour of one step; a value of None leaves its line out."""
+    lines = [f"{name}: {value}" for name, value in {**STEP, **changed}.items() if value is not None]
+    return "\n".join(["# A tour", "", "## A step", *lines, "", text])
+
+
+def refused(text: str) -> str:
+    with pytest.raises(TourError) as error:
+        file.parse(text, "mine.md")
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_step_is_read_with_its_words_before_and_after():
+    (step,) = file.parse(written("Before {keys}.\n\n---\n\nAfter."), "mine.md").steps
+    assert (step.title, step.before, step.after) == ("A step", "Before {keys}.", "After.")
+    assert step.experiment == Experiment.of(algorithm="flash2", seq=1024)
+    assert words.filled(step.before, step.experiment) == "Before 1,024."
+
+
+def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
+    """L2 serves most of it: only what is never asked for is certainly not read from HBM."""
+    for step in file.load("attention").steps:
+        if "_reads" in step.answer or "_writes" in step.answer:
+            assert "HBM" not in step.question or answer(step.answer, step.experiment).value == 0
+
+
+def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
+    experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64)
+    told = words.filled("{sram_bytes} of {sram_capacity_bytes}", experiment)
+    assert f"Fits: {told}, " in simulate(experiment).footprint.sentence
+    assert told.endswith("of 227 KB")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "mine.md, line 1: must be the tour's title"),
+        ("# A tour\n\nwords", "mine.md, line 3: ends without a step"),
+        (written(answer=None), "mine.md, line 3: the step has no answer; it must have scenario, "),
+        (written(picture="film"), "mine.md, line 5: picture is 'film'; it must be one of player, "),
+        (written(scenario="seq=0"), "mine.md, line 4: seq is 0; it must be a whole number from 1 to "),
+        (written(scenario="sequence=9"), "mine.md, line 4: sequence is 9; it must be left out: known are "),
+        (written(answer="k_read"), "mine.md, line 8: answer: 'k_read' is no quantity; it must be one of "),
+        (written(choices="1 | 2 +"), "mine.md, line 7: choices: '2 +' is no expression"),
+        (written(choices="16"), "mine.md, line 7: choices must be 2 to 5 different ones"),
+        (written(choices="16 | query_blocks"), "mine.md, line 7: choices must be 2 to 5 different ones"),
+        (
+            written(choices="1 | 2"),
+            "mine.md, line 7: the answer is 16, 0 choices fit; exactly one must be within",
+        ),
+        (written(choices="15 | 16"), "mine.md, line 7: the answer is 16, 2 choices fit"),
+        (written("See {k_read}."), "mine.md, line 10: text: 'k_read' is no quantity"),
+        (written(hint="none"), "mine.md, line 9: 'hint: none' must be 'name: value' with each of scenario, "),
+        (written(unit=""), "mine.md, line 9: 'unit:' must be 'name: value'"),
+        ("# A tour\n" + "x" * file.LARGEST_FILE, "mine.md: has 200,009 characters; it must have at most "),
+    ],
+)
+def test_a_file_that_cannot_be_shown_names_its_line_and_what_must_be(text, sentence):
+    assert refused(text).startswith(sentence)
+
+
+def test_a_file_that_is_no_text_or_is_not_there_is_a_sentence(tmp_path):
+    (tmp_path / "mine.md").write_bytes(b"\xff\xfe\x00")
+    for name, sentence in (("mine", "mine.md: cannot be read"), ("../mine", "There is no tour '../mine'")):
+        with pytest.raises(TourError, match=sentence):
+            file.load(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", file.names())
+def test_every_tour_of_ours_is_whole(name):
+    assert 8 <= len(file.load(name).steps) <= 10
+
+
+def test_no_answer_is_written_down():
+    """Each answer follows the scenario: on another one it is computed anew."""
+    other = Experiment.of(seq=1536, head_dim=32, block_q=32, block_kv=128, dtype="float32")
+    steps = file.load("attention").steps
+    same = [s.title for s in steps if answer(s.answer, s.experiment) == answer(s.answer, other)]
+    assert same == ["Never write S", "A softmax that never looks back"]  # 0 and 1, whatever the scenario
+
+
+def test_the_nearest_choice_is_by_ratio_and_equal_choices_are_one():
+    (step,) = file.parse(written(), "mine.md").steps
+    one_block = Experiment.of(seq=16)
+    assert len(words.options(step.choices, one_block)) == 1
+    choices = [answer(text, one_block) for text in ("10", "100")]
+    assert [words.nearest(choices, answer(text, one_block)) for text in ("31", "32")] == [0, 1]

@@ -1,0 +1,97 @@
+"""What the engine knows of the kernels is what the kernels do: every constant and choice that it mirrors."""
+
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+
+from engine import Experiment
+from engine.algorithms import flash1, flash2, flash3, split_kv, standard
+from engine.model.launch import HEAVY_FIRST, launch
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("kernels", exc_type=ImportError)  # not where there is no Triton
+
+LONG = {"algorithm": "flash2", "seq": 4096, "heads": 32, "causal": True, "hardware": "h200"}
+
+
+def call_of(experiment: Experiment):
+    """The kernels' own view of a problem, nothing chosen for them, K and V copied by TMA."""
+    from kernels.arguments import checked
+
+    problem = experiment.problem
+    q = torch.empty(1, problem.heads, problem.seq_q, problem.head_dim, dtype=torch.float16)
+    return checked(
+        q, q, q, causal=problem.mask.causal, window=problem.mask.window, scale=None, algorithm="flash2",
+        algorithms=("flash2",), block_q=None, block_kv=None, splits=None, interpreted=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("seq", [512, 1024, 1025, 4096])
+def test_flash2_takes_the_tiling_that_its_kernel_takes(head_dim, seq):
+    from kernels.flash2 import own_tiling
+
+    experiment = Experiment.of(head_dim=head_dim, seq=seq).in_own_tiling()
+    block_q, block_kv, _, stages = own_tiling(replace(call_of(experiment), tma=True))
+    tiling = experiment.tiling
+    assert (tiling.block_q, tiling.block_kv, tiling.stages) == (block_q, block_kv, stages)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("seq", [1024, 2048])
+@pytest.mark.parametrize("window", [None, 100])
+def test_as_many_heads_start_together_as_in_the_kernel(head_dim, seq, window):
+    from kernels.flash2 import heads_together
+
+    experiment = Experiment.of(**LONG | {"seq": seq, "head_dim": head_dim, "window": window})
+    own = experiment.in_own_tiling()
+    assert flash2.heads_together(own.problem, own.tiling) == heads_together(replace(call_of(own), tma=True))
+    assert flash2.heads_together(experiment.problem, experiment.tiling) == 1  # in blocks that were given
+
+
+def test_the_heaviest_blocks_of_those_heads_are_launched_first():
+    run = launch(Experiment.of(**LONG, head_dim=128).in_own_tiling())
+    (kernel,) = run.kernels
+    head, block = kernel.launched(HEAVY_FIRST, 0, 10)
+    assert (kernel.together, kernel.count) == (8, 32)
+    assert head.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
+    assert block.tolist() == [31] * 8 + [30] * 2
+
+
+@pytest.mark.parametrize(("head_dim", "blocks"), [(64, 3), (128, 1), (256, 1)])
+def test_an_sm_holds_as_many_blocks_of_flash2s_own_tiling_as_its_stages_leave_room_for(head_dim, blocks):
+    run = launch(Experiment.of(**LONG, head_dim=head_dim).in_own_tiling())
+    assert [kernel.resident for kernel in run.kernels] == [blocks]
+
+
+def test_a_kernel_keeps_its_own_tiling_until_it_is_given_blocks():
+    own = Experiment.of(**LONG, head_dim=128).in_own_tiling()
+    assert own.changed(causal=False).tiling == own.tiling
+    assert own.changed(block_q=32).tiling.block_q == 32
+    assert own.changed(algorithm="flash1").tiling.block_q == 64  # as asked: flash1 has no other
+
+
+def test_constants_are_those_of_the_kernels():
+    kernel0, kernel2, kernel3, kernel_split, backward = (
+        import_module(f"kernels.{name}")
+        for name in ("standard", "flash2", "flash3", "split_kv", "flash3_backward")
+    )
+
+    assert kernel2.HEADS_TOGETHER == flash2.HEADS_TOGETHER
+    assert kernel2.SHORT == flash2.SHORT
+    assert kernel3.L2_FOR_KEYS == flash3.KEYS_TOGETHER
+    assert kernel3.FEW_KEYS == flash3.FEW_KEYS
+    assert kernel0.SOFTMAX_TILE == standard.SOFTMAX_TILE
+    assert kernel_split.COMBINED == split_kv.COMBINED_AT_ONCE
+    assert set(backward.TILING) == set(flash3.FUSED_HEAD_DIMS)
+    assert flash1.ALGORITHM.kernel == "flash1"
+
+
+@pytest.mark.parametrize("seq_kv", [1, 63, 500, 1000, 2048, 2049, 100_000])
+def test_the_softmax_takes_the_kernels_rows(seq_kv):
+    from triton import next_power_of_2
+
+    from kernels.standard import SOFTMAX_TILE
+
+    assert standard.softmax_rows(seq_kv) == max(1, SOFTMAX_TILE // next_power_of_2(seq_kv))

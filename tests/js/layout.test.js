@@ -1,0 +1,80 @@
+// Where things lie: panels on the stage, tiles in their grid.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { GridLayout } from "../../app/player/grid_layout.js";
+import { layoutOf } from "../../app/player/layout.js";
+import { Model } from "../../app/player/model.js";
+import { toy } from "./payload.js";
+
+const model = new Model(toy());
+const stage = (width, height, u = 1) => ({ width, height, u });
+const named = (placed) => placed.map(({ panel }) => panel.constructor.name);
+const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+
+/** Whether all boxes lie on the stage, and none on another. */
+function tidy(placed, { width, height }) {
+  placed.forEach(({ box }, n) => {
+    assert.ok(
+      box.x >= 0 && box.y >= 0 && box.x + box.w <= width + 1e-9 && box.y + box.h <= height + 1e-9,
+      named(placed)[n],
+    );
+    for (const other of placed.slice(n + 1))
+      assert.ok(!overlap(box, other.box), `${named(placed)[n]} on another`);
+  });
+}
+
+test("the single player's five panels lie beside each other at every size of a screen", () => {
+  for (const size of [stage(1390, 700), stage(1870, 880, 1.3), stage(1230, 600), stage(2500, 1200, 1.8)]) {
+    const placed = layoutOf(size, model, false);
+    assert.deepEqual(named(placed), ["GridPanel", "ChipPanel", "TrafficPanel", "CodePanel", "RowPanel"]);
+    tidy(placed, size);
+  }
+});
+
+test("a backward pass has panels of its own", () => {
+  const backward = Object.assign(Object.create(model), { backward: true });
+  assert.deepEqual(named(layoutOf(stage(1390, 700), backward, false)), [
+    "BackwardGridPanel",
+    "ChipPanel",
+    "BackwardTrafficPanel",
+    "CodePanel",
+    "BackwardRowPanel",
+  ]);
+});
+
+test("a race has a lane for each algorithm, equally wide, and the clock below", () => {
+  for (const count of [2, 3, 4]) {
+    const racing = Object.assign(Object.create(model), {
+      algorithms: Array.from({ length: count }, (_, n) => `a${n}`),
+    });
+    const placed = layoutOf(stage(1390, 700), racing, true),
+      lanes = placed.slice(0, count);
+    assert.deepEqual(named(placed), [...Array(count).fill("RacePanel"), "ClockPanel"]);
+    assert.equal(new Set(lanes.map(({ box }) => box.w.toFixed(6))).size, 1);
+    assert.ok(Math.abs(lanes.at(-1).box.x + lanes.at(-1).box.w - 1390) < 1e-9);
+    tidy(placed, stage(1390, 700));
+  }
+});
+
+test("a narrow screen has grid and traffic below each other, a low one side by side", () => {
+  const [grid, traffic] = layoutOf(stage(380, 700), model, false);
+  assert.ok(traffic.box.y >= grid.box.y + grid.box.h);
+  const [left, right] = layoutOf(stage(630, 300), model, false);
+  assert.equal(left.box.y, right.box.y);
+  assert.deepEqual(named(layoutOf(stage(639, 700), model, true)), ["ClockPanel"]);
+  assert.equal(named(layoutOf(stage(640, 700), model, false)).length, 5);
+});
+
+test("tiles are as wide as their rows, the last ones narrower, and are found at their points", () => {
+  const grid = new GridLayout(model, { x: 0, y: 0, w: 600, h: 446 }, { left: 0, right: 0 }, 1, 1);
+  const [x, y, w, h] = grid.cell(1, 1);
+  assert.equal(grid.x[1] - grid.x[0], 2 * (grid.x[2] - grid.x[1]));
+  assert.deepEqual([x, y], [grid.x[1], grid.y[1]]);
+  assert.deepEqual([w, h], [grid.x[2] - grid.x[1] - 2, grid.y[2] - grid.y[1] - 2]); // 2 px between tiles this large
+  assert.deepEqual(grid.tileAt(x, y), [1, 1]);
+  assert.deepEqual(grid.tileAt(x - 1, y - 1), [0, 0]);
+  assert.equal(grid.tileAt(grid.x[2], y), null);
+  assert.equal(grid.tileAt(x, grid.y0 - 1), null);
+  assert.deepEqual([grid.queryAt(grid.y0), grid.queryAt(grid.y0 + grid.h)], [0, -1]);
+});

@@ -1,0 +1,126 @@
+// What the picture asks of a payload, against numbers that were counted by hand.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Model } from "../../app/player/model.js";
+import { toy } from "./payload.js";
+
+const model = new Model(toy()),
+  { run } = model;
+const near = (value, expected) =>
+  assert.ok(Math.abs(value - expected) < 1e-12, `${value} is not ${expected}`);
+
+test("steps have the names that the header gives their numbers", () => {
+  assert.equal(run.steps, 30); // for each query tile: Q, 2 visits of 6 steps, O and lse
+  assert.deepEqual(
+    [0, 1, 3, 6, 13, 14].map((step) => run.operation(step)),
+    ["load", "load", "scores", "accumulate", "store", "store"],
+  );
+  assert.deepEqual(
+    [0, 1, 2, 3, 13, 14].map((step) => run.tensor(step)),
+    ["Q", "K", "V", "", "O", "lse"],
+  );
+});
+
+test("bytes add up step by step, from none to all", () => {
+  assert.deepEqual(
+    [-1, 0, 1, 2, 6, 8].map((step) => run.readAt(step)),
+    [0, 32, 96, 160, 160, 224],
+  );
+  assert.deepEqual(
+    [12, 13, 14, 29, 30, 99].map((step) => run.writtenAt(step)),
+    [0, 32, 40, 80, 80, 80],
+  );
+  assert.deepEqual([run.totalRead, run.totalWritten, run.total], [448, 80, 528]);
+});
+
+test("seconds add up, and each moment has its step", () => {
+  near(run.timeAt(0), 4e-6);
+  near(run.timeAt(2), 8e-6);
+  near(run.time, 48e-6); // two query tiles of 4 + 8 + 8 + 4
+  assert.deepEqual(
+    [-1, 0, 1e-6, 4e-6, 4.1e-6, 47.5e-6, 48e-6, 1].map((at) => run.stepAt(at)),
+    [-1, -1, 0, 0, 1, 29, 30, 30],
+  );
+  near(run.phaseEnds[0], run.time);
+});
+
+test("visits begin with their first load, and end with their query tile", () => {
+  assert.equal(run.visits, 4);
+  assert.deepEqual(run.visitStart, [1, 7, 16, 22]);
+  assert.deepEqual(run.outerStart, [0, 15]);
+  assert.deepEqual(
+    [0, 1, 6, 7, 13].map((step) => run.visit[step]),
+    [-1, 0, 0, 1, -1],
+  );
+  assert.deepEqual(
+    [-1, 0, 1, 12, 15, 29, 30].map((step) => run.visitedBy(step)),
+    [0, 0, 1, 2, 2, 4, 4],
+  );
+  assert.deepEqual([run.outerOf[14], run.outerOf[15]], [0, 1]);
+});
+
+test("a visit has reached what came in it, not what is still to come", () => {
+  assert.equal(run.reached(4, "maximum"), true);
+  assert.equal(run.reached(3, "maximum"), false);
+  assert.equal(run.reached(9, "maximum"), false); // that of the visit before does not count
+});
+
+test("a tile's bytes are those of its own steps", () => {
+  assert.deepEqual(run.bytesOfTile(0, 0), { read: 128, written: 0 });
+  assert.deepEqual(run.bytesOfTile(1, 1), { read: 64, written: 0 });
+});
+
+test("tiles have the rows that there are, the last ones fewer", () => {
+  assert.deepEqual([model.queryBlocks, model.keyBlocks], [2, 2]);
+  assert.deepEqual([model.keyRows(0), model.keyRows(1), model.queryRows(1)], [4, 2, 2]);
+  assert.equal(model.visible, 4);
+  assert.deepEqual([model.partial(0, 1), model.partial(1, 1), model.seen(1, 2)], [false, true, false]);
+});
+
+test("sampled rows are found by their block, by their place in it, and by the row of the problem", () => {
+  assert.deepEqual(
+    [0, 1, 2].map((index) => model.blockOf(index)),
+    [0, 0, 1],
+  );
+  assert.deepEqual(
+    [model.rowOf(0, 0), model.rowOf(0, 0.5), model.rowOf(0, 1), model.rowOf(1, 0.9)],
+    [0, 1, 1, 2],
+  );
+  assert.deepEqual(
+    [0, 1, 2, 3, 99].map((row) => model.nearest(row)),
+    [0, 1, 1, 2, 2],
+  );
+});
+
+test("what a row knows after a tile is what the server computed, and before the first nothing", () => {
+  assert.deepEqual(model.after(0, -1), { m: -Infinity, l: 0, alpha: NaN, lse: -Infinity });
+  assert.deepEqual(model.after(0, 1), { m: 1.5, l: 1.75, alpha: 0.625, lse: 2 });
+  assert.deepEqual(model.after(2, 0), { m: -1, l: 1.5, alpha: 0, lse: -0.5 });
+});
+
+test("where key tiles come from the last to the first, before the first is past the last", () => {
+  const phases = [{ ...run.phases[0], reverse: true }];
+  const back = new Model(toy({ run: { phases }, order: [1, 0] }));
+  assert.equal(back.after(0, 2).l, 0);
+  assert.equal(back.after(0, 1).m, 1.5);
+  assert.equal(back.after(0, 0).m, 1);
+});
+
+test("a row that is reduced whole knows one value for all tiles", () => {
+  const whole = {
+    m: ["float32", [3, 4, 5]],
+    l: ["float32", [1, 1, 2]],
+    alpha: ["float32", [NaN, NaN, NaN]],
+    lse: ["float32", [3, 4, 6]],
+  };
+  const unfused = new Model(toy({ arrays: whole }));
+  assert.deepEqual([unfused.after(1, 0).m, unfused.after(1, 1).m, unfused.after(2, 1).lse], [4, 4, 6]);
+});
+
+test("who cannot run does not race", () => {
+  const alone = new Model(toy({ header: { misfits: { toy: ["Does not fit", "needs 2 KB", "has 1 KB"] } } }));
+  assert.deepEqual([model.finishing, alone.finishing], [["toy"], []]);
+  near(model.longest, 48e-6);
+  near(alone.longest, 48e-6);
+});

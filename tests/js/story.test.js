@@ -1,0 +1,213 @@
+// A moment in one sentence, told from what the run is like and never from what it is called.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { BACKWARD_STORY } from "../../app/player/backward_story.js";
+import { Model } from "../../app/player/model.js";
+import { misfitSentence, raceSentence } from "../../app/player/race_story.js";
+import { rowState } from "../../app/player/rows.js";
+import { blockSentence, codeShown, sentence, stepWords } from "../../app/player/story.js";
+import { OPERATIONS, PHASE, RUN, TENSORS, toy } from "./payload.js";
+
+const model = new Model(toy()),
+  { run } = model;
+const said = (step, index = 0) => sentence(model, run, step, index);
+const ROW = 2; // a sampled row of query tile 1, by its index
+
+test("it opens with the problem and closes with what was asked for, beside another run", () => {
+  assert.equal(
+    said(-1),
+    "One head: 4 queries and 6 keys in 2 × 2 tiles. Each query tile stays on the chip while the key tiles pass by.",
+  );
+  assert.equal(
+    said(30),
+    "Done: a toy asked HBM for 528 B for this head, 2.0 times less than standard attention (1.06 kB).",
+  );
+});
+
+test("each step of a visit says its own numbers, and none of the step after it", () => {
+  assert.equal(
+    said(15),
+    "Query tile 1 comes onto the chip: 2 rows, 0.03 KB. It stays while the key tiles that it sees pass by.",
+  );
+  assert.equal(said(22), "Key tile 1 arrives from HBM for query tile 1: 2 rows, 0.03 KB.");
+  assert.equal(said(23), "Value tile 1 arrives with its key tile: 2 rows, 0.03 KB.");
+  assert.equal(
+    said(24, ROW),
+    "Query tile 1 meets key tile 1. S = Q Kᵀ · scale gives 2 × 2 scores. The mask hides part of this tile.",
+  );
+  assert.equal(
+    said(18, ROW),
+    "Query tile 1 meets key tile 0. S = Q Kᵀ · scale gives 2 × 4 scores. They never leave the chip.",
+  );
+  assert.equal(
+    said(19, ROW),
+    "Query tile 1 meets key tile 0. The largest score of row 3 is −1.00, its first maximum m.",
+  );
+  assert.equal(
+    said(25, ROW),
+    "Query tile 1 meets key tile 1. Row 3 finds a larger score: its maximum m rises from −1.00 to 0.25.",
+  );
+  assert.match(
+    said(26, ROW),
+    /rises from −1\.00 to 0\.25, so everything gathered so far shrinks by α = 0\.25 before this tile is added\.$/,
+  );
+  assert.match(
+    said(11, 1),
+    /The maximum of row 1 stays at 2\.00, so α = 1: nothing gathered so far has to shrink\.$/,
+  );
+  assert.match(
+    said(27, ROW),
+    /Row 3: l = α · 1\.50 \+ this tile's sum = 2\.50\. This tile now holds 85% of what O has gathered\.$/,
+  );
+  assert.equal(
+    said(28, ROW),
+    "Query tile 1 has seen its keys. O is divided by l once and written to HBM once, 0.03 KB.",
+  );
+  assert.match(said(29, ROW), /^Its log-sum-exp follows, m \+ log l, 1\.25 for row 3: 0\.01 KB/);
+});
+
+test("a row's state changes with the step that changes it, not one earlier", () => {
+  const at = (step) => rowState(model, run, step, ROW);
+  assert.deepEqual(
+    [24, 25, 26, 27].map((step) => at(step).m),
+    [-1, 0.25, 0.25, 0.25],
+  );
+  assert.deepEqual(
+    [24, 25, 26, 27].map((step) => at(step).alpha),
+    [0, 0, 0.25, 0.25],
+  );
+  assert.deepEqual(
+    [24, 25, 26, 27].map((step) => at(step).l),
+    [1.5, 1.5, 1.5, 2.5],
+  );
+  assert.deepEqual([at(3).m, at(3).done, at(30).lse, at(30).done], [-Infinity, -1, 1.25, 1]);
+});
+
+test("the line that is lit is the step's, and there is none outside the run", () => {
+  const lit = (step) => {
+    const [lines, line] = codeShown(run, step);
+    return lines[line]?.trim();
+  };
+  const expected = {
+    "-1": undefined,
+    0: "load Q[i];  m = −∞;  l = 0;  O = 0",
+    1: "load K[j]",
+    2: "load V[j]",
+    3: "S = Q Kᵀ · scale",
+    4: "m′ = max(m, rowmax S)",
+    5: "α = exp(m − m′);  P = exp(S − m′)",
+    6: "l = α l + rowsum P;  O = α O + P V",
+    13: "store O = O / l",
+    14: "store lse = m + log l",
+    30: undefined,
+  };
+  for (const [step, line] of Object.entries(expected)) assert.equal(lit(Number(step)), line, step);
+});
+
+test("a whole block has no sentence of its own before the run and after it", () => {
+  for (const step of [-1, 30]) assert.equal(blockSentence(model, run, step), said(step));
+});
+
+test("copies that run ahead and products beside the softmax are in the lines where the run has them", () => {
+  const phases = [{ ...PHASE, reverse: true }];
+  const ahead = new Model(toy({ run: { phases, specialised: true, overlapped: true }, order: [1, 0] }));
+  const [lines] = codeShown(ahead.run, -1);
+  assert.deepEqual(lines.slice(2, 6), [
+    "  for key tiles j, from the last:",
+    "    load K[j]   by TMA, ahead",
+    "    load V[j]   by TMA, ahead",
+    "    S = Q Kᵀ · scale   beside P V",
+  ]);
+  assert.match(
+    sentence(ahead, ahead.run, -1, 0),
+    /the last first\. What runs at the same time is on its own page\.$/,
+  );
+  assert.match(blockSentence(ahead, ahead.run, 3), /while key tiles 1 down to 0 pass by/);
+  assert.match(blockSentence(model, run, 3), /while key tiles 0 to 1 pass by/);
+});
+
+test("key tiles outside have their own story", () => {
+  const phases = [{ ...PHASE, outer: "key", gathers: false, carries: false }];
+  const outside = new Model(toy({ run: { phases, rewrites: true } }));
+  assert.match(
+    sentence(outside, outside.run, -1, 0),
+    /Each key tile stays on the chip while the query tiles pass by\.$/,
+  );
+  assert.match(
+    sentence(outside, outside.run, 28, ROW),
+    /^O of query tile 1 is not finished, yet it must make room: 0\.03 KB go back/,
+  );
+});
+
+test("unfused attention is compared with the run that it is given", () => {
+  const phases = ["scores", "softmax", "output"].map((name) => ({ ...PHASE, name }));
+  const against = { title: "a fused run", total: 264 };
+  const unfused = new Model(
+    toy({ run: { phases, rows: "whole", unfused: true, title: "standard" }, header: { against } }),
+  );
+  assert.equal(
+    sentence(unfused, unfused.run, 30, 0),
+    "Done: standard asked HBM for 528 B for this head; a fused run asks for 264 B, 2.0 times less.",
+  );
+  assert.equal(
+    sentence(unfused, unfused.run, 3, 0),
+    "Kernel 1 of 3: query tile 0 meets key tile 0. S = Q Kᵀ · scale, 2 × 4 scores.",
+  );
+});
+
+test("a step that no story knows is told plainly", () => {
+  const kinds = RUN.kinds.map((row, n) =>
+    n === 3 ? [0, OPERATIONS.indexOf("shuffle"), TENSORS.indexOf("P"), 1024, 0, 1] : row,
+  );
+  const odd = new Model(toy({ run: { kinds } }));
+  assert.equal(sentence(odd, odd.run, 3, 0), "Query tile 0, key tile 0: shuffle P, 1 KB.");
+  assert.equal(codeShown(odd.run, 3)[1], -1);
+});
+
+test("a step's few words name what it moves or makes", () => {
+  assert.deepEqual(
+    [-1, 0, 3, 14, 30].map((step) => stepWords(run, step)),
+    ["before the first step", "load Q", "scores", "store lse", "done"],
+  );
+});
+
+test("the backward pass is compared with the unfused one by what it asks", () => {
+  const drawn = { block_q: 16, block_kv: 32 };
+  const close = (asked, total) =>
+    BACKWARD_STORY.closing({ against: { title: "standard", total }, drawn }, { total: asked });
+  assert.ok(
+    close(1e6, 3e6).endsWith("Standard attention, with P kept, must move 3.00 MB: 3.0 times as much."),
+  );
+  assert.ok(close(1e6, 1.02e6).endsWith("must move 1.02 MB: about as much."));
+  assert.ok(close(4e6, 1e6).endsWith("must move 1.00 MB: 4.0 times less than blocks of 16 × 32 ask for."));
+});
+
+test("the race names who is done, who is not, and who cannot start", () => {
+  const runs = {
+    a: { title: "one", time: 1e-6 },
+    b: { title: "two", time: 4e-6 },
+    c: { title: "three", time: 2e-6 },
+  };
+  const racing = {
+    runs,
+    algorithms: ["a", "b", "c"],
+    finishing: ["a", "b"],
+    misfits: { c: ["Does not fit", "needs 2 KB", "a GPU has 1 KB"] },
+    chip: { name: "GPU" },
+  };
+  assert.equal(
+    raceSentence(racing, 0),
+    "2 algorithms, one head, the same tiles, one clock of modelled time. Which is done first? Three does not fit.",
+  );
+  assert.equal(
+    raceSentence(racing, 2e-6),
+    "One was done after 1.00 µs; two is 50% through. Three does not fit.",
+  );
+  assert.equal(
+    raceSentence(racing, 4e-6),
+    "One finished first, after 1.00 µs: 4.0 times as fast as two, which took 4.00 µs. Both are modelled. Three does not fit.",
+  );
+  assert.match(raceSentence({ ...racing, finishing: [] }, 0), /^None of the three fits the GPU/);
+  assert.equal(misfitSentence(racing.misfits.c), "Does not fit: needs 2 KB, a GPU has 1 KB.");
+});
