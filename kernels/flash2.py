@@ -8,7 +8,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.arguments import Call
-from kernels.launch import MOST_STAGES, addresses, launch, on_device, stages, options_given, warps
+from kernels.launch import MOST_STAGES, addresses, launch, on_device, options_given, stages, warps
 from kernels.tile import (
     LOG2_E,
     head_start,

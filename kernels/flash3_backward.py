@@ -10,9 +10,8 @@ import triton.language as tl
 from kernels import flash3
 from kernels.again import Again
 from kernels.arguments import Call, ceil_div
-from kernels.backward import store_row_terms
 from kernels.launch import POINTER_ALIGNMENT, addresses, launch, on_device
-from kernels.split_kv import visible_keys
+from kernels.row_terms import store_row_terms
 from kernels.tile import head_start, store_tile
 
 _REGISTERS = {"CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
@@ -23,7 +22,6 @@ TILING = {
 }
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
 FLOAT32_BYTES = 4
-LARGE = 2**30  # scores x head_dim, about 0.05 ms
 
 
 def unserved(call: Call) -> str | None:
@@ -33,11 +31,6 @@ def unserved(call: Call) -> str | None:
     if torch.are_deterministic_algorithms_enabled():
         return "flash3's backward pass sums dQ in any order, and PyTorch is told to fix the order"
     return None
-
-
-def pays(call: Call) -> bool:
-    """Whether a problem is so large that this is done before flash2's backward pass; as on an H200."""
-    return call.batch * call.heads * call.seq_q * visible_keys(call) * call.head_dim >= LARGE
 
 
 def flash3_backward(
@@ -59,7 +52,8 @@ def flash3_backward(
     alike = "flash3_backward", out.stride(), d_out.stride(), pointers
     launches = call.memory.get(alike)
     if launches is None and flash3.unserved_layout(d_out, k, v):
-        return flash3_backward(q, k, v, out, lse, d_out.contiguous(), d_lse, call)
+        d_out = d_out.clone(memory_format=torch.contiguous_format)
+        return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     scratch = _Scratch(call, q.device)
     with on_device(q.device):

@@ -160,7 +160,7 @@ def test_gradients_that_flash3_does_not_serve(monkeypatch, device):
     ("algorithm", "rows", "block_q", "flash3s"),
     [
         ("flash3", 100, None, True),
-        ("auto", 100, None, False),  # too small to pay
+        ("auto", 100, None, True),
         ("auto", 8192, None, True),
         ("auto", 8192, 64, False),
         ("flash2", 8192, None, False),

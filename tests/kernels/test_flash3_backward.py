@@ -6,7 +6,7 @@ import pytest
 import torch
 from attention_cases import largest_difference
 
-from kernels import attention, flash3_backward, reference_attention
+from kernels import attention, dispatch, flash3_backward, reference_attention
 from kernels.arguments import Call
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
@@ -37,13 +37,6 @@ def test_it_says_what_it_does_not_serve(in_any_order):
     assert turned == "flash3's backward pass takes a scale above 0, got -0.5"
     torch.use_deterministic_algorithms(True)
     assert "PyTorch is told to fix the order" in flash3_backward.unserved(CALL)
-
-
-def test_it_pays_from_a_size_on():
-    assert flash3_backward.pays(CALL)
-    assert not flash3_backward.pays(replace(CALL, seq_q=256, seq_kv=256))
-    assert flash3_backward.pays(replace(CALL, batch=64, seq_q=256, seq_kv=256))
-    assert not flash3_backward.pays(replace(CALL, causal=True, window=64))
 
 
 def threads_of_accumulator():
@@ -151,8 +144,10 @@ def test_strided_tensors(change):
 def test_it_runs_where_it_is_asked_for_and_not_where_bits_are_to_be_the_same(monkeypatch, in_any_order):
     q, k, v, d_out = inputs((1, 2, 2, 300, 300), 128, torch.float16)
     ran = []
-    launch = flash3_backward._launch
-    monkeypatch.setattr(flash3_backward, "_launch", lambda *given: ran.append(given) or launch(*given))
+    differentiate = dispatch.flash3_backward
+    monkeypatch.setattr(
+        dispatch, "flash3_backward", lambda *given: ran.append(given) or differentiate(*given)
+    )
 
     def by(algorithm):
         ran.clear()
@@ -161,10 +156,8 @@ def test_it_runs_where_it_is_asked_for_and_not_where_bits_are_to_be_the_same(mon
         )
         return len(ran), d_qkv
 
-    assert by("flash3")[0] == 1
-    assert by("flash2")[0] == by("auto")[0] == 0
-    monkeypatch.setattr(flash3_backward, "LARGE", 0)
-    assert by("auto")[0] == 1
+    assert by("flash3")[0] == by("auto")[0] == 1
+    assert by("flash2")[0] == 0
     torch.use_deterministic_algorithms(True)
     (times, first), (_, second) = by("flash3"), by("flash3")
     assert times == 0

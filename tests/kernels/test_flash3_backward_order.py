@@ -79,6 +79,34 @@ def test_partitions_finish_with_the_right_sums(on_threads, shape, mask, head_dim
     check(shape, head_dim, *MASKS[mask])
 
 
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize(
+    ("keys", "causal", "window"),
+    [(191, False, None), (192, True, None), (192, True, 125), (193, True, 126), (194, True, 65)],
+)
+def test_a_tile_with_one_hidden_pair_is_masked(on_threads, keys, causal, window, head_dim):
+    """Past the last key, above the diagonal, before the window: a corner of a tile is enough."""
+    check((1, 1, 1, 130, keys), head_dim, causal, window)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernels beside it are interpreted")
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_gradients_of_out_and_of_lse(on_threads, monkeypatch, head_dim):
+    """All of the backward pass, with what comes before and after the kernel on threads."""
+    monkeypatch.setattr(flash3, "unserved_layout", lambda *tensors: None)
+    torch.manual_seed(0)
+    q, d_out = torch.randn(2, 2, 2, 70, head_dim)
+    k, v = torch.randn(2, 2, 1, 90, head_dim)
+    d_lse = torch.randn(2, 2, 70)
+    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    out, lse = reference_attention(*leaves, causal=True, scale=0.1)
+    exact = torch.autograd.grad((out * d_out).sum() + (lse * d_lse).sum(), leaves)
+    call = Call(2, 2, 1, 70, 90, head_dim, True, None, 0.1, "flash2", 128, 64, None)
+    gradients = flash3_backward.flash3_backward(q, k, v, out.float(), lse.float(), d_out, d_lse, call)
+    for ours, right in zip(gradients, exact, strict=True):
+        torch.testing.assert_close(ours.double(), right, atol=2e-5, rtol=0)
+
+
 @pytest.mark.parametrize("together", [1, 2**40])
 def test_heads_in_sets_of_any_size(on_threads, monkeypatch, together):
     monkeypatch.setattr(flash3_backward, "L2_FOR_ROWS", together)

@@ -56,6 +56,13 @@ def test_partitions_finish_with_the_right_result(on_threads, monkeypatch, shape,
     check(shape, head_dim, *MASKS[mask])
 
 
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize(("keys", "window"), [(300, 63), (300, 66), (362, None), (363, 65)])
+def test_a_tile_with_one_hidden_pair_is_masked(on_threads, keys, window, head_dim):
+    """Above the diagonal, or before the window: a corner of a tile is enough."""
+    check((1, 1, 1, 300, keys), head_dim, True, window)
+
+
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_a_trace_has_every_tile_once_and_one_after_another_on_its_sm(on_threads, mask):
     times, before = BlockTimes(), time.monotonic_ns()

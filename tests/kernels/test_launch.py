@@ -1,5 +1,7 @@
 """A kernel that was launched before is started again without Triton's look at its arguments."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -104,3 +106,10 @@ def test_the_interpreter_leaves_nothing_to_remember(kernel, monkeypatch):
     monkeypatch.setattr(Kernel, "__getitem__", lambda self, grid: lambda *tensors, **arguments: None)
     run(kernel, torch.zeros(8), None)
     assert not launch._LAUNCHED
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU says how much shared memory it has")
+@pytest.mark.parametrize(("resident", "stages"), [(0, 3), (256, 2), (512, 1), (4096, 1)])
+def test_stages_are_what_fits_beside_the_rows_that_stay(resident, stages):
+    call = replace(CALL, head_dim=128)
+    assert launch.stages(call, torch.zeros(1).half(), streamed_rows=256, resident_rows=resident) == stages
