@@ -9,7 +9,7 @@ from kernels.backward import backward
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
-from kernels.flash3_backward import flash3_backward, unserved
+from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.launch import interpreted, multiprocessors, remember
 from kernels.split_kv import packs, split_count, split_kv, visible_keys, worthwhile
 from kernels.standard import standard
@@ -119,9 +119,14 @@ def gradients(
         d_out = d_out.contiguous()
     call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
     own_blocks = block_q is None and block_kv is None
-    if own_blocks and algorithm in ("auto", "flash3") and _serves_backward(q, k, v, call):
+    if own_blocks and _by_flash3(call, algorithm, q.device) and _serves_backward(q, k, v, call):
         return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
     return backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv)
+
+
+def _by_flash3(call: Call, algorithm: str, device: torch.device) -> bool:
+    """Whether the gradients of an algorithm's result are to be flash3's where it serves, or flash2's."""
+    return algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(device)))
 
 
 def _serves_backward(q, k, v, call: Call) -> bool:

@@ -22,6 +22,8 @@ TILING = {
 }
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
 FLOAT32_BYTES = 4
+NARROW_BLOCK_KV = 128  # keys of a block of threads, up to a head_dim of 128
+FEW_BLOCKS = 8  # of threads are few if so many times as many do not fill the GPU
 
 
 def unserved(call: Call) -> str | None:
@@ -31,6 +33,16 @@ def unserved(call: Call) -> str | None:
     if torch.are_deterministic_algorithms_enabled():
         return "flash3's backward pass sums dQ in any order, and PyTorch is told to fix the order"
     return None
+
+
+def pays(call: Call, processors: int) -> bool:
+    """Whether this is done before flash2's backward pass; as on an H200.
+
+    It is not where heads share keys and hardly any block of threads is there to take them in turn: up to a
+    head_dim of 128 flash2 has twice as many.
+    """
+    blocks = call.batch * call.kv_heads * ceil_div(call.seq_kv, NARROW_BLOCK_KV)
+    return call.heads == call.kv_heads or call.head_dim > 128 or FEW_BLOCKS * blocks > processors
 
 
 def flash3_backward(

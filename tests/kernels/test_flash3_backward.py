@@ -8,6 +8,7 @@ from attention_cases import largest_difference
 
 from kernels import attention, dispatch, flash3_backward, reference_attention
 from kernels.arguments import Call
+from kernels.flash3_backward_kernel import BLOCK_KV
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 CALL = Call(1, 16, 16, 2048, 2048, 128, False, None, 0.1, "flash2", 128, 64, None)
@@ -37,6 +38,15 @@ def test_it_says_what_it_does_not_serve(in_any_order):
     assert turned == "flash3's backward pass takes a scale above 0, got -0.5"
     torch.use_deterministic_algorithms(True)
     assert "PyTorch is told to fix the order" in flash3_backward.unserved(CALL)
+
+
+def test_it_pays_unless_few_blocks_take_the_heads_that_share_their_keys():
+    shared = replace(CALL, batch=1, heads=8, kv_heads=1, seq_q=1024, seq_kv=1024)
+    assert not flash3_backward.pays(shared, 132)
+    assert flash3_backward.pays(replace(shared, kv_heads=8), 132)
+    assert flash3_backward.pays(replace(shared, seq_kv=2176), 132)
+    assert flash3_backward.pays(replace(shared, head_dim=256), 132)
+    assert flash3_backward.NARROW_BLOCK_KV == BLOCK_KV.value
 
 
 def threads_of_accumulator():
