@@ -46,7 +46,7 @@ def test_it_pays_unless_few_blocks_take_the_heads_that_share_their_keys():
     assert flash3_backward.pays(replace(shared, kv_heads=8), 132)
     assert flash3_backward.pays(replace(shared, seq_kv=2176), 132)
     assert flash3_backward.pays(replace(shared, head_dim=256), 132)
-    assert flash3_backward.NARROW_BLOCK_KV == BLOCK_KV.value
+    assert BLOCK_KV.value == flash3_backward.NARROW_BLOCK_KV
 
 
 def threads_of_accumulator():
