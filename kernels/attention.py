@@ -80,10 +80,9 @@ def attention(
     splits is for split_kv alone.
 
     Differentiable, lse too, with auto, flash2, flash3 and split_kv; blocks that are given hold for both
-    passes. Backward, flash3, and auto where flash3 serves the tensors and heads that share keys are not all
-    there is to do, is one kernel: it sums dQ in any order, unless torch.use_deterministic_algorithms asks for
-    the same bits every time. torch.compile and fake tensors see one operator,
-    torch.ops.attention_tiles.attention.
+    passes. Backward, flash3, and mostly auto where flash3 serves the tensors, is one kernel: it sums dQ in
+    any order, unless torch.use_deterministic_algorithms asks for the same bits every time. torch.compile and
+    fake tensors see one operator, torch.ops.attention_tiles.attention.
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemoryError
     where the blocks do not fit the GPU.
