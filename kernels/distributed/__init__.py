@@ -11,14 +11,16 @@ import torch.distributed as dist
 
 from kernels.distributed.agreement import differentiated
 from kernels.distributed.job import METHODS, Job, desk_of
+from kernels.distributed.lanes import Lanes
 from kernels.distributed.layout import Layout
+from kernels.distributed.plan import Transfer
 from kernels.distributed.team import PeerLostError, team_of
 
 __all__ = ["METHODS", "PeerLostError", "explain", "ring_attention", "shard", "unshard"]
 
 
 def shard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = None) -> torch.Tensor:
-    """This rank's part of a [batch, heads, tokens, head_dim] tensor that every rank has whole; differentiable.
+    """This rank's part of a [batch, heads, tokens, head_dim] tensor that every rank has; differentiable.
 
     Zigzag where causal: of 2 G chunks rank r holds r and 2 G - 1 - r, so that all ranks have the same work.
     Else rank r holds chunk r of G. Any number of tokens that gives every chunk one is served.
@@ -56,9 +58,6 @@ def unshard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = 
 
 def _gathered(mover, layout: Layout, rank: int, t: torch.Tensor) -> torch.Tensor:
     """All parts, sent from each rank to each."""
-    from kernels.distributed.lanes import Lanes
-    from kernels.distributed.plan import Transfer
-
     batch, heads, _, head_dim = t.shape
     width = batch * heads * head_dim * t.element_size()
     lanes = Lanes(t.device)
@@ -67,9 +66,8 @@ def _gathered(mover, layout: Layout, rank: int, t: torch.Tensor) -> torch.Tensor
     published.copy_(rows)
     whole = torch.empty(layout.tokens * width, dtype=torch.uint8, device=t.device)
     transfers = tuple(
-        Transfer(source, target, each.row, each.start, each.stop - each.start)
-        for source in range(layout.ranks)
-        for each in layout.spans[source]
+        Transfer(source, target, span.row, span.start, span.rows)
+        for span, source in layout.owners
         for target in range(layout.ranks)
     )
     mover.ready()
@@ -146,8 +144,9 @@ class RingAttention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_out, d_lse):
         """dQ, dK and dV, and nothing for the job."""
-        with _on(ctx.saved_tensors[0]):
-            gradients = ctx.job.backward(ctx.saved_tensors, d_out, d_lse)
+        saved = ctx.saved_tensors
+        with _on(saved[0]):
+            gradients = ctx.job.backward(saved, d_out, d_lse)
             ctx.note()
         return *gradients, None, None
 

@@ -74,11 +74,11 @@ def _named(ranks: list[int]) -> str:
 
 
 def _uneven(layout: Layout, rank: int, tokens: int) -> str:
-    order = "zigzag" if layout.zigzag else "plain"
+    order = f"{'zigzag' if layout.zigzag else 'plain'} order on {layout.ranks} ranks"
     if layout.tokens < layout.chunks:
-        return f"the ranks hold {layout.tokens} tokens, {order} order on {layout.ranks} ranks needs {layout.chunks}"
+        return f"the ranks hold {layout.tokens} tokens together, {order} needs at least {layout.chunks}"
     return (
-        f"rank {rank} holds {tokens} tokens, it must hold {layout.rows(rank)} of {layout.tokens} in {order} order,"
+        f"rank {rank} holds {tokens} of {layout.tokens} tokens, it must hold {layout.rows(rank)} in {order},"
         f" as shard(t, causal={layout.zigzag}) gives them"
     )
 

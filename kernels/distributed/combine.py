@@ -1,4 +1,4 @@
-"""Parts of a result over some of its rows, added up in one kernel: outputs weighed by their lse, or gradients.
+"""Parts of a result, each over some of its rows, added up in one kernel: gradients, or outputs by their lse.
 
 Over disjoint sets of keys, lse = log sum of exp(lse_i) and O = sum of exp(lse_i - lse) O_i, where a part that
 does not reach a row counts for nothing in it.
@@ -20,7 +20,7 @@ TILE = 4096  # elements of a part that a program holds
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows row, row + 1, ... of a result [batch, heads, rows, head_dim]; lse [batch, heads, rows] of outputs."""
+    """Rows row, row + 1, ... of a result [batch, heads, rows, head_dim]; of an output also their lse."""
 
     tensor: torch.Tensor
     row: int
@@ -29,12 +29,14 @@ class Piece:
 
 @triton.jit(do_not_specialize=["heads", "rows"])
 def combine_kernel(
-    out, lse, parts, part_lses, out_strides, lse_strides, batch_strides, head_strides, row_strides, starts,
-    counts, heads, rows,
+    out, lse, p0, p1, p2, p3, p4, p5, p6, p7, l0, l1, l2, l3, l4, l5, l6, l7,
+    out_strides, lse_strides, batch_strides, head_strides, row_strides, starts, counts, heads, rows,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
     WEIGHED: tl.constexpr,
 ):  # fmt: skip
-    """One program ROWS rows of a head of the result."""
+    """One program ROWS rows of a head of the result, of PARTS parts p0, p1, ... and, WEIGHED, their lse."""
+    parts = (p0, p1, p2, p3, p4, p5, p6, p7)
+    part_lses = (l0, l1, l2, l3, l4, l5, l6, l7)
     blocks = tl.cdiv(rows, ROWS)
     batch_head = tl.program_id(0) // blocks
     batch = (batch_head // heads).to(tl.int64)
@@ -85,13 +87,15 @@ def combine(pieces: list[Piece], call: Call, out: torch.Tensor, lse: torch.Tenso
         pieces = [added(pieces[:MOST_PARTS], call, out.shape[2]), *pieces[MOST_PARTS:]]
     parts = [each.tensor if each.tensor.stride(3) == 1 else each.tensor.contiguous() for each in pieces]
     weighed = lse is not None
+    absent = [None] * (MOST_PARTS - len(parts))
+    part_lses = [each.lse.contiguous() for each in pieces] if weighed else [None] * len(parts)
     rows = max(1, TILE // call.padded_head_dim)
     batch, heads = out.shape[:2]
     launch(
         combine_kernel,
         batch * heads * ceil_div(out.shape[2], rows),
         call,
-        (out, lse, tuple(parts), tuple(each.lse.contiguous() for each in pieces) if weighed else None),
+        (out, lse, *parts, *absent, *part_lses, *absent),
         num_warps=4,
         num_stages=1,
         out_strides=out.stride(),

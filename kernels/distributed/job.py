@@ -61,7 +61,9 @@ class Desk:
 
     def job(self, q, k, v, causal, window, scale, method, gradient: bool) -> Job:
         """The job of a call; every rank asks. ValueError or TypeError, on all ranks, where there is none."""
-        tensors = ((type(each), getattr(each, "shape", None), getattr(each, "dtype", None)) for each in (q, k, v))
+        tensors = (
+            (type(each), getattr(each, "shape", None), getattr(each, "dtype", None)) for each in (q, k, v)
+        )
         known = (*tensors, bool(causal), repr(window), repr(scale), method, gradient)
         if known not in self.jobs:
             own = described(q, k, v, causal, window, scale, method, gradient, METHODS)
@@ -84,16 +86,14 @@ class Desk:
         mover, why_not = self._mover(method)
         if why_not and method == "ring":
             warnings.warn(f"ring runs as ring_send: {why_not}", stacklevel=6)
+        hosts = len({member["host"] for member in self.team.members})
+        problem = Problem(layout, call, q.element_size(), mover.name, hosts)
         reason = "it was asked for"
         if method == "auto":
-            method, reason = self._fastest(layout, call, q.element_size(), mover, why_not)
-        ring_rounds = method.startswith("ring")
-        if method == "all_to_all":
-            groups = group_count(call.kv_heads // layout.ranks)
-            return Job(method, mover, layout, self.team.rank, None, groups, call, reason)
-        near = ring_rounds and (window is None or window <= layout.most_rows)
-        groups = 1 if near else group_count(call.kv_heads)
-        plan = planned(layout, self.team.rank, causal, window, ring_rounds, groups)
+            method, reason = _fastest(problem, why_not)
+        groups, plan = group_count(method, problem), None
+        if method != "all_to_all":
+            plan = planned(layout, self.team.rank, causal, window, method != "all_gather", groups)
         return Job(method, mover, layout, self.team.rank, plan, groups, call, reason)
 
     def _mover(self, method: str) -> tuple[CopyEngines | SendReceive, str | None]:
@@ -118,16 +118,16 @@ class Desk:
             every = [each["why_not"] for each in self.team.exchange({"why_not": why_not})]
         return next(filter(None, every), None) or CopyEngines(self.team)
 
-    def _fastest(self, layout: Layout, call: Call, element: int, mover, why_not) -> tuple[str, str]:
-        hosts = len({member["host"] for member in self.team.members})
-        problem = Problem(layout, call, element, mover.name, hosts)
-        ring_name = "ring_send" if why_not else "ring"
-        names = [each for each in (ring_name, "all_gather", "all_to_all") if not unserved(each, layout, call)]
-        times = {each: seconds(each, problem) for each in names}
-        best = min(names, key=times.get)
-        others = ", ".join(f"{each} at {times[each] * 1e3:.3g}" for each in names if each != best)
-        reason = f"on {layout.ranks} ranks it is modelled at {times[best] * 1e3:.3g} ms forward, {others}"
-        return best, f"{reason}; {why_not}" if why_not else reason
+
+def _fastest(problem: Problem, why_not: str | None) -> tuple[str, str]:
+    """The method that the model says is fastest, and what it says."""
+    names = ("ring_send" if why_not else "ring", "all_gather", "all_to_all")
+    names = [each for each in names if not unserved(each, problem.layout, problem.call)]
+    times = {each: seconds(each, problem) for each in names}
+    best = min(names, key=times.get)
+    others = ", ".join(f"{each} at {times[each] * 1e3:.3g}" for each in names if each != best)
+    reason = f"on {problem.layout.ranks} ranks it is modelled at {times[best] * 1e3:.3g} ms forward, {others}"
+    return best, f"{reason}; {why_not}" if why_not else reason
 
 
 _desks: dict[Team, Desk] = {}

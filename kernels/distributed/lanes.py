@@ -7,38 +7,23 @@ import torch
 
 
 class Lanes:
-    """The caller's stream and a second one, on which parts take turns, and one for transfers before both.
-
-    The next part starts in the second stream on the SMs that the last blocks of the one before leave idle.
-    """
+    """The caller's stream, and one for transfers, whose few blocks of threads go before all others."""
 
     def __init__(self, device: torch.device):
         self.cuda = device.type == "cuda"
         if self.cuda:
             self.main = torch.cuda.current_stream(device)
-            self.second, self.transfers = _streams(device)
+            self.transfers = transfer_stream(device)
 
     def fork(self) -> None:
-        """The other lanes wait for all that the caller's stream has been given."""
+        """Transfers wait for all that the caller's stream has been given."""
         if self.cuda:
-            event = self.main.record_event()
-            self.second.wait_event(event)
-            self.transfers.wait_event(event)
-
-    def meet(self) -> None:
-        """The caller's stream waits for the second one."""
-        if self.cuda:
-            self.main.wait_stream(self.second)
+            self.transfers.wait_stream(self.main)
 
     def join(self) -> None:
-        """The caller's stream waits for the others."""
+        """The caller's stream waits for the transfers."""
         if self.cuda:
-            self.main.wait_stream(self.second)
             self.main.wait_stream(self.transfers)
-
-    def computing(self, turn: int):
-        """A context whose kernels go to the stream of a turn."""
-        return torch.cuda.stream(self.second) if self.cuda and turn % 2 else nullcontext()
 
     def transferring(self):
         """A context whose work goes to the stream of the transfers."""
@@ -59,5 +44,6 @@ class Lanes:
 
 
 @cache
-def _streams(device: torch.device) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
-    return torch.cuda.Stream(device), torch.cuda.Stream(device, priority=-1)
+def transfer_stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream for transfers of a GPU."""
+    return torch.cuda.Stream(device, priority=-1)

@@ -12,6 +12,11 @@ class Span:
     stop: int
     row: int
 
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return self.stop - self.start
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -42,7 +47,7 @@ class Layout:
 
     def rows(self, rank: int) -> int:
         """Tokens that a rank holds."""
-        return sum(span.stop - span.start for span in self.spans[rank])
+        return sum(span.rows for span in self.spans[rank])
 
     @cached_property
     def most_rows(self) -> int:

@@ -3,11 +3,11 @@
 import torch
 import torch.distributed as dist
 
+from kernels.distributed import team as waiting
 from kernels.distributed.lanes import Lanes
 from kernels.distributed.plan import Transfer
 from kernels.distributed.symmetric import Plane
-from kernels.distributed import team as waiting
-from kernels.distributed.team import TAGS, Messages, PeerLostError, Team
+from kernels.distributed.team import TAGS, Messages, Team, peers_lost
 
 
 class SendReceive:
@@ -81,14 +81,15 @@ class SendReceive:
             try:
                 works.append((peer, call(tensor, group=self.group, tag=number % TAGS, **{side: peer})))
             except RuntimeError:
-                raise PeerLostError(rank, [peer], waiting.PATIENCE) from None
+                raise peers_lost(rank, [peer], waiting.PATIENCE) from None
         messages = Messages(rank, works)
         self.under_way.append(messages)
         return messages
 
     def _by_nccl(self, operations):
         batch = [
-            dist.P2POp(call, tensor, group=self.group, group_peer=peer) for call, tensor, peer, _ in operations
+            dist.P2POp(call, tensor, group=self.group, group_peer=peer)
+            for call, tensor, peer, _ in operations
         ]
         for work in dist.batch_isend_irecv(batch) if batch else ():
             work.wait()  # the stream of the transfers does, not the host

@@ -162,7 +162,7 @@ def _gathering(layout: Layout, rank: int, causal: bool, window: int | None):
     for span, (start, stop) in zip(layout.spans[rank], seen, strict=True):
         low, _, at = next(each for each in starts if each[0] <= start < each[1])
         keys = slice(at + start - low, at + stop - low)
-        queries = slice(span.row, span.row + span.stop - span.start)
+        queries = slice(span.row, span.row + span.rows)
         parts.append(Part(queries, keys, causal or window is not None, window))
     return blocks, tuple(parts)
 

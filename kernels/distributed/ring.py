@@ -34,10 +34,14 @@ class Keys:
             self.fetch(number)
 
     def _publish(self, plane: torch.Tensor, tensor: torch.Tensor, call: Call) -> None:
-        """Rows of tokens, a group of heads after another, so that a range of tokens is one piece of memory."""
+        """Rows of tokens, a group of heads after another: any range of tokens is one piece of memory."""
         rows = plane.view(tensor.dtype).view(self.plan.groups, self.plan.held, *self.row)
         for group in range(self.plan.groups):
-            combine([Piece(tensor[:, self.of(group)], 0)], call, rows[group, : tensor.shape[2]].permute(1, 2, 0, 3))
+            combine(
+                [Piece(tensor[:, self.of(group)], 0)],
+                call,
+                rows[group, : tensor.shape[2]].permute(1, 2, 0, 3),
+            )
 
     def of(self, group: int) -> slice:
         """The key heads of a group."""
@@ -62,9 +66,9 @@ class Keys:
     def here(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of a round, [batch, heads, rows, head_dim]; the current stream waits for them."""
         current = self.plan.rounds[number]
-        self.lanes.after(self.arrived.pop(number))
-        if current.local:
+        if current.local:  # what others are sent meanwhile is waited for in the end
             return tuple(tensor[:, self.of(current.group)] for tensor in self.own)
+        self.lanes.after(self.arrived.pop(number))
         planes = self.slots[self.landed[number]].view(2, -1)[:, : current.rows * self.width]
         dtype = self.own[0].dtype
         return tuple(plane.view(dtype).view(-1, *self.row).permute(1, 2, 0, 3) for plane in planes)
@@ -94,25 +98,21 @@ class Keys:
 
 def attend(mover, plan: Plan, call: Call, q, k, v) -> tuple[torch.Tensor, torch.Tensor]:
     """O like q and lse of this rank's queries over the keys of all ranks."""
-    lanes = Lanes(q.device)
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    keys = Keys(mover, lanes, plan, call, k, v, returning=False)
+    keys = Keys(mover, Lanes(q.device), plan, call, k, v, returning=False)
     pieces: list[list[Piece]] = [[] for _ in range(plan.groups)]
     for number, current in enumerate(plan.rounds):
         keys.fetch(number + AHEAD)
-        heads = _query_heads(q, current.group, plan.groups)
-        with lanes.computing(number):
-            k_here, v_here = keys.here(number)
-            for part in current.parts:
-                tensors = (q[:, heads, part.queries], k_here[:, :, part.keys], v_here[:, :, part.keys])
-                new, new_lse = forward(*tensors, *_options(part, call), None)
-                pieces[current.group].append(Piece(new, part.queries.start, new_lse))
-            keys.done(number)
-        if len(pieces[current.group]) > MOST_PARTS:
-            lanes.meet()
-            pieces[current.group] = [added(pieces[current.group], call, q.shape[2])]
-            lanes.fork()
+        heads, found = _query_heads(q, current.group, plan.groups), pieces[current.group]
+        k_here, v_here = keys.here(number)
+        for part in current.parts:
+            tensors = (q[:, heads, part.queries], k_here[:, :, part.keys], v_here[:, :, part.keys])
+            new, new_lse = forward(*tensors, *_options(part, call), None)
+            found.append(Piece(new, part.queries.start, new_lse))
+        keys.done(number)
+        if len(found) > MOST_PARTS:
+            found[:] = [added(found, call, q.shape[2])]
     mover.close()
     for group, found in enumerate(pieces):
         heads = _query_heads(q, group, plan.groups)
@@ -122,46 +122,43 @@ def attend(mover, plan: Plan, call: Call, q, k, v) -> tuple[torch.Tensor, torch.
 
 def differentiate(mover, plan: Plan, call: Call, q, k, v, out, lse, d_out, d_lse) -> tuple[torch.Tensor, ...]:
     """dQ, dK and dV of this rank's tokens, from the gradients of its O and lse (either may be None)."""
-    lanes = Lanes(q.device)
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     d_out = torch.zeros_like(out) if d_out is None else d_out
-    keys = Keys(mover, lanes, plan, call, k, v, returning=True)
+    keys = Keys(mover, Lanes(q.device), plan, call, k, v, returning=True)
     q_pieces: list[list[Piece]] = [[] for _ in range(plan.groups)]
     kv_pieces: list[list[list[Piece]]] = [[[], []] for _ in range(plan.groups)]
     for number, current in enumerate(plan.rounds):
         keys.fetch(number + AHEAD)
         heads = _query_heads(q, current.group, plan.groups)
-        with lanes.computing(number):
-            k_here, v_here = keys.here(number)
-            found: list[list[Piece]] = [[], []]
-            for part in current.parts:
-                rows = (slice(None), heads, part.queries)
-                new = gradients(
-                    q[rows], k_here[:, :, part.keys], v_here[:, :, part.keys], out[rows], lse[rows].contiguous(),
-                    d_out[rows], None if d_lse is None else d_lse[rows], *_options(part, call),
-                )  # fmt: skip
-                q_pieces[current.group].append(Piece(new[0], part.queries.start))
-                for pieces, each in zip(found, new[1:], strict=True):
-                    pieces.append(Piece(each, part.keys.start))
-            keys.done(number)
-            new_kv = [_whole(pieces, current.rows, k_here, call) for pieces in found]
-            keys.deliver(current, *new_kv)
-            for index, new in enumerate(new_kv):
-                for here, row, count in current.kept:
-                    kv_pieces[current.group][index].append(Piece(new[:, :, here : here + count], row))
+        k_here, v_here = keys.here(number)
+        found: list[list[Piece]] = [[], []]
+        for part in current.parts:
+            rows = (slice(None), heads, part.queries)
+            tensors = (q[rows], k_here[:, :, part.keys], v_here[:, :, part.keys])
+            results = (out[rows], lse[rows].contiguous(), d_out[rows], None if d_lse is None else d_lse[rows])
+            new = gradients(*tensors, *results, *_options(part, call))
+            q_pieces[current.group].append(Piece(new[0], part.queries.start))
+            for pieces, each in zip(found, new[1:], strict=True):
+                pieces.append(Piece(each, part.keys.start))
+        keys.done(number)
+        new_kv = [_whole(pieces, current.rows, k_here, call) for pieces in found]
+        keys.deliver(current, *new_kv)
+        for pieces, new in zip(kv_pieces[current.group], new_kv, strict=True):
+            pieces += [Piece(new[:, :, here : here + count], row) for here, row, count in current.kept]
         if (number + 1) % EPOCH == 0 and number + 1 < len(plan.rounds):
-            _fold(mover, lanes, keys, plan.rounds[number + 1 - EPOCH : number + 1], q_pieces, kv_pieces, call)
+            _fold(mover, keys, plan.rounds[number + 1 - EPOCH : number + 1], q_pieces, kv_pieces, call)
+    for group, pieces in enumerate(q_pieces):  # before the last deliveries are waited for
+        combine(pieces, call, d_q[:, _query_heads(q, group, plan.groups)])
     mover.settle()
     keys.delivered(plan.rounds[(len(plan.rounds) - 1) // EPOCH * EPOCH :], kv_pieces)
-    for group in range(plan.groups):
-        combine(q_pieces[group], call, d_q[:, _query_heads(q, group, plan.groups)])
-        for gradient, pieces in zip((d_k, d_v), kv_pieces[group], strict=True):
+    for group, both in enumerate(kv_pieces):
+        for gradient, pieces in zip((d_k, d_v), both, strict=True):
             combine(pieces, call, gradient[:, keys.of(group)])
     mover.close()
     return d_q, d_k, d_v
 
 
-def _fold(mover, lanes: Lanes, keys: Keys, rounds, q_pieces, kv_pieces, call: Call) -> None:
+def _fold(mover, keys: Keys, rounds, q_pieces, kv_pieces, call: Call) -> None:
     """Add up what has come so far, so that the inboxes can be used anew."""
     mover.settle()
     keys.delivered(rounds, kv_pieces)
@@ -186,7 +183,9 @@ def _whole(pieces: list[Piece], rows: int, like: torch.Tensor, call: Call) -> to
     if len(pieces) == 1 and pieces[0].tensor.shape[2] == rows:
         return pieces[0].tensor
     batch, heads, _, head_dim = like.shape
-    out = torch.empty((rows, batch, heads, head_dim), dtype=like.dtype, device=like.device).permute(1, 2, 0, 3)
+    out = torch.empty((rows, batch, heads, head_dim), dtype=like.dtype, device=like.device).permute(
+        1, 2, 0, 3
+    )
     combine(pieces, call, out)
     return out
 

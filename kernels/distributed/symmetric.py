@@ -1,4 +1,4 @@
-"""Transfers by copy engines: every rank maps the others' memory and copies from it and to it, without an SM."""
+"""Transfers by copy engines, without an SM: every rank maps the others' memory, copies from it and to it."""
 
 import os
 from dataclasses import dataclass
@@ -65,6 +65,7 @@ class CopyEngines:
         self.lanes = lanes
         if published > self.published or inbox > self.inbox:
             self._grow(published, inbox)
+        self._meet_if_captured()
         self.turn = 1 - self.turn
         own = self.shared.buffers[self.team.rank]
         start = self.turn * self.published
@@ -81,9 +82,10 @@ class CopyEngines:
         with self.lanes.transferring():
             for each in transfers:
                 if each.target == self.team.rank:
-                    source = self.shared.buffers[each.source][self.turn * self.published :]
+                    theirs = self.shared.buffers[each.source]
                     for at, width, own in planes:
-                        _copy(source[at:], each.take, own, each.put, each.rows, width)
+                        start = self.turn * self.published + at + each.take * width
+                        _copy(theirs, start, own, each.put * width, each.rows * width)
             return self.lanes.mark()
 
     def deliver(self, transfers: tuple[Transfer, ...], planes: list[Plane]) -> None:
@@ -93,9 +95,10 @@ class CopyEngines:
             self.lanes.after(computed)
             for each in transfers:
                 if each.source == self.team.rank:
-                    inbox = self.shared.buffers[each.target][2 * self.published :]
+                    theirs = self.shared.buffers[each.target]
                     for at, width, own in planes:
-                        _copy(own, each.take, inbox[at:], each.put, each.rows, width)
+                        start = 2 * self.published + at + each.put * width
+                        _copy(own, each.take * width, theirs, start, each.rows * width)
 
     def settle(self) -> None:
         """The caller's stream waits until all ranks have delivered."""
@@ -103,8 +106,12 @@ class CopyEngines:
         self.shared.barrier(1)
 
     def close(self) -> None:
-        """The end of a call; a captured one is replayed in the same place, so that it must wait for all."""
+        """The end of a call."""
         self.lanes.join()
+        self._meet_if_captured()
+
+    def _meet_if_captured(self) -> None:
+        """A captured call publishes in one place at every replay: all ranks meet before it and after."""
         if self.lanes.cuda and torch.cuda.is_current_stream_capturing():
             self.shared.barrier(1)
 
@@ -118,8 +125,8 @@ class CopyEngines:
         self.shared = rendezvous(self.team, 2 * self.published + self.inbox)
 
 
-def _copy(source: torch.Tensor, take: int, target: torch.Tensor, put: int, rows: int, width: int) -> None:
-    target[put * width :][: rows * width].copy_(source[take * width :][: rows * width], non_blocking=True)
+def _copy(source: torch.Tensor, take: int, target: torch.Tensor, put: int, size: int) -> None:
+    target.narrow(0, put, size).copy_(source.narrow(0, take, size), non_blocking=True)
 
 
 def _rounded(size: int) -> int:

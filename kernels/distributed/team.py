@@ -8,20 +8,25 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-PATIENCE = 60.0  # seconds that a rank waits for another before it gives the group up
+PATIENCE = 120.0  # seconds that a rank waits for another before it gives the group up
 LETTER = 4096  # bytes of a message on the side group, padded
 TAGS = 2**20
 
 
 class PeerLostError(RuntimeError):
-    """Ranks have ended, or were silent for too long; `lost` are their numbers in the group."""
+    """Ranks have ended, or were silent for too long; `lost` are their numbers in the group, where known."""
 
-    def __init__(self, rank: int, lost: list[int], patience: float):
-        who = f"rank {lost[0]} has" if len(lost) == 1 else f"ranks {', '.join(map(str, lost))} have"
-        super().__init__(
-            f"{who} ended or been silent for {patience:.0f} s: ring_attention cannot go on on rank {rank}"
-        )
+    def __init__(self, sentence: str, lost: tuple[int, ...] = ()):
+        super().__init__(sentence)
         self.lost = lost
+
+
+def peers_lost(rank: int, lost: list[int], patience: float) -> PeerLostError:
+    """The error of a rank that has nothing from others."""
+    lost = sorted(set(lost))
+    who = f"rank {lost[0]} has" if len(lost) == 1 else f"ranks {', '.join(map(str, lost))} have"
+    sentence = f"{who} ended or been silent for {patience:g} s: ring_attention cannot go on on rank {rank}"
+    return PeerLostError(sentence, tuple(lost))
 
 
 class Messages:
@@ -41,7 +46,7 @@ class Messages:
                 lost.append(peer)
         self.works = []
         if lost:
-            raise PeerLostError(self.rank, sorted(set(lost)), self.patience)
+            raise peers_lost(self.rank, lost, self.patience)
 
 
 class Team:
@@ -60,8 +65,8 @@ class Team:
     def exchange(self, said: dict, patience: float | None = None, tag: int | None = None) -> list[dict]:
         """What every rank says, in order; PeerLostError names those that say nothing.
 
-        Every rank of the group calls it, and with the same tag where one is given. The letters go from each to each, so that a rank that is lost is known
-        from one that is not.
+        Every rank of the group calls it, with the same tag where one is given. The letters go from each to
+        each, so that a rank that is lost is known from one that is not.
         """
         text = json.dumps(said).encode()
         if len(text) > LETTER:
@@ -77,7 +82,7 @@ class Team:
                 works.append((peer, dist.isend(own, group=self.side, group_dst=peer, tag=tag)))
                 works.append((peer, dist.irecv(letters[peer], group=self.side, group_src=peer, tag=tag)))
         except RuntimeError:
-            raise PeerLostError(self.rank, [peer], PATIENCE if patience is None else patience) from None
+            raise peers_lost(self.rank, [peer], PATIENCE if patience is None else patience) from None
         Messages(self.rank, works, patience).wait()
         return [json.loads(bytes(letter.tolist())) for letter in letters]
 
@@ -99,13 +104,19 @@ class Team:
         if backend == "nccl":
             options = dist.ProcessGroupNCCL.Options()
             options.is_high_priority_stream = True
-        return dist.new_group(
-            dist.get_process_group_ranks(self.group),
-            timeout=timedelta(seconds=2 * PATIENCE),
-            backend=backend,
-            pg_options=options,
-            use_local_synchronization=True,
-        )
+        try:
+            return dist.new_group(
+                dist.get_process_group_ranks(self.group),
+                timeout=timedelta(seconds=PATIENCE),
+                backend=backend,
+                pg_options=options,
+                use_local_synchronization=True,
+            )
+        except RuntimeError as error:
+            raise PeerLostError(
+                f"not all {self.size} ranks came to their first call within {PATIENCE:g} s, as rank"
+                f" {self.rank} did: {str(error).splitlines()[0][:200]}"
+            ) from None
 
 
 _teams: dict[tuple[str, torch.device], Team] = {}

@@ -12,6 +12,7 @@ import time
 import torch
 
 from kernels.distributed import team as waiting
+from kernels.distributed.lanes import Lanes
 from kernels.distributed.team import PeerLostError, Team
 
 TICKS = 1024
@@ -31,10 +32,14 @@ class Watch:
 
     def note(self) -> None:
         """One more call has been given to the current stream."""
+        lanes = Lanes(self.team.device)
+        lanes.fork()
         if not self.outstanding():
             self.changed = time.monotonic()
         self.given = (self.given + 1) % TICKS
-        self.reached.copy_(self.ticks[self.given : self.given + 1], non_blocking=True)
+        tick = self.ticks[self.given : self.given + 1]
+        with lanes.transferring():  # so that the caller's stream need not wait for the copy
+            self.reached.copy_(tick, non_blocking=True)
 
     def outstanding(self) -> int:
         """Calls that the GPU has not come to the end of."""
