@@ -8,7 +8,19 @@ from kernels.distributed.layout import Layout
 from kernels.distributed.team import Team
 from kernels.launch import interpreted
 
-ALIKE = ("batch", "heads", "kv_heads", "head_dim", "dtype", "causal", "window", "scale", "method", "gradient")
+ALIKE = (
+    "device",
+    "batch",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "dtype",
+    "causal",
+    "window",
+    "scale",
+    "method",
+    "gradient",
+)
 
 
 def described(q, k, v, causal, window, scale, method, gradient: bool, methods: tuple[str, ...]) -> dict:
@@ -23,6 +35,7 @@ def described(q, k, v, causal, window, scale, method, gradient: bool, methods: t
     except (TypeError, ValueError) as error:
         return {"error": str(error), "kind": type(error).__name__}
     return {
+        "device": q.device.type,
         "batch": q.shape[0],
         "heads": q.shape[1],
         "kv_heads": k.shape[1],
@@ -48,7 +61,7 @@ def agreed(team: Team, own: dict) -> Layout:
             kind = TypeError if said["kind"] == "TypeError" else ValueError
             raise kind(said["error"] if team.size == 1 else f"rank {rank}: {said['error']}")
     for name in ALIKE:
-        if sentence := _difference(name, [said[name] for said in every]):
+        if sentence := difference(name, [said[name] for said in every]):
             raise ValueError(sentence)
     layout = Layout(sum(said["tokens"] for said in every), team.size, own["causal"])
     for rank, said in enumerate(every):
@@ -57,7 +70,7 @@ def agreed(team: Team, own: dict) -> Layout:
     return layout
 
 
-def _difference(name: str, values: list) -> str | None:
+def difference(name: str, values: list) -> str | None:
     """Which ranks have which value, where they differ."""
     ranks: dict = {}
     for rank, value in enumerate(values):

@@ -1,6 +1,7 @@
 """Ulysses (arXiv 2309.14509): from a part of the tokens to a part of the heads and back, one call between."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -24,6 +25,26 @@ class Field:
     width: int
     row: tuple[int, int, int]
     dtype: torch.dtype
+
+
+@cache
+def _to_heads(layout: Layout) -> tuple[Transfer, ...]:
+    """From the planes of each rank's tokens to all tokens, of the heads of each rank."""
+    return tuple(
+        Transfer(source, target, target * layout.most_rows + span.row, span.start, span.rows)
+        for span, source in layout.owners
+        for target in range(layout.ranks)
+    )
+
+
+@cache
+def _to_tokens(layout: Layout) -> tuple[Transfer, ...]:
+    """The way back, into the planes of each rank's heads."""
+    return tuple(
+        Transfer(source, target, span.start, source * layout.most_rows + span.row, span.rows)
+        for span, target in layout.owners
+        for source in range(layout.ranks)
+    )
 
 
 class Swap:
@@ -80,12 +101,8 @@ class Swap:
 
     def _fetch(self, group: int):
         """Start what brings a group of this rank's heads of all tokens."""
-        transfers = tuple(
-            Transfer(source, target, target * self.layout.most_rows + span.row, span.start, span.rows)
-            for span, source in self.layout.owners
-            for target in range(self.layout.ranks)
-        )
-        return self.mover.fetch(transfers, self._planes(self.there, group, self.landing[group]))
+        planes = self._planes(self.there, group, self.landing[group])
+        return self.mover.fetch(_to_heads(self.layout), planes)
 
     def here(self, group: int) -> list[torch.Tensor]:
         """The tensors of a group over all tokens; the current stream waits for them."""
@@ -103,12 +120,7 @@ class Swap:
             if self.lanes.cuda:
                 rows.record_stream(self.lanes.transfers)
             own.append(rows.view(-1).view(torch.uint8))
-        transfers = tuple(
-            Transfer(source, target, span.start, source * self.layout.most_rows + span.row, span.rows)
-            for span, target in self.layout.owners
-            for source in range(self.layout.ranks)
-        )
-        self.mover.deliver(transfers, self._planes(self.back, group, own))
+        self.mover.deliver(_to_tokens(self.layout), self._planes(self.back, group, own))
 
     def close(self) -> None:
         """Wait for all results and write them where they belong."""

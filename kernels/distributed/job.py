@@ -8,7 +8,7 @@ import torch
 from kernels.arguments import Call
 from kernels.dispatch import chosen
 from kernels.distributed import all_to_all, ring, symmetric
-from kernels.distributed.agreement import agreed, described
+from kernels.distributed.agreement import agreed, described, difference
 from kernels.distributed.choice import Problem, group_count, seconds, unserved
 from kernels.distributed.layout import Layout
 from kernels.distributed.messages import SendReceive
@@ -66,6 +66,10 @@ class Desk:
         )
         known = (*tensors, bool(causal), repr(window), repr(scale), method, gradient)
         if known not in self.jobs:
+            if q.is_cuda and torch.cuda.is_current_stream_capturing():
+                raise RuntimeError(
+                    "a CUDA graph takes a call that was made before it: call ring_attention once like this"
+                )
             own = described(q, k, v, causal, window, scale, method, gradient, METHODS)
             remember(self.jobs, known, self._agree(q, k, v, own))
         return self.jobs[known]
@@ -98,13 +102,17 @@ class Desk:
 
     def _mover(self, method: str) -> tuple[CopyEngines | SendReceive, str | None]:
         """How bytes are moved, and one sentence on why not by copy engines where they cannot be."""
-        if method == "ring_send" or self.team.size == 1:
-            return self.sending, None
-        if self.copying is None:
-            self.copying = self._try_copying()
-        if isinstance(self.copying, str):
-            return self.sending, self.copying
-        return self.copying, None
+        why_not = None
+        if method != "ring_send" and self.team.size > 1:
+            if self.copying is None:
+                self.copying = self._try_copying()
+            if isinstance(self.copying, CopyEngines):
+                return self.copying, None
+            why_not = self.copying
+        versions = [member["nccl"] for member in self.team.members]
+        if sentence := difference("the version of NCCL", versions):
+            raise RuntimeError(f"{sentence}{f', and {why_not}' if why_not else ''}")
+        return self.sending, why_not
 
     def _try_copying(self) -> CopyEngines | str:
         """Copy engines where every rank found that they work, else one rank's sentence on why not."""

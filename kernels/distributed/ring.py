@@ -66,9 +66,10 @@ class Keys:
     def here(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of a round, [batch, heads, rows, head_dim]; the current stream waits for them."""
         current = self.plan.rounds[number]
-        if current.local:  # what others are sent meanwhile is waited for in the end
-            return tuple(tensor[:, self.of(current.group)] for tensor in self.own)
+        # also where they lie here: a kernel that fills the GPU would keep the barrier from starting
         self.lanes.after(self.arrived.pop(number))
+        if current.local:
+            return tuple(tensor[:, self.of(current.group)] for tensor in self.own)
         planes = self.slots[self.landed[number]].view(2, -1)[:, : current.rows * self.width]
         dtype = self.own[0].dtype
         return tuple(plane.view(dtype).view(-1, *self.row).permute(1, 2, 0, 3) for plane in planes)

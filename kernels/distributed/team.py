@@ -94,6 +94,10 @@ class Team:
 
     def nccl(self) -> dist.ProcessGroup:
         """A group over NCCL on streams of high priority, made and tried at the first call."""
+        if not dist.is_nccl_available():
+            raise RuntimeError(
+                "the ranks' GPUs cannot send to each other: this PyTorch was built without NCCL"
+            )
         if self._nccl is None:
             self._nccl = self._new_group("nccl")
             dist.all_reduce(torch.zeros(1, device=self.device), group=self._nccl)

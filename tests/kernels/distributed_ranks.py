@@ -1,6 +1,6 @@
 """Runs many calls of ring attention in one process group over gloo, and prints what came of each as JSON.
 
-    python distributed_ranks.py RANKS SET
+    python distributed_ranks.py RANKS:SET ...
 
 Torch is imported once, then the ranks are forked. Most cases take a rank's own attention from a dense twin in
 float64, which is fast; those with `kernels` from the kernels themselves, interpreted.
@@ -25,6 +25,7 @@ import kernels  # noqa: F401, I001 (before anything else imports triton)
 import torch
 import torch.distributed as dist
 import torch.utils.checkpoint
+from torch.distributed.device_mesh import init_device_mesh
 from kernels.distributed import (
     all_to_all,
     choice,
@@ -40,6 +41,7 @@ from kernels.distributed import (
     unshard,
 )
 from kernels.distributed.symmetric import CopyEngines
+from kernels.distributed.watch import Watch
 from kernels.reference import reference_attention, visible_mask
 
 
@@ -65,10 +67,8 @@ BASE = [
     Case("plain", causal=False),
     Case("grouped-heads-batch", heads=8, kv_heads=4, batch=2, scale=0.3),
     Case("fewest-tokens", tokens=8),
-    Case("window-1", window=1),
     Case("window-near", window=5, kv_heads=2),
-    Case("window-far-plain-order", window=27, causal=False),
-    Case("window-of-all", window=1000, causal=False),
+    Case("window-far-plain-order", window=30, causal=False),
     Case("window-far", window=30, kv_heads=4, batch=2),
 ]
 EVERY = [
@@ -83,6 +83,10 @@ EVERY = [
         ("all_to_all", True),
     )
     if method != "all_to_all" or case.kv_heads == 4
+]
+INTERPRETED = [
+    Case("kernels-causal-ring", kernels=True, dtype="float16", heads=2, kv_heads=1, head_dim=16, tokens=19),
+    Case("kernels-window", kernels=True, heads=1, kv_heads=1, window=9, tokens=21, method="all_gather"),
 ]
 PLANTED = {  # a mistake, and a case that must notice it
     "the last part is not merged": "plain-ring_send",
@@ -149,11 +153,23 @@ class Files:
         return symmetric.Shared(buffers, lambda channel: ranks.exchange({}))
 
 
+def poisoned(allocate):
+    """What is left unwritten shows as NaN."""
+
+    def allocate_poisoned(*args, **kwargs):
+        tensor = allocate(*args, **kwargs)
+        return tensor.fill_(torch.nan) if tensor.is_floating_point() else tensor.fill_(255)
+
+    return allocate_poisoned
+
+
 @contextlib.contextmanager
 def arranged(case: Case, files: Files):
     """The kernels or their twins, and memory that the ranks map or do not."""
     job._desks.clear()
     with contextlib.ExitStack() as stack:
+        for name in ("empty", "empty_like"):
+            stack.enter_context(mock.patch.object(torch, name, poisoned(getattr(torch, name))))
         if not case.kernels:
             for module in (ring, all_to_all):
                 stack.enter_context(mock.patch.object(module, "forward", dense_forward))
@@ -161,7 +177,7 @@ def arranged(case: Case, files: Files):
             for module in (ring, combine):
                 stack.enter_context(mock.patch.object(module, "combine", dense_combine))
         if case.copying:
-            stack.enter_context(mock.patch.object(symmetric, "unavailable", lambda ranks: None))
+            stack.enter_context(mock.patch.object(symmetric, "unavailable", return_value=None))
             stack.enter_context(mock.patch.object(symmetric, "rendezvous", files.rendezvous))
             stack.enter_context(mock.patch.object(symmetric, "GRAIN", 64))
             stack.enter_context(mock.patch.object(choice, "GROUP_BYTES", 1))  # as many groups as there may be
@@ -182,7 +198,7 @@ def drawn(case: Case) -> list[torch.Tensor]:
     return [*tensors[:4], tensors[4].float()]
 
 
-def checked(case: Case) -> dict:
+def checked(case: Case, turns: int) -> dict:
     """The largest relative error of each result on this rank, against float64 on the whole sequence."""
     q, k, v, d_out, d_lse = drawn(case)
     mask = {"causal": case.causal, "window": case.window, "scale": case.scale}
@@ -193,24 +209,26 @@ def checked(case: Case) -> dict:
     own = [shard(each, causal=case.causal) for each in (q, k, v, d_out, d_lse)]
     leaves = [each.requires_grad_() for each in own[:3]]
     errors = {}
-    for turn in range(2):  # the second time nothing is worked out anew, and memory is used again
+    for turn in range(turns):  # the second time nothing is worked out anew, and memory is used again
         out, lse = ring_attention(*leaves, **mask, method=case.method, return_lse=True)
         found = torch.autograd.grad((out, lse), leaves, (own[3], own[4][..., 0]))
         with torch.no_grad():
             if turn and not torch.equal(ring_attention(*leaves, **mask, method=case.method), out):
                 errors["without gradient"] = 1.0
-        for name, ours, right in zip(("O", "lse", "dQ", "dK", "dV"), (out, lse[..., None], *found), exact, strict=True):
+        for name, ours, right in zip(
+            ("O", "lse", "dQ", "dK", "dV"), (out, lse[..., None], *found), exact, strict=True
+        ):
             right = shard(right.detach(), causal=case.causal)
             error = ((ours.double() - right).norm() / right.norm()).item()
             errors[name] = max(errors.get(name, 0.0), error if error == error else 1e9)
     return errors
 
 
-def ran(case: Case, files: Files) -> dict:
+def ran(case: Case, files: Files, turns: int = 2) -> dict:
     """What came of a case on this rank: its worst error, as a share of what the dtype allows."""
     with arranged(case, files), warnings.catch_warnings():
         warnings.simplefilter("error")
-        errors = checked(case)
+        errors = checked(case, turns)
     return {name: error / EXACT[case.dtype] for name, error in errors.items()}
 
 
@@ -301,6 +319,13 @@ def round_trips() -> bool:
     return all(torch.equal(unshard(shard(t, causal=causal), causal=causal), t) for causal in (True, False))
 
 
+def by_mesh() -> bool:
+    """Whether a DeviceMesh serves for its group."""
+    t = torch.randn(1, 2, 6, 8, generator=torch.Generator().manual_seed(0))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    return torch.equal(ring_attention(t, t, t, group=mesh), ring_attention(t, t, t))
+
+
 def compiled() -> bool:
     """Whether torch.compile leaves the call as it is, around it and in its gradient."""
     t = torch.randn(1, 2, 6, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -324,54 +349,80 @@ def checkpointed() -> bool:
     return torch.allclose(torch.autograd.grad(again.sum(), t)[0], expected)
 
 
-def lost(rank: int, ranks: int, how: str) -> str:
+def lost(rank: int, ranks: int, how: str, pipe) -> str:
     """What a rank is told when the last one ends, or falls silent, before a call."""
     job._desks.clear()
     t = torch.ones(1, 1, 6, 8)
     ring_attention(t, t, t)
     if rank == ranks - 1:
-        if how == "silent":
-            time.sleep(4 * team.PATIENCE)
-        os._exit(0)
+        pipe.send({})
+        if how != "silent":
+            os._exit(0)
+        time.sleep(60)
     start = time.monotonic()
-    sentence = said(lambda: ring_attention(t, t, t, window=None if how == "in a known call" else 3))
+    sentence = said(lambda: ring_attention(t, t, t, window=None if how == "ended in a known call" else 3))
     return f"{sentence} ({time.monotonic() - start:.1f} s)"
+
+
+def watched(rank: int, pipe) -> str:
+    """What a rank says whose GPU comes no further, when the other has ended."""
+    group = team.team_of(None, torch.device("cpu"))
+    if rank == 1:
+        pipe.send({})
+        os._exit(0)
+    told = []
+    with (
+        mock.patch.object(os, "_exit", side_effect=sys.exit),
+        mock.patch.object(sys, "stderr") as stderr,
+    ):
+        stderr.write = told.append
+        watch = Watch(group)
+        watch.note()
+        watch.reached -= 1  # as if the GPU had not come to it
+        time.sleep(team.PATIENCE + 1.0)
+    return "".join(told)
 
 
 def work(rank: int, ranks: int, what: str, folder: str, pipe) -> None:
     """One rank: what it found, by name, or why it found nothing."""
-    torch.set_num_threads(1); import faulthandler; faulthandler.dump_traceback_later(80, exit=True)
+    torch.set_num_threads(1)
     found = {}
     try:
         dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks)
         files = Files(folder)
         if what == "results":
             for case in EVERY:
-                start = time.time()
-                found[case.name] = ran(case, files); print(rank, case.name, time.time()-start, file=sys.stderr)
-        elif what == "mistakes":
+                found[case.name] = ran(case, files)
+        elif what == "others":
+            for case in INTERPRETED:
+                found[case.name] = ran(case, files, turns=1)
             cases = {case.name: case for case in EVERY}
             for mistake, name in PLANTED.items():
                 with planted(mistake):
                     found[mistake] = ran(cases[name], files)
             found["sentences"] = sentences(rank)
             found["round trips"] = round_trips()
+            found["by mesh"] = by_mesh()
+        elif what == "around":
             found["compiled"] = compiled()
             found["checkpointed"] = checkpointed()
         else:
             team.PATIENCE = 1.5
-            found[what] = lost(rank, ranks, what)
+            found[what] = watched(rank, pipe) if what == "watched" else lost(rank, ranks, what, pipe)
     except BaseException:
         found["failed"] = traceback.format_exc()
     pipe.send(found)
+    time.sleep(60)  # until all are done: a rank that ends is missed by the others
 
 
 def main() -> None:
-    """Fork the ranks and print a list of what each found."""
-    ranks, every = int(sys.argv[1]), sys.argv[2:]
+    """Fork the ranks of each set in turn and print a list of what each rank found, by RANKS:SET."""
+    if any(each.endswith(":others") for each in sys.argv):
+        pass  # takes seconds, of which the ranks are spared
     context = multiprocessing.get_context("fork")
-    found = [{} for _ in range(ranks)]
-    for what in every:
+    found = {}
+    for name in sys.argv[1:]:
+        ranks, what = int(name.split(":")[0]), name.split(":")[1]
         with tempfile.TemporaryDirectory() as folder:
             pipes = [context.Pipe(False) for _ in range(ranks)]
             processes = [
@@ -380,11 +431,7 @@ def main() -> None:
             ]
             for process in processes:
                 process.start()
-            for _, pipe in pipes:
-                pipe.close()
-            for rank, (pipe, _) in enumerate(pipes):
-                with contextlib.suppress(EOFError):  # a rank that was to end
-                    found[rank].update(pipe.recv())
+            found[name] = [pipe.recv() for pipe, _ in pipes]
             for process in processes:
                 process.kill()
                 process.join()
