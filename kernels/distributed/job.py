@@ -64,7 +64,7 @@ class Desk:
         tensors = (
             (type(each), getattr(each, "shape", None), getattr(each, "dtype", None)) for each in (q, k, v)
         )
-        known = (*tensors, bool(causal), repr(window), repr(scale), method, gradient)
+        known = (*tensors, bool(causal), repr(window), repr(scale), repr(method), gradient)
         if known not in self.jobs:
             if q.is_cuda and torch.cuda.is_current_stream_capturing():
                 raise RuntimeError(

@@ -37,11 +37,8 @@ class Keys:
         """Rows of tokens, a group of heads after another: any range of tokens is one piece of memory."""
         rows = plane.view(tensor.dtype).view(self.plan.groups, self.plan.held, *self.row)
         for group in range(self.plan.groups):
-            combine(
-                [Piece(tensor[:, self.of(group)], 0)],
-                call,
-                rows[group, : tensor.shape[2]].permute(1, 2, 0, 3),
-            )
+            whole = Piece(tensor[:, self.of(group)], 0)
+            combine([whole], call, rows[group, : tensor.shape[2]].permute(1, 2, 0, 3))
 
     def of(self, group: int) -> slice:
         """The key heads of a group."""

@@ -1,6 +1,7 @@
 """Transfers by copy engines, without an SM: every rank maps the others' memory, copies from it and to it."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,7 @@ class Shared:
     """Memory that all ranks map: every rank's bytes, and a barrier of all ranks on the current stream."""
 
     buffers: list[torch.Tensor]
-    barrier: object
+    barrier: Callable[[int], None]
 
 
 def unavailable(team: Team) -> str | None:
@@ -59,6 +60,7 @@ class CopyEngines:
     def __init__(self, team: Team):
         self.team = team
         self.shared, self.published, self.inbox, self.turn = None, 0, 0, 0
+        self.captured: list[Shared] = []  # graphs go on using what memory they were captured with
 
     def open(self, lanes: Lanes, published: int, inbox: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Bytes to publish in and bytes that others put results into; the same sizes on all ranks."""
@@ -114,6 +116,7 @@ class CopyEngines:
         """A captured call publishes in one place at every replay: all ranks meet before it and after."""
         if self.lanes.cuda and torch.cuda.is_current_stream_capturing():
             self.shared.barrier(1)
+            self.captured = [self.shared, *(each for each in self.captured if each is not self.shared)]
 
     def _grow(self, published: int, inbox: int) -> None:
         if self.lanes.cuda:

@@ -111,7 +111,9 @@ class Team:
         try:
             return dist.new_group(
                 dist.get_process_group_ranks(self.group),
-                timeout=timedelta(seconds=PATIENCE),
+                timeout=timedelta(
+                    seconds=PATIENCE * (2 if backend == "nccl" else 1)
+                ),  # the watch comes first
                 backend=backend,
                 pg_options=options,
                 use_local_synchronization=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from distributed_ranks import EVERY, PLANTED, dense_combine
+from distributed_cases import EVERY, PLANTED, dense_combine
 
 from kernels.arguments import Call
 from kernels.dispatch import chosen
