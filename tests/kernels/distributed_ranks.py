@@ -105,6 +105,7 @@ def lost(rank: int, ranks: int, how: str, pipe) -> str:
     job._desks.clear()
     t = torch.ones(1, 1, 6, 8)
     ring_attention(t, t, t)
+    team.PATIENCE = 1.5  # from now on: on a busy machine the ranks take longer to find each other
     if rank == ranks - 1:
         pipe.send({})
         if how != "silent":
@@ -118,6 +119,7 @@ def lost(rank: int, ranks: int, how: str, pipe) -> str:
 def watched(rank: int, pipe) -> str:
     """What a rank says whose GPU comes no further, when the other has ended."""
     group = team.team_of(None, torch.device("cpu"))
+    team.PATIENCE = 1.5
     if rank == 1:
         pipe.send({})
         os._exit(0)
@@ -158,7 +160,6 @@ def work(rank: int, ranks: int, what: str, folder: str, pipe) -> None:
             found["compiled"] = compiled()
             found["checkpointed"] = checkpointed()
         else:
-            team.PATIENCE = 1.5
             found[what] = watched(rank, pipe) if what == "watched" else lost(rank, ranks, what, pipe)
     except BaseException:
         found["failed"] = traceback.format_exc()

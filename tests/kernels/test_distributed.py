@@ -109,7 +109,7 @@ def test_a_lost_rank_is_named_in_a_set_time(how):
         assert re.match(r"PeerLostError: rank.* 3 ha(s|ve) ended or been silent for 1.5 s", each[how]), each[
             how
         ]
-        assert float(re.search(r"\(([\d.]+) s\)$", each[how])[1]) < 6
+        assert float(re.search(r"\(([\d.]+) s\)$", each[how])[1]) < 20
 
 
 def test_the_watch_ends_a_process_whose_gpu_waits_for_ever():
