@@ -192,6 +192,15 @@ def test_only_the_scenario_asks_streamlit_what_it_does_not_tell(path):
         assert not {module for module, _ in imports(path) if module.startswith("streamlit.")}
 
 
+def test_no_page_computes():
+    """What a page shows of two numbers is computed in engine/studies, or scaled in figures."""
+    for path in (ROOT / "app" / "page").rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        assert not [node for node in nodes if isinstance(node, ast.Div | ast.Pow | ast.MatMult)], path
+        called = {node.func.id for node in nodes if isinstance(node, ast.Call) and hasattr(node.func, "id")}
+        assert not called & {"sum", "median", "divmod"}, path
+
+
 def test_no_page_imports_another():
     pages = {path.stem for path in (ROOT / "app" / "page").glob("*.py")}
     for path in (ROOT / "app" / "page").rglob("*.py"):

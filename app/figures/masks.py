@@ -32,15 +32,15 @@ STYLE = """
 
 
 def multiples(
-    panels: list[tuple[str, str, tuple[str, ...], Density, bool]], aspect: float, colours: Palette
+    panels: list[tuple[str, str, tuple[str, ...], Density, bool]], queries: int, keys: int, colours: Palette
 ) -> str:
     """Pictures side by side as HTML.
 
     Args:
         panels: name, what it shows, lines of what it costs, the tile grid, whether it is the scenario's own.
-        aspect: queries over keys; the pictures keep it whatever the blocks are, so that nothing moves.
+        queries, keys: the pictures keep their ratio whatever the blocks are, so that nothing moves.
     """
-    figures, aspect = [], min(max(aspect, FLATTEST), TALLEST)
+    figures, aspect = [], min(max(queries / keys, FLATTEST), TALLEST)
     for name, what, costs, density, own in panels:
         picture = _picture(density, f"{name}: {', '.join(costs)}", colours, aspect)
         picture = f"<div class='{'own' * own}'>{picture}</div>"

@@ -6,10 +6,9 @@ import streamlit as st
 
 from app import scenario, theme
 from app.figures import agreement as figures
-from app.figures.base import CONFIG
 from app.figures.tables import table
-from app.figures.units import moment
 from app.page.parts import chip
+from app.page.parts.elements import chart, compiled, one_of, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.sidebar.recording import chosen_recording
 from engine.experiment import Experiment
@@ -51,12 +50,9 @@ def show() -> None:
 
 
 def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
-    asked, run = experiment.problem, sibling.problem
-    shorter = (run.seq_q, run.seq_kv) != (asked.seq_q, asked.seq_kv)
-    length = f"{run.seq_q:,} queries and {run.seq_kv:,} keys"
-    window = f", a window of {run.mask.window:,}" if run.mask.window else ""
-    if shorter:
-        length += f"{window}, a smaller sibling of the scenario's {asked.seq_q:,} and {asked.seq_kv:,}"
+    run, length = sibling.problem, f"{sibling.problem.seq_q:,} queries and {sibling.problem.seq_kv:,} keys"
+    if smaller := smaller_sibling(run, experiment.problem):
+        length += (f", a window of {run.mask.window:,}" if run.mask.window else "") + smaller
     instead = ""
     if sibling.algorithm != experiment.algorithm:
         instead = f"Shown for {sibling.algorithm}, whose kernel can report every tile. "
@@ -71,25 +67,16 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
         _announce(sibling)
         return
     agreement: Agreement = job.result
-    good = all(agreement.holds(quantity) for quantity in agreement.quantities)
-    where = f"{agreement.device}, the kernel {'interpreted' if agreement.interpreted else 'compiled'}"
-    verdict = "All three agree." if good else "They differ by more than allowed."
-    (st.success if good else st.error)(f"{verdict} Measured here: {where}, {moment(agreement.date)}.")
-    quantity = st.segmented_control(
-        "Quantity",
-        agreement.quantities,
-        format_func=QUANTITIES.get,
-        default="m",
-        required=True,
-        key="agreement_quantity",
-        label_visibility="collapsed",
-    )
+    agrees = all(agreement.holds(quantity) for quantity in agreement.quantities)
+    verdict(agrees, agreement.device, f"the kernel {compiled(agreement.interpreted)}", agreement.date)
+    names = {quantity: QUANTITIES[quantity] for quantity in agreement.quantities}
+    quantity = one_of("Quantity", names, "agreement_quantity", first="m")
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
         with column:
             title = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}"
             st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
             figure = figures.differences(agreement, quantity, pair, theme.colours())
-            st.plotly_chart(figure, theme=None, config=CONFIG, key=title, alt=f"{quantity}: {title}")
+            chart(figure, f"{quantity}: {title}", title)
     st.html(_table(agreement))
     st.caption(_origins(agreement))
 

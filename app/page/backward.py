@@ -9,9 +9,9 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import speed as figures
 from app.figures.algorithms import kernel
-from app.figures.base import CONFIG
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, digits, moment, scaled, seconds_text, times_text
+from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
+from app.page.parts.elements import chart, compiled, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.page.parts.recorded import commits_text, shape_text
 from app.player import player
@@ -140,9 +140,7 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     groups = ((figures.MODELLED, model), (recording.origin, recorded_rows(timings)))
     mark = keys if lengths[0] <= keys <= lengths[-1] else None
     figure = figures.speed_by_length(groups, "p50", lengths, theme.colours(), mark=mark)
-    st.plotly_chart(
-        figure, theme=None, config=CONFIG, key="backward times", alt="Recorded backward times over N"
-    )
+    chart(figure, "Recorded backward times over N", "backward times")
     dotted = _dotted(modelled_over_recorded(model, timings)) if model else ""
     told = (dotted, _ratio(recording, shape, keys), _fused(timings, keys), commits_text(recording, timings))
     st.caption(" ".join(filter(None, told)))
@@ -212,11 +210,10 @@ def _described(one: RecordedBackwardKernel) -> str:
 def _check(experiment: Experiment) -> None:
     """The gradients of the real kernels, of the scheduler and of float64, compared when asked."""
     small = small_backward(experiment)
-    asked, run = experiment.problem, small.problem
+    run = small.problem
     st.subheader("Are the gradients right?", anchor=False)
-    shorter = (run.seq_q, run.seq_kv) != (asked.seq_q, asked.seq_kv)
     heads = "one head" if run.heads == 1 else f"{run.heads} heads that share one key head"
-    sibling = f", a smaller sibling of the scenario's {asked.seq_q:,} and {asked.seq_kv:,}" if shorter else ""
+    sibling = smaller_sibling(run, experiment.problem)
     st.caption(
         f"Runs {heads}, {run.seq_q:,} queries and {run.seq_kv:,} keys{sibling}, head dimension "
         f"{run.head_dim}, {run.dtype}: forward and backward through PyTorch's autograd and the real Triton "
@@ -230,10 +227,8 @@ def _draw(job: Job | None) -> None:
     if job is None or job.result is None:
         return
     check: GradientCheck = job.result
-    good = all(check.holds(gradient) for gradient in GRADIENTS)
-    where = f"{check.device}, the kernels {'interpreted' if check.interpreted else 'compiled'}"
-    verdict = "All three agree." if good else "They differ by more than allowed."
-    (st.success if good else st.error)(f"{verdict} Measured here: {where}, {moment(check.date)}.")
+    agrees = all(check.holds(gradient) for gradient in GRADIENTS)
+    verdict(agrees, check.device, f"the kernels {compiled(check.interpreted)}", check.date)
     head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
     rows = [
         [

@@ -10,9 +10,9 @@ import streamlit as st
 
 from app import scenario, theme
 from app.figures import claims as figures
-from app.figures.base import CONFIG
 from app.figures.tables import scrolled
 from app.page import PAGES
+from app.page.parts.elements import chart, one_of
 from engine.studies.claims import checked
 from engine.studies.claims.broken import rising
 from engine.studies.claims.verdict import OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
@@ -56,15 +56,8 @@ def _headline(everything: tuple[Checked, ...]) -> str:
 def _filter(everything: tuple[Checked, ...]) -> list[Checked]:
     """Those of the verdict that is picked; all of them at first."""
     there = [verdict for verdict in VERDICTS if any(one.verdict == verdict for one in everything)]
-    picked = st.segmented_control(
-        "Verdict",
-        ["all", *there],
-        format_func=lambda name: name.capitalize(),
-        default="all",
-        required=True,
-        key="claims_verdict",
-        label_visibility="collapsed",
-    )
+    names = {name: name.capitalize() for name in ("all", *there)}
+    picked = one_of("Verdict", names, "claims_verdict")
     return [one for one in everything if picked in ("all", one.verdict)]
 
 
@@ -91,6 +84,6 @@ def _broken() -> None:
     """The update as it was written beside the right one, on one row of rising maxima."""
     course = rising()
     figure = figures.broken(course, theme.colours())
-    st.plotly_chart(figure, theme=None, config=CONFIG, key="broken update", alt="Error of O, block by block")
+    chart(figure, "Error of O, block by block", "broken update")
     st.html(scrolled(figures.broken_table(course), TALL))
     st.caption("Computed here in float64: one row of 16 scores whose maximum rises, two scores a block.")

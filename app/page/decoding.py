@@ -7,11 +7,11 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import decoding as figures
 from app.figures.algorithms import implementation, look
-from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
 from app.page.parts import merging
+from app.page.parts.elements import chart, one_of
 from app.sidebar.recording import chosen_recording
 from app.take_home.offers import set_subject
 from engine.algorithms import split_kv
@@ -53,7 +53,7 @@ def show() -> None:
     with splits:
         _splits(decoding)
     with metric:
-        chosen = _metric()
+        chosen = one_of("Metric", METRICS, "decoding_metric")
     chip, modelled, recorded = st.columns([1.05, 1, 1.2], gap="medium")
     with chip:
         _chip(simulation, colours)
@@ -86,17 +86,6 @@ def _splits(decoding: Experiment) -> None:
         f"Splits of the keys; the kernel chooses {own} here",
         scenario.options("splits", tuple(sorted({*SPLITS, own}))),
         **scenario.control("splits"),
-    )
-
-
-def _metric() -> str:
-    return st.segmented_control(
-        "Metric",
-        METRICS,
-        default=figures.TIME,
-        required=True,
-        key="decoding_metric",
-        label_visibility="collapsed",
     )
 
 
@@ -141,7 +130,7 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
 def _speed_by_splits(lines, metric: str, splits, mark: int | None, colours: Palette) -> None:
     alt = f"{lines[0].origin.capitalize()}: {metric} over the number of splits"
     figure = figures.speed_by_splits(lines, metric, splits, mark, colours)
-    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
+    chart(figure, alt)
     st.html(figures.key(lines, metric))
 
 

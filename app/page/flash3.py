@@ -7,9 +7,9 @@ import streamlit as st
 from app import inside, scenario, theme
 from app.figures import techniques as figures
 from app.figures.algorithms import kernel
-from app.figures.base import CONFIG
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, ratio_text, seconds_text, share_text, short, times_text
+from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash3
 from engine.experiment import Experiment
@@ -154,7 +154,7 @@ def _waterfall(experiment: Experiment) -> None:
     st.markdown("**One technique more each time**: modelled, beside the step before")
     steps = [variant(experiment, techniques) for techniques in ladder()]
     figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
-    st.plotly_chart(figure, theme=None, config=CONFIG, key="waterfall", alt="Time, technique by technique")
+    chart(figure, "Time, technique by technique", "waterfall")
     heads, sms = experiment.problem.all_heads, experiment.gpu.sms
     if heads < sms:
         st.caption(

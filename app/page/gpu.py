@@ -12,6 +12,7 @@ from app.figures.tables import table
 from app.figures.units import ratio_text, seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
+from app.page.parts.elements import one_of
 from app.sidebar.recording import chosen_recording
 from app.take_home.offers import TRACE, offer
 from engine.experiment import Experiment
@@ -52,25 +53,13 @@ def show() -> None:
     st.markdown(OPENING)
     rows = traced_calls(recording) if recording else []
     with st.container(horizontal=True, vertical_alignment="center"):
-        source = _one("Timeline", SOURCES, "gpu_source") if rows else MODELLED
+        source = one_of("Timeline", SOURCES, "gpu_source") if rows else MODELLED
         call = _call(rows, experiment) if source != MODELLED else None
         lanes = _modelled(experiment) if call is None else _recorded(recording, rows, call, source)
     on_the_gpu(build(lanes), key="gpu")
     for timeline in lanes:
         offer(_run(timeline), partial(chrome_trace, timeline), TRACE)
     _notes(experiment, recording, rows, call)
-
-
-def _one(label: str, options: dict[str, str], key: str) -> str:
-    return st.segmented_control(
-        label,
-        list(options),
-        format_func=options.get,
-        default=next(iter(options)),
-        required=True,
-        key=key,
-        label_visibility="collapsed",
-    )
 
 
 def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
@@ -113,7 +102,7 @@ def _modelled(experiment: Experiment) -> tuple[Timeline, ...]:
     drawn = watchable(experiment)
     if launch(drawn).order == NATURAL:
         return (simulate_timeline(drawn, NATURAL),)
-    order = _one("Order of the blocks", ORDERS, "gpu_order")
+    order = one_of("Order of the blocks", ORDERS, "gpu_order")
     orders = (HEAVY_FIRST, NATURAL) if order == BOTH else (order,)
     return tuple(simulate_timeline(drawn, order) for order in orders)
 

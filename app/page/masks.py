@@ -39,7 +39,7 @@ def show() -> None:
     )
     says.caption(_assumed(experiment))
     panels = [_panel(one, found[0], experiment) for one in found]
-    st.html(figures.multiples(panels, experiment.problem.seq_q / experiment.problem.seq_kv, colours))
+    st.html(figures.multiples(panels, experiment.problem.seq_q, experiment.problem.seq_kv, colours))
     st.html(figures.key(found[0].density.exact, colours))
     st.caption(_scale(found[0], experiment))
     st.html(f"<div class='scrolled' tabindex='0'>{_table(found)}</div>")

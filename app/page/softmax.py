@@ -7,8 +7,8 @@ import streamlit as st
 
 from app import scenario, theme
 from app.figures import softmax as figures
-from app.figures.base import CONFIG
 from app.figures.tables import table
+from app.page.parts.elements import chart
 from app.page.parts.stepper import stepper
 from app.presenter.mode import presenting
 from engine.trace.softmax import PRESETS, OnlineSteps, errors, log_sum_exp, naive_sums, online_steps, parse
@@ -55,13 +55,7 @@ def _row(dtype: str) -> None:
     with picture:
         naive, low = naive_sums(scores, dtype), presenting()
         figure = figures.row(scores, steps, step, naive, dtype, theme.colours(), low=low)
-        st.plotly_chart(
-            figure,
-            config=CONFIG,
-            theme=None,
-            key="softmax row",
-            alt="Scores, weights, sums and rescale factors",
-        )
+        chart(figure, "Scores, weights, sums and rescale factors", "softmax row")
     with numbers:
         _numbers(steps, step)
         st.latex(FORMULAS)

@@ -10,11 +10,11 @@ from app import scenario, theme
 from app.figures import roofline as roofs
 from app.figures import speed as figures
 from app.figures.algorithms import implementation
-from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text
 from app.page.parts import chip, recorded
+from app.page.parts.elements import chart, one_of
 from app.page.parts.job import job_panel
 from app.sidebar.recording import chosen_recording
 from engine.experiment import Experiment
@@ -53,12 +53,12 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
     recording = chosen_recording()
     here, there = st.columns([1, 1.25], gap="medium") if recording else (st.container(), None)
     with here:
-        metric = _metric()
+        metric = one_of("Metric", METRICS, "speed_metric")
         st.markdown(f"**This scenario**. {_origins(experiment, measured)}")
         figure = _modelled_only(experiment, metric, colours)
         if measured:
             figure = _speed_by_length(experiment, measured, metric, colours)
-        _chart(figure, "Speed over the length")
+        chart(figure, "Speed over the length")
         st.caption(_caption(metric, measured))
     if recording:
         with there:
@@ -67,18 +67,6 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
     _rooflines(experiment, measured, recording, colours)
     if rows:
         st.html(scrolled(_table(rows), 260))
-
-
-def _metric() -> str:
-    return st.segmented_control(
-        "Metric",
-        list(METRICS),
-        format_func=METRICS.get,
-        default="p50",
-        required=True,
-        key="speed_metric",
-        label_visibility="collapsed",
-    )
 
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
@@ -94,7 +82,7 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
             st.markdown(marks if measured else "**Recorded time against modelled**")
             if recording:
                 st.caption("Recorded: kernels alone, under the profiler.")
-            _chart(figures.model_against_time(compared, colours), "Measured against modelled")
+            chart(figures.model_against_time(compared, colours), "Measured against modelled")
     if swept:
         with blocks[0]:
             recorded.blocks(recording, experiment, colours)
@@ -106,7 +94,7 @@ def _rooflines(experiment: Experiment, measured: list[dict], recording, colours:
     with modelled:
         st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}, modelled")
         points = under_roof(experiment, measured)
-        _chart(_roofline(experiment, points, colours), "Roofline")
+        chart(_roofline(experiment, points, colours), "Roofline")
         st.caption("A mark is a length N, its colour as in the curves; filled diamonds are this scenario's.")
     if recording:
         with counted:
@@ -189,7 +177,3 @@ def _cells(row: dict) -> list[str]:
         f"{row['allowed']:.1e}",
         row["note"],
     ]
-
-
-def _chart(figure, alt: str) -> None:
-    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)

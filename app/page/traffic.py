@@ -9,11 +9,11 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import traffic as figures
 from app.figures.algorithms import short
-from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
 from app.page.parts import chip
+from app.page.parts.elements import chart, one_of
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
@@ -45,15 +45,7 @@ def show() -> None:
     st.header(_headline(simulations), anchor=False)
     bars, numbers = st.columns([2, 1.1], gap="large")
     with bars:
-        kind = st.segmented_control(
-            "Bytes",
-            list(KINDS),
-            format_func=KINDS.get,
-            default="dram",
-            required=True,
-            key="traffic_kind",
-            label_visibility="collapsed",
-        )
+        kind = one_of("Bytes", KINDS, "traffic_kind")
         st.markdown(f"**Bytes by tensor and direction**, all heads, {_origin(kind)}, {experiment.gpu.name}")
         st.html(figures.by_tensor(simulations, kind, colours))
         st.caption("  \n".join(MEANINGS.values()))
@@ -62,7 +54,7 @@ def show() -> None:
     length, blocks, memory = st.columns(3, gap="medium")
     with length:
         st.markdown(f"**Over the length**: {_origin(kind)}")
-        _chart(_bytes_by_length(experiment, kind, colours), "Bytes over the sequence length")
+        chart(_bytes_by_length(experiment, kind, colours), "Bytes over the sequence length")
     with blocks:
         _blocks(experiment, colours)
     with memory:
@@ -125,12 +117,8 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
 
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
-    _chart(_memory_by_length(experiment, colours), "Memory over the sequence length against the GPU's")
+    chart(_memory_by_length(experiment, colours), "Memory over the sequence length against the GPU's")
     largest = largest_contexts(experiment).items()
     ends = ", ".join(f"{short(name)} beyond {keys:,}" for name, keys in largest)
     now = ", ".join(map(bytes_text, memory_taken(experiment).values()))
     st.caption(f"Runs out: {ends} keys. Here: {now}.")
-
-
-def _chart(figure, alt: str) -> None:
-    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)

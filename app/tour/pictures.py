@@ -9,9 +9,9 @@ from app import inside, scenario, theme
 from app.figures import roofline as roofs
 from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
-from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.units import share_text
+from app.page.parts.elements import chart
 from app.player import player
 from app.player.payload import begun, build
 from app.presenter.mode import presenting
@@ -29,7 +29,7 @@ ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which,
 
 def _chart(figure, alt: str) -> None:
     figure.layout.height = max(figure.layout.height, CHART_HEIGHT * theme.colours().scale)
-    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
+    chart(figure, alt)
 
 
 def _player(experiment: Experiment, colours: Palette) -> None:

@@ -40,6 +40,7 @@ class Simulation:
             **self.experiment.flat(),
             "block_q": tiling.block_q,
             "block_kv": tiling.block_kv,
+            "stages": tiling.stages,
             "tile_read_bytes": bytes_.requested.total_read,
             "tile_write_bytes": bytes_.requested.total_written,
             "compulsory_read_bytes": bytes_.compulsory.total_read,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from app.figures.algorithms import kernel
-from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.roofline import both_levels
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_in_mb, bytes_text, digits, ratio_text, share_text
+from app.page.parts.elements import chart
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
 from engine.model.simulation import simulate
@@ -131,8 +131,7 @@ def rooflines(recording: Recording, experiment: Experiment, colours: Palette) ->
     mask = "no mask" if problem.mask.looks_ahead else "masked"
     st.markdown(f"**Roofline of L2 and HBM**: d = {problem.head_dim}, {mask}, {recording.origin}")
     figure = both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours)
-    alt = "Recorded roofline at L2 and HBM"
-    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
+    chart(figure, "Recorded roofline at L2 and HBM")
     st.caption(
         "A line joins the two levels of one call: what L2 saves. Colours as in the recorded curves; times of "
         "kernels under the profiler."
@@ -214,8 +213,7 @@ def _counters(
     rows: list[RecordedCounters], real: str, modelled: str, recording: Recording, colours: Palette
 ) -> None:
     figure = counters(rows, real, modelled, recording.origin, colours)
-    alt = f"{real.replace('_', ' ')}: counted over modelled"
-    st.plotly_chart(figure, theme=None, config=CONFIG, key=alt, alt=alt)
+    chart(figure, f"{real.replace('_', ' ')}: counted over modelled")
 
 
 def _cells(row: RecordedCounters) -> list[str]:

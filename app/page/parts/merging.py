@@ -6,9 +6,9 @@ import numpy as np
 import streamlit as st
 
 from app.figures import decoding as figures
-from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
+from app.page.parts.elements import chart
 from app.page.parts.stepper import stepper
 from engine.studies.decoding import Parts
 
@@ -21,21 +21,20 @@ FORMULA = (
 
 
 @st.fragment
-def show(parts: Parts, asked: int, colours: Palette) -> None:
+def show(parts: Parts, scenario_keys: int, colours: Palette) -> None:
     """The parts of one query and how they become one; its own control redraws only this."""
     st.subheader("The parts of one query, and their merge", anchor=False)
     most = len(parts.lse)
     step = stepper("Parts merged", most, 1, name="decoding step", unit="part")
     picture, numbers = st.columns([1, 1.25], gap="medium")
     with picture:
-        alt = "What each part counts for"
-        st.plotly_chart(figures.merge(parts, step, colours), theme=None, config=CONFIG, key=alt, alt=alt)
+        chart(figures.merge(parts, step, colours), "What each part counts for")
         st.latex(FORMULA)
     with numbers:
         st.markdown(_sentence(parts, step))
         st.html(scrolled(_parts_table(parts, step), 440))
         st.html(scrolled(_merged_table(parts, step), 240))
-        st.caption(_what_ran(parts, asked))
+        st.caption(_what_ran(parts, scenario_keys))
 
 
 def _sentence(parts: Parts, step: int) -> str:
@@ -87,9 +86,9 @@ def _components(parts: Parts) -> list[str]:
     return [f"O[{index}]" for index in range(len(parts.result[:COMPONENTS]))]
 
 
-def _what_ran(parts: Parts, asked: int) -> str:
+def _what_ran(parts: Parts, scenario_keys: int) -> str:
     run = parts.experiment.problem
-    smaller = f", a smaller sibling of the scenario's {asked:,}" if run.seq_kv < asked else ""
+    smaller = f", a smaller sibling of the scenario's {scenario_keys:,}" if run.seq_kv < scenario_keys else ""
     return (
         f"Counted: executed here in the kernel's arithmetic, on {run.seq_kv:,} keys{smaller}. O has "
         f"{run.head_dim} values; as stored it is off from float64 by at most {parts.error:.1e}."

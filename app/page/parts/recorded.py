@@ -8,11 +8,11 @@ import streamlit as st
 
 from app.figures import speed as figures
 from app.figures.algorithms import implementation, kernel
-from app.figures.base import CONFIG
 from app.figures.colours import Palette
 from app.figures.recorded import heat_grid
 from app.figures.tables import scrolled, table
 from app.figures.units import seconds_text, short
+from app.page.parts.elements import chart, one_of
 from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
@@ -61,7 +61,7 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     lengths = sorted({row.problem.seq_kv for row in timings})
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops")
-    st.plotly_chart(figure, theme=None, config=CONFIG, key="recorded curves", alt="Recorded speed over N")
+    chart(figure, "Recorded speed over N", "recorded curves")
     banded = [] if metric == "speedup" else rows
     conventions = _conventions(direction, model, banded, shape[0])
     told = [*_findings(timings, rows), commits_text(recording, timings), _versions(recording), *conventions]
@@ -78,14 +78,7 @@ def _is_of(row: Timing, shape: tuple[int, bool]) -> bool:
 def _direction(recorded: Sequence[str]) -> str:
     """Forward or backward, as far as they were recorded."""
     directions = list(dict.fromkeys(recorded))
-    return st.segmented_control(
-        "Direction",
-        directions,
-        default=directions[0],
-        required=True,
-        key="recorded_direction",
-        label_visibility="collapsed",
-    )
+    return one_of("Direction", directions, "recorded_direction")
 
 
 def _timing_cells(row: Timing) -> list[str]:

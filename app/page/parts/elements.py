@@ -1,0 +1,47 @@
+"""What every page shows in one way: a chart, a row of buttons, whether what was compared agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from app.figures.base import CONFIG
+from app.figures.units import moment
+from engine.problem.problem import Problem
+
+
+def chart(figure, alt: str, key: str = "") -> None:
+    """A Plotly figure; `alt` says what it shows, and keeps its zoom unless a key does."""
+    st.plotly_chart(figure, theme=None, config=CONFIG, key=key or alt, alt=alt)
+
+
+def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, first: str = "") -> str:
+    """The option whose button is pressed in a row of them, at first the first; a mapping has their names."""
+    return st.segmented_control(
+        label,
+        list(options),
+        format_func=options.get if isinstance(options, Mapping) else str,
+        default=first or next(iter(options)),
+        required=True,
+        key=key,
+        label_visibility="collapsed",
+    )
+
+
+def verdict(agrees: bool, device: str, kernels: str, date: str) -> None:
+    """Whether three computations agree, and on which machine and when they were compared."""
+    words = "All three agree." if agrees else "They differ by more than allowed."
+    (st.success if agrees else st.error)(f"{words} Measured here: {device}, {kernels}, {moment(date)}.")
+
+
+def compiled(interpreted: bool) -> str:
+    """How a kernel was run."""
+    return "interpreted" if interpreted else "compiled"
+
+
+def smaller_sibling(run: Problem, scenario: Problem) -> str:
+    """That what runs is shorter than the scenario, as the end of a clause; empty where it is not."""
+    if (run.seq_q, run.seq_kv) == (scenario.seq_q, scenario.seq_kv):
+        return ""
+    return f", a smaller sibling of the scenario's {scenario.seq_q:,} and {scenario.seq_kv:,}"
