@@ -8,7 +8,6 @@ modules can never meet. Understood is what this project writes: `import { name }
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 IMPORT = re.compile(r'^import \{([\w\s,]+)\} from "(\.{1,2}/[\w./]+\.js)";\n', re.MULTILINE)
@@ -23,19 +22,18 @@ class BundleError(ValueError):
 
 def bundle(entry: Path) -> str:
     """A module and all that it imports, as one module with the entry's default export; raises BundleError."""
-    modules: dict[Path, tuple[str, set[str]]] = {}
+    modules: dict[Path, tuple[str, dict[str, str]]] = {}
     _join(entry.resolve(), modules, ())
-    names = {path: f"module{number}" for number, path in enumerate(modules)}
-    parts = [_called(path, *module, names) for path, module in modules.items()]
-    _, exported = modules[entry.resolve()]
-    if "default" not in exported:
+    called = {path: f"module{number}" for number, path in enumerate(modules)}
+    parts = [_called(path, source, exports, called) for path, (source, exports) in modules.items()]
+    if "default" not in modules[entry.resolve()][1]:
         raise BundleError(f"{entry.name} has no default export.")
-    last = f"const {ENTRY} = {names[entry.resolve()]}.default;\nexport default {ENTRY};\n"
+    last = f"const {ENTRY} = {called[entry.resolve()]}.default;\nexport default {ENTRY};\n"
     return "\n".join([*parts, last])
 
 
 def _join(path: Path, modules: dict, importing: tuple[Path, ...]) -> None:
-    """Add a module after those that it imports, unless it is there."""
+    """Add a module, its source and what it exports by which name, after those that it imports."""
     if path in modules:
         return
     if path in importing:
@@ -43,28 +41,25 @@ def _join(path: Path, modules: dict, importing: tuple[Path, ...]) -> None:
     if importing and not path.is_file():
         raise BundleError(f"{importing[-1].name} imports {path.name}: no such file.")
     source = path.read_text("utf-8")
-    for names, imported in _imports(path, source):
+    for names, file in IMPORT.findall(source):
+        imported = _file(path, file)
         _join(imported, modules, (*importing, path))
-        for name in names:
+        for name in filter(None, map(str.strip, names.split(","))):
             if name not in modules[imported][1]:
                 raise BundleError(f"{path.name} imports {name}, which {imported.name} does not export.")
-    exported = {"default" if found[1] else found[2] for found in EXPORT.finditer(source)}
-    modules[path] = source, exported
+    exports = {"default" if found[1] else found[2]: found[2] for found in EXPORT.finditer(source)}
+    modules[path] = source, exports
 
 
-def _imports(path: Path, source: str) -> Iterator[tuple[list[str], Path]]:
-    """Names and file of every import, in their order."""
-    for names, file in IMPORT.findall(source):
-        yield [name.strip() for name in names.split(",") if name.strip()], (path.parent / file).resolve()
+def _file(path: Path, imported: str) -> Path:
+    return (path.parent / imported).resolve()
 
 
-def _called(path: Path, source: str, exported: set[str], names: dict[Path, str]) -> str:
+def _called(path: Path, source: str, exports: dict[str, str], called: dict[Path, str]) -> str:
     """A module as a function that is called at once, its imports taken from the modules before it."""
-    returned = [f"default: {found[2]}" if found[1] else found[2] for found in EXPORT.finditer(source)]
-    body = IMPORT.sub(
-        lambda found: f"const {{{found[1]}}} = {names[(path.parent / found[2]).resolve()]};\n", source
-    )
-    body = EXPORT.sub("", body)
+    taken = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {called[_file(path, found[2])]};\n", source)
+    body = EXPORT.sub("", taken)
     if found := LEFT_OVER.search(body):
         raise BundleError(f"{path.name} has a line that cannot be joined: {found[0]}")
-    return f"const {names[path]} = (() => {{\n{body}\nreturn {{ {', '.join(returned)} }};\n}})();"
+    returned = ", ".join(f"{name}: {local}" for name, local in exports.items())
+    return f"const {called[path]} = (() => {{\n{body}\nreturn {{ {returned} }};\n}})();"

@@ -100,7 +100,7 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         column.metric(f"{name}: {label}", times, border=True)
     rows = [
         ["products a tile", *(str(PRODUCTS[way]) for way in WAYS)],
-        ["over forward's 2", *(times_text(costs.ratio[way]) for way in WAYS)],
+        ["over forward's 2", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
         ["FLOPs, visited tiles", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
         ["kept in memory", *(bytes_text(costs.kept[way]) for way in WAYS)],
         ["bytes moved", *(bytes_text(costs.moved[way]) for way in WAYS)],

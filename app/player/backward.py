@@ -34,7 +34,7 @@ def build(experiment: Experiment) -> bytes:
         "agrees": True,
         "asked": sizes(asked),
         "drawn": sizes(drawn),
-        "group": asked.problem.heads // asked.problem.kv_heads,
+        "group": asked.problem.group,
         "chip": {"name": asked.gpu.name, "capacity": asked.gpu.shared_bytes_block},
         "misfits": {"backward": why} if why else {},
         "runs": {"backward": {**run, "title": "the backward pass"}},

@@ -70,11 +70,11 @@ export function trafficBar(pen, { x, y, w }, run, step, most, strong, title = ru
   const foot = top + h + 13 * u,
     small = { size: 11.5, mono: true };
   const first = pen.text(`read ${traffic(read)}`, x, foot, { ...small, color: theme.Q });
-  pen.text(`written ${traffic(written)}`, x + Math.max(first + 12 * u, Math.min(110 * u, 0.3 * w)), foot, {
-    ...small,
-    color: theme.O,
-  });
-  pen.text(`of ${traffic(run.total)}`, right, foot, { ...small, color: theme.muted, align: "right" });
+  const whole = { ...small, color: theme.muted, align: "right" };
+  const rest = pen.text(`of ${traffic(run.total)}`, right, foot, whole);
+  const words = `written ${traffic(written)}`,
+    fits = 110 * u + pen.ctx.measureText(words).width + 8 * u < w - rest; // where all bars' words can begin alike
+  pen.text(words, x + Math.max(first + 12 * u, fits ? 110 * u : 0), foot, { ...small, color: theme.O });
 }
 
 function stripes(pen, x, y, w, h) {

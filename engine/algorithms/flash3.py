@@ -42,7 +42,7 @@ def tiling(problem: Problem, asked: Tiling) -> Tiling:
 def heads_together(problem: Problem, taken: Tiling) -> int:
     """As many as their K and V fit KEYS_TOGETHER."""
     keys = 2 * problem.seq_kv * problem.head_dim * problem.itemsize
-    return problem.heads // problem.kv_heads * max(1, KEYS_TOGETHER // keys)
+    return problem.group * max(1, KEYS_TOGETHER // keys)
 
 
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:

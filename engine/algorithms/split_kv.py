@@ -30,31 +30,30 @@ KEYS_PER_ROW = 4  # of a split, at least, or combining costs too much
 
 @dataclass(frozen=True)
 class Packed(Problem):
-    """A problem with the query heads of a key head packed: row r is query r // group of head r % group.
+    """A problem with the query heads of a key head packed: row r is query r // packed of head r % packed.
 
-    It has as many heads as key heads, and group times the queries.
+    It has as many heads as key heads, and `packed` times the queries.
     """
 
-    group: int = 1
+    packed: int = 1
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
         """Key positions at which packed rows stand."""
-        return rows // self.group + self.seq_kv - self.seq_q // self.group
+        return rows // self.packed + self.seq_kv - self.seq_q // self.packed
 
 
 def packed(problem: Problem) -> Packed:
     """The same problem with the rows of each key head packed."""
-    group = problem.heads // problem.kv_heads
     return Packed(
         problem.batch,
         problem.kv_heads,
         problem.kv_heads,
-        problem.seq_q * group,
+        problem.seq_q * problem.group,
         problem.seq_kv,
         problem.head_dim,
         problem.dtype,
         problem.mask,
-        group,
+        problem.group,
     )
 
 
@@ -127,14 +126,13 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 def packed_rows(problem: Problem) -> int:
     """Rows of the kernel's blocks for one query: a power of two that holds the heads sharing a key head."""
-    group = problem.heads // problem.kv_heads
     most = (LARGEST_ROWS if problem.head_dim <= 128 else LARGEST_ROWS_WIDE)[problem.dtype]
-    return min(most, max(SMALLEST_ROWS, 1 << (group - 1).bit_length()))
+    return min(most, max(SMALLEST_ROWS, 1 << (problem.group - 1).bit_length()))
 
 
 def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
     """Equal splits that the kernel chooses: every SM has the blocks it holds, each worth combining."""
-    rows = blocks(problem.heads // problem.kv_heads * problem.seq_q, tiling.block_q)
+    rows = blocks(problem.group * problem.seq_q, tiling.block_q)
     key_blocks = blocks(min(problem.seq_kv, problem.mask.window or problem.seq_kv), tiling.block_kv)
     width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
     held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))

@@ -41,7 +41,7 @@ def own_blocks(problem: Problem) -> tuple[int, int]:
 
     from kernels import split_blocks
 
-    rows = problem.heads // problem.kv_heads * problem.seq_q
+    rows = problem.group * problem.seq_q
     return split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype))
 
 

@@ -68,7 +68,7 @@ def exact_output(q, k, v, problem: Problem) -> ExactOutput:
     rows = _spread(problem.seq_q, SAMPLED_ROWS, q.device)
     flat = _spread(problem.batch * problem.heads, SAMPLED_HEADS, "cpu").tolist()
     places = tuple(divmod(index, problem.heads) for index in flat)
-    group = problem.heads // problem.kv_heads
+    group = problem.group
     outputs, errors = [], []
     for batch, head in places:
         own = q[batch, head, rows], k[batch, head // group], v[batch, head // group]

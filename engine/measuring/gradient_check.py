@@ -66,7 +66,7 @@ class GradientCheck:
 def small_backward(experiment: Experiment) -> Experiment:
     """What is run for an experiment: one key head with its query heads, seconds even when interpreted."""
     problem = experiment.problem
-    heads = min(problem.heads // problem.kv_heads, MOST_HEADS)
+    heads = min(problem.group, MOST_HEADS)
     alone = {"batch": 1, "heads": heads, "kv_heads": 1, "splits": 1, "stages": 2}
     group = experiment.changed(algorithm=backward.ALGORITHM.key, **alone)
     for most in MOST_TILES:

@@ -35,7 +35,7 @@ class Kernel:
 
 def smaller(problem: Problem, algorithm: str) -> Problem:
     """A problem that compiles the same: two key heads, fewer queries and keys unless a kernel holds a row."""
-    group = problem.heads // problem.kv_heads
+    group = problem.group
     rows, keys = _few(problem.seq_q), _few(problem.seq_kv)
     if ALGORITHMS[algorithm].unfused:
         rows, keys = 16, problem.seq_kv

@@ -16,7 +16,7 @@ def unfused(q, k, v, problem: Problem) -> Callable[[], Any]:
 
     hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=q.device))
     blind = hidden is not None and bool(hidden.all(1).any())
-    group = problem.heads // problem.kv_heads
+    group = problem.group
     rows = (problem.batch, problem.kv_heads, group * problem.seq_q)
     split = (problem.batch, problem.kv_heads, group, problem.seq_q, problem.seq_kv)
 

@@ -39,7 +39,7 @@ def _of_kernel(
         moved = _moved(schedule, phase.each, schedule.query_rows[query], schedule.key_rows[key])
         return np.ones(len(query), np.int64), moved
     around, visits = _by_outer(schedule, phase)
-    group = problem.heads // problem.kv_heads if phase.shared else 1
+    group = problem.group if phase.shared else 1
     tiles, amounts = phase.visits * group, around + visits * group
     if phase.launched == HEAD:
         return np.full(len(query), tiles.sum()), np.full(len(query), amounts.sum())

@@ -52,7 +52,7 @@ def _halved(problem: Problem, block_q: int) -> Problem:
         return replace(problem, mask=mask, **lengths)
     if problem.batch > 1:
         return replace(problem, batch=problem.batch // 2)
-    group = problem.heads // problem.kv_heads
+    group = problem.group
     kv_heads = max(1, problem.kv_heads // 2)
     return replace(problem, kv_heads=kv_heads, heads=kv_heads * group)
 

@@ -147,7 +147,7 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
     rounds = 1 + abreast * places * (MOST_WAVES + 1) * len(sizes) // chunks
     reached = min(grid.blocks, rounds * grid.together * grid.count)
     head, outer = grid.launched(launch.order, 0, reached)
-    group = 1 if phase.shared or not by_query else problem.heads // problem.kv_heads
+    group = 1 if phase.shared or not by_query else problem.group
     around = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}
     visit = {step.tensor for step in phase.each} - walked - around - {Tensor.NONE}
 

@@ -128,7 +128,7 @@ class Launch:
             _count(self.schedule, phase),
             self.algorithm.heads_together(problem, self.tiling),
             blocks_per_sm(self.algorithm, self.schedule, phase, self.gpu),
-            problem.heads // problem.kv_heads if phase.shared else 1,
+            problem.group if phase.shared else 1,
         )
 
     def with_schedule(self, schedule: Schedule) -> Launch:

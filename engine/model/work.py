@@ -192,7 +192,7 @@ def _visits(launch: Launch, kernel: Kernel, masked: float) -> np.ndarray:
     if phase.launched == HEAD:  # one block takes all of them
         visits = visits.sum(keepdims=True)
     problem = launch.schedule.problem
-    return visits * (problem.heads // problem.kv_heads if phase.shared else 1)
+    return visits * (problem.group if phase.shared else 1)
 
 
 def _filling(launch: Launch, phase: Phase, rates: Rates, running: int, places: int) -> float:

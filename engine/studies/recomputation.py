@@ -18,7 +18,7 @@ PRODUCTS = {  # a tile: dV, dP, dQ, dK; with S again; with S and dP in both kern
     ONE_KERNEL: 5,
     TWO_KERNELS: 7,
 }
-FLOPS_RATIO = {way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()}  # over the forward pass
+FLOPS_RATIO = {way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()}  # over the forward pass's
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,12 @@ class Recomputation:
 
     Attributes:
         flops: matrix FLOPs on the tiles that the mask leaves.
-        ratio: the same over the forward pass's.
         kept: bytes in memory for it besides Q, K, V and O: P, or lse, delta and lse in units of log2.
         moved: bytes; what the unfused pass must move, and what the tiles of the others ask for: K, V, dK and
             dV once for all heads that share them, as the kernels do.
     """
 
     flops: dict[str, int]
-    ratio: dict[str, float]
     kept: dict[str, int]
     moved: dict[str, int]
 
@@ -57,7 +55,6 @@ def recomputation(experiment: Experiment) -> Recomputation:
     spared = _key_bytes(problem) * problem.batch * (problem.heads - problem.kv_heads)
     return Recomputation(
         flops={way: count * product for way, count in PRODUCTS.items()},
-        ratio=dict(FLOPS_RATIO),
         kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
         moved={
             STORED: standard_backward_bytes(backward) * heads - spared,

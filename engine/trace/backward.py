@@ -61,7 +61,7 @@ def execute_backward(experiment: Experiment, q, k, v, out, lse, d_out) -> Gradie
     all but lse rounded to the problem's dtype. heads are the query heads that share the key head.
     """
     problem = experiment.problem
-    group = problem.heads // problem.kv_heads
+    group = problem.group
     rows, keys = (group, problem.seq_q, problem.head_dim), (problem.seq_kv, problem.head_dim)
     shapes = {"q": rows, "k": keys, "v": keys, "out": rows, "lse": rows[:2], "d_out": rows}
     for (name, shape), array in zip(shapes.items(), (q, k, v, out, lse, d_out), strict=True):

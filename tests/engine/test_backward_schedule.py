@@ -20,7 +20,14 @@ from engine.problem.problem import Problem, Tiling
 from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
 from engine.recordings.file import recordings
 from engine.schedule.step import Operation, Tensor
-from engine.studies.recomputation import ONE_KERNEL, STORED, TWO_KERNELS, one_kernel_bytes, recomputation
+from engine.studies.recomputation import (
+    FLOPS_RATIO,
+    ONE_KERNEL,
+    STORED,
+    TWO_KERNELS,
+    one_kernel_bytes,
+    recomputation,
+)
 from engine.trace.backward import GradientTrace, execute_backward
 from engine.trace.forward import execute
 from engine.trace.gradient_rows import gradient_rows
@@ -287,7 +294,7 @@ def test_recomputation_trades_flops_for_the_matrix(experiment):
     costs, problem = recomputation(experiment), experiment.problem
     heads = problem.batch * problem.heads
     assert costs.flops[TWO_KERNELS] == simulate(experiment).traffic.flops
-    assert costs.ratio == {STORED: 2.0, ONE_KERNEL: 2.5, TWO_KERNELS: 3.5}
+    assert FLOPS_RATIO == {STORED: 2.0, ONE_KERNEL: 2.5, TWO_KERNELS: 3.5}
     assert costs.kept[STORED] == heads * problem.seq_q * problem.seq_kv * problem.itemsize
     assert costs.kept[ONE_KERNEL] == heads * problem.seq_q * 8
     assert costs.kept[TWO_KERNELS] == heads * problem.seq_q * 12

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.experiment import Experiment
 from engine.measuring import shapes, sweep
 from engine.measuring.implementations import implementations
 from engine.measuring.record import Recorder, main, record_timings
@@ -24,7 +25,7 @@ from engine.recordings.file import (
     refused,
     save,
 )
-from engine.recordings.heat_map import heat_map
+from engine.recordings.heat_map import heat_map, swept_problem
 from engine.recordings.recording import (
     Counters,
     Decoding,
@@ -103,8 +104,8 @@ def test_a_heat_map_has_the_best_of_each_block_size(recording):
     assert best.tflops[0, 0] == 350
     assert best.reasons == ((None,), ("out of shared memory: 288 KB of 227 KB",))
     assert best.fastest == (0, 0)
-    assert recording.swept("flash2", 64) == PROBLEM
-    assert recording.swept("flash1", 64) is None
+    assert swept_problem(recording, Experiment.of(algorithm="flash2", head_dim=64)) == PROBLEM
+    assert swept_problem(recording, Experiment.of(algorithm="flash1")) is None
 
 
 def test_counters_add_up_over_kernels(recording):

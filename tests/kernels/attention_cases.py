@@ -26,7 +26,7 @@ class Shape:
 
 SHAPES = [
     Shape("one-token", 1, 1, 1, 1, 1, 16, 16),
-    Shape("ragged", 2, 2, 37, 37, 24, 16, 16, batch=2),
+    Shape("ragged", 2, 2, 21, 21, 24, 16, 16, batch=2),
     Shape("whole-tiles", 1, 1, 64, 64, 64, 32, 16),
     Shape("grouped-heads-more-keys", 4, 2, 33, 75, 40, 16, 32),
     Shape("one-key-head-more-queries", 3, 1, 50, 33, 16, 32, 16),

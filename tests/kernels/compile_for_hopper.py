@@ -4,24 +4,22 @@ Run by test_compile.py in a process of its own, as Triton either interprets or c
 python compile_for_hopper.py [algorithm:dtype:head_dim:block_q:block_kv:mask:pass ...]
 """
 
+import io
 import json
 import math
 import os
 import re
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
+from contextlib import redirect_stdout
 
 os.environ["TRITON_INTERPRET"] = "0"
 
 import torch
-import triton
+from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
 MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 100}}
 
 
@@ -39,24 +37,23 @@ class HopperDriver:
 
 
 def compile_launches(compiled: list) -> None:
-    """From now on a launch compiles its kernel, keeps it in `compiled`, and runs nothing."""
+    """From now on a launch compiles its kernel, keeps it with ptxas's log in `compiled`, and runs nothing."""
     run = JITFunction.run
 
     def only_compile(self, *args, grid, warmup, **kwargs):
-        compiled.append(run(self, *args, grid=grid, warmup=True, **kwargs))
+        with redirect_stdout(io.StringIO()) as log:
+            kernel = run(self, *args, grid=grid, warmup=True, **kwargs)
+        if log.getvalue():  # else it was compiled before
+            compiled.append((kernel, log.getvalue()))
 
     JITFunction.run = only_compile
+    knobs.nvidia.dump_ptxas_log = True
     driver.set_active(HopperDriver())
 
 
-def resources(kernel) -> dict:
+def resources(kernel, log: str) -> dict:
     """Registers a thread, bytes of spill stores and of shared memory, and what multiplies the matrices."""
     ptx = kernel.asm["ptx"]
-    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as source:
-        source.write(ptx)
-        source.flush()
-        command = [PTXAS, "-v", "--gpu-name=sm_90a", source.name, "-o", os.devnull]
-        log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     spilled = re.search(r"(\d+) bytes spill stores", log)
     return {
         "kernel": kernel.metadata.name,
@@ -79,6 +76,14 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
     for few_keys in (0, math.inf) if q.shape[-1] in flash3.FEW_KEYS_TILING else (0,):
         flash3.FEW_KEYS = few_keys
         flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1, times)
+
+
+def launch_flash2_backward(q, block_q, block_kv, causal=False, window=None) -> None:
+    """The launches of the backward pass of flash2."""
+    from kernels import dispatch
+
+    lse = torch.empty(q.shape[:3])
+    dispatch.gradients(q, q, q, q, lse, q, None, causal, window, None, "flash2", block_q, block_kv)
 
 
 def launch_flash3_backward(q, causal=False, window=None) -> None:
@@ -108,25 +113,23 @@ def main(cases: list[str]) -> None:
     for case in cases:
         algorithm, dtype, head_dim, block_q, block_kv, mask, direction = case.split(":")
         q = torch.zeros(1, 2, 256, int(head_dim), dtype=getattr(torch, dtype))
-        q.requires_grad_(direction == "backward")
         many = q.repeat(1, 1, 8, 1)  # for which flash2 has other blocks of its own
         blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
         if algorithm == "flash3" and direction == "backward":
-            launch_flash3_backward(q.detach(), **MASKS[mask])
+            launch_flash3_backward(q, **MASKS[mask])
         elif algorithm == "flash3":
             launch_flash3(q, BlockTimes() if direction == "trace" else None, **MASKS[mask])
+        elif direction == "backward":
+            launch_flash2_backward(q, **blocks, **MASKS[mask])
         elif direction == "trace":
             trace_attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
         else:
             splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
-            out = attention(q, q, q, algorithm=algorithm, splits=splits, **blocks, **MASKS[mask])
-            if algorithm == "flash2" and direction == "forward":
+            attention(q, q, q, algorithm=algorithm, splits=splits, **blocks, **MASKS[mask])
+            if algorithm == "flash2":
                 attention(many, many, many, algorithm=algorithm, **blocks, **MASKS[mask])
-        if direction == "backward" and algorithm != "flash3":
-            compiled.clear()
-            out.sum().backward()
         while compiled:
-            print(json.dumps({"case": case, **resources(compiled.pop(0))}), flush=True)
+            print(json.dumps({"case": case, **resources(*compiled.pop(0))}), flush=True)
 
 
 if __name__ == "__main__":

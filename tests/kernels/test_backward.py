@@ -19,7 +19,7 @@ from kernels import attention, reference_attention
 from kernels.arguments import Call
 from kernels.backward_tiling import tilings
 
-ROOMY = Shape("roomy", 4, 2, 40, 56, 32, 16, 32)
+ROOMY = Shape("roomy", 4, 2, 20, 40, 32, 16, 32)
 
 
 def grid():

@@ -10,11 +10,8 @@ import pytest
 from app.canvas.tables import palettes, steps_tables
 from app.figures.colours import DARK, LIGHT
 from app.player import backward, payload
-from engine.algorithms import flash2
 from engine.experiment import Experiment
-from engine.model.launch import schedule_of
 from engine.schedule.step import Operation, Tensor
-from engine.schedule.traits import Leaves, Rows, traits
 from tests.app.test_player_payload import unpack
 
 APP = Path(__file__).resolve().parents[3] / "app"
@@ -49,7 +46,7 @@ def test_no_script_holds_a_palette_or_an_algorithms_name(script):
     source = script.read_text("utf-8")
     colours = set(HEX.findall(source.lower())) - {"#ffffff"}  # white: the page's ground where none is told
     assert not colours
-    if script.parent.name in ("player", "gpu", "canvas"):
+    if script.parent.name in ("player", "gpu", "inside", "canvas"):
         code = re.sub(r"^\s*(?://|/?\*).*$", "", source, flags=re.MULTILINE)
         assert not ALGORITHM.findall(code)
 
@@ -63,33 +60,3 @@ def test_the_header_carries_the_tables_and_what_each_run_is_called():
         assert [run["title"] for run in header["runs"].values()] == names
         assert header["palettes"] == palettes()
         assert header["operations"] == steps_tables()["operations"]
-
-
-def like(algorithm: str, **values):
-    return traits(schedule_of(Experiment.of(algorithm=algorithm, seq=256, **values)))
-
-
-def test_what_an_algorithm_is_like_is_found_in_its_schedule():
-    standard, flash1, flash2_, backward_ = map(like, ("standard", "flash1", "flash2", "backward"))
-    assert [each.rows for each in (standard, flash1, flash2_, backward_)] == [
-        *(Rows.WHOLE, Rows.ONLINE, Rows.ONLINE, Rows.GRADIENTS)
-    ]
-    assert [each.rewrites for each in (standard, flash1, flash2_, backward_)] == [False, True, False, False]
-    assert [phase.leaves for phase in standard.phases] == [Leaves.SCORES, Leaves.WEIGHTS, Leaves.ALL]
-    assert [phase.leaves for phase in backward_.phases] == [Leaves.NOTHING, Leaves.PART, Leaves.ALL]
-    assert [phase.gathers for phase in standard.phases] == [False, False, True]
-    assert not any(phase.carries for phase in (*standard.phases, *flash1.phases))
-    assert flash2_.phases[0].carries
-    assert standard.phases[2].loads == (Tensor.P, Tensor.V)
-
-
-def test_only_unfused_attention_computes_what_the_mask_hides():
-    assert like("standard", causal=True).visits_hidden
-    assert not like("standard").visits_hidden  # there is nothing hidden
-    assert not any(like(name, causal=True).visits_hidden for name in ("flash1", "flash2", "backward"))
-
-
-def test_an_algorithm_that_nobody_knew_is_told_by_its_schedule():
-    problem = Experiment.of(seq=256, causal=True)
-    schedule = flash2.schedule(problem.problem, problem.tiling)
-    assert traits(schedule) == like("flash2", causal=True)

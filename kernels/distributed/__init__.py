@@ -1,0 +1,187 @@
+"""Attention over a sequence that several GPUs share: ring attention and its relatives, on torch.distributed.
+
+Each rank holds a part of the tokens, `shard(t, causal=...)`, and gets its part of the output. Every rank of
+the group makes the same calls, in the same order.
+"""
+
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+
+from kernels.distributed.agreement import differentiated
+from kernels.distributed.job import METHODS, Job, desk_of
+from kernels.distributed.lanes import Lanes
+from kernels.distributed.layout import Layout
+from kernels.distributed.plan import Transfer
+from kernels.distributed.team import PeerLostError, team_of
+
+__all__ = ["METHODS", "PeerLostError", "explain", "ring_attention", "shard", "unshard"]
+
+
+def shard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = None) -> torch.Tensor:
+    """This rank's part of a [batch, heads, tokens, head_dim] tensor that every rank has; differentiable.
+
+    Zigzag where causal: of 2 G chunks rank r holds r and 2 G - 1 - r, so that all ranks have the same work.
+    Else rank r holds chunk r of G. Any number of tokens that gives every chunk one is served.
+    """
+    _check(t)
+    team = team_of(group, t.device)
+    layout = Layout(t.shape[2], team.size, bool(causal))
+    if layout.tokens < layout.chunks:
+        raise ValueError(
+            f"t has {layout.tokens} tokens, it must have at least {layout.chunks} for {team.size} ranks"
+        )
+    parts = [t[:, :, each.start : each.stop] for each in layout.spans[team.rank]]
+    return torch.cat(parts, 2)
+
+
+def unshard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = None) -> torch.Tensor:
+    """The whole [batch, heads, tokens, head_dim] tensor, on every rank, of which each has its part.
+
+    Has no gradient: ValueError for a tensor that asks for one.
+    """
+    _check(t)
+    if differentiated(t):
+        raise ValueError("t requires grad, which unshard does not give: call it with t.detach()")
+    team = team_of(group, t.device)
+    said = team.exchange({"shape": [*t.shape], "dtype": str(t.dtype)})
+    rows = [each["shape"][2] for each in said]
+    layout = Layout(sum(rows), team.size, bool(causal))
+    alike = {(*each["shape"][:2], each["shape"][3], each["dtype"]) for each in said}
+    if len(alike) > 1 or rows != [layout.rows(rank) for rank in range(team.size)]:
+        shapes = ", ".join(f"{tuple(each['shape'])} {each['dtype']}" for each in said)
+        raise ValueError(f"t is {shapes} on the ranks, it must be what shard(t, causal={bool(causal)}) gives")
+    backend = desk_of(team).sending
+    return _gathered(backend, layout, team.rank, t)
+
+
+def _gathered(mover, layout: Layout, rank: int, t: torch.Tensor) -> torch.Tensor:
+    """All parts, sent from each rank to each."""
+    batch, heads, _, head_dim = t.shape
+    width = batch * heads * head_dim * t.element_size()
+    lanes = Lanes(t.device)
+    rows = t.detach().permute(2, 0, 1, 3).contiguous().view(-1).view(torch.uint8)
+    published, _ = mover.open(lanes, rows.numel(), 0)
+    published.copy_(rows)
+    whole = torch.empty(layout.tokens * width, dtype=torch.uint8, device=t.device)
+    transfers = tuple(
+        Transfer(source, target, span.row, span.start, span.rows)
+        for span, source in layout.owners
+        for target in range(layout.ranks)
+    )
+    mover.ready()
+    lanes.after(mover.fetch(transfers, [(0, width, whole)]))
+    mover.close()
+    return whole.view(t.dtype).view(-1, batch, heads, head_dim).permute(1, 2, 0, 3).contiguous()
+
+
+def ring_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    group: dist.ProcessGroup | None = None,
+    method: str = "auto",
+    return_lse: bool = False,
+    scale: float | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """softmax(scale q k^T) v of this rank's tokens over the keys of all ranks; differentiable.
+
+    q is [batch, heads, tokens, head_dim], k and v [batch, kv_heads, tokens, head_dim], this rank's part as
+    `shard` gives it with the same `causal`. causal, window and scale are those of `kernels.attention`, over
+    the whole sequence. group is a process group, a DeviceMesh of one dimension, or all ranks. With return_lse
+    also the natural log-sum-exp, float32 [batch, heads, tokens].
+
+    method is ring (K and V pulled from their owners by copy engines, step by step; where the GPUs cannot map
+    each other's memory a warning says so and ring_send runs), ring_send (the same by send and receive),
+    all_gather (keys in the order of the sequence, a group of heads at a time), all_to_all (Ulysses: tokens
+    exchanged for heads) or auto, which takes what a model says is fastest, see `explain`. With a window ring
+    fetches the keys that the rank's queries see, and no others.
+
+    The ranks compare their calls before the first transfer of a new one: ValueError or TypeError, the same on
+    all ranks, where they differ. PeerLostError where a rank has ended; where the GPU waits for one, the
+    process ends with a sentence after `kernels.distributed.team.PATIENCE` seconds. torch.compile leaves the
+    call as it is; a CUDA graph takes it after a first call outside.
+    """
+    if torch.compiler.is_compiling():
+        return _outside_the_compiler()(q, k, v, causal, window, group, method, return_lse, scale)
+    return _run(q, k, v, causal, window, group, method, return_lse, scale)
+
+
+def explain(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    group: dist.ProcessGroup | None = None,
+    method: str = "auto",
+    scale: float | None = None,
+) -> str:
+    """Which method `ring_attention` takes for these arguments and why, in one sentence; every rank asks."""
+    job, _ = _job(q, k, v, causal, window, group, method, scale)
+    return f"{job.method} runs by {job.mover.name}: {job.reason}"
+
+
+class RingAttention(torch.autograd.Function):
+    """O and lse of a job, and their gradients."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, job: Job, note):
+        """O and lse; note is called when the GPU has been given everything."""
+        out, lse, saved = job.forward(q, k, v)
+        ctx.save_for_backward(*saved)
+        ctx.job, ctx.note = job, note
+        ctx.set_materialize_grads(False)
+        note()
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_out, d_lse):
+        """dQ, dK and dV, and nothing for the job."""
+        saved = ctx.saved_tensors
+        with _on(saved[0]):
+            gradients = ctx.job.backward(saved, d_out, d_lse)
+            ctx.note()
+        return *gradients, None, None
+
+
+def _run(q, k, v, causal, window, group, method, return_lse, scale):
+    job, note = _job(q, k, v, causal, window, group, method, scale)
+    with _on(q):
+        if differentiated(q, k, v):
+            out, lse = RingAttention.apply(q, k, v, job, note)
+        else:
+            out, lse, _ = job.forward(q, k, v)
+            note()
+    return (out, lse) if return_lse else out
+
+
+def _job(q, k, v, causal, window, group, method, scale):
+    """The agreed job, and what tells the watch that a call has been given to the GPU."""
+    if not isinstance(q, torch.Tensor):
+        raise TypeError(f"q is a {type(q).__name__}, it must be a torch.Tensor")
+    desk = desk_of(team_of(group, q.device))
+    job = desk.job(q, k, v, causal, window, scale, method, differentiated(q, k, v))
+    return job, desk.note
+
+
+def _on(tensor: torch.Tensor):
+    """A context in which a tensor's GPU is the current one."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
+
+
+def _outside_the_compiler():
+    return torch.compiler.disable(_run)
+
+
+def _check(t) -> None:
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"t is a {type(t).__name__}, it must be a torch.Tensor")
+    if t.dim() != 4:
+        raise ValueError(f"t has shape {tuple(t.shape)}, it must be [batch, heads, tokens, head_dim]")

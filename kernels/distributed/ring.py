@@ -1,0 +1,196 @@
+"""Attention by the rounds of a plan, and its gradients: fetch two rounds ahead, compute, deliver, combine."""
+
+import torch
+
+from kernels.arguments import Call
+from kernels.dispatch import forward, gradients
+from kernels.distributed.combine import MOST_PARTS, Piece, added, combine
+from kernels.distributed.lanes import Lanes
+from kernels.distributed.plan import EPOCH, Plan, Round
+
+AHEAD = 2  # rounds whose keys are under way or here while one is computed
+SLOTS = AHEAD + 1
+
+
+class Keys:
+    """K and V of the rounds of a call, as they arrive."""
+
+    def __init__(self, mover, lanes: Lanes, plan: Plan, call: Call, k, v, returning: bool):
+        self.mover, self.lanes, self.plan, self.own = mover, lanes, plan, (k, v)
+        self.heads = k.shape[1] // plan.groups
+        self.row = (k.shape[0], self.heads, k.shape[3])
+        self.width = k.shape[0] * self.heads * k.shape[3] * k.element_size()
+        self.plane = plan.groups * plan.held * self.width
+        self.returned = plan.inbox_rows * self.width if returning else 0
+        published, self.inbox = mover.open(lanes, 2 * self.plane, 2 * self.returned)
+        for number, tensor in enumerate((k, v)):
+            self._publish(published[number * self.plane :][: self.plane], tensor, call)
+        moving = sum(not each.local for each in plan.rounds)
+        size = plan.most_rows * self.width
+        self.slots = [k.new_empty(2 * size, dtype=torch.uint8) for _ in range(min(SLOTS, moving))]
+        self.landed, self.arrived, self.released = {}, {}, [None] * len(self.slots)
+        mover.ready()
+        for number in range(AHEAD):
+            self.fetch(number)
+
+    def _publish(self, plane: torch.Tensor, tensor: torch.Tensor, call: Call) -> None:
+        """Rows of tokens, a group of heads after another: any range of tokens is one piece of memory."""
+        rows = plane.view(tensor.dtype).view(self.plan.groups, self.plan.held, *self.row)
+        for group in range(self.plan.groups):
+            whole = Piece(tensor[:, self.of(group)], 0)
+            combine([whole], call, rows[group, : tensor.shape[2]].permute(1, 2, 0, 3))
+
+    def of(self, group: int) -> slice:
+        """The key heads of a group."""
+        return slice(group * self.heads, (group + 1) * self.heads)
+
+    def fetch(self, number: int) -> None:
+        """Start a round's transfers, of this rank and of those that it has to serve."""
+        if number >= len(self.plan.rounds):
+            return
+        current = self.plan.rounds[number]
+        own = []
+        if not current.local:
+            slot = len(self.landed) % len(self.slots)
+            with self.lanes.transferring():
+                self.lanes.after(self.released[slot])
+            own = self.slots[slot].view(2, -1).unbind()
+            self.landed[number] = slot
+        own = own or (self.inbox[:0], self.inbox[:0])
+        planes = [(index * self.plane, self.width, each) for index, each in enumerate(own)]
+        self.arrived[number] = self.mover.fetch(current.transfers, planes)
+
+    def here(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """K and V of a round, [batch, heads, rows, head_dim]; the current stream waits for them."""
+        current = self.plan.rounds[number]
+        # also where they lie here: a kernel that fills the GPU would keep the barrier from starting
+        self.lanes.after(self.arrived.pop(number))
+        if current.local:
+            return tuple(tensor[:, self.of(current.group)] for tensor in self.own)
+        planes = self.slots[self.landed[number]].view(2, -1)[:, : current.rows * self.width]
+        dtype = self.own[0].dtype
+        return tuple(plane.view(dtype).view(-1, *self.row).permute(1, 2, 0, 3) for plane in planes)
+
+    def done(self, number: int) -> None:
+        """The current stream has read a round's keys."""
+        if number in self.landed:
+            self.released[self.landed[number]] = self.lanes.mark()
+
+    def deliver(self, current: Round, d_k: torch.Tensor, d_v: torch.Tensor) -> None:
+        """Send a round's gradients of others' keys to them."""
+        if not current.returns:
+            return
+        outgoing = [_bytes(each, self.lanes) for each in (d_k, d_v)]
+        planes = [(index * self.returned, self.width, each) for index, each in enumerate(outgoing)]
+        self.mover.deliver(current.returns, planes)
+
+    def delivered(self, rounds: tuple[Round, ...], pieces: list[list[list[Piece]]]) -> None:
+        """Add to the pieces, by group and tensor, the gradients that others sent for these rounds."""
+        for index in range(2):
+            plane = self.inbox[index * self.returned :][: self.returned].view(self.own[0].dtype)
+            rows = plane.view(-1, *self.row).permute(1, 2, 0, 3)
+            for each in rounds:
+                for put, row, count in each.arriving:
+                    pieces[each.group][index].append(Piece(rows[:, :, put : put + count], row))
+
+
+def attend(mover, plan: Plan, call: Call, q, k, v) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q and lse of this rank's queries over the keys of all ranks."""
+    out = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    keys = Keys(mover, Lanes(q.device), plan, call, k, v, returning=False)
+    pieces: list[list[Piece]] = [[] for _ in range(plan.groups)]
+    for number, current in enumerate(plan.rounds):
+        keys.fetch(number + AHEAD)
+        heads, found = _query_heads(q, current.group, plan.groups), pieces[current.group]
+        k_here, v_here = keys.here(number)
+        for part in current.parts:
+            tensors = (q[:, heads, part.queries], k_here[:, :, part.keys], v_here[:, :, part.keys])
+            new, new_lse = forward(*tensors, *_options(part, call), None)
+            found.append(Piece(new, part.queries.start, new_lse))
+        keys.done(number)
+        if len(found) > MOST_PARTS:
+            found[:] = [added(found, call, q.shape[2])]
+    mover.close()
+    for group, found in enumerate(pieces):
+        heads = _query_heads(q, group, plan.groups)
+        combine(found, call, out[:, heads], lse[:, heads])
+    return out, lse
+
+
+def differentiate(mover, plan: Plan, call: Call, q, k, v, out, lse, d_out, d_lse) -> tuple[torch.Tensor, ...]:
+    """dQ, dK and dV of this rank's tokens, from the gradients of its O and lse (either may be None)."""
+    d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    d_out = torch.zeros_like(out) if d_out is None else d_out
+    keys = Keys(mover, Lanes(q.device), plan, call, k, v, returning=True)
+    q_pieces: list[list[Piece]] = [[] for _ in range(plan.groups)]
+    kv_pieces: list[list[list[Piece]]] = [[[], []] for _ in range(plan.groups)]
+    for number, current in enumerate(plan.rounds):
+        keys.fetch(number + AHEAD)
+        heads = _query_heads(q, current.group, plan.groups)
+        k_here, v_here = keys.here(number)
+        found: list[list[Piece]] = [[], []]
+        for part in current.parts:
+            rows = (slice(None), heads, part.queries)
+            tensors = (q[rows], k_here[:, :, part.keys], v_here[:, :, part.keys])
+            results = (out[rows], lse[rows].contiguous(), d_out[rows], None if d_lse is None else d_lse[rows])
+            new = gradients(*tensors, *results, *_options(part, call))
+            q_pieces[current.group].append(Piece(new[0], part.queries.start))
+            for pieces, each in zip(found, new[1:], strict=True):
+                pieces.append(Piece(each, part.keys.start))
+        keys.done(number)
+        new_kv = [_whole(pieces, current.rows, k_here, call) for pieces in found]
+        keys.deliver(current, *new_kv)
+        for pieces, new in zip(kv_pieces[current.group], new_kv, strict=True):
+            pieces += [Piece(new[:, :, here : here + count], row) for here, row, count in current.kept]
+        if (number + 1) % EPOCH == 0 and number + 1 < len(plan.rounds):
+            _fold(mover, keys, plan.rounds[number + 1 - EPOCH : number + 1], q_pieces, kv_pieces, call)
+    for group, pieces in enumerate(q_pieces):  # before the last deliveries are waited for
+        combine(pieces, call, d_q[:, _query_heads(q, group, plan.groups)])
+    mover.settle()
+    keys.delivered(plan.rounds[(len(plan.rounds) - 1) // EPOCH * EPOCH :], kv_pieces)
+    for group, both in enumerate(kv_pieces):
+        for gradient, pieces in zip((d_k, d_v), both, strict=True):
+            combine(pieces, call, gradient[:, keys.of(group)])
+    mover.close()
+    return d_q, d_k, d_v
+
+
+def _fold(mover, keys: Keys, rounds, q_pieces, kv_pieces, call: Call) -> None:
+    """Add up what has come so far, so that the inboxes can be used anew."""
+    mover.settle()
+    keys.delivered(rounds, kv_pieces)
+    for every in (q_pieces, *zip(*kv_pieces, strict=True)):
+        for pieces in every:
+            pieces[:] = [added(pieces, call, keys.own[0].shape[2])] if pieces else []
+    mover.ready()
+
+
+def _query_heads(q: torch.Tensor, group: int, groups: int) -> slice:
+    each = q.shape[1] // groups
+    return slice(group * each, (group + 1) * each)
+
+
+def _options(part, call: Call) -> tuple:
+    """causal, window, scale, algorithm and blocks, as `kernels.dispatch` takes them."""
+    return part.causal, part.window, call.scale, "auto", None, None
+
+
+def _whole(pieces: list[Piece], rows: int, like: torch.Tensor, call: Call) -> torch.Tensor:
+    """The gradients of a round's keys, of one call or added up of several."""
+    if len(pieces) == 1 and pieces[0].tensor.shape[2] == rows:
+        return pieces[0].tensor
+    batch, heads, _, head_dim = like.shape
+    out = torch.empty((rows, batch, heads, head_dim), dtype=like.dtype, device=like.device).permute(
+        1, 2, 0, 3
+    )
+    combine(pieces, call, out)
+    return out
+
+
+def _bytes(tensor: torch.Tensor, lanes: Lanes) -> torch.Tensor:
+    """A [batch, heads, rows, head_dim] tensor as the bytes of its rows, kept for the transfers."""
+    rows = tensor.permute(2, 0, 1, 3).contiguous()
+    if lanes.cuda:
+        rows.record_stream(lanes.transfers)
+    return rows.view(-1).view(torch.uint8)

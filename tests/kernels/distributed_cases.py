@@ -1,0 +1,248 @@
+"""Calls of ring attention for the tests, what they must give, and mistakes that they must notice."""
+
+import contextlib
+import sys
+import time
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from unittest import mock
+
+import torch
+
+from kernels.distributed import all_to_all, choice, combine, job, plan, ring, ring_attention, shard, symmetric
+from kernels.distributed.symmetric import CopyEngines
+from kernels.reference import reference_attention, visible_mask
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    method: str = "ring_send"
+    tokens: int = 41
+    causal: bool = True
+    window: int | None = None
+    heads: int = 4
+    kv_heads: int = 4
+    head_dim: int = 8
+    batch: int = 1
+    dtype: str = "float32"
+    scale: float | None = None
+    copying: bool = False  # by copy engines, whose shared memory is files mapped by all ranks
+    kernels: bool = False
+
+
+BASE = [
+    Case("causal"),
+    Case("plain", causal=False),
+    Case("grouped-heads-batch", heads=8, kv_heads=4, batch=2, scale=0.3),
+    Case("fewest-tokens", tokens=8),
+    Case("window-near", window=5, kv_heads=2),
+    Case("window-far-plain-order", window=30, causal=False),
+    Case("window-far", window=30, kv_heads=4, batch=2),
+]
+EVERY = [
+    replace(case, name=f"{case.name}-{method}{'-copied' if copying else ''}", method=method, copying=copying)
+    for case in BASE
+    for method, copying in (
+        ("ring_send", False),
+        ("ring", True),
+        ("all_gather", False),
+        ("all_gather", True),
+        ("all_to_all", False),
+        ("all_to_all", True),
+    )
+    if method != "all_to_all" or case.kv_heads == 4
+]
+INTERPRETED = [
+    Case("kernels-causal-ring", kernels=True, dtype="float16", heads=2, kv_heads=1, head_dim=16, tokens=19),
+    Case("kernels-window", kernels=True, heads=1, kv_heads=1, window=9, tokens=21, method="all_gather"),
+]
+PLANTED = {  # a mistake, and a case that must notice it
+    "the last part is not merged": "plain-ring_send",
+    "the window is a key short": "window-near-all_gather",
+    "others' gradients are lost": "causal-all_gather-copied",
+    "a rank's own keys are not masked": "causal-ring-copied",
+    "later ranks' keys meet all queries": "causal-ring_send",
+    "nobody waits for the others": "causal-ring-copied",
+    "heads come to the wrong tokens": "causal-all_to_all",
+}
+EXACT = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+def dense_forward(q, k, v, causal, window, scale, *_):
+    out, lse = reference_attention(q, k, v, causal=causal, window=window, scale=scale)
+    return out.to(q.dtype), lse.float()
+
+
+def dense_gradients(q, k, v, out, lse, d_out, d_lse, causal, window, scale, *_):
+    """From any lse and out, also those over more keys than are here."""
+    group = q.shape[1] // k.shape[1]
+    keys, values = (each.double().repeat_interleave(group, 1) for each in (k, v))
+    seen = visible_mask(q.shape[2], k.shape[2], causal, window)
+    weights = (scale * (q.double() @ keys.mT) - lse.double()[..., None]).exp().masked_fill(~seen, 0.0)
+    delta = (d_out.double() * out.double()).sum(-1) - (0.0 if d_lse is None else d_lse.double())
+    d_scores = weights * (d_out.double() @ values.mT - delta[..., None]) * scale
+    shape = (k.shape[0], k.shape[1], group, *k.shape[2:])
+    d_k = (d_scores.mT @ q.double()).reshape(shape).sum(2)
+    d_v = (weights.mT @ d_out.double()).reshape(shape).sum(2)
+    return (d_scores @ keys).to(q.dtype), d_k.to(k.dtype), d_v.to(v.dtype)
+
+
+def dense_combine(pieces, call, out, lse=None):
+    """As the kernel, the interpreter of which takes longer than all else here."""
+    tensors, logs = [], []
+    for piece in pieces:
+        rows = slice(piece.row, piece.row + piece.tensor.shape[2])
+        tensors.append(torch.zeros(out.shape, dtype=torch.float64))
+        tensors[-1][:, :, rows] = piece.tensor.double()
+        logs.append(torch.full(out.shape[:3], -torch.inf, dtype=torch.float64))
+        if lse is not None:
+            logs[-1][:, :, rows] = piece.lse.double()
+    together = torch.logsumexp(torch.stack(logs), 0)
+    if lse is None:
+        out.copy_(sum(tensors))
+    else:
+        weights = [(each - together).exp().nan_to_num() for each in logs]
+        out.copy_(sum(weight[..., None] * each for weight, each in zip(weights, tensors, strict=True)))
+        lse.copy_(together)
+
+
+class Files:
+    """Stands in for symmetric memory: a file a rank, mapped by all."""
+
+    def __init__(self, folder: str):
+        self.folder, self.count = folder, 0
+
+    def rendezvous(self, ranks, size):
+        self.count += 1
+        names = [f"{self.folder}/{self.count}-{rank}" for rank in range(ranks.size)]
+        Path(names[ranks.rank]).write_bytes(bytes(size))
+        ranks.exchange({})
+        buffers = [torch.from_file(name, True, size, dtype=torch.uint8) for name in names]
+        return symmetric.Shared(buffers, lambda channel: ranks.exchange({}))
+
+
+def poisoned(allocate):
+    """What is left unwritten shows as NaN."""
+
+    def allocate_poisoned(*args, **kwargs):
+        tensor = allocate(*args, **kwargs)
+        return tensor.fill_(torch.nan) if tensor.is_floating_point() else tensor.fill_(255)
+
+    return allocate_poisoned
+
+
+@contextlib.contextmanager
+def arranged(case: Case, files: Files):
+    """The kernels or their twins, and memory that the ranks map or do not."""
+    job._desks.clear()
+    with contextlib.ExitStack() as stack:
+        for name in ("empty", "empty_like"):
+            stack.enter_context(mock.patch.object(torch, name, poisoned(getattr(torch, name))))
+        if not case.kernels:
+            for module in (ring, all_to_all):
+                stack.enter_context(mock.patch.object(module, "forward", dense_forward))
+                stack.enter_context(mock.patch.object(module, "gradients", dense_gradients))
+            for module in (ring, combine):
+                stack.enter_context(mock.patch.object(module, "combine", dense_combine))
+        if case.copying:
+            stack.enter_context(mock.patch.object(symmetric, "unavailable", return_value=None))
+            stack.enter_context(mock.patch.object(symmetric, "rendezvous", files.rendezvous))
+            stack.enter_context(mock.patch.object(symmetric, "GRAIN", 64))
+            stack.enter_context(mock.patch.object(choice, "GROUP_BYTES", 1))  # as many groups as there may be
+            stack.enter_context(mock.patch.object(ring, "MOST_PARTS", 2))
+            for module in (plan, ring):
+                stack.enter_context(mock.patch.object(module, "EPOCH", 2))
+        yield
+
+
+def drawn(case: Case) -> list[torch.Tensor]:
+    """Whole q, k, v and the gradients of O and lse."""
+    generator = torch.Generator().manual_seed(len(case.name))
+    heads = (case.heads, case.kv_heads, case.kv_heads, case.heads)
+    shapes = [(case.batch, count, case.tokens, case.head_dim) for count in heads]
+    shapes.append((case.batch, case.heads, case.tokens, 1))
+    dtype = getattr(torch, case.dtype)
+    tensors = [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+    return [*tensors[:4], tensors[4].float()]
+
+
+def checked(case: Case, turns: int) -> dict:
+    """The largest relative error of each result on this rank, against float64 on the whole sequence."""
+    q, k, v, d_out, d_lse = drawn(case)
+    mask = {"causal": case.causal, "window": case.window, "scale": case.scale}
+    wide = [each.double().requires_grad_() for each in (q, k, v)]
+    results = reference_attention(*wide, **mask)
+    gradients = torch.autograd.grad(results, wide, (d_out.double(), d_lse[..., 0].double()))
+    exact = [results[0], results[1][..., None], *gradients]
+    own = [shard(each, causal=case.causal) for each in (q, k, v, d_out, d_lse)]
+    leaves = [each.requires_grad_() for each in own[:3]]
+    errors = {}
+    for turn in range(turns):  # the second time nothing is worked out anew, and memory is used again
+        out, lse = ring_attention(*leaves, **mask, method=case.method, return_lse=True)
+        found = torch.autograd.grad((out, lse), leaves, (own[3], own[4][..., 0]))
+        with torch.no_grad():
+            if turn and not torch.equal(ring_attention(*leaves, **mask, method=case.method), out):
+                errors["without gradient"] = 1.0
+        for name, ours, right in zip(
+            ("O", "lse", "dQ", "dK", "dV"), (out, lse[..., None], *found), exact, strict=True
+        ):
+            right = shard(right.detach(), causal=case.causal)
+            error = ((ours.double() - right).norm() / right.norm()).item()
+            errors[name] = max(errors.get(name, 0.0), error if error == error else 1e9)
+    return errors
+
+
+def ran(case: Case, files: Files, turns: int = 2) -> dict:
+    """What came of a case on this rank: its worst error, as a share of what the dtype allows."""
+    with arranged(case, files), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        errors = checked(case, turns)
+    return {name: error / EXACT[case.dtype] for name, error in errors.items()}
+
+
+@contextlib.contextmanager
+def planted(mistake: str):
+    """The code with a mistake in it."""
+    rounds_of, keys_of, opened = plan._ring, plan._keys_of, CopyEngines.open
+
+    whole = dense_combine
+
+    def without_last(pieces, call, out, lse=None):
+        whole(pieces[:-1] if lse is not None else pieces, call, out, lse)
+
+    def a_key_short(span, *mask):
+        start, stop = keys_of(span, *mask)
+        return start + 1 if start else start, stop
+
+    def unmasked(*arguments):
+        return [(blocks, (replace(part, causal=False),)) for blocks, (part,) in rounds_of(*arguments)]
+
+    def all_queries(*arguments):
+        every = slice(0, arguments[0].rows(arguments[1]))
+        return [(blocks, (replace(part, queries=every),)) for blocks, (part,) in rounds_of(*arguments)]
+
+    def opened_late(engines, *sizes):
+        memory = opened(engines, *sizes)
+        time.sleep(0.03 * engines.team.rank)
+        return memory
+
+    def misplaced(source, target, take, put, rows):
+        return plan.Transfer(source, target, take, 0, rows)
+
+    patches = {
+        "the last part is not merged": [(sys.modules[__name__], "dense_combine", without_last)],
+        "the window is a key short": [(plan, "_keys_of", a_key_short)],
+        "others' gradients are lost": [(ring.Keys, "delivered", lambda *_: None)],
+        "a rank's own keys are not masked": [(plan, "_ring", unmasked)],
+        "later ranks' keys meet all queries": [(plan, "_ring", all_queries)],
+        "nobody waits for the others": [
+            (CopyEngines, "open", opened_late), (CopyEngines, "ready", lambda engines: None)
+        ],
+        "heads come to the wrong tokens": [(all_to_all, "Transfer", misplaced)],
+    }  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        for patch in patches[mistake]:
+            stack.enter_context(mock.patch.object(*patch))
+        yield

@@ -1,0 +1,194 @@
+"""Runs many calls of ring attention in process groups over gloo, and prints what came of each as JSON.
+
+    python distributed_ranks.py RANKS:SET ...
+
+Torch is imported once, then the ranks are forked. Most cases take a rank's own attention from a dense twin in
+float64, which is fast; those with `kernels` from the kernels themselves, interpreted.
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import kernels  # noqa: F401, I001 (before anything else imports triton)
+import torch
+import torch.distributed as dist
+import torch.utils.checkpoint
+from distributed_cases import EVERY, INTERPRETED, PLANTED, Files, planted, ran
+from torch.distributed.device_mesh import init_device_mesh
+from kernels.distributed import explain, job, ring_attention, shard, team, unshard
+from kernels.distributed.watch import Watch
+
+
+def said(call) -> str:
+    """The error of a call, or what it returned."""
+    try:
+        return str(call())
+    except Exception as error:  # any: it is what the test looks at
+        return f"{type(error).__name__}: {error}"
+
+
+def sentences(rank: int) -> dict:
+    """What this rank is told where the ranks differ, and where something cannot be had."""
+    job._desks.clear()
+    t = torch.ones(1, 2, 6 + rank, 8)
+    odd = rank == 1
+    calls = {
+        "dtype": lambda: ring_attention(*[t[:, :, :6].to(torch.float16 if odd else torch.float32)] * 3),
+        "causal": lambda: ring_attention(*[t[:, :, :6]] * 3, causal=odd),
+        "window": lambda: ring_attention(*[t[:, :, :6]] * 3, window=4 + odd),
+        "tokens": lambda: ring_attention(*[t] * 3, causal=True),
+        "gradient": lambda: ring_attention(*[t[:, :, :6].clone().requires_grad_(odd)] * 3),
+        "one rank's error": lambda: ring_attention(t, t.half() if odd else t, t),
+        "method": lambda: ring_attention(*[t[:, :, :6]] * 3, method="spiral"),
+        "heads": lambda: ring_attention(t[:, :, :6], *[t[:, :1, :6]] * 2, method="all_to_all"),
+        "unshard": lambda: unshard(t[:, :, : 6 - odd], causal=False),
+        "unshard with gradient": lambda: unshard(t.clone().requires_grad_(), causal=False),
+        "few tokens": lambda: shard(t[:, :, :3], causal=True),
+        "explain": lambda: explain(*[t[:, :, :6]] * 3),
+    }
+    found = {name: said(call) for name, call in calls.items()}
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        ring_attention(*[t[:, :, :6]] * 3, method="ring")
+    found["no copy engines"] = [str(each.message) for each in heard]
+    return found
+
+
+def round_trips() -> bool:
+    """Whether unshard gives back what shard took apart."""
+    t = torch.arange(2 * 3 * 21 * 5, dtype=torch.bfloat16).view(2, 3, 21, 5)
+    return all(torch.equal(unshard(shard(t, causal=causal), causal=causal), t) for causal in (True, False))
+
+
+def by_mesh() -> bool:
+    """Whether a DeviceMesh serves for its group."""
+    t = torch.randn(1, 2, 6, 8, generator=torch.Generator().manual_seed(0))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    return torch.equal(ring_attention(t, t, t, group=mesh), ring_attention(t, t, t))
+
+
+def compiled() -> bool:
+    """Whether torch.compile leaves the call as it is, around it and in its gradient."""
+    t = torch.randn(1, 2, 6, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+    def block(t):
+        return (ring_attention(2 * t, t, t.sin(), causal=True) + 1).sum()
+
+    expected = torch.autograd.grad(block(t), t)[0]
+    return torch.allclose(torch.autograd.grad(torch.compile(block, backend="eager")(t), t)[0], expected)
+
+
+def checkpointed() -> bool:
+    """Whether activation checkpointing gives the same gradient."""
+    t = torch.randn(1, 2, 6, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+    def block(t):
+        return ring_attention(2 * t, t, t.sin(), causal=True)
+
+    again = torch.utils.checkpoint.checkpoint(block, t, use_reentrant=False)
+    expected = torch.autograd.grad(block(t).sum(), t)[0]
+    return torch.allclose(torch.autograd.grad(again.sum(), t)[0], expected)
+
+
+def lost(rank: int, ranks: int, how: str, pipe) -> str:
+    """What a rank is told when the last one ends, or falls silent, before a call."""
+    job._desks.clear()
+    t = torch.ones(1, 1, 6, 8)
+    ring_attention(t, t, t)
+    team.PATIENCE = 1.5  # from now on: on a busy machine the ranks take longer to find each other
+    if rank == ranks - 1:
+        pipe.send({})
+        if how != "silent":
+            os._exit(0)
+        time.sleep(60)
+    start = time.monotonic()
+    sentence = said(lambda: ring_attention(t, t, t, window=None if how == "ended in a known call" else 3))
+    return f"{sentence} ({time.monotonic() - start:.1f} s)"
+
+
+def watched(rank: int, pipe) -> str:
+    """What a rank says whose GPU comes no further, when the other has ended."""
+    group = team.team_of(None, torch.device("cpu"))
+    team.PATIENCE = 1.5
+    if rank == 1:
+        pipe.send({})
+        os._exit(0)
+    told = []
+    with (
+        mock.patch.object(os, "_exit", side_effect=sys.exit),
+        mock.patch.object(sys, "stderr") as stderr,
+    ):
+        stderr.write = told.append
+        watch = Watch(group)
+        watch.note()
+        watch.reached -= 1  # as if the GPU had not come to it
+        time.sleep(team.PATIENCE + 1.0)
+    return "".join(told)
+
+
+def work(rank: int, ranks: int, what: str, folder: str, pipe) -> None:
+    """One rank: what it found, by name, or why it found nothing."""
+    torch.set_num_threads(1)
+    found = {}
+    try:
+        dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks)
+        files = Files(folder)
+        if what == "results":
+            for case in EVERY:
+                found[case.name] = ran(case, files)
+        elif what == "others":
+            for case in INTERPRETED:
+                found[case.name] = ran(case, files, turns=1)
+            cases = {case.name: case for case in EVERY}
+            for mistake, name in PLANTED.items():
+                with planted(mistake):
+                    found[mistake] = ran(cases[name], files)
+            found["sentences"] = sentences(rank)
+            found["round trips"] = round_trips()
+            found["by mesh"] = by_mesh()
+        elif what == "around":
+            found["compiled"] = compiled()
+            found["checkpointed"] = checkpointed()
+        else:
+            found[what] = watched(rank, pipe) if what == "watched" else lost(rank, ranks, what, pipe)
+    except BaseException:
+        found["failed"] = traceback.format_exc()
+    pipe.send(found)
+    time.sleep(60)  # until all are done: a rank that ends is missed by the others
+
+
+def main() -> None:
+    """Fork the ranks of each set in turn and print a list of what each rank found, by RANKS:SET."""
+    if any(each.endswith(":others") for each in sys.argv):
+        pass  # takes seconds, of which the ranks are spared
+    context = multiprocessing.get_context("fork")
+    found = {}
+    for name in sys.argv[1:]:
+        ranks, what = int(name.split(":")[0]), name.split(":")[1]
+        with tempfile.TemporaryDirectory() as folder:
+            pipes = [context.Pipe(False) for _ in range(ranks)]
+            processes = [
+                context.Process(target=work, args=(rank, ranks, what, folder, pipes[rank][1]))
+                for rank in range(ranks)
+            ]
+            for process in processes:
+                process.start()
+            found[name] = [pipe.recv() for pipe, _ in pipes]
+            for process in processes:
+                process.kill()
+                process.join()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
