@@ -18,7 +18,7 @@ from attention_cases import (
 
 from kernels import attention, reference_attention
 
-ROOMY = Shape("roomy", 2, 1, 40, 56, 32, 16, 32)
+ROOMY = Shape("roomy", 2, 1, 24, 40, 32, 16, 32)
 
 
 def grid():
@@ -152,7 +152,7 @@ def test_large_scores_do_not_overflow(algorithm, device):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("window", [1, 5, 56, 1000])
+@pytest.mark.parametrize("window", [1, 5, 40, 1000])
 def test_a_window_alone_looks_back_only(algorithm, window, device):
     q, k, v = random_qkv(ROOMY, torch.float32, device)
     options = {"window": window, "algorithm": algorithm, **ROOMY.blocks}
@@ -177,8 +177,8 @@ def test_defaults_serve_every_head_dim(algorithm, device):
 
 def test_nan_in_a_score_reaches_the_rows_that_see_it(device):
     q, k, v = random_qkv(ROOMY, torch.float32, device)
-    k[:, :, 50] = torch.nan
+    k[:, :, 34] = torch.nan
     for algorithm in ALGORITHMS:
         out = attention(q, k, v, causal=True, algorithm=algorithm, **ROOMY.blocks)
-        assert out[:, :, 34:].isnan().all()
-        assert out[:, :, :34].isfinite().all()
+        assert out[:, :, 18:].isnan().all()
+        assert out[:, :, :18].isfinite().all()
