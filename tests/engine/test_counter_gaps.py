@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.problem.problem import Mask, Problem
-from engine.recordings.counters import counted
+from engine.recordings.counters import recorded_counters
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
 from engine.studies.counter_gaps import busiest, deviations, gaps, left_in_cache
 
@@ -26,7 +26,7 @@ def calls(*read: float, algorithm: str = "flash2", **more):
         )
         for each in read
     ]
-    return counted(Recording(DEVICE, counters=tuple(rows)))
+    return recorded_counters(Recording(DEVICE, counters=tuple(rows)))
 
 
 def test_each_gap_is_between_two_levels():
