@@ -59,4 +59,4 @@ function fewBlocks({ chip }, { title, blocks }) {
 }
 
 /** Why an algorithm cannot run, as one sentence: a verdict and what it rests on. */
-export const misfitSentence = ([verdict, ...reasons]) => `${verdict}: ${reasons.join(", ")}.`;
+export const misfitSentence = ([verdict, ...reasons]) => `${verdict}: it ${reasons.join(", but ")}.`;

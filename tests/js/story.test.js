@@ -214,5 +214,5 @@ test("the race names who is done, who is not, and who cannot start", () => {
     /\(both modelled\)\. Two runs 16 thread blocks, too few for 132 SMs\. Three does not fit\.$/,
   );
   assert.match(raceSentence({ ...racing, finishing: [] }, 0), /^None of the three fits the GPU/);
-  assert.equal(misfitSentence(racing.misfits.c), "Does not fit: needs 2 KiB, a GPU has 1 KiB.");
+  assert.equal(misfitSentence(racing.misfits.c), "Does not fit: it needs 2 KiB, but a GPU has 1 KiB.");
 });
