@@ -51,8 +51,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "float64": "Numbers of 64 bits, with which every result here is compared.",
         "KV heads|grouped heads|key heads|grouped-query attention": (
             "The heads of K and V; where there are fewer of them than of Q, several query heads read the "
-            "same "
-            "keys."
+            "same keys."
         ),
         "heaviest blocks first|heavy-first": (
             "An order in which thread blocks with most key blocks start first, so that none of them is left "
@@ -67,9 +66,8 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "kernel": "A program that the GPU runs in many thread blocks at once.",
         "key block|key tile": "A group of consecutive rows of K and V that are on the chip at the same time.",
         "L2|L2 cache": (
-            "The cache that all SMs of a GPU share; it keeps what was requested recently, such as K and "
-            "V of a "
-            "head."
+            "The cache that all SMs of a GPU share; it keeps what was requested recently, such as K and V "
+            "of a head."
         ),
         "lse|log-sum-exp": "m + log l of a row, from which the backward pass recomputes P out of Q and K.",
         "m|running maximum": "The largest score of a row so far.",
@@ -116,8 +114,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         ),
         "SRAM|shared memory": (
             "Memory on the chip, 64 to 228 KiB per SM of the GPUs here, whose contents a thread block "
-            "chooses "
-            "itself."
+            "chooses itself."
         ),
         "standard|unfused|standard attention|unfused attention": (
             "Attention in three kernels, which write S and P to memory and read them back."

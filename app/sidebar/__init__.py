@@ -25,8 +25,7 @@ DOCUMENTS_HELP = (
 )
 KEYS_HELP = (
     "The number of keys and values; the last query is aligned with the last key. Leave it empty for as "
-    "many as "
-    "queries."
+    "many as queries."
 )
 
 

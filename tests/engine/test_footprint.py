@@ -34,8 +34,7 @@ def test_blocks_that_do_not_fit_say_so():
     assert found.blocks_per_sm == 0
     assert found.sentence == (
         "Does not fit: needs 289 KiB with S and O. These tiles are too big for an A100: one thread block "
-        "may use "
-        "163 KiB. Choose smaller blocks, a smaller head dimension or another GPU."
+        "may use 163 KiB. Choose smaller blocks, a smaller head dimension or another GPU."
     )
     wider = footprint_of(
         Experiment.of(head_dim=256, block_q=256, block_kv=256, hardware="a100")

@@ -32,7 +32,9 @@ def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, fir
 def verdict(agrees: bool, device: str, kernels: str, date: str) -> None:
     """Whether three computations agree, and on which machine and when they were compared."""
     words = "All three agree." if agrees else "They differ by more than allowed."
-    (st.success if agrees else st.error)(f"{words} Measured here: {device}, {kernels}, {moment(date)}.")
+    (st.success if agrees else st.error)(
+        f"{words} This was measured here: {device}, {kernels}, {moment(date)}."
+    )
 
 
 def compiled(interpreted: bool) -> str:
@@ -44,4 +46,4 @@ def smaller_sibling(run: Problem, scenario: Problem) -> str:
     """That what runs is shorter than the scenario, as the end of a clause; empty where it is not."""
     if (run.seq_q, run.seq_kv) == (scenario.seq_q, scenario.seq_kv):
         return ""
-    return f", a smaller sibling of the scenario's {scenario.seq_q:,} and {scenario.seq_kv:,}"
+    return f", scaled down from the scenario's {scenario.seq_q:,} and {scenario.seq_kv:,}"
