@@ -73,15 +73,12 @@ def _headline(simulation: Simulation) -> str:
     experiment, blocks = simulation.experiment, spread(simulation)
     splits, gpu = experiment.tiling.splits, experiment.gpu
     cut = "Without splitting" if splits == 1 else f"Split into {splits:,} parts"
-    some = (
-        f"{blocks.busy} of the {gpu.sms}"
-        if blocks.busy == gpu.sms
-        else (f"only {blocks.busy} of the {gpu.sms}")
-    )
-    move = "" if blocks.busy == gpu.sms else " Raise the number of splits."
+    busy, move = f"all {gpu.sms} SMs get work", ""
+    if blocks.busy < gpu.sms:
+        busy, move = f"only {blocks.busy} of the {gpu.sms} SMs get any work", " Raise the number of splits."
     return (
         f"To produce one token, each head has a single query but must read the whole KV cache. {cut}, "
-        f"{some} SMs get any work, so the cache is read at {scaled(rate(simulation), 'B/s')} of a possible "
+        f"{busy}, so the cache is read at {scaled(rate(simulation), 'B/s')} of a possible "
         f"{scaled(readable(gpu), 'B/s')} (modelled).{move}"
     )
 
@@ -111,7 +108,7 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
         shared = f" for up to {experiment.tiling.block_q} of the {group} heads that share it"
     product = f"{blocks.key_heads:,} × {blocks.splits:,}"
     product += f" × {blocks.row_blocks:,}" * (blocks.row_blocks > 1)
-    left = f" with keys to read, and {blocks.empty:,} without" if blocks.empty else ""
+    left = f", {blocks.empty:,} of them without keys" if blocks.empty else ""
     st.caption(
         f"Split-KV launches one thread block per KV head and split{shared}: {product} = {blocks.launched:,}"
         f"{left}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. Hatched SMs are idle."

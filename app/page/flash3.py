@@ -153,8 +153,8 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     with st.container(key="flash3_picture"):
         inside.show(block)
     st.caption(
-        f"The picture shows {block.visits} of a tile's {block.visits_in_all:,} key blocks, the last "
-        "first, and the start of the next tile. S is Q Kᵀ, P is its softmax, and O accumulates P V. In steady state "
+        f"The picture shows {block.visits} of a tile's {block.visits_in_all:,} key blocks, the last first, "
+        "and the start of the next tile. S is Q Kᵀ, P is its softmax, and O accumulates P V. In steady state "
         f"one key block takes {seconds_text(block.period)}. 'Tensor cores at work' is the share of that time "
         "they are busy, at rates real kernels reach."
         f"  \n{PAPERS_IDEA}"
