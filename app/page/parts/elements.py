@@ -32,9 +32,7 @@ def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, fir
 def verdict(agrees: bool, device: str, kernels: str, date: str) -> None:
     """Whether three computations agree, and on which machine and when they were compared."""
     words = "All three agree." if agrees else "They differ by more than allowed."
-    (st.success if agrees else st.error)(
-        f"{words} This was measured here: {device}, {kernels}, {moment(date)}."
-    )
+    (st.success if agrees else st.error)(f"{words} Measured here: {device}, {kernels}, {moment(date)}.")
 
 
 def compiled(interpreted: bool) -> str:
