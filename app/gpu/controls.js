@@ -4,7 +4,7 @@ import { helpPage, Transport } from "../canvas/transport.js";
 import { COLOURINGS } from "./placement.js";
 
 export const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds per second
-const paceName = (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} per second`;
+const paceName = (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} per s`;
 const MARKS = 10000; // positions of the scrubber
 const KEYS = [
   ["Space", "play or pause"],

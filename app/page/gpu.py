@@ -46,6 +46,8 @@ OPENING = (
     "On the right is the tail: SMs that have run out of work while others finish."
 )
 
+SHADES = "The later a block's query block (or its head, or its wave), the stronger its colour."
+
 
 def show() -> None:
     """Draw the page."""
@@ -128,7 +130,7 @@ def _notes(
     experiment: Experiment, recording: Recording | None, rows: list[TracedCall], call: TracedCall | None
 ) -> None:
     """What is drawn instead of what was asked, and how far the model is from what was recorded."""
-    drawn, words = watchable(experiment), []
+    drawn, words = watchable(experiment), [SHADES]
     if call is None and drawn != experiment:
         words.append(
             f"This shows {_shape(drawn.problem)}, because the scenario has more blocks than can be watched."

@@ -248,7 +248,7 @@ def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypat
     row = Counters("flash2", "forward", problem, 128, 64, kernels=(kernel,))
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
     said = words(opened("traffic", seq=65536, heads=2, head_dim=128, window=4096, block_q=128))
-    assert "K and V of a head, as far as a window spans, are 2.1 MB, and of what all SMs share" in said
+    assert "K and V of a head within the window take 2.1 MB and L2 keeps about" in said
 
 
 def test_times_of_two_runs_are_told_apart():
@@ -256,4 +256,4 @@ def test_times_of_two_runs_are_told_apart():
     recording = Recording(DEVICE, timings=tuple(rows))
     assert recorded.commits_text(recording, rows[:1]) == ""
     told = recorded.commits_text(recording, rows)
-    assert told.startswith("1 of these times were recorded at commit abc, 1 at 722dd3e: ")
+    assert told.startswith("1 of these times were recorded at commit abc, 1 at 722dd3e. ")
