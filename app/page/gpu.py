@@ -42,10 +42,9 @@ SOURCES = {
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (
-    "Each row is one SM, each bar one thread block; the later its query block, the stronger its colour. "
-    "On the right is the tail: SMs that have run out of work while others finish."
+    "Each row is one SM, each bar one thread block. On the right is the tail: SMs that have run out of work "
+    "while others finish."
 )
-
 SHADES = "The later a block's query block (or its head, or its wave), the stronger its colour."
 
 
