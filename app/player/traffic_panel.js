@@ -11,7 +11,7 @@ export class TrafficPanel {
 
   heading(pen, box, model) {
     const { u, theme } = pen,
-      heading = model.scaled ? "Requested so far, one head as drawn" : "Requested so far, one head";
+      heading = model.scaled ? "Requested, one head as drawn" : "Requested, one head";
     pen.text(heading, box.x, box.y + 16 * u, { size: 15, weight: 600 });
     pen.text("counted", box.x + box.w, box.y + 16 * u, { size: 12.5, color: theme.good, align: "right" });
   }

@@ -104,4 +104,4 @@ def test_presets_say_what_holds_at_every_size_of_step(block):
     assert np.isneginf(masked.m[first]).all()
     assert not masked.l[first].any()
     assert np.isfinite(masked.m[~first]).all()
-    assert PRESETS["masked"].what.startswith("The first four keys are masked: over them m stays -inf")
+    assert PRESETS["masked"].what.startswith("The first four keys are masked, so m stays −∞")
