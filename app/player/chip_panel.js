@@ -55,7 +55,7 @@ export class ChipPanel {
       fits = whole <= chip.capacity;
     const y = box.y + 16 * u;
     const width = pen.text("On chip, modelled", box.x, y, { size: 13.5, weight: 600 });
-    const amount = `${inKib(fits ? held : whole)} of ${kib(chip.capacity)}`;
+    const amount = fits ? `${inKib(held)} of ${kib(chip.capacity)}` : `${inKib(whole)}/${kib(chip.capacity)}`;
     pen.text(amount, box.x + box.w, y, {
       size: 11.5,
       mono: true,

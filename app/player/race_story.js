@@ -41,7 +41,7 @@ export function raceSentence(model, seconds) {
     const gain = runs[slowest].time / runs[winner].time;
     return (
       `${capital(title(winner))} finished first, after ${took(winner)}: ${times(gain)} times as fast as ` +
-      `${title(slowest)}, which took ${took(slowest)} (both modelled).${fewBlocks(model, runs[slowest])}${out}`
+      `${title(slowest)} (${took(slowest)}, both modelled)${fewBlocks(model, runs[slowest])}.${out}`
     );
   }
   const ended = order.filter((name) => runs[name].time <= seconds),
@@ -52,10 +52,10 @@ export function raceSentence(model, seconds) {
   return `${capital(ended.map((name) => `${title(name)} was done after ${took(name)}`).join(", "))}; ${going.map(share).join(", ")}.${out}`;
 }
 
-/** That a run has too few blocks for the GPU, which is why it is slow, or nothing. */
-function fewBlocks({ chip }, { title, blocks }) {
+/** That a run has too few blocks for the GPU, which is why it is slow, as the end of a sentence; or nothing. */
+function fewBlocks({ chip }, { blocks }) {
   if (!(blocks < chip.sms)) return "";
-  return ` ${capital(title)} runs ${plural(blocks, "thread block")}, too few for ${grouped(chip.sms)} SMs.`;
+  return `, whose ${plural(blocks, "thread block")} ${blocks === 1 ? "is" : "are"} too few for ${grouped(chip.sms)} SMs`;
 }
 
 /** Why an algorithm cannot run, as one sentence: a verdict and what it rests on. */

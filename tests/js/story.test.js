@@ -206,12 +206,12 @@ test("the race names who is done, who is not, and who cannot start", () => {
   );
   assert.equal(
     raceSentence(racing, 4e-6),
-    "One finished first, after 1.00 µs: 4.0 times as fast as two, which took 4.00 µs (both modelled). Three does not fit.",
+    "One finished first, after 1.00 µs: 4.0 times as fast as two (4.00 µs, both modelled). Three does not fit.",
   );
   const many = { ...racing, chip: { name: "GPU", sms: 132 } };
   assert.match(
     raceSentence(many, 4e-6),
-    /\(both modelled\)\. Two runs 16 thread blocks, too few for 132 SMs\. Three does not fit\.$/,
+    /as two \(4\.00 µs, both modelled\), whose 16 thread blocks are too few for 132 SMs\. Three does not fit\.$/,
   );
   assert.match(raceSentence({ ...racing, finishing: [] }, 0), /^None of the three fits the GPU/);
   assert.equal(misfitSentence(racing.misfits.c), "Does not fit: it needs 2 KiB, but a GPU has 1 KiB.");

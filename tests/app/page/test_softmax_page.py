@@ -36,7 +36,7 @@ def test_the_headline_tells_a_rising_maximum_from_one_that_stays(open_app):
     assert "stays 3.6, so α = 1" in app.header[0].value
     app.main.selectbox[0].set_value("masked").run()
     app.main.slider[0].set_value(1).run()
-    assert "masked: m stays −∞" in app.header[0].value
+    assert "masked, so m stays −∞" in app.header[0].value
 
 
 def test_the_buttons_step_within_the_row(open_app):
