@@ -33,7 +33,7 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     """The payload of one scenario.
 
     Args:
-        experiment: what the sidebar shows; larger problems are drawn by their scaled-down sibling.
+        experiment: what the sidebar shows; larger problems are drawn scaled down.
         agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
         agrees: whether that sentence is good news.
     """
