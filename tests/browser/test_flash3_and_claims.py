@@ -27,7 +27,7 @@ def test_the_playhead_walks_says_what_happens_and_stops_at_the_end(page, dashboa
     opened(page, f"{dashboard}/flash3?{SCENARIO}")
     page.locator(".inside .picture svg").wait_for()
     before, words = moment(page), page.locator(".inside .now").inner_text()
-    assert re.search(r"group 1 .*; group 2 ", words)
+    assert re.search(r"Group 1: .*\. Group 2: ", words)
     page.locator(".inside .play").click()
     page.locator(".inside.playing").wait_for()
     page.locator(".inside .when").filter(has_not_text=before).wait_for()
