@@ -36,7 +36,8 @@ STYLE = """
   [data-testid="stWidgetLabelRequired"] { display: none; }
   [data-testid="stSkeleton"] { animation: none; } /* where no GPU draws it, its pulse holds the page up */
   .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 14.5rem; }
-  .st-key-tools button { min-height: 0; padding: 0.15rem 0.45rem; }
+  .st-key-tools button { min-height: 0; padding: 0.15rem 0.28rem; }
+  .st-key-tools [data-testid="stPopoverButton"] { padding-right: 0.45rem; }
   .st-key-tools button p { font-size: 0.85rem; white-space: nowrap; }
   .st-key-tools [data-testid="stPopoverButton"] > div > div + div { display: none; }
   [data-testid="stPopoverBody"] { max-width: min(44rem, 94vw); }

@@ -1,4 +1,4 @@
-// Numbers as people read them. Chip memory counts in KB of 1,024 bytes, as the field does; traffic in powers of ten.
+// Numbers as people read them. Chip memory counts in KiB of 1,024 bytes; traffic in powers of ten.
 
 const MINUS = "−";
 export const grouped = (n) =>
@@ -36,14 +36,14 @@ export function sum(x) {
   return Number.isNaN(x) ? "–" : x >= 1e6 ? x.toExponential(2) : significant(x);
 }
 
-/** Bytes of a chip's memory in KB of 1,024, as a number without its unit. */
+/** Bytes of a chip's memory in KiB, as a number without its unit. */
 export function inKib(bytes) {
   const k = bytes / 1024;
   return k < 1 || (k < 10 && k % 1) ? String(Number(k.toFixed(2))) : grouped(k);
 }
 
 /** The same with its unit. */
-export const kib = (bytes) => `${inKib(bytes)} KB`;
+export const kib = (bytes) => `${inKib(bytes)} KiB`;
 
 /** Bytes moved, in powers of ten. */
 export function traffic(bytes) {

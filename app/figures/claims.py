@@ -21,8 +21,8 @@ SMALLEST = 1e-17  # of the error axis: what is exactly 0 stands here
 
 
 def _binary(value: float, power: int) -> str:
-    """A number of KB, MB or GB of 1,024, in the unit that suits it."""
-    names = ("B", "KB", "MB", "GB", "TB")
+    """A number of KiB, MiB or GiB, in the unit that suits it."""
+    names = ("B", "KiB", "MiB", "GiB", "TiB")
     while value < 1 and power > 0:
         value, power = value * 1024, power - 1
     return f"{digits(value)} {names[power]}"
@@ -35,7 +35,7 @@ UNITS = {
     "GiB": lambda value: _binary(value, 3),
     "s": seconds_text,
     "×": times_text,
-    "%": lambda value: f"{value:.0f} %",
+    "%": lambda value: f"{value:.0f}%",
     "error": lambda value: digits(value) if value >= 0.01 or not value else f"{value:.1e}",
     "FLOP/B": lambda value: f"{digits(value)} FLOP/B",
     "tokens": lambda value: f"{scaled(value, '').strip()} tokens",
@@ -85,7 +85,7 @@ def _miss(finding: Finding) -> str:
     """By what factor a number misses, where that says something."""
     if finding.unit == "yes" or finding.factor == inf or finding.factor > 1e6:
         return "misses"
-    return f"off {times_text(finding.factor)}"
+    return f"off by {times_text(finding.factor)}"
 
 
 def broken(course: BrokenUpdate, colours: Palette) -> go.Figure:
@@ -121,7 +121,7 @@ def broken(course: BrokenUpdate, colours: Palette) -> go.Figure:
 def broken_table(course: BrokenUpdate) -> str:
     """The same in numbers."""
     rows = [
-        [str(block), f"{m:.1f}", f"{right:.0e}" if right else "0", f"{100 * wrong:.0f} %"]
+        [str(block), f"{m:.1f}", f"{right:.0e}" if right else "0", f"{100 * wrong:.0f}%"]
         for block, (m, right, wrong) in enumerate(zip(course.m, course.right, course.broken, strict=True), 1)
     ]
     return table(("block", "m", "rescaled: error", "as written: error"), rows)

@@ -36,7 +36,7 @@ STYLE = f"""
 
 
 def sms(blocks: np.ndarray, colours: Palette) -> str:
-    """One square an SM as HTML: how many blocks it runs; hatched where it has none."""
+    """One square per SM as HTML: how many blocks it runs; hatched where it has none."""
     busy = f"background:color-mix(in srgb, {colours.k} 45%, {colours.panel});color:{colours.ink}"
     stripes = f"{colours.muted} 0 1px, transparent 1px 5px"
     idle = f"background:repeating-linear-gradient(135deg, {stripes});border:1px solid {colours.grid}"
@@ -52,7 +52,7 @@ class Line:
     Attributes:
         name, origin: what the legend and the hover say.
         splits: [points]; none: a level, where the implementation chooses.
-        seconds, rates: [points] s, and bytes of K and V a second.
+        seconds, rates: [points] s, and bytes of K and V per second.
         modelled: dotted, and without marks.
     """
 
@@ -82,7 +82,7 @@ def speed_by_splits(
             "tickvals": powers,
             "ticktext": [f"{power}" for power in powers],
             "range": [math.log10(low) - 0.05, math.log10(high) + 0.05],
-            "title_text": "splits of the keys",
+            "title_text": "number of splits",
         },
         y=_times(min(values), max(values)) if metric == TIME else _rates(max(values)),
         legend=False,

@@ -1,4 +1,4 @@
-"""The tile grid of a mask as a small picture: skipped tiles hatched, those it cuts pale, full ones solid."""
+"""The tile grid of a mask as a small picture: skipped tiles hatched, partial ones pale, full ones solid."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ def multiples(
 def key(exact: bool, colours: Palette) -> str:
     """What the shades mean."""
     if exact:
-        entries = [(0.0, 0.0, "skipped"), (1.0, 0.0, "cut by the mask"), (1.0, 1.0, "full")]
+        entries = [
+            (0.0, 0.0, "skipped"),
+            (1.0, 0.0, "partial: crossed by the mask's edge"),
+            (1.0, 1.0, "full"),
+        ]
     else:
         entries = [(share, share, f"{share:.0%} visited") for share in (0.0, 0.25, 0.5, 1.0)]
     marks = []

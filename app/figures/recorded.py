@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def heat_grid(heat: HeatMap, current: tuple[int, int], colours: Palette) -> str:
-    """Times by block size as HTML, the fastest strongest; failures struck out with their sentence."""
+    """Times by block size as HTML, the fastest strongest; failures crossed out with their sentence."""
     shares = _shares(heat.seconds)
     cells = [
         [
@@ -64,7 +64,7 @@ def _title(heat: HeatMap, i: int, j: int) -> str:
 def counters(
     rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
 ) -> go.Figure:
-    """Counted over modelled bytes, both axes logarithmic; on the diagonal they are equal.
+    """Recorded over modelled bytes, both axes logarithmic; on the diagonal they are equal.
 
     Args:
         real, modelled: attributes of a row, bytes.
@@ -82,7 +82,7 @@ def counters(
         colours,
         height=300,
         x={"title_text": "modelled", **log_ticks(low, high, "B")},
-        y={"title_text": "counted by the GPU", **log_ticks(low, high, "B")},
+        y={"title_text": "recorded by the counters", **log_ticks(low, high, "B")},
         legend={"font": {"size": 12}},
     )
 

@@ -109,7 +109,7 @@ def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], co
 def bytes_by_tiling(
     survey: Mapping[tuple[int, int], TilingCost], current: tuple[int, int], colours: Palette
 ) -> str:
-    """Requested bytes at every block size, as HTML; struck out what does not fit, framed the scenario's."""
+    """Requested bytes at every block size, as HTML; crossed out what does not fit, framed the scenario's."""
     rows, columns = sorted({pair[0] for pair in survey}, reverse=True), sorted({pair[1] for pair in survey})
     logs = {pair: math.log(cell.requested.total) for pair, cell in survey.items()}
     low, span = min(logs.values()), max(logs.values()) - min(logs.values()) or 1.0

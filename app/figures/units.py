@@ -23,8 +23,8 @@ def bytes_text(value: float) -> str:
 
 
 def chip_bytes_text(value: float) -> str:
-    """Bytes of a chip's shared memory, in KB of 1,024, rounded up: what has no room is not said to fit."""
-    return f"{-(-int(value) // 1024):,} KB"
+    """Bytes of a chip's shared memory, in KiB, rounded up: what has no room is not said to fit."""
+    return f"{-(-int(value) // 1024):,} KiB"
 
 
 def seconds_text(value: float) -> str:

@@ -27,6 +27,6 @@ def hover() -> None:
 
 def show() -> None:
     """The popover that lists every term."""
-    with st.popover("Words", key="words"):
-        st.caption("Point at an underlined word on a page to read this where it stands.")
+    with st.popover("Glossary", key="words"):
+        st.caption("Point at an underlined word on a page to read its meaning there.")
         st.html(scrolled(listed(), LIST_HEIGHT))

@@ -11,13 +11,13 @@ from types import MappingProxyType
 TERMS: Mapping[str, str] = MappingProxyType(
     {
         "α|alpha|rescale factor": (
-            "The factor exp(m − m′) by which all that a row has gathered so far is multiplied when its "
+            "The factor exp(m − m′) by which everything a row has accumulated so far is multiplied when its "
             "maximum rises from m to m′."
         ),
         "arithmetic intensity|FLOP per DRAM byte|FLOP/DRAM byte": (
-            "How many floating-point operations an algorithm does for each byte that crosses to memory."
+            "How many floating-point operations an algorithm does per byte that crosses to memory."
         ),
-        "block of threads|thread block|CTA": (
+        "thread block|block of threads|CTA": (
             "The threads that one SM runs together on one piece of the work, sharing its shared memory."
         ),
         "causal mask|causal": "A mask under which a query sees only the keys up to its own position.",
@@ -25,10 +25,10 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "What each kernel must read and write at least once, however large its caches: its inputs and "
             "its outputs."
         ),
-        "counted": "Said of a number that the running scheduler adds up, step by step.",
+        "counted": "Added up by the running scheduler, step by step; nothing is estimated.",
         "dQ|dK|dV|dO|dS|dP": "The gradients: how the loss changes with each element of Q, K, V, O, S or P.",
         "decoding": "Producing one token at a time: a single query against all the keys stored so far.",
-        "delta|δ": "For each row, the sum of dO times O, which the backward pass needs once.",
+        "delta|δ": "The sum of dO times O over a row, one number per row, which the backward pass needs.",
         "document mask|documents": (
             "A mask under which a query sees only the keys of its own document where several are packed "
             "end to end."
@@ -48,9 +48,10 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "FlashAttention-2 with copies, matrix products and softmax of different warps overlapped on a "
             "Hopper GPU."
         ),
-        "float64": "Numbers of 64 bits: what every result here is compared with.",
-        "grouped heads|key heads|grouped-query attention": (
-            "Fewer heads of K and V than of Q, so that several query heads read the same keys."
+        "float64": "Numbers of 64 bits, with which every result here is compared.",
+        "KV heads|grouped heads|key heads|grouped-query attention": (
+            "The heads of K and V; where there are fewer of them than of Q, several query heads read the "
+            "same keys."
         ),
         "heaviest blocks first|heavy-first": (
             "An order in which thread blocks with most key blocks start first, so that none of them is left "
@@ -63,19 +64,25 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "head dimension": "How many numbers a query, a key or a value of one head has, written d.",
         "K": "The keys: one row of d numbers for each position, with which every query is multiplied.",
         "kernel": "A program that the GPU runs in many thread blocks at once.",
-        "key block|key tile": "So many consecutive rows of K and V that are on the chip at a time.",
+        "key block|key tile": "A group of consecutive rows of K and V that are on the chip at the same time.",
         "L2|L2 cache": (
-            "The cache that all SMs of a GPU share; it keeps what was asked for lately, such as K and V "
+            "The cache that all SMs of a GPU share; it keeps what was requested recently, such as K and V "
             "of a head."
         ),
-        "lse|log-sum-exp": "m + log l of a row: with it the backward pass computes P again from Q and K.",
+        "lse|log-sum-exp": "m + log l of a row, from which the backward pass recomputes P out of Q and K.",
         "m|running maximum": "The largest score of a row so far.",
-        "measured here|measured": "Said of a time taken on the machine that runs this dashboard.",
-        "modelled": "Said of a number that follows from formulas and a GPU's rates, not from a run.",
-        "merge|merged": "Two partial results with their m and l, or lse, put together as if made in one go.",
+        "measured here|measured": "Timed on the machine that runs this dashboard.",
+        "modelled": (
+            "Calculated from formulas, the GPU's published rates and the share of them that kernels reach; "
+            "nothing was run."
+        ),
+        "merge|merged": (
+            "Two partial results are combined by their m and l, or lse, as if they had been computed in "
+            "one go."
+        ),
         "N|sequence length": "How many positions there are: queries and keys alike unless said otherwise.",
         "O": "The output: for each query, the mean of all values, weighted by P.",
-        "occupancy|blocks an SM": (
+        "occupancy|blocks per SM": (
             "How many thread blocks an SM holds at once; shared memory and registers limit it."
         ),
         "online softmax": (
@@ -83,10 +90,10 @@ TERMS: Mapping[str, str] = MappingProxyType(
         ),
         "P": "The weights: the softmax of S, row by row.",
         "Q": "The queries: one row of d numbers for each position that asks.",
-        "query block|query tile": "So many consecutive rows of Q that are on the chip at a time.",
-        "recorded": "Said of a number taken on a named GPU on the date given, and stored.",
+        "query block|query tile": "A group of consecutive rows of Q that are on the chip at the same time.",
+        "recorded": "Measured on a named GPU on the date given, and stored in a file.",
         "requested|requested bytes": (
-            "What the tiles ask of memory past the SM, whether a cache or DRAM serves it."
+            "What the tiles request from memory beyond the SM, whether a cache or DRAM answers."
         ),
         "roofline": (
             "The most FLOP/s an algorithm can reach: memory's bytes/s times its intensity, up to the "
@@ -94,32 +101,34 @@ TERMS: Mapping[str, str] = MappingProxyType(
         ),
         "l|running sum": "The sum of exp(score − m) over the scores of a row so far.",
         "S|scores": "The products of every query with every key, scaled: a matrix of N × N.",
-        "sliding window|window": "A mask under which a query sees only so many keys back, its own included.",
+        "sliding window|window": (
+            "A mask under which a query sees only a fixed number of keys back, its own included."
+        ),
         "SM|SMs": (
             "Streaming multiprocessor: one of a GPU's processors, with its own shared memory; an H200 has "
             "132."
         ),
-        "softmax": "exp of each score over the sum of exp of all: weights that are positive and add up to 1.",
+        "softmax": "exp of each score divided by the sum of exp of all: positive weights that add up to 1.",
         "split keys|split_kv|splits": (
             "One query's keys cut into parts that different SMs take, whose results are merged."
         ),
         "SRAM|shared memory": (
-            "Memory on the chip, 64 to 228 KB for each SM of the GPUs here, which a thread block fills as it "
-            "likes."
+            "Memory on the chip, 64 to 228 KiB per SM of the GPUs here, whose contents a thread block "
+            "chooses itself."
         ),
         "standard|unfused|standard attention|unfused attention": (
-            "Attention as three kernels, S and P written to memory and read back between them."
+            "Attention in three kernels, which write S and P to memory and read them back."
         ),
         "tail": "The end of a kernel, when some SMs have no block left while others still work.",
         "tensor core|tensor cores": (
             "The unit of an SM that multiplies small matrices, many times faster than its other arithmetic."
         ),
-        "tile|tiles": "One block of S: a query block meets a key block.",
+        "tile|tiles": "One block of S, where a query block meets a key block.",
         "TMA": "The unit of a Hopper GPU that copies whole tiles between memory and the chip by itself.",
         "V": "The values: one row of d numbers for each key, of which O is the weighted mean.",
         "warp|warps": "32 threads that run in step.",
         "warp group|warp groups": "Four warps that issue a matrix product together on a Hopper GPU.",
-        "wave|waves": "As many thread blocks as the GPU runs at once; the next wave waits for room.",
+        "wave|waves": "As many thread blocks as the GPU holds at once; the next wave waits for room.",
     }
 )
 LETTERS = 2  # shorter names are not looked for on a page: K, V and m are in too many words

@@ -3,8 +3,8 @@
 import { helpPage, Transport } from "../canvas/transport.js";
 import { COLOURINGS } from "./placement.js";
 
-export const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds in a second
-const paceName = (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} a second`;
+export const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds per second
+const paceName = (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} per s`;
 const MARKS = 10000; // positions of the scrubber
 const KEYS = [
   ["Space", "play or pause"],
@@ -20,7 +20,8 @@ const KEYS = [
 ];
 const GUIDE = [
   ["line", "one SM; where it holds several blocks at once, they share its line"],
-  ["bar", "one block of work, from its start to its end"],
+  ["bar", "one thread block, from its start to its end"],
+  ["shade", "the later a block's query block, head or wave, the stronger its colour"],
   ["pale", "still to come"],
   ["tail", "from when the first SM has nothing left to do until the end"],
   ["wave", "how often the block's place on its SM had been filled before"],

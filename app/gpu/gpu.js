@@ -228,7 +228,7 @@ class GpuPlayer {
       } = this,
       span = this.window;
     this.stage.paint({ time, head, colouring, window: span });
-    const where = `${microseconds(time, model.longest < 1000 ? 0.1 : 1)} µs, ${grouped(1e6 / pace)} times slowed down`;
+    const where = `${microseconds(time, model.longest < 1000 ? 0.1 : 1)} µs, slowed down ${grouped(1e6 / pace)} times`;
     this.controls.show({
       sentence: sentence(model, time),
       where,

@@ -12,19 +12,21 @@ export function sentence(model, time) {
   const name = model.lanes.length > 1 ? `${capital(apart)}: ` : "";
   if (time >= lane.microseconds) {
     return (
-      `${name}${plural(lane.count, "block")} in ${duration(lane.microseconds / 1e6)}. SMs were busy ${percent(lane.busy)} of the time; ` +
-      `in the last ${duration(lane.tail / 1e6)}, the tail, some had nothing left to do; the busiest worked ${percent(lane.imbalance)} longer than the average.`
+      `${name}${plural(lane.count, "block")} took ${duration(lane.microseconds / 1e6)}, and the SMs were busy ${percent(lane.busy)} of that time. ` +
+      `In the last ${duration(lane.tail / 1e6)}, the tail, some had nothing left to do; the busiest worked ${percent(lane.imbalance)} longer than the average.`
     );
   }
   const idle = lane.used - busy,
     never = lane.sms - lane.used,
     tail = time >= lane.microseconds - lane.tail;
-  const state = `${name}${plural(running, "block")} on ${busy} of ${lane.sms} SMs, ${grouped(done)} of ${grouped(lane.count)} done.`;
-  if (never) return `${state} ${plural(never, "SM")} never ${never === 1 ? "gets" : "get"} a block.`;
-  if (tail && idle) return `${state} This is the tail: ${plural(idle, "SM")} with nothing left to do.`;
+  const state = `${name}${plural(running, "block")} ${running === 1 ? "runs" : "run"} on ${busy} of ${lane.sms} SMs; ${grouped(done)} of ${grouped(lane.count)} are done.`;
+  const few = lane.count < lane.sms ? ", because there are fewer blocks than SMs" : "";
+  if (never) return `${state} ${plural(never, "SM")} never ${never === 1 ? "gets" : "get"} a block${few}.`;
+  if (tail && idle)
+    return `${state} In this tail, ${plural(idle, "SM")} ${idle === 1 ? "has" : "have"} nothing left to do.`;
   return idle
     ? `${state} ${plural(idle, "SM")} ${idle === 1 ? "waits" : "wait"}.`
-    : `${state} No SM stands idle.`;
+    : `${state} No SM is idle.`;
 }
 
 /** The lines of a block's tip: where and when it ran, and what it computed. */

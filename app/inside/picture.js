@@ -120,7 +120,7 @@ export function pictureOf(data, width, theme, u) {
   parts.push(
     `<line class="head" y1="${TOP - 10}" y2="${height - 18}" stroke="${theme.edge}" stroke-width="1.5"/>`,
   );
-  const about = "Copies, matrix products and softmax of one block of threads over time";
+  const about = "Copies, matrix products and softmax of one thread block over time";
   return `<svg viewBox="0 0 ${width} ${height}" height="${height * u}" role="img" aria-label="${about}">${parts.join("")}</svg>`;
 }
 

@@ -3,7 +3,7 @@
 import { capital, subscript } from "../canvas/format.js";
 
 const SHORT = { "Q Kᵀ": "S", softmax: "P", "P V": "O" }; // what an operation makes
-const DOING = { "Q Kᵀ": "multiplies", "P V": "multiplies", softmax: "takes the", "store O": "stores" };
+const DOING = { softmax: "softmax of S", "store O": "writing O" }; // else the product's own name
 
 const at = (key) => (key < 0 ? "" : subscript(key));
 
@@ -18,9 +18,9 @@ export function shortName(operation, key) {
   return operation in SHORT ? `${SHORT[operation]}${at(key)}` : markName(operation, key);
 }
 
-/** The same as what somebody does: "takes the softmax of S₇". */
+/** The same as what somebody does: "softmax of S₇". */
 function deed(operation, key) {
-  return `${DOING[operation]} ${operation === "softmax" ? `softmax of S${at(key)}` : markName(operation, key)}`;
+  return operation in DOING ? `${DOING[operation]}${at(key)}` : markName(operation, key);
 }
 
 /** What one lane does at a moment; the first copies, the others compute. */
@@ -28,15 +28,13 @@ function doingNow({ short, marks }, index, seconds) {
   const now = marks.filter(([, , start, end]) => seconds >= start && seconds < end);
   if (index === 0) {
     const names = now.map(([operation, key]) => markName(operation, key));
-    return names.length
-      ? `${names.join(", ")} ${names.length > 1 ? "are" : "is"} on the way`
-      : "nothing is being copied";
+    return names.length ? `Copies in flight: ${names.join(", ")}` : "No copy in flight";
   }
-  if (!now.length) return `${short} waits`;
-  return `${short} ${[...new Set(now.map(([operation, key]) => deed(operation, key)))].join(" and ")}`;
+  const deeds = [...new Set(now.map(([operation, key]) => deed(operation, key)))];
+  return `${capital(short)}: ${deeds.join(" and ") || "waiting"}`;
 }
 
 /** What all lanes do at a moment. */
 export function sentenceAt({ lanes }, seconds) {
-  return `${capital(lanes.map((lane, index) => doingNow(lane, index, seconds)).join("; "))}.`;
+  return lanes.map((lane, index) => `${doingNow(lane, index, seconds)}.`).join(" ");
 }

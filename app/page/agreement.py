@@ -39,8 +39,9 @@ def show() -> None:
     experiment = scenario.current()
     sibling = small_sibling(experiment)
     st.header(
-        "The scheduler, the real Triton kernel and a dense float64 computation must get the same numbers, "
-        "tile by tile. Look for red: a tile in which two of them differ by more than rounding explains.",
+        "Three independent computations (our scheduler, the real Triton kernel, dense float64) should "
+        "give the same numbers in every tile. A tile turns red if two of them differ by more than "
+        "rounding can explain.",
         anchor=False,
     )
     st.caption(_what_runs(experiment, sibling))
@@ -55,10 +56,11 @@ def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
         length += (f", a window of {run.mask.window:,}" if run.mask.window else "") + smaller
     instead = ""
     if sibling.algorithm != experiment.algorithm:
-        instead = f"Shown for {sibling.algorithm}, whose kernel can report every tile. "
+        instead = f"{sibling.record.label} stands in here, because its kernel can report every tile. "
     return (
-        f"{instead}Runs one head of {length}, head dimension {run.head_dim}, {run.dtype}, blocks of "
-        f"{sibling.tiling.block_q} × {sibling.tiling.block_kv}: seconds even in Triton's interpreter."
+        f"{instead}This runs one head of {length}, with head dimension {run.head_dim}, {run.dtype} and "
+        f"blocks of {sibling.tiling.block_q} × {sibling.tiling.block_kv}. It takes a few seconds even "
+        "without a GPU."
     )
 
 
@@ -88,7 +90,8 @@ def _announce(sibling: Experiment) -> None:
     st.html(table(["what is compared", "where", "how far apart two may be"], rows, words=(0, 1, 2)))
     st.caption(
         "The kernel is the real Triton one (interpreted where there is no GPU), the scheduler is this "
-        "program's own execution through its counting memory, float64 is dense softmax. u = 2⁻²³."
+        "program's own execution through its counting memory, and float64 is a dense softmax. The rounding "
+        "unit u of float32 is 2⁻²³."
     )
 
 
@@ -110,6 +113,7 @@ def _origins(agreement: Agreement) -> str:
     stored = ""
     if agreement.experiment.record.unfused:
         stored = (
-            f" Unfused attention stores S in {agreement.experiment.problem.dtype}: m's bound has that too."
+            f" Unfused attention stores S in {agreement.experiment.problem.dtype}, so m's bound includes "
+            "that rounding."
         )
-    return f"Allowed, with u = 2⁻²³: {parts}.{stored}"
+    return f"This is how much is allowed, with u = 2⁻²³: {parts}.{stored}"

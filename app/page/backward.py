@@ -48,12 +48,12 @@ from engine.studies.recomputation import (
 )
 from engine.worker.client import Job
 
-WAYS = {STORED: "P kept", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
+WAYS = {STORED: "P stored", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
 NAMES = {"kernel": "Triton kernels", "trace": "scheduler", "float64": "float64"}
 COUNTERS = (
     "kernel",
-    *("asked to read", "counted"),
-    *("asked to write", "counted"),
+    *("requested reads, counted", "recorded"),
+    *("requested writes, counted", "recorded"),
     *("time, modelled", "recorded"),
 )
 FORMULAS = (
@@ -71,9 +71,9 @@ def show() -> None:
     """Draw the page."""
     experiment = set_subject(scenario.current().changed(algorithm=backward.ALGORITHM.key))
     st.header(
-        "Training needs dQ, dK and dV. P was never kept, so the backward pass computes it again from Q, K "
-        "and lse, twice: look at what stays on the chip in each kernel, and at the N × N matrix that never "
-        "moves.",
+        "Training needs dQ, dK and dV. The forward pass did not store P, so the backward pass recomputes it "
+        "from Q, K and the saved log-sum-exp, once for dK/dV and once for dQ. The N × N matrix never touches "
+        "HBM.",
         anchor=False,
     )
     player(build(experiment), key="backward")
@@ -92,15 +92,15 @@ def show() -> None:
 
 
 def _costs(experiment: Experiment, costs: Recomputation) -> None:
-    """What computing P again costs in FLOPs, and what it saves in bytes."""
+    """What recomputing P costs in FLOPs, and what it saves in bytes."""
     simulation = simulate(experiment)
-    st.subheader("What computing P again costs, and saves", anchor=False)
+    st.subheader("What recomputing P costs, and what it saves", anchor=False)
     for column, (name, ratio) in zip(st.columns(3), costs.saved.items(), strict=True):
-        label, times = ("less", times_text(ratio)) if ratio >= 1 else ("more", times_text(1, ratio))
+        label, times = ("saving", times_text(ratio)) if ratio >= 1 else ("more", times_text(1, ratio))
         column.metric(f"{name}: {label}", times, border=True)
     rows = [
-        ["products a tile", *(str(PRODUCTS[way]) for way in WAYS)],
-        ["over forward's 2", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
+        ["products per tile", *(str(PRODUCTS[way]) for way in WAYS)],
+        ["× forward", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
         ["FLOPs, visited tiles", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
         ["kept in memory", *(bytes_text(costs.kept[way]) for way in WAYS)],
         ["bytes moved", *(bytes_text(costs.moved[way]) for way in WAYS)],
@@ -108,20 +108,32 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
     st.html(scrolled(table(["all heads", *WAYS.values()], rows), 460))
-    st.caption(_derivation(experiment))
+    st.caption(_compared())
+    with st.expander("How is this counted?"):
+        st.caption(_derivation(experiment))
+
+
+def _compared() -> str:
+    """What the large numbers and the table compare, in words."""
+    return (
+        "- The big numbers compare the animated two-kernel version with unfused attention that stores P.\n"
+        f"- Matrix products per tile: {PRODUCTS[STORED]} if P is stored, {PRODUCTS[ONE_KERNEL]} if it is "
+        f"recomputed once, {PRODUCTS[TWO_KERNELS]} if it is recomputed in both kernels (which avoids atomic "
+        "adds to dQ).\n"
+        "- Kept for backward: the N × N matrix P, or just lse and δ (4 bytes per row each)."
+    )
 
 
 def _derivation(experiment: Experiment) -> str:
     """Where the numbers come from, in words."""
     return (
-        "Large: two kernels, as played, against unfused attention with P kept. Matrix products, *counted*: "
-        "forward S and P V; backward dV, dP, dQ and dK; S again; in two kernels dP and S once more: no "
-        "program adds to another's sum. Kept, *counted*: P of N × N, or lse and δ, 4 bytes a row each, and "
-        "for two kernels lse once more in units "
-        "of log₂. Moved: unfused *must* move 7 N² + 8 N d elements a head (closed form), 4 N d of them once "
-        "for all heads that share keys; of the others what "
-        "the tiles ask for, *counted*, of which L2 serves most. "
-        f"{simulate(experiment).footprint.sentence} *Modelled* for the largest kernel, its sums included."
+        "The matrix products are *counted*. Forward computes S and P V; backward computes dV, dP, dQ and "
+        "dK, and S again; two kernels compute dP and S once more, so that no program adds to another's "
+        "sum. The bytes kept are *counted*; two kernels keep lse once more in units of log₂. Unfused "
+        "attention *must* move 7 N² + 8 N d elements per head (closed form), 4 N d of them once for all "
+        "heads that share keys. For the others, the bytes moved are what the tiles request, *counted*, "
+        f"and L2 answers most of them. {simulate(experiment).footprint.sentence} That is *modelled* for "
+        "the largest kernel, its sums included."
     )
 
 
@@ -133,7 +145,7 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     if not timings:
         st.caption("No recording has times of the backward pass.")
         return
-    st.markdown(f"Backward pass alone, *{recording.origin}*: {shape_text(timings, BACKWARD)}")
+    st.markdown(f"The backward pass alone, *{recording.origin}*: {shape_text(timings, BACKWARD)}")
     gpu, keys = gpu_named(recording.device.gpu), experiment.problem.seq_kv
     lengths = sorted({row.problem.seq_kv for row in timings})
     model = modelled_backward(timings, gpu.key) if gpu else []
@@ -148,8 +160,10 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
 
 def _dotted(shares: tuple[float, float] | None) -> str:
     """What the dotted line is, and how far off."""
-    dotted = f"Dotted: {kernel(BACKWARD_PROVIDER)}, *modelled*"
-    return f"{dotted}: {shares[0]:.2f} to {shares[1]:.2f} times as recorded." if shares else f"{dotted}."
+    dotted = f"The dotted line is the model of {kernel(BACKWARD_PROVIDER)}"
+    return (
+        f"{dotted}, {shares[0]:.2f} to {shares[1]:.2f} times the recorded time." if shares else (f"{dotted}.")
+    )
 
 
 def _fused(timings: Sequence[Timing], keys: int) -> str:
@@ -159,9 +173,9 @@ def _fused(timings: Sequence[Timing], keys: int) -> str:
         return ""
     length, factor = found
     return (
-        f"{kernel(flash3.ALGORITHM.key)} is one kernel with {PRODUCTS[ONE_KERNEL]} products a tile, not "
-        f"{PRODUCTS[TWO_KERNELS]}: every block adds its part of dQ to the sum in memory. At N = {length:,}, "
-        f"*recorded*, it is {digits(factor)} times as fast."
+        f"{kernel(flash3.ALGORITHM.key)} is one kernel with {PRODUCTS[ONE_KERNEL]} products per tile "
+        f"instead of {PRODUCTS[TWO_KERNELS]}, because every block adds its part of dQ to the sum in "
+        f"memory. At N = {length:,}, *recorded*, it is {digits(factor)} times as fast."
     )
 
 
@@ -195,9 +209,9 @@ def _counters(recording: Recording) -> None:
         ]
         st.html(scrolled(table(COUNTERS, rows), 330))
         st.caption(
-            f"Counted: {recording.origin}, bytes between L2 and the SMs; times under the profiler. Where the "
-            "kernel of dK and dV counts more, registers spill to memory; where it reads less, the L1 cache "
-            "serves part of lse and δ."
+            f"The counters, {recording.origin}, report bytes between L2 and the SMs, and times under the "
+            "profiler. Where the kernel of dK and dV moves more, registers spill to memory; where it "
+            "reads less, the L1 cache answers part of the requests for lse and δ."
         )
 
 
@@ -212,13 +226,13 @@ def _check(experiment: Experiment) -> None:
     small = small_backward(experiment)
     run = small.problem
     st.subheader("Are the gradients right?", anchor=False)
-    heads = "one head" if run.heads == 1 else f"{run.heads} heads that share one key head"
+    heads = "one head" if run.heads == 1 else f"{run.heads} heads that share one KV head"
     sibling = smaller_sibling(run, experiment.problem)
     st.caption(
-        f"Runs {heads}, {run.seq_q:,} queries and {run.seq_kv:,} keys{sibling}, head dimension "
-        f"{run.head_dim}, {run.dtype}: forward and backward through PyTorch's autograd and the real Triton "
-        "kernels (interpreted where there is no GPU), through the scheduler's counting memory, and in dense "
-        "float64."
+        f"This runs {heads}, {run.seq_q:,} queries and {run.seq_kv:,} keys{sibling}, with head dimension "
+        f"{run.head_dim} and {run.dtype}, forward and backward in three ways: through PyTorch's autograd "
+        "and the real Triton kernels (interpreted where there is no GPU), through the scheduler's "
+        "counting memory, and in dense float64."
     )
     job_panel(CHECK, small.flat(), "Check on this machine", _draw)
 
@@ -240,4 +254,4 @@ def _draw(job: Job | None) -> None:
         for name in GRADIENTS
     ]
     st.html(scrolled(table(head, rows), 200))
-    st.caption(f"Allowed, absolute: {ORIGIN}.")
+    st.caption(f"The allowed difference is absolute: {ORIGIN}.")

@@ -48,8 +48,8 @@ def _headline(everything: tuple[Checked, ...]) -> str:
     counts = Counter(one.verdict for one in everything)
     parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
     return (
-        f"{len(everything)} claims of popular articles, checked against what this program computes and what "
-        f"a GPU recorded: {parts}. Look at the found numbers: every verdict follows from them."
+        f"This page checks {len(everything)} claims of popular articles against what this program computes "
+        f"and what a GPU recorded: {parts}. Every verdict follows from the numbers found."
     )
 
 
@@ -86,4 +86,6 @@ def _broken() -> None:
     figure = figures.broken(course, theme.colours())
     chart(figure, "Error of O, block by block", "broken update")
     st.html(scrolled(figures.broken_table(course), TALL))
-    st.caption("Computed here in float64: one row of 16 scores whose maximum rises, two scores a block.")
+    st.caption(
+        "One row of 16 scores whose maximum rises, computed here in float64 with two scores per block."
+    )

@@ -65,25 +65,28 @@ def show() -> None:
     try:
         merging.show(parts_of(decoding), decoding.problem.seq_kv, colours)
     except SramOverflow as error:
-        st.text(f"The parts cannot be computed: a block {error}; choose a smaller key block.")
+        st.text(f"The parts cannot be computed: a thread block {error}. Choose a smaller key block.")
     _grouped(decoding, recording)
 
 
 def _headline(simulation: Simulation) -> str:
     experiment, blocks = simulation.experiment, spread(simulation)
     splits, gpu = experiment.tiling.splits, experiment.gpu
-    cut = "Unsplit, the keys" if splits == 1 else f"Cut in {splits:,}, the keys"
+    cut = "Without splitting" if splits == 1 else f"Split into {splits:,} parts"
+    busy, move = f"all {gpu.sms} SMs get work", ""
+    if blocks.busy < gpu.sms:
+        busy, move = f"only {blocks.busy} of the {gpu.sms} SMs get any work", " Raise the number of splits."
     return (
-        f"The next token has one query a head, and all keys to read. {cut} give {blocks.busy} of {gpu.sms} "
-        f"SMs a block and come at {scaled(rate(simulation), 'B/s')}, modelled; {gpu.with_article} could read "
-        f"{scaled(readable(gpu), 'B/s')}. Move the splits."
+        f"To produce one token, each head has a single query but must read the whole KV cache. {cut}, "
+        f"{busy}, so the cache is read at {scaled(rate(simulation), 'B/s')} of a possible "
+        f"{scaled(readable(gpu), 'B/s')} (modelled).{move}"
     )
 
 
 def _splits(decoding: Experiment) -> None:
     own = kernel_splits(decoding)
     st.select_slider(
-        f"Splits of the keys; the kernel chooses {own} here",
+        f"Number of splits (the kernel chooses {own} here)",
         scenario.options("splits", tuple(sorted({*SPLITS, own}))),
         **scenario.control("splits"),
     )
@@ -96,8 +99,8 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
     st.html(figures.sms(blocks.blocks, colours))
     st.caption(
-        f"A busy SM takes {scaled(rate_of_sm(simulation), 'B/s')} of K and V: its loads, products and "
-        "softmax wait for one another. Only many SMs fill the memory's "
+        f"One busy SM reads K and V at {scaled(rate_of_sm(simulation), 'B/s')}, because its loads, "
+        "products and softmax wait for one another. Only many SMs together can use the memory's "
         f"{scaled(readable(experiment.gpu), 'B/s')}."
     )
     shared = f" for the {group} heads that share it" if group > 1 else ""
@@ -107,8 +110,8 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     product += f" × {blocks.row_blocks:,}" * (blocks.row_blocks > 1)
     left = f", {blocks.empty:,} of them without keys" if blocks.empty else ""
     st.caption(
-        f"One block a split of a key head{shared}: {product}{left}. FlashAttention-2 has "
-        f"one a query head, {problem.all_heads:,}. Hatched: idle."
+        f"Split-KV launches one thread block per KV head and split{shared}: {product} = {blocks.launched:,}"
+        f"{left}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. Hatched SMs are idle."
     )
 
 
@@ -122,8 +125,8 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     seconds = found[best].modelled.seconds
     now = found[decoding.tiling.splits].modelled
     st.caption(
-        f"{_splits_text(decoding.tiling.splits)}: {seconds_text(now.seconds)}; fastest is {best:,}: "
-        f"{seconds_text(seconds)}. {_second_kernel(now.parts)}"
+        f"{_splits_text(decoding.tiling.splits)} {seconds_text(now.seconds)}; the fastest number of splits "
+        f"is {best:,}, with {seconds_text(seconds)}. {_second_kernel(now.parts)}"
     )
 
 
@@ -135,13 +138,13 @@ def _speed_by_splits(lines, metric: str, splits, mark: int | None, colours: Pale
 
 
 def _splits_text(splits: int) -> str:
-    return "1 split" if splits == 1 else f"{splits:,} splits"
+    return "1 split takes" if splits == 1 else f"{splits:,} splits take"
 
 
 def _second_kernel(parts) -> str:
     if "combine" not in parts:
         return "One split needs no second kernel."
-    return f"Merging them is a second kernel, {seconds_text(parts['combine'])} of it."
+    return f"A second kernel merges them, which takes {seconds_text(parts['combine'])} of that."
 
 
 def _line(found: dict[int, Simulation], name: str, colours: Palette) -> figures.Line:
@@ -180,10 +183,10 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
         lines.append(_limit("at a copy's speed", simulate(like), copy, recording.origin, colours))
     _speed_by_splits(lines, metric, SPLITS, None, colours)
     st.caption(
-        f"One query, {problem.heads} heads on {problem.kv_heads} key heads, d {problem.head_dim}, "
-        f"{problem.dtype}: {bytes_text(key_reads(simulate(like)))} of K and V. Dotted: modelled with key "
-        f"blocks of {like.tiling.block_kv}. Dashed: no splits to set. A copy in the same run moved "
-        f"{scaled(copy, 'B/s')}, read plus written."
+        f"One query with {problem.heads} heads on {problem.kv_heads} KV heads, d {problem.head_dim}, "
+        f"{problem.dtype}, reads {bytes_text(key_reads(simulate(like)))} of K and V. The dotted line is "
+        f"modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A copy "
+        f"in the same run moved {scaled(copy, 'B/s')}, read plus written."
     )
     with st.expander("Recorded numbers"):
         st.html(scrolled(_recorded_table(rows, copy), 330))
@@ -198,7 +201,7 @@ def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
     lines = [line("split keys", colours.k, swept, [row.splits for row in swept])] if swept else []
     for row in timed:
         if row.provider == OWN and row.splits is None:
-            lines.append(line("own choice", colours.ink, [row], []))
+            lines.append(line("auto", colours.ink, [row], []))
         elif row.provider not in (OWN, "copy"):
             name = implementation({"provider": row.provider, "label": row.label})
             lines.append(line(name, look(row.provider).colour(colours), [row], []))
@@ -209,7 +212,7 @@ def _recorded_table(rows, copy: float) -> str:
     head = ("implementation", "splits", "p20", "median", "p80", "K and V over time", "of a copy", "note")
     cells = []
     for row in rows:
-        start = [row.label, "own choice" if row.splits is None else f"{row.splits}"]
+        start = [row.label, "auto" if row.splits is None else f"{row.splits}"]
         if row.provider != OWN:
             start[1] = ""
         if row.times is None:
@@ -222,15 +225,15 @@ def _recorded_table(rows, copy: float) -> str:
 
 
 def _grouped(decoding: Experiment, recording: Recording | None) -> None:
-    """Bytes of K and V by the number of key heads."""
+    """Bytes of K and V by the number of KV heads."""
     found, problem = grouped(decoding), decoding.problem
     reads = {heads: key_reads(one) for heads, one in found.items()}
     alone, now = reads[problem.heads], reads[problem.kv_heads]
     st.subheader("Heads that share keys read them once", anchor=False)
     less = f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
     if now == alone:
-        less = "**nothing is shared yet.** Set fewer key heads in the sidebar."
-    st.markdown(f"{problem.heads} heads on {problem.kv_heads} key heads: {less}")
+        less = "**nothing is shared yet.** Set fewer KV heads in the sidebar."
+    st.markdown(f"{problem.heads} heads on {problem.kv_heads} KV heads: {less}")
     counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
     rows = []
     for heads, one in found.items():
@@ -246,16 +249,16 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
                 bytes_text(row.total("dram_read")) if row else "not recorded",
             ]
         )
-    head = ("", "key heads", "K and V, counted", "less", "splits", "time, modelled", "DRAM reads, recorded")
+    head = ("", "KV heads", "K and V, counted", "saving", "splits", "time, modelled", "DRAM reads, recorded")
     st.html(scrolled(table(head, rows), 360))
-    where = f" The GPU's counters: {recording.origin}." if any(counted.values()) else ""
-    st.caption(f"For one token, with as many splits as the kernel chooses.{where}")
+    where = f" The DRAM reads are the GPU's counters, {recording.origin}." if any(counted.values()) else ""
+    st.caption(f"The numbers are for one token, with as many splits as the kernel chooses.{where}")
     if recording:
         _recorded_grouping(recording, decoding)
 
 
 def _recorded_grouping(recording: Recording, decoding: Experiment) -> None:
-    """How long the nearest recorded cache took with the most and the fewest key heads."""
+    """How long the nearest recorded cache took with the most and the fewest KV heads."""
     found = recorded_sharing(recording, decoding)
     if found is None:
         return
@@ -263,7 +266,7 @@ def _recorded_grouping(recording: Recording, decoding: Experiment) -> None:
     times = [seconds_text(row.times.p50) for row in (found.most, found.fewest)]
     st.caption(
         f"{_sentence_start(recording.origin)}, {problem.seq_kv:,} keys, d {problem.head_dim}: "
-        f"{problem.heads} heads take {times[0]} on {plain.kv_heads} key heads and {times[1]} on "
+        f"{problem.heads} heads take {times[0]} on {plain.kv_heads} KV heads and {times[1]} on "
         f"{problem.kv_heads}: {found.time_share:.0%} of the time for {found.bytes_share:.0%} of the bytes."
     )
 
@@ -274,5 +277,5 @@ def _sentence_start(origin: str) -> str:
 
 def _kind(kv_heads: int, heads: int) -> str:
     if kv_heads == heads:
-        return "each head its own keys"
+        return "each head has its own keys"
     return "all heads share one" if kv_heads == 1 else "grouped, as in the scenario"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import inside, scenario, theme
@@ -21,6 +23,7 @@ from engine.studies.techniques import (
     BY_KEY,
     TECHNIQUES,
     RecordedKernel,
+    Technique,
     Variant,
     ladder,
     recorded_kernels,
@@ -38,9 +41,9 @@ WORTH = (
     "what happens instead",
 )
 PAPERS_IDEA = (
-    "The paper also runs a group's softmax under its own P V of the block before. In this project's "
+    "In the paper, a group's softmax also overlaps its own P V of the previous block. In this project's "
     "kernel the compiler waits for that product first, as drawn; a barrier that forced the paper's order "
-    "made the kernel 5 % slower (measured on an H200)."
+    "made the kernel 5% slower (measured on an H200)."
 )
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
 GREY = {"delta_color": "off", "delta_arrow": "off"}
@@ -73,12 +76,10 @@ def show() -> None:
 
 def _headline(experiment: Experiment, full: Variant) -> str:
     apart = variant(experiment, without("overlapped")).seconds
-    block = lanes_of(experiment, full.pipeline)
-    busier = "tensor cores" if block.tensor_busy > block.softmax_busy else "softmax units"
     return (
-        "One warp only copies, warp groups multiply in turn, and the softmax of one group runs under the "
-        f"products of another: {seconds_text(full.seconds)} instead of {seconds_text(apart)} (modelled). "
-        f"Look at the row of the {busier}: gaps are time lost."
+        "FlashAttention-3 gives copying to a dedicated warp and lets one warp group do softmax while "
+        f"another uses the tensor cores: {seconds_text(full.seconds)} instead of {seconds_text(apart)} "
+        "(modelled). Any gap in the bottom two rows is a unit standing idle."
     )
 
 
@@ -99,10 +100,11 @@ def _toggles() -> frozenset[str]:
 def _what_runs(experiment: Experiment, shown: Variant) -> str:
     """What is off and what that means, and which kernel is like it, in one paragraph."""
     off = [technique for technique in TECHNIQUES if technique.key not in shown.techniques]
-    idle = [each.name.lower() for each in off if not shown.techniques.issuperset(each.needs)]
-    words = [f"Without {each.name.lower()}: {each.off}" for each in off if each.name.lower() not in idle]
+    idle = [each for each in off if not shown.techniques.issuperset(each.needs)]
+    chosen = [each for each in off if each not in idle]
+    words = [f"Without {each.name.lower()}: {each.off}" for each in chosen]
     if idle:
-        words.append(f"So nothing is left to work on for {', '.join(idle)}.")
+        words.append(_also_off(idle, chosen))
     if not off:
         words.append("Everything is on: this is FlashAttention-3.")
     if shown.kernel:
@@ -110,6 +112,15 @@ def _what_runs(experiment: Experiment, shown: Variant) -> str:
     if not off and (why := experiment.changed(algorithm=flash3.ALGORITHM.key).unserved):
         words.append(why)
     return " ".join(words)
+
+
+def _also_off(idle: Sequence[Technique], chosen: Sequence[Technique]) -> str:
+    """That techniques are off because those that they rest on are."""
+    names = ", ".join(each.name.lower() for each in idle).capitalize()
+    needed = {key for each in idle for key in each.needs}
+    roots = " and ".join(each.name.lower() for each in chosen if each.key in needed)
+    need, they_are = ("needs", "it is") if len(idle) == 1 else ("need", "they are")
+    return f"{names} {need} {roots}, so {they_are} off too."
 
 
 def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
@@ -138,34 +149,37 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     whose = f"{blocks.block_q} × {blocks.block_kv}, {experiment.gpu.name}, modelled"
     if "deferred" not in shown.techniques:
         whose = "FlashAttention-3's with everything on, modelled"
-    st.markdown(f"**Inside one block of threads**, {whose}")
+    st.markdown(f"**Inside one thread block**, {whose}")
     with st.container(key="flash3_picture"):
         inside.show(block)
     st.caption(
-        f"Drawn: {block.visits} of a tile's {block.visits_in_all:,} key blocks, the last one first, and the "
-        "start of the next tile. S is Q Kᵀ, P its softmax, O gathers P V. In the loop a key block takes "
-        f"{seconds_text(block.period)}. At work: of that time, at the rates that kernels reach."
+        f"The picture shows {block.visits} of a tile's {block.visits_in_all:,} key blocks, the last first, "
+        "and the start of the next tile. S is Q Kᵀ, P is its softmax, and O accumulates P V. In steady state "
+        f"one key block takes {seconds_text(block.period)}. 'Tensor cores at work' is the share of that time "
+        "they are busy, at rates real kernels reach."
         f"  \n{PAPERS_IDEA}"
     )
 
 
 def _waterfall(experiment: Experiment) -> None:
     """From unfused attention on."""
-    st.markdown("**One technique more each time**: modelled, beside the step before")
+    st.markdown("**Adding one technique at a time**: modelled, beside the step before")
     steps = [variant(experiment, techniques) for techniques in ladder()]
     figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
     chart(figure, "Time, technique by technique", "waterfall")
     heads, sms = experiment.problem.all_heads, experiment.gpu.sms
     if heads < sms:
         st.caption(
-            "Online softmax came with FlashAttention-1's loop, one program a head: "
-            f"{heads} for {sms} SMs. Deferring the rescale lets every query block run by itself."
+            f"FlashAttention-1 runs one thread block per head, so {heads} "
+            f"{'head occupies' if heads == 1 else 'heads occupy'} only {heads} of {sms} SMs. It is the "
+            "swapped loop order of FlashAttention-2, not the deferred rescale, that lets every query "
+            "block run on its own SM."
         )
 
 
 def _worth(experiment: Experiment, full: Variant) -> None:
     """Each technique left out alone."""
-    st.markdown("**What each is worth**: FlashAttention-3 without it, and without what rests on it")
+    st.markdown("**What each is worth**: FlashAttention-3 without it, and without whatever needs it")
     rows = [_worth_row(variant(experiment, without(key)), full, key) for key in BY_KEY]
     st.html(scrolled(table(WORTH, rows, words=(0, 5)), TALL))
 
@@ -186,15 +200,15 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     problem = rows[0].problem
     mask = "causal" if problem.mask.causal else "no mask"
     st.markdown(
-        f"**Kernels that have them**, {recording.origin}: N = {short(problem.seq_kv)}, "
+        f"**Kernels that use them**, {recording.origin}: N = {short(problem.seq_kv)}, "
         f"batch {problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}, {problem.dtype}"
     )
     before = (frozenset(), *(row.techniques for row in rows))
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
     st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
     st.caption(
-        "Each kernel runs with its own blocks; the model takes FlashAttention-3's for all. "
-        "Ratio: modelled over recorded."
+        "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all. "
+        "The ratio is modelled over recorded time."
     )
 
 

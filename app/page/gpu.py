@@ -42,9 +42,10 @@ SOURCES = {
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (
-    "Every line is an SM, every bar a block of threads. Look at the right end, the tail: SMs without work "
-    "wait for the others."
+    "Each row is one SM, each bar one thread block. On the right is the tail: SMs that have run out of work "
+    "while others finish."
 )
+SHADES = "The later a block's query block (or its head, or its wave), the stronger its colour."
 
 
 def show() -> None:
@@ -128,9 +129,11 @@ def _notes(
     experiment: Experiment, recording: Recording | None, rows: list[TracedCall], call: TracedCall | None
 ) -> None:
     """What is drawn instead of what was asked, and how far the model is from what was recorded."""
-    drawn, words = watchable(experiment), []
+    drawn, words = watchable(experiment), [SHADES]
     if call is None and drawn != experiment:
-        words.append(f"Drawn: {_shape(drawn.problem)}; the scenario has more blocks than can be watched.")
+        words.append(
+            f"This shows {_shape(drawn.problem)}, because the scenario has more blocks than can be watched."
+        )
     if call is not None:
         words.append(
             f"{_named(call)}: a whole call takes {seconds_text(call.times.p50)} without its timestamps "
@@ -144,11 +147,11 @@ def _notes(
     if rows:
         far = model_errors(tuple(rows), hardware_of(recording))
         each = (
-            f"{name(key)} {share_text(median)} (at most {share_text(most)}, {calls} calls)"
+            f"{name(key)} {share_text(median)} (worst {share_text(most)}, {calls} runs)"
             for key, (median, most, calls) in far.items()
         )
         words.append(
-            f"Modelled time against all calls {recording.origin}, off in the median by: {', '.join(each)}."
+            f"Median error of the model's time: {', '.join(each)}, over all runs {recording.origin}."
         )
     st.caption("  \n".join(words))
     if rows:
@@ -157,7 +160,7 @@ def _notes(
 
 def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
     """Every recorded call beside the time that the model gives it."""
-    with st.expander("Prediction against record: every call"):
+    with st.expander("Modelled beside recorded time, for every call"):
         lines = [
             [
                 _named(row) + (f" (kernel of commit {row.commit[:7]})" if row.commit else ""),
@@ -168,4 +171,4 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
             for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
         ]
         st.html(table(("call", "recorded, median", "modelled", "ratio"), lines))
-        st.caption("What happens inside one block, by warp group, is on the page FlashAttention-3, modelled.")
+        st.caption("The page FlashAttention-3 shows what happens inside one block, by warp group (modelled).")

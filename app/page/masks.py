@@ -7,7 +7,7 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import masks as figures
 from app.figures.tables import table
-from app.figures.units import bytes_text, digits, scaled, seconds_text, share_text, short, times_text
+from app.figures.units import bytes_text, scaled, seconds_text, share_text, short, times_text
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
 from engine.studies.masks import Masked, document_lengths, under_masks
@@ -17,11 +17,11 @@ COLUMNS = (
     "mask",
     "visited",
     "full",
-    "cut",
+    "partial",
     "skipped",
-    "share",
+    "share visited",
     "seen",
-    "in vain",
+    "wasted",
     "bytes, counted",
     "FLOPs, counted",
     "time, modelled",
@@ -44,33 +44,43 @@ def show() -> None:
     st.caption(_scale(found[0], experiment))
     st.html(f"<div class='scrolled' tabindex='0'>{_table(found)}</div>")
     st.caption(
-        "Tiles, and the share of them that is visited, are counted of one head; bytes, FLOPs and time are of "
-        "all heads, FlashAttention-2 with the scenario's blocks. Unfused attention computes every tile. "
-        "Seen: pairs of a query and a key. A tile that is cut is computed whole: in vain are the scores that "
-        "the mask then hides."
+        "'Seen' is the share of query–key pairs the mask allows. A partial tile, crossed by the mask's "
+        "edge, is still computed in full; 'wasted' is the share of scores computed and then masked. Tile "
+        "counts are for one head; bytes, FLOPs and time are for all heads, with FlashAttention-2 and the "
+        "scenario's blocks. Unfused attention computes every tile."
     )
 
 
 def _headline(found: tuple[Masked, ...]) -> str:
     none, causal = found[:2]
     spared = causal.spares(none)
-    work = f"{digits(spared)} times less work (counted)" if spared > 1 else "no less work than none"
+    skips = "lets the kernel skip no tile here, because every tile holds a score that it allows"
+    if spared > 1:
+        skips = (
+            f"lets the kernel skip {share_text(causal.skipped)} of the tiles ({times_text(spared)} less work)"
+        )
     return (
-        "A tile in which the mask hides every score is never loaded and never multiplied: look at what is "
-        f"hatched. Causal visits {share_text(causal.visited)} of the tiles, {work}; a window leaves a band, "
-        "documents leave blocks."
+        f"A causal mask {skips}. A sliding window leaves a diagonal band; packed documents leave blocks on "
+        "the diagonal."
     )
 
 
 def _assumed(experiment: Experiment) -> str:
     """What the pictures show that the scenario does not have; and who knows documents."""
     mask = experiment.problem.mask
-    has = {"window": mask.window is not None, "documents": mask.documents > 1}
-    lacks = " and no ".join(name for name, there in has.items() if not there)
-    shown = f"The scenario has no {lacks}: shown is an eighth of its keys. " if lacks else ""
+    lacks = [] if mask.window is not None else ["no window"]
+    lacks += [] if mask.documents > 1 else ["a single document"]
+    example = {
+        "no window": "a window of one eighth of the sequence",
+        "a single document": "documents of one eighth of the sequence",
+        "no window and a single document": "a window, or documents, of one eighth of the sequence",
+    }
+    has = " and ".join(lacks)
+    shown = f"Your scenario has {has}, so the pictures use an example: {example[has]}. " if lacks else ""
     return (
-        f"{shown}A window looks back only, so window alone is window with causal. Documents are packed end "
-        "to end, of equal length; the kernels here take no such mask: nothing is measured or recorded of it."
+        f"{shown}Windows here look backwards only, so a window implies a causal mask. Documents are packed "
+        "end to end and have equal length; the kernels here take no such mask, so nothing of it is "
+        "measured or recorded."
     )
 
 
@@ -106,13 +116,13 @@ def _scale(none: Masked, experiment: Experiment) -> str:
     tiling, problem = none.simulation.experiment.tiling, experiment.problem
     rows, columns = len(none.simulation.schedule.query_rows), len(none.simulation.schedule.key_rows)
     grid = (
-        f"Rows are queries, columns keys: {rows:,} × {columns:,} tiles of {tiling.block_q} queries × "
+        f"Rows are queries and columns are keys: {rows:,} × {columns:,} tiles of {tiling.block_q} queries × "
         f"{tiling.block_kv} keys, {short(problem.seq_q)} × {short(problem.seq_kv)}"
     )
     if none.density.exact:
         return f"{grid}. Counted."
     tiles = f"{none.density.tiles:,} tiles"
-    return f"{grid}, drawn as a density: a pixel is up to {tiles}, its shade the share visited. Counted."
+    return f"{grid}. Each pixel stands for up to {tiles}; its shade is the share visited. Counted."
 
 
 def _table(found: tuple[Masked, ...]) -> str:

@@ -36,11 +36,11 @@ def _row(dtype: str) -> None:
     chosen, typed, size = st.columns([1.1, 3, 1], gap="medium")
     name = chosen.selectbox("Row of scores", list(PRESETS), format_func=lambda key: PRESETS[key].name)
     text = typed.text_input(
-        "Scores, yours to edit; -inf is a masked key",
+        "Scores (edit them); -inf masks a key",
         " ".join(f"{score:g}" for score in PRESETS[name].scores),
         key=f"softmax scores {name}",
     )
-    block = size.select_slider("Scores a step", BLOCKS, 4)
+    block = size.select_slider("Scores per step", BLOCKS, 4)
     try:
         scores = parse(text)
     except ValueError as error:
@@ -50,7 +50,7 @@ def _row(dtype: str) -> None:
     step = stepper("Step", len(steps.stops), 2, name="softmax step", unit="step")
     headline.header(_sentence(steps, step), anchor=False)
     mine = list(PRESETS[name].scores) != scores.tolist()
-    headline.caption("Your own scores." if mine else PRESETS[name].what)
+    headline.caption("These are your own scores." if mine else PRESETS[name].what)
     picture, numbers = st.columns([2.3, 1], gap="medium")
     with picture:
         naive, low = naive_sums(scores, dtype), presenting()
@@ -64,19 +64,20 @@ def _row(dtype: str) -> None:
 
 def _sentence(steps: OnlineSteps, step: int) -> str:
     if step == 0:
-        return "Nothing is read yet: m = −∞, l = 0."
+        return "Nothing has been read yet, so m = −∞ and l = 0."
     first, last = (int(steps.stops[step - 2]) if step > 1 else 0), int(steps.stops[step - 1]) - 1
     read = f"Score {first} is read." if first == last else f"Scores {first} to {last} are read."
     m, before = steps.m[step - 1], steps.m[step - 2] if step > 1 else -np.inf
     if np.isneginf(m):
-        return f"{read} Every key so far is masked: m stays −∞, l stays 0, and nothing turns to NaN."
+        return f"{read} Every key so far is masked, so m stays −∞, l stays 0, and nothing turns into NaN."
     if np.isneginf(before):
         return f"{read} The maximum is {_number(m)}; there is nothing yet to rescale."
     if m == before:
-        return f"{read} The maximum stays {_number(m)}: α = 1, and nothing gathered so far changes."
+        return f"{read} The maximum stays {_number(m)}, so α = 1 and nothing accumulated so far changes."
     alpha = _number(steps.alpha[step - 1])
     return (
-        f"{read} The maximum rises from {_number(before)} to {_number(m)}: all so far shrinks by α = {alpha}."
+        f"{read} The maximum rises from {_number(before)} to {_number(m)}, so everything accumulated so "
+        f"far is multiplied by α = {alpha}."
     )
 
 
@@ -105,7 +106,7 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
             delta_color="off",
             delta_arrow="off",
         )
-    st.caption("computed here in float64")
+    st.caption("These four numbers are computed here in float64.")
 
 
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
@@ -113,8 +114,8 @@ def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
     rows = [[f"{name} softmax", _error(getattr(found, name))] for name in ("naive", "safe", "online")]
     st.html(table([dtype, "largest error"], rows))
     st.caption(
-        f"Of any weight, against float64; computed here, every result rounded to {dtype}. "
-        "Naive takes exp(s) as it is; safe finds the maximum first."
+        "This is the largest error of any weight against float64, computed here with every result rounded "
+        f"to {dtype}. Naive takes exp(s) as it is; safe finds the maximum first."
     )
 
 

@@ -27,11 +27,14 @@ from engine.worker.client import Job
 
 METRICS = {"p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s", "speedup": "speed-up"}
 MEANINGS = {
-    "p50": "median time of a call",
-    "tflops": "4·B·H·N²·d FLOPs, halved when causal, over the median time; with a window, documents or "
-    "other lengths 4·d for each pair of a query and a key that it sees",
-    "tokens_per_second": "queries over the median time",
-    "speedup": "measured: over PyTorch's unfused attention; modelled: over the standard algorithm",
+    "p50": "The time is the median of the calls.",
+    "tflops": (
+        "FLOP/s are 4·B·H·N²·d FLOPs, halved when causal, over the median time; with a window, documents or "
+        "other lengths, 4·d FLOPs count for each pair of a query and a key that it sees."
+    ),
+    "tokens_per_second": "Tokens/s are queries over the median time.",
+    "speedup": "Measured speed-ups are over PyTorch's unfused attention, modelled ones over the standard "
+    "algorithm.",
 }
 LONGEST = 65536  # keys of the axis, unless something longer is shown
 
@@ -40,8 +43,9 @@ def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
     st.header(
-        "Real kernels run on this server when you press Measure, each held against float64 before its time "
-        "counts. Look at how unfused attention falls behind as N grows.",
+        "Press Measure to time the real kernels on this machine; a result is timed only after it matches "
+        "float64. As N grows, PyTorch's unfused attention falls behind and at last runs out of memory, "
+        "because it stores two N × N matrices.",
         anchor=False,
     )
     job_panel(SWEEP, sweep_payload(experiment), "Measure on this machine", lambda job: _draw(experiment, job))
@@ -70,7 +74,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
 
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
-    """What holds the scenario up; measured against modelled; the recorded block sizes."""
+    """The scenario's bottleneck; measured against modelled; the recorded block sizes."""
     compared = pairs(experiment, measured) + (counted_pairs(recording) if recording else [])
     swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)
     held, versus, *blocks = st.columns([1.2, 1, 1.1] if swept else 2, gap="medium")
@@ -78,10 +82,10 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
         chip.bounds(recording, experiment)
     if compared:
         with versus:
-            marks = "**Time against modelled**: measured filled, recorded open"
-            st.markdown(marks if measured else "**Recorded time against modelled**")
+            marks = "**Time beside the model**: measured filled, recorded open"
+            st.markdown(marks if measured else "**Recorded time beside the model**")
             if recording:
-                st.caption("Recorded: kernels alone, under the profiler.")
+                st.caption("Recorded times are of kernels alone, under the profiler.")
             chart(figures.model_against_time(compared, colours), "Measured against modelled")
     if swept:
         with blocks[0]:
@@ -95,7 +99,10 @@ def _rooflines(experiment: Experiment, measured: list[dict], recording, colours:
         st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}, modelled")
         points = under_roof(experiment, measured)
         chart(_roofline(experiment, points, colours), "Roofline")
-        st.caption("A mark is a length N, its colour as in the curves; filled diamonds are this scenario's.")
+        st.caption(
+            "Each diamond is one sequence length, coloured as in the curves above; the filled ones are your "
+            "scenario."
+        )
     if recording:
         with counted:
             chip.rooflines(recording, experiment, colours)
@@ -123,15 +130,15 @@ def _roofline(experiment: Experiment, points: list[dict], colours: Palette):
 
 def _origins(experiment: Experiment, measured: list[dict]) -> str:
     """What was measured where and what is modelled of what, so that nothing is compared silently."""
-    model = f"Dotted: *modelled* for the {experiment.gpu.name}."
+    model = f"Dotted lines are *modelled* for the {experiment.gpu.name}."
     if not measured:
         return f"{model} Nothing has been measured here for this scenario yet."
     row = measured[0]
-    here = f"Marks: *measured here* on {row['device']}."
+    here = f"Marks are *measured here* on {row['device']}."
     if same_machine(experiment.gpu, row):
         return f"{here} {model}"
     other = "a CPU" if not row["cuda"] else "another GPU"
-    interpreted = " Triton is interpreted here: for correctness, not speed." if not row["cuda"] else ""
+    interpreted = " Triton is interpreted here, for correctness and not for speed." if not row["cuda"] else ""
     return f"{here} {model} **These are two machines: this one is {other}.**{interpreted}"
 
 
@@ -140,7 +147,7 @@ def _caption(metric: str, measured: list[dict]) -> str:
     if not measured:
         return MEANINGS[metric]
     versions = ", ".join(f"{name} {version}" for name, version in measured[0]["versions"].items())
-    return f"{MEANINGS[metric]}; {versions}; {moment(measured[0]['date'])}"
+    return f"{MEANINGS[metric]} Measured with {versions}, {moment(measured[0]['date'])}."
 
 
 COLUMNS = (

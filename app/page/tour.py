@@ -20,7 +20,7 @@ KEYS = {
     **dict.fromkeys(("ArrowLeft", "PageUp"), "tour_back"),
     **{str(choice + 1): f"tour_choice_{choice}" for choice in range(MOST_CHOICES)},
 }
-HELP = "Keys: → or Space on, ← back, 1 to 5 vote, Enter plays, p presents."
+HELP = "Keys: → or Space goes on, ← goes back, 1 to 5 vote, Enter plays, p presents."
 
 
 def show() -> None:
@@ -87,7 +87,7 @@ def _screen(step: Step, number: int, steps: int, tally: list[int]) -> None:
         with picture, st.container(key="tour_picture"):
             PICTURES[step.picture](experiment, theme.colours())
     except AnswerError as error:
-        st.text(f"Not for this scenario: {error}.")
+        st.text(f"This step cannot be computed for the scenario: {error}.")
     keys.bind(KEYS, key="tour_keys")
 
 
@@ -143,4 +143,4 @@ def _answer(step: Step, experiment: Experiment) -> None:
         st.latex(step.formula)
     st.markdown(words.filled(step.after, experiment))
     if experiment != step.experiment:
-        st.caption("The scenario is no longer the step's: the numbers follow it, the words do not.")
+        st.caption("You have changed the step's scenario: the numbers follow it, the words do not.")

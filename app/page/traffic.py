@@ -32,9 +32,12 @@ KINDS = {
     "compulsory": "compulsory",
 }
 MEANINGS = {
-    "requested": "**Requested**: what the tiles ask of memory past the SM.",
-    "dram": "**DRAM**: compulsory, plus what L2 must fetch again; every kernel starts with empty caches.",
-    "compulsory": "**Compulsory**: each kernel's inputs once and its outputs once.",
+    "requested": "**Requested** bytes are what the tiles request from memory beyond the SM.",
+    "dram": (
+        "**DRAM** bytes are the compulsory ones and what L2 must fetch again; each kernel starts with empty "
+        "caches."
+    ),
+    "compulsory": "**Compulsory** bytes are each kernel's inputs once and its outputs once.",
 }
 
 
@@ -77,10 +80,12 @@ def _memory_by_length(experiment: Experiment, colours: Palette):
 def _headline(simulations) -> str:
     moved = [bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)]
     times = times_less(simulations, "dram")
-    less = f"{digits(times)} times less" if times > 1 else "no less"
+    less = f"{digits(times)} times less (modelled), because it never writes S and P"
+    if times <= 1:
+        less = "no less (modelled), because S and P are small here"
     return (
-        f"Standard attention moves {moved[0]} through HBM, FlashAttention-2 {moved[1]}: "
-        f"{less} (modelled). Look at S and P, the N × N matrices: flash never writes them."
+        f"Standard attention moves {moved[0]} through HBM and FlashAttention-2 {moved[1]}, {less}, "
+        "the matrices with one number per query and key."
     )
 
 
@@ -110,8 +115,9 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
     tiling = experiment.tiling
     st.html(figures.bytes_by_tiling(by_tiling(experiment), (tiling.block_q, tiling.block_kv), colours))
     st.caption(
-        f"Struck out: more than {experiment.gpu.with_article} gives a block of threads, modelled with S and "
-        "O, which kernels keep in registers. Framed: the scenario."
+        f"Crossed-out sizes need more shared memory than {experiment.gpu.with_article} allows per thread "
+        "block (S and O counted too, though real kernels keep them in registers). The frame marks your "
+        "scenario."
     )
 
 
@@ -119,6 +125,9 @@ def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
     chart(_memory_by_length(experiment, colours), "Memory over the sequence length against the GPU's")
     largest = largest_contexts(experiment).items()
-    ends = ", ".join(f"{short(name)} beyond {keys:,}" for name, keys in largest)
+    ends = ", ".join(f"{short(name)} {keys:,}" for name, keys in largest)
     now = ", ".join(map(bytes_text, memory_taken(experiment).values()))
-    st.caption(f"Runs out: {ends} keys. Here: {now}.")
+    st.caption(
+        f"Longest sequence that fits in {bytes_text(experiment.gpu.memory_bytes)}: {ends} tokens. This "
+        f"scenario needs {now}, in the same order."
+    )

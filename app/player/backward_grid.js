@@ -72,7 +72,7 @@ class BackwardPainter extends GridPainter {
     }
   }
 
-  /** Empty, gathered so far, written: delta by kernel 1, dK and dV by kernel 2, dQ by kernel 3. */
+  /** Empty, accumulated so far, written: delta by kernel 1, dK and dV by kernel 2, dQ by kernel 3. */
   output(pen, { phase, i, j, outer, ended }, step) {
     const { model, run, layout, theme } = this,
       { x, y, gap, o, delta, dK, dV } = layout,

@@ -6,7 +6,7 @@ import { NONE } from "./run.js";
 import { TrafficPanel, trafficBar } from "./traffic_panel.js";
 import { compared } from "./words.js";
 
-/** The pass under way above what two others would ask for: closed forms, so they do not move. */
+/** The pass under way above what two others would request: closed forms, so they do not move. */
 export class BackwardTrafficPanel extends TrafficPanel {
   paint(pen, box, { model, run, step }) {
     const { u, theme } = pen,
@@ -63,7 +63,7 @@ export class BackwardRowPanel {
       gap = 26 * u;
     pen.rule(box.x, box.y, box.w);
     const width = pen.text(`Row ${model.rows[row]}, backward`, box.x, y, { size: 15, weight: 600 });
-    const where = following ? "follows the tile at work" : "kept in view, Esc follows again";
+    const where = following ? "follows the tile at work" : "kept in view; Esc follows again";
     pen.text(
       `computed · query tile ${model.blockOf(row)} · ${where}${still ? "" : " · ↑ ↓ choose"}`,
       box.x + width + 12 * u,
@@ -84,7 +84,7 @@ export class BackwardRowPanel {
       at(0),
       "lse",
       model.arrays.lse[row],
-      ["kept by the forward pass,", "4 bytes a row"],
+      ["kept by the forward pass,", "4 bytes per row"],
       theme.lse,
     );
     this.number(
@@ -95,7 +95,7 @@ export class BackwardRowPanel {
       ["rowsum(dO ∘ O),", "from kernel 1"],
       theme.delta,
     );
-    this.bars(pen, at(2), model, row, known, "weight", "P", "in each key tile; a row adds up to 1", percent);
+    this.bars(pen, at(2), model, row, known, "weight", "P", "in each key tile; a row sums to 1", percent);
     this.bars(
       pen,
       at(3),
@@ -104,7 +104,7 @@ export class BackwardRowPanel {
       known,
       "score_gradient",
       "dS",
-      "in each key tile; a row adds up to 0",
+      "in each key tile; a row sums to 0",
       (x) => decimal(x, 3),
     );
   }

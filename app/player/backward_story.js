@@ -63,8 +63,8 @@ function lineOf(run, step) {
 function opening(model) {
   const { drawn } = model;
   return (
-    `One head, backward: ${sizeWords(drawn)}. dO comes in; ` +
-    "dQ, dK and dV go out. P was never kept, so two kernels compute it again, tile by tile."
+    `The backward pass of one head, ${sizeWords(drawn)}, takes dO and returns dQ, dK and dV. ` +
+    "The forward pass did not store P, so two kernels recompute it, tile by tile."
   );
 }
 
@@ -77,10 +77,10 @@ function closing(model, run) {
       ? `${times(part)} times as much`
       : part > 0.95
         ? "about as much"
-        : `${times(1 / part)} times less than blocks of ${block_q} × ${block_kv} ask for`;
+        : `${times(1 / part)} times less than blocks of ${block_q} × ${block_kv} request`;
   return (
-    `Done: the tiles asked HBM for ${traffic(run.total)} for this head. ${capital(against.title)} attention, with P kept, must move ` +
-    `${traffic(against.total)}: ${than}.`
+    `Done. The tiles requested ${traffic(run.total)} from L2 and HBM for this head. ${capital(against.title)} attention, which stores P, ` +
+    `must move ${traffic(against.total)}, ${than}.`
   );
 }
 
@@ -102,38 +102,38 @@ function backwardLoad({ model, phase, i, j, tensor, size }) {
   const heads = model.group > 1 ? ` of all ${model.group} heads that share it` : "";
   if (phase === 0) {
     return {
-      O: `O of query tile ${i} comes back from HBM, ${size}.`,
-      dO: `with it comes dO, its gradient from the layer above, ${size}.`,
-      lse: `lse of its rows, ${size}, is all that the forward pass kept of the softmax.`,
+      O: `O of query tile ${i} is read back from HBM: ${size}.`,
+      dO: `dO, its gradient from the layer above, is read with it: ${size}.`,
+      lse: `lse of its rows is read, all that the forward pass kept of the softmax: ${size}.`,
     }[tensor];
   }
   const stays = (gradient, others) =>
-    `It stays, and its ${gradient} gathers on the chip while the ${others} pass by.`;
+    `It stays, and its ${gradient} accumulates on the chip while the ${others} pass by.`;
   if (phase === 1 && i === NONE) {
     return {
-      K: `key tile ${j} comes onto the chip, ${size}. ${stays("dK", `query tiles${heads}`)}`,
-      V: `value tile ${j} comes with it, ${size}. ${stays("dV", `query tiles${heads}`)}`,
+      K: `key tile ${j} is loaded onto the chip: ${size}. ${stays("dK", `query tiles${heads}`)}`,
+      V: `value tile ${j} is loaded with it: ${size}. ${stays("dV", `query tiles${heads}`)}`,
     }[tensor];
   }
   const rows = {
-    Q: `query tile ${i} ${phase === 1 ? "passes by" : "comes onto the chip"}, ${size} of Q.${phase === 1 ? "" : ` ${stays("dQ", "key tiles")}`}`,
-    dO: `dO of query tile ${i} comes too, ${size}.`,
-    lse: `lse of its rows follows, ${size}: with it their P can be computed again.`,
-    delta: `δ of its rows follows, ${size}, from kernel 1.`,
-    K: `key tile ${j} passes by, ${size}, a second time in this pass.`,
-    V: `value tile ${j} arrives with its key tile, ${size}.`,
+    Q: `query tile ${i} ${phase === 1 ? "passes by" : "is loaded onto the chip"}: ${size} of Q.${phase === 1 ? "" : ` ${stays("dQ", "key tiles")}`}`,
+    dO: `dO of query tile ${i} is loaded too: ${size}.`,
+    lse: `lse of its rows is loaded, so that their P can be recomputed: ${size}.`,
+    delta: `δ of its rows is loaded, which kernel 1 wrote: ${size}.`,
+    K: `key tile ${j} passes by, for the second time in this pass: ${size}.`,
+    V: `value tile ${j} is loaded with its key tile: ${size}.`,
   };
   return rows[tensor];
 }
 
 function backwardStore({ model, i, j, tensor, size }) {
-  const once = "and leaves once: no other program adds to it";
+  const once = `written once, as no other program adds to it: ${size}.`;
   return {
-    delta: `δ of query tile ${i} is written, ${size}, for both kernels to come.`,
-    lse: `lse follows in units of log₂, ${size}, as the exponentials of both kernels need it.`,
-    dK: `dK of key tile ${j} is complete, times scale, ${once}, ${size}.`,
-    dV: `dV of key tile ${j} is complete ${once}, ${size}.${model.group > 1 ? ` It holds the sum over ${model.group} heads.` : ""}`,
-    dQ: `dQ of query tile ${i} is complete, times scale, ${once}, ${size}.`,
+    delta: `δ of query tile ${i} is written for both kernels to come: ${size}.`,
+    lse: `lse is written in units of log₂, as the exponentials of both kernels need it: ${size}.`,
+    dK: `dK of key tile ${j} is complete. It is multiplied by scale and ${once}`,
+    dV: `dV of key tile ${j} is complete and ${once}${model.group > 1 ? ` It holds the sum over ${model.group} heads.` : ""}`,
+    dQ: `dQ of query tile ${i} is complete. It is multiplied by scale and ${once}`,
   }[tensor];
 }
 
@@ -143,24 +143,27 @@ function backwardTile({ model, byKeys, operation, index, i, j }) {
     { weight, gradient } = model.rowInTile(index, j);
   const partial = model.partial(i, j) ? " The mask hides part of them." : "";
   const sums = {
-    value_gradient: `dV of key tile ${j} gathers Pᵀ dO of query tile ${i}: what each value gave to these rows of O.`,
-    key_gradient: `dK of key tile ${j} gathers dSᵀ Q of query tile ${i}.`,
-    query_gradient: `dQ of query tile ${i} gathers dS times key tile ${j}.`,
+    value_gradient: `dV of key tile ${j} accumulates Pᵀ dO of query tile ${i}: what each value contributed to these rows of O.`,
+    key_gradient: `dK of key tile ${j} accumulates dSᵀ Q of query tile ${i}.`,
+    query_gradient: `dQ of query tile ${i} accumulates dS times key tile ${j}.`,
   };
   switch (operation) {
     case "row_terms":
-      return `δ = rowsum(dO ∘ O) is ${decimal(model.arrays.delta[index])} for ${row}: one number in place of its whole row of P ∘ dP.`;
+      return `δ = rowsum(dO ∘ O) is ${decimal(model.arrays.delta[index])} for ${row}. This one number stands for its whole row of P ∘ dP.`;
     case "scores":
       return (
-        `query tile ${i} meets key tile ${j}. S = Q Kᵀ · scale is computed again${byKeys ? "" : ", the second time"}, ` +
+        `query tile ${i} meets key tile ${j}. S = Q Kᵀ · scale is recomputed${byKeys ? "" : ", for the second time"}: ` +
         `${model.queryRows(i)} × ${model.keyRows(j)} scores.${partial}`
       );
     case "weights":
-      return `P = exp(S − lse) needs no running maximum: lse is known. ${capital(row)} has ${percent(weight)} of its weight in this tile.`;
+      return `P = exp(S − lse) needs no running maximum, because lse is known. ${capital(row)} has ${percent(weight)} of its weight in this tile.`;
     case "weight_gradient":
-      return `dP = dO Vᵀ: how the loss changes with each weight P of tile (${i}, ${j}).`;
+      return `dP = dO Vᵀ says how the loss changes with each weight P of tile (${i}, ${j}).`;
     case "score_gradient":
-      return `dS = P ∘ (dP − δ). In this tile ${row} gets ${decimal(gradient, 3)} in all; over the whole row it adds up to 0.`;
+      return (
+        `dS = P ∘ (dP − δ). ${capital(row)}'s gradients in this tile sum to ${decimal(gradient, 3)}; ` +
+        "over the whole row they cancel to 0, because softmax weights always sum to 1."
+      );
     default:
       return sums[operation];
   }
@@ -171,9 +174,9 @@ function block(_, run, step) {
   const i = run.query[step],
     j = run.key[step];
   return [
-    `Kernel 1 of 3 takes δ = rowsum(dO ∘ O), one number a row. Now query tile ${i}.`,
-    `Kernel 2 of 3: key tile ${j} stays on the chip while the query tiles that see it pass by; dK and dV gather there and are written once.`,
-    `Kernel 3 of 3: query tile ${i} stays on the chip while its key tiles pass by again; dQ gathers there and is written once.`,
+    `Kernel 1 of 3 computes δ = rowsum(dO ∘ O), one number per row. It is at query tile ${i}.`,
+    `Kernel 2 of 3 keeps key tile ${j} on the chip while the query tiles that see it pass by; dK and dV accumulate there and are written once.`,
+    `Kernel 3 of 3 keeps query tile ${i} on the chip while its key tiles pass by again; dQ accumulates there and is written once.`,
   ][run.phase[step]];
 }
 

@@ -33,19 +33,19 @@ export class ChipPanel {
   }
 
   /** What becomes of S and P, the matrices that the algorithms differ in. */
-  moral(pen, box, y, { drawn, chip }, run, parts, fits) {
+  moral(pen, box, y, { drawn }, run, parts, fits) {
     const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.itemsize),
       style = { size: 12.5, color: fits ? pen.theme.muted : pen.theme.bad, room: box.w };
     const inRegisters = !parts.some(({ tensor }) => tensor === "S");
     const lines = !fits
-      ? ["Does not fit: smaller blocks or", `head dimension, or not the ${chip.name}.`]
+      ? [`These tiles are too big: choose`, `smaller blocks or head dimension.`]
       : run.unfused
         ? [`S and P live in HBM, ${size} each,`, "and pass through here tile by tile."]
         : run.rows === "gradients"
-          ? ["P and dS are computed again here:", `HBM never sees their ${size} each.`]
+          ? ["P and dS are recomputed here, so", `HBM never sees their ${size} each.`]
           : inRegisters
-            ? ["S, O, m and l are in registers:", `HBM sees no S or P, ${size} each.`]
-            : ["S and P never leave the chip:", `HBM never sees their ${size} each.`];
+            ? ["S, O, m and l are in registers, so", `HBM sees no S or P, ${size} each.`]
+            : ["S and P never leave the chip, so", `HBM never sees their ${size} each.`];
     if (y + 44 * pen.u > box.y + box.h) return;
     lines.forEach((line, n) => pen.text(line, box.x, y + (20 + 18 * n) * pen.u, style));
   }
@@ -55,7 +55,7 @@ export class ChipPanel {
       fits = whole <= chip.capacity;
     const y = box.y + 16 * u;
     const width = pen.text("On chip, modelled", box.x, y, { size: 13.5, weight: 600 });
-    const amount = `${inKib(fits ? held : whole)} of ${kib(chip.capacity)}`;
+    const amount = fits ? `${inKib(held)} of ${kib(chip.capacity)}` : `${inKib(whole)}/${kib(chip.capacity)}`;
     pen.text(amount, box.x + box.w, y, {
       size: 11.5,
       mono: true,

@@ -17,14 +17,14 @@ export function visitColumns(run) {
   ];
   const bytes = [
     {
-      title: "HBM read",
+      title: "read from L2/HBM",
       unit: "bytes",
       number: true,
       of: (_, visit) => run.readAt(end(visit)),
       show: traffic,
     },
     {
-      title: "HBM written",
+      title: "written to L2/HBM",
       unit: "bytes",
       number: true,
       of: (_, visit) => run.writtenAt(end(visit)),

@@ -65,10 +65,10 @@ export class Controls extends Transport {
     } catch {
       copied = copyBySelection(url, this.root);
     }
-    label.textContent = copied ? "copied" : "see URL";
+    label.textContent = copied ? "Copied" : "See URL";
     if (!copied) history.replaceState(history.state, "", url);
     clearTimeout(this.linkTimer);
-    this.linkTimer = setTimeout(() => (label.textContent = "link"), 1600);
+    this.linkTimer = setTimeout(() => (label.textContent = "Link"), 1600);
   }
 
   /** All for a moment; only what differs is touched. */

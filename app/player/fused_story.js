@@ -56,10 +56,10 @@ function opening({ drawn, queryBlocks, keyBlocks }, run) {
   const how = run.keysOutside
     ? "Each key tile stays on the chip while the query tiles pass by."
     : run.reverse
-      ? "Each query tile stays while the key tiles pass by, the last first."
+      ? "Each query tile stays on the chip while the key tiles pass by, the last first."
       : "Each query tile stays on the chip while the key tiles pass by.";
-  const beside = run.overlapped ? " What runs at the same time is on its own page." : "";
-  return `One head: ${sizeWords(drawn)} in ${queryBlocks} × ${keyBlocks} tiles. ${how}${beside}`;
+  const beside = run.overlapped ? " The page FlashAttention-3 shows what runs at the same time." : "";
+  return `One head has ${sizeWords(drawn)}, in ${queryBlocks} × ${keyBlocks} tiles. ${how}${beside}`;
 }
 
 function step(told) {
@@ -75,36 +75,36 @@ function loadSentence({ model, run, i, j, tensor, size }) {
   const keys = `${plural(j === NONE ? 0 : model.keyRows(j), "row")}, ${size}`;
   if (run.keysOutside) {
     return {
-      K: `Key tile ${j} comes onto the chip, ${keys}. It stays while every query tile that sees it passes by.`,
-      V: `Value tile ${j} comes with it, ${keys}.`,
+      K: `Key tile ${j} is loaded onto the chip: ${keys}. It stays while every query tile that sees it passes by.`,
+      V: `Value tile ${j} is loaded with it: ${keys}.`,
       Q: `Query tile ${i} passes by: ${size} of Q are read again for key tile ${j}.`,
-      O: `Query tile ${i} needs what it gathered before: its unfinished O comes back from HBM, ${size}.`,
-      statistics: `With O come m and l of the ${plural(model.queryRows(i), "row")} of query tile ${i}, ${size}.`,
+      O: `Query tile ${i} goes on from what it accumulated before, so its unfinished O is read back: ${size}.`,
+      statistics: `m and l of the ${plural(model.queryRows(i), "row")} of query tile ${i} are read back with O: ${size}.`,
     }[tensor];
   }
   return {
     Q:
-      `Query tile ${i} comes onto the chip: ${plural(model.queryRows(i), "row")}, ${size}. ` +
+      `Query tile ${i} is loaded onto the chip: ${plural(model.queryRows(i), "row")}, ${size}. ` +
       `It stays while the key tiles that it sees pass by.`,
-    K: `Key tile ${j} arrives from HBM for query tile ${i}: ${keys}.`,
-    V: `Value tile ${j} arrives with its key tile: ${keys}.`,
+    K: `Key tile ${j} is loaded from L2 or HBM for query tile ${i}: ${keys}.`,
+    V: `Value tile ${j} is loaded with its key tile: ${keys}.`,
   }[tensor];
 }
 
 function storeSentence({ model, run, index, i, j, tensor, size }) {
   if (run.rewrites) {
     return tensor === "O"
-      ? `O of query tile ${i} is not finished, yet it must make room: ${size} go back to HBM, to return for the next key tile.`
-      : `m and l of query tile ${i} follow, ${size}. Key tile ${j} stays for the next query tile.`;
+      ? `O of query tile ${i} is not finished, but it must make room: ${size} are written back, to be read again for the next key tile.`
+      : `m and l of query tile ${i} are written back too: ${size}. Key tile ${j} stays for the next query tile.`;
   }
   if (tensor === "O" && model.arrays.stop[i] === model.arrays.first[i]) {
-    return `Query tile ${i} sees no key at all: its O is 0, written to HBM, ${size}.`;
+    return `Query tile ${i} sees no key at all, so its O is 0: ${size} are written to HBM.`;
   }
   if (tensor === "O")
-    return `Query tile ${i} has seen its keys. O is divided by l once and written to HBM once, ${size}.`;
+    return `Query tile ${i} has seen all its keys, so O is divided by l once and written to HBM once: ${size}.`;
   if (tensor !== "lse") return undefined;
   const { lse } = rowState(model, run, run.steps, index);
-  return `Its log-sum-exp follows, m + log l, ${decimal(lse)} for row ${model.rows[index]}: ${size} that spare the backward pass S.`;
+  return `Its log-sum-exp, m + log l, is ${decimal(lse)} for row ${model.rows[index]}. These ${size} let the backward pass recompute P, so P need not be stored.`;
 }
 
 /** A tile visit on the chip: scores, maximum, rescale, accumulate. */
@@ -114,29 +114,27 @@ function tileSentence({ model, run, step, index, i, j, operation }) {
   const state = rowState(model, run, step, index),
     { before, next } = state;
   if (next.m === -Infinity)
-    return `${meets} The mask hides every key so far from ${row}: m stays −∞ and nothing is added.`;
+    return `${meets} The mask hides every key so far from ${row}, so m stays −∞ and nothing is added.`;
   const rises = next.m > before.m;
   switch (operation) {
     case "scores": {
       const shape = `${model.queryRows(i)} × ${model.keyRows(j)} scores`;
-      const masked = model.partial(i, j)
-        ? " The mask hides part of this tile."
-        : " They never leave the chip.";
+      const masked = model.partial(i, j) ? " The mask hides part of them." : " They never leave the chip.";
       return `${meets} S = Q Kᵀ · scale gives ${shape}.${masked}`;
     }
     case "maximum":
       if (before.m === -Infinity)
-        return `${meets} The largest score of ${row} is ${decimal(next.m)}, its first maximum m.`;
+        return `${meets} The largest score of ${row} is ${decimal(next.m)}, which becomes its first maximum m.`;
       return rises
-        ? `${meets} ${capital(row)} finds a larger score: its maximum m rises from ${decimal(before.m)} to ${decimal(next.m)}.`
-        : `${meets} No score of ${row} exceeds its maximum so far: m stays at ${decimal(before.m)}.`;
+        ? `${meets} ${capital(row)} finds a larger score, so its maximum m rises from ${decimal(before.m)} to ${decimal(next.m)}.`
+        : `${meets} No score of ${row} exceeds its maximum so far, so m stays at ${decimal(before.m)}.`;
     case "rescale":
       return rescaleSentence(meets, row, before, next, rises);
     case "accumulate": {
       const share = next.l > 0 ? Math.max(0, 1 - (next.alpha * before.l) / next.l) : 0;
       return (
-        `${meets} ${capital(row)}: l = α · ${sum(before.l)} + this tile's sum = ${sum(next.l)}. ` +
-        `This tile now holds ${wholePercent(share)} of what O has gathered.`
+        `${meets} For ${row}, l becomes α · ${sum(before.l)} + this tile's sum = ${sum(next.l)}. ` +
+        `This tile now makes up ${wholePercent(share)} of what O has accumulated.`
       );
     }
     default:
@@ -146,12 +144,12 @@ function tileSentence({ model, run, step, index, i, j, operation }) {
 
 function rescaleSentence(meets, row, before, next, rises) {
   if (before.m === -Infinity)
-    return `${meets} ${capital(row)} starts here with maximum ${decimal(next.m)}; nothing was gathered before, so α = 0.`;
+    return `${meets} ${capital(row)} starts here with maximum ${decimal(next.m)}; nothing was accumulated before, so α = 0.`;
   if (!rises)
-    return `${meets} The maximum of ${row} stays at ${decimal(next.m)}, so α = 1: nothing gathered so far has to shrink.`;
+    return `${meets} The maximum of ${row} stays at ${decimal(next.m)}, so α = 1 and nothing accumulated so far changes.`;
   return (
-    `${meets} The maximum of ${row} rises from ${decimal(before.m)} to ${decimal(next.m)}, so everything gathered ` +
-    `so far shrinks by α = ${factor(next.alpha)} before this tile is added.`
+    `${meets} The maximum of ${row} rises from ${decimal(before.m)} to ${decimal(next.m)}, so everything ` +
+    `accumulated so far is multiplied by α = ${factor(next.alpha)} before this tile is added.`
   );
 }
 
@@ -162,7 +160,7 @@ function block(model, run, step) {
   if (run.keysOutside) {
     return (
       `Key tile ${j} stays on the chip while the query tiles that see it pass by. ` +
-      `Each brings its unfinished O, m and l from HBM and takes them back.`
+      `Each reads its unfinished O, m and l back and writes them again.`
     );
   }
   const ends = run.reverse ? [stop[i] - 1, `down to ${first[i]}`] : [first[i], `to ${stop[i] - 1}`];

@@ -93,7 +93,7 @@ export class GridPainter {
     }
   }
 
-  /** O: empty, gathered so far, written. Where it is rewritten, each part of a bar is one more time that it was written. */
+  /** O: empty, accumulated so far, written. Where it is rewritten, each part of a bar is one more time that it was written. */
   output(pen, { phase, i, j, outer, ended }, step) {
     const { model, run, layout, theme } = this,
       { y, gap, o } = layout;

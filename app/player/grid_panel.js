@@ -82,7 +82,7 @@ export class GridPanel {
     const right = !skipped
       ? ""
       : run.visitsHidden
-        ? `${grouped(skipped)} computed for nothing`
+        ? `${grouped(skipped)} wasted: computed, then masked`
         : `${grouped(skipped)} skipped by the mask`;
     pen.text(left, grid.x0, y, style);
     pen.text(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, {

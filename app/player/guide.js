@@ -26,15 +26,15 @@ const GUIDE = [
   ["hatched", "hidden by the mask: whole tiles are skipped, halves are masked"],
   [
     "O",
-    "pale while it gathers, full when written for good; where it comes and goes, every part is one rewrite",
+    "pale while it accumulates, full when written for good; where it comes and goes, every part is one rewrite",
   ],
   [
     "counted",
-    "bytes that the schedule's steps ask of HBM for one head, of which the L2 cache serves a part: see Traffic; 1 MB = 10⁶ bytes",
+    "bytes that one head's tiles request from L2 and HBM; L2 answers a part, which the page Traffic tells apart; 1 MB = 10⁶ bytes",
   ],
-  ["on chip", "what one block of threads keeps on its SM, modelled; 1 KB = 1,024 bytes"],
+  ["on chip", "what one thread block keeps on its SM, modelled; 1 KiB = 1,024 bytes"],
   ["pale bars", "the whole run; the other algorithms stand at the same share of their own modelled time"],
-  ["1×", "one tile a second; in the race, the slowest takes 24 s"],
+  ["1×", "one tile per second; in the race, the slowest takes 24 s"],
 ];
 
 const BACKWARD_GUIDE = [
@@ -44,15 +44,15 @@ const BACKWARD_GUIDE = [
     "done: pale by kernel 2, full by kernel 3; the stronger, the more softmax mass of its rows lies in it",
   ],
   GUIDE[3],
-  ["striped", "a gradient, in the colour of its tensor: pale while it gathers, full when written"],
-  ["δ", "one number a row, rowsum(dO ∘ O)"],
+  ["striped", "a gradient, in the colour of its tensor: pale while it accumulates, full when written"],
+  ["δ", "one number per row, rowsum(dO ∘ O)"],
   [
     "counted",
-    "bytes that the schedule's steps ask of HBM for one head, of which the L2 cache serves a part; 1 MB = 10⁶ bytes; K, V, dK and dV of kernel 2 once for all heads that share them",
+    "bytes that one head's tiles request from L2 and HBM; L2 answers a part; 1 MB = 10⁶ bytes; K, V, dK and dV of kernel 2 count once for all heads that share them",
   ],
   GUIDE[6],
   ["closed form", "what the formulas of the papers give for other ways through the same pass"],
-  ["1×", "one tile a second"],
+  ["1×", "one tile per second"],
 ];
 
 /** What the reader can do and read with a model: a race needs others, a backward pass has gradients. */

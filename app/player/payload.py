@@ -33,7 +33,7 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     """The payload of one scenario.
 
     Args:
-        experiment: what the sidebar shows; larger problems are drawn by their scaled-down sibling.
+        experiment: what the sidebar shows; larger problems are drawn scaled down.
         agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
         agrees: whether that sentence is good news.
     """
@@ -50,7 +50,11 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         "agrees": agrees,
         "asked": sizes(experiment),
         "drawn": sizes(drawn),
-        "chip": {"name": experiment.gpu.name, "capacity": experiment.gpu.shared_bytes_block},
+        "chip": {
+            "name": experiment.gpu.name,
+            "capacity": experiment.gpu.shared_bytes_block,
+            "sms": experiment.gpu.sms,
+        },
         "misfits": _misfits(experiment),
         "runs": runs,
         "against": _total(drawn, flash2.ALGORITHM if record.unfused else standard.ALGORITHM),
@@ -109,7 +113,7 @@ def _on_one_grid(experiment: Experiment, name: str) -> Launch:
 
 
 def _total(experiment: Experiment, algorithm: Algorithm) -> dict:
-    """What another algorithm asks of HBM for one head on the same tiles, to compare a run with."""
+    """What another algorithm's tiles request for one head on the same tiles, to compare a run with."""
     columns = _on_one_grid(experiment, algorithm.key).schedule.columns
     total = int(columns.read_bytes.sum() + columns.written_bytes.sum())
     return {"title": title(algorithm), "total": total}
@@ -163,6 +167,7 @@ def about(run: Launch) -> dict:
         "title": title(run.algorithm),
         "rows": like.rows.value,
         "unfused": run.algorithm.unfused,
+        "blocks": max(each.blocks for each in run.kernels),
         "visitsHidden": like.visits_hidden,
         "rewrites": like.rewrites,
         "specialised": run.pipeline.specialised,

@@ -189,7 +189,7 @@ class Player extends Journey {
       "aria-label",
       `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
         `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
-        `HBM so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written.`,
+        `Requested so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written.`,
     );
   }
 

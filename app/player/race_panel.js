@@ -70,7 +70,7 @@ export class RacePanel {
       step,
       model.mostTraffic,
       true,
-      "HBM, one head, counted",
+      "requested, one head, counted",
     );
   }
 

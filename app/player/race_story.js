@@ -1,6 +1,6 @@
 // The race in words.
 
-import { capital, counted, duration, plural, times } from "../canvas/format.js";
+import { capital, counted, duration, grouped, plural, times } from "../canvas/format.js";
 
 /** What an algorithm is doing, short. */
 export function doing(run, step) {
@@ -15,7 +15,7 @@ export function doing(run, step) {
     : where;
 }
 
-/** "standard and FlashAttention-1 do not fit." of those that cannot run on the GPU, or nothing. */
+/** "Standard and FlashAttention-1 do not fit." of those that cannot run on the GPU, or nothing. */
 function outOfRace(model) {
   const names = model.algorithms.filter((name) => model.misfits[name]).map((name) => model.runs[name].title);
   if (!names.length) return "";
@@ -28,20 +28,20 @@ export function raceSentence(model, seconds) {
     took = (name) => duration(runs[name].time);
   const title = (name) => runs[name].title;
   if (!order.length)
-    return `None of the ${counted(model.algorithms.length)} fits the ${model.chip.name}, so nothing races. What each needs stands in its lane.`;
+    return `None of the ${counted(model.algorithms.length)} fits the ${model.chip.name}, so nothing races. Each lane says what its algorithm needs.`;
   const [winner] = order,
     slowest = order.at(-1);
   if (seconds <= 0) {
     return order.length === 1
       ? `${capital(title(winner))} runs alone on a clock of modelled time.${out}`
-      : `${capital(plural(order.length, "algorithm"))}, one head, the same tiles, one clock of modelled time. Which is done first?${out}`;
+      : `${capital(plural(order.length, "algorithm"))} compute one head in the same tiles, on one clock of modelled time. Which is done first?${out}`;
   }
   if (seconds >= runs[slowest].time) {
     if (order.length === 1) return `${capital(title(winner))} took ${took(winner)}, modelled.${out}`;
     const gain = runs[slowest].time / runs[winner].time;
     return (
       `${capital(title(winner))} finished first, after ${took(winner)}: ${times(gain)} times as fast as ` +
-      `${title(slowest)}, which took ${took(slowest)}. Both are modelled.${out}`
+      `${title(slowest)} (${took(slowest)}, both modelled)${fewBlocks(model, runs[slowest])}.${out}`
     );
   }
   const ended = order.filter((name) => runs[name].time <= seconds),
@@ -52,5 +52,11 @@ export function raceSentence(model, seconds) {
   return `${capital(ended.map((name) => `${title(name)} was done after ${took(name)}`).join(", "))}; ${going.map(share).join(", ")}.${out}`;
 }
 
+/** That a run has too few blocks for the GPU, which is why it is slow, as the end of a sentence; or nothing. */
+function fewBlocks({ chip }, { blocks }) {
+  if (!(blocks < chip.sms)) return "";
+  return `, whose ${plural(blocks, "thread block")} ${blocks === 1 ? "is" : "are"} too few for ${grouped(chip.sms)} SMs`;
+}
+
 /** Why an algorithm cannot run, as one sentence: a verdict and what it rests on. */
-export const misfitSentence = ([verdict, ...reasons]) => `${verdict}: ${reasons.join(", ")}.`;
+export const misfitSentence = ([verdict, ...reasons]) => `${verdict}: it ${reasons.join(", but ")}.`;

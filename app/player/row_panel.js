@@ -41,8 +41,8 @@ export class RowPanel {
     const where = following
       ? "follows the tile at work"
       : run.keysOutside && !view.pinned
-        ? "waits in HBM between its visits"
-        : "kept in view, Esc follows again";
+        ? "waits in memory between its visits"
+        : "kept in view; Esc follows again";
     const place = `computed · query tile ${block} · ${where}${view.still ? "" : " · ↑ ↓ choose"}`;
     const taken =
       width + 36 * u + pen.text(place, box.x + width + 12 * u, y, { size: 12.5, color: theme.muted });

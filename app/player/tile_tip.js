@@ -9,7 +9,7 @@ function tileWords(model, run, i, j) {
     seen = model.seen(i, j);
   const range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`;
   const hidden = run.visitsHidden
-    ? "hidden by the mask, computed all the same"
+    ? "wasted: the mask hides it, but it is computed"
     : "skipped: the mask hides all of it";
   const rows = model.rowStart[i + 1] - model.rowStart[i];
   const { read, written } = run.bytesOfTile(i, j);
@@ -19,12 +19,12 @@ function tileWords(model, run, i, j) {
       ? hidden
       : model.partial(i, j)
         ? "partial: the mask hides some of it"
-        : "full: nothing of it is masked",
+        : "full: the mask hides nothing of it",
     `queries ${range(i, block_q, model.queryRows(i))}`,
     `keys ${range(j, block_kv, model.keyRows(j))}`,
     `softmax share ${percent(model.share(i, j))}, mean of ${plural(rows, "row")}`,
-    read + written ? `asks HBM for ${traffic(read + written)}, counted` : "asks HBM for nothing",
-    ...(written ? [`of which written ${traffic(written)}`] : []),
+    read + written ? `requests ${traffic(read + written)} from L2/HBM, counted` : "requests nothing",
+    ...(written ? [`${traffic(written)} of that written`] : []),
   ];
 }
 

@@ -1,4 +1,4 @@
-// What HBM has given and taken.
+// What the tiles have requested from L2 and HBM.
 
 import { traffic } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
@@ -11,7 +11,7 @@ export class TrafficPanel {
 
   heading(pen, box, model) {
     const { u, theme } = pen,
-      heading = model.scaled ? "HBM so far, one head as drawn" : "HBM so far, one head";
+      heading = model.scaled ? "Requested, one head as drawn" : "Requested, one head";
     pen.text(heading, box.x, box.y + 16 * u, { size: 15, weight: 600 });
     pen.text("counted", box.x + box.w, box.y + 16 * u, { size: 12.5, color: theme.good, align: "right" });
   }

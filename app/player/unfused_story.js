@@ -32,7 +32,7 @@ function code(run, step) {
 
 function opening({ drawn, queryBlocks, keyBlocks }) {
   return (
-    `One head: ${sizeWords(drawn)} in ${queryBlocks} × ${keyBlocks} tiles. ` +
+    `One head has ${sizeWords(drawn)}, in ${queryBlocks} × ${keyBlocks} tiles. ` +
     "Three kernels pass over every tile, and S and P go through HBM between them."
   );
 }
@@ -40,39 +40,39 @@ function opening({ drawn, queryBlocks, keyBlocks }) {
 function stepSentence({ model, run, step, index, i, j, operation, tensor, size }) {
   const kernel = `Kernel ${run.phase[step] + 1} of ${run.phases.length}`;
   if (operation === "scores") {
-    const hidden = model.seen(i, j) ? "" : " The mask hides it, yet it is computed.";
-    return `${kernel}: query tile ${i} meets key tile ${j}. S = Q Kᵀ · scale, ${model.queryRows(i)} × ${model.keyRows(j)} scores.${hidden}`;
+    const hidden = model.seen(i, j) ? "" : " The mask hides them all, but they are computed anyway.";
+    return `${kernel}: query tile ${i} meets key tile ${j}. S = Q Kᵀ · scale gives ${model.queryRows(i)} × ${model.keyRows(j)} scores.${hidden}`;
   }
   if (operation === "softmax") {
     const { m, l } = rowState(model, run, step, index);
     return (
-      `${kernel}: softmax over the whole rows of query tile ${i}. Row ${model.rows[index]} has maximum ${decimal(m)} ` +
-      `and sum ${sum(l)}: P = exp(S − m) / l.`
+      `${kernel} takes the softmax of the whole rows of query tile ${i}. Row ${model.rows[index]} has maximum ${decimal(m)} ` +
+      `and sum ${sum(l)}, so P = exp(S − m) / l.`
     );
   }
-  if (operation === "accumulate") return `${kernel}: O of query tile ${i} gathers P times value tile ${j}.`;
+  if (operation === "accumulate") return `${kernel} adds P times value tile ${j} to O of query tile ${i}.`;
   if (operation === "store") {
     return {
-      S: `${kernel}: tile (${i}, ${j}) of S does not stay: ${size} are written to HBM.`,
-      P: `${kernel}: the weights P of query tile ${i} go back to HBM, ${size}, to be read once more.`,
-      O: `${kernel}: O of query tile ${i} is complete and written to HBM, ${size}.`,
+      S: `${kernel} cannot keep tile (${i}, ${j}) of S, so it writes ${size} to HBM.`,
+      P: `${kernel} writes the weights P of query tile ${i} to HBM, ${size}, and the next kernel reads them back.`,
+      O: `${kernel} has completed O of query tile ${i} and writes it to HBM: ${size}.`,
     }[tensor];
   }
   return {
-    Q: `${kernel}: query tile ${i} is loaded for tile (${i}, ${j}), ${size}.`,
-    K: `${kernel}: key tile ${j} is loaded for tile (${i}, ${j}), ${size}.`,
-    S: `${kernel}: the scores S of query tile ${i} come back from HBM, ${size}, only for their softmax.`,
-    P: `${kernel}: tile (${i}, ${j}) of P comes back from HBM, ${size}.`,
-    V: `${kernel}: value tile ${j} is loaded, ${size}.`,
+    Q: `${kernel} loads query tile ${i} for tile (${i}, ${j}): ${size}.`,
+    K: `${kernel} loads key tile ${j} for tile (${i}, ${j}): ${size}.`,
+    S: `${kernel} reads the scores S of query tile ${i} back, ${size}, only to take their softmax.`,
+    P: `${kernel} reads tile (${i}, ${j}) of P back: ${size}.`,
+    V: `${kernel} loads value tile ${j}: ${size}.`,
   }[tensor];
 }
 
 function block(_, run, step) {
   const i = run.query[step];
   return [
-    `Kernel 1 of 3 multiplies Q and K: every tile of S is computed, masked or not, and written to HBM. Now query tile ${i}.`,
-    `Kernel 2 of 3 reads S back, takes the softmax of whole rows and writes P to HBM. Now query tile ${i}.`,
-    `Kernel 3 of 3 reads P once more and multiplies it with V; O is written once. Now query tile ${i}.`,
+    `Kernel 1 of 3 multiplies Q and K: every tile of S is computed, masked or not, and written to HBM. It is at query tile ${i}.`,
+    `Kernel 2 of 3 reads S back, takes the softmax of whole rows and writes P to HBM. It is at query tile ${i}.`,
+    `Kernel 3 of 3 reads P back and multiplies it by V; O is written once. It is at query tile ${i}.`,
   ][run.phase[step]];
 }
 

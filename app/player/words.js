@@ -1,6 +1,6 @@
 // What several panels and stories say of a run and of its size.
 
-import { grouped, plural, times, traffic } from "../canvas/format.js";
+import { capital, grouped, plural, times, traffic } from "../canvas/format.js";
 
 /** How the bytes of a whole run compare with another's: "5.9 times less than standard". */
 export function compared(run, other, name = "") {
@@ -14,12 +14,12 @@ export function compared(run, other, name = "") {
 export const sizeWords = ({ seq_q, seq_kv }) =>
   `${plural(seq_q, "query", "queries")} and ${plural(seq_kv, "key")}`;
 
-/** The end of a forward run: what it asked for, beside the run that it is compared with. */
+/** The end of a forward run: what it requested, beside the run that it is compared with. */
 export function closingWords(model, run) {
   const { against } = model,
-    asked = `Done: ${run.title} asked HBM for ${traffic(run.total)} for this head`;
+    asked = `Done. ${capital(run.title)} requested ${traffic(run.total)} from L2 and HBM for this head`;
   if (run.unfused)
-    return `${asked}; ${against.title} asks for ${traffic(against.total)}, ${compared(against, run)}.`;
+    return `${asked}; ${against.title} requests ${traffic(against.total)}, ${compared(against, run)}.`;
   return `${asked}, ${compared(run, against, `${against.title} attention`)} (${traffic(against.total)}).`;
 }
 

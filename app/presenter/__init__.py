@@ -27,7 +27,12 @@ THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 def button() -> None:
     """Begin or end the presentation; the sidebar's own button, which the key presses too."""
-    st.button("Present", key="present", help="p begins and ends it, f is full screen", on_click=mode.turn)
+    st.button(
+        "Present",
+        key="present",
+        help="p begins and ends the presentation; f fills the screen.",
+        on_click=mode.turn,
+    )
 
 
 @lru_cache(maxsize=1)

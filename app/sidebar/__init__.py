@@ -18,12 +18,14 @@ from engine.problem.problem import DTYPE_BYTES
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
-WINDOW_HELP = "A query sees only that many keys back, its own included. Empty: off."
+WINDOW_HELP = "A query sees only this many keys back, its own included. Leave it empty for no window."
 DOCUMENTS_HELP = (
-    "The keys are so many documents of equal length; a query sees only its own one's. 1: no such mask."
+    "The keys are this many documents of equal length; a query sees only those of its own document. 1 means "
+    "no such mask."
 )
 KEYS_HELP = (
-    "Number of keys and values; the last query is aligned with the last key. Empty: as many as queries."
+    "The number of keys and values; the last query is aligned with the last key. Leave it empty for as "
+    "many as queries."
 )
 
 
@@ -62,7 +64,7 @@ def _block(label: str, name: str) -> None:
     if not experiment.record.chooses_tiling:
         return _slider(label, name, BLOCKS)
     own = getattr(experiment.tiling, name)
-    key, why = f"own {name} {own}", f"{experiment.record.label} has blocks of its own, by head dimension."
+    key, why = f"own {name} {own}", f"{experiment.record.label} chooses its own blocks by head dimension."
     st.select_slider(label, sorted({*BLOCKS, own}), own, key=key, disabled=True, help=why)
 
 
@@ -84,14 +86,14 @@ def _heads() -> None:
     queries, keys = st.columns(2)
     queries.number_input("Heads", 1, 1024, required=True, **scenario.control("heads"))
     heads = scenario.current().problem.heads
-    _select(keys, "Key heads", "kv_heads", scenario.divisors(heads))
+    _select(keys, "KV heads", "kv_heads", scenario.divisors(heads))
 
 
 def _mask() -> None:
     mask, window = st.columns(2)
     _select(mask, "Mask", "causal", (False, True), format_func={False: "none", True: "causal"}.get)
     window.number_input(
-        "Window, keys",
+        "Window (keys)",
         1,
         LARGEST_SEQUENCE,
         placeholder="off",
@@ -130,7 +132,7 @@ def _more() -> None:
 
 
 def _footprint() -> None:
-    """Two short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
+    """A few short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
     footprint = simulate(scenario.current()).footprint
     colour = "green" if footprint.fits else "red"
     with st.container(border=True, key="footprint"):

@@ -12,7 +12,7 @@ from engine.recordings.recording import Recording
 
 UPLOAD_HELP = (
     "A file that `python -m engine record --out my-gpu.json` wrote on your GPU. It stays in your session and"
-    " is never stored; whatever it says is shown as recorded on the GPU that it names."
+    " is never stored; the pages show its numbers as recorded on the GPU that it names."
 )
 
 

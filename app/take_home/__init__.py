@@ -1,4 +1,4 @@
-"""Take home: whatever a page shows as a file, in one place on every page."""
+"""Download: whatever a page shows as a file, in one place on every page."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ def show() -> None:
     """The popover; its files are made when they are asked for."""
     experiment = subject()
     name = f"attention-{experiment.algorithm}-{experiment.problem.seq_kv}"
-    with st.popover("Take home", key="take_home"):
+    with st.popover("Download", key="take_home"):
         _page_files()(key="page_files")
-        st.caption("To open anywhere, without server or network")
+        st.caption("These files open anywhere, without a server or a network.")
         with st.container(horizontal=True):
             for title, make in (offered(HTML) or {"Player": lambda: _player(experiment)}).items():
                 _file(f"{title}, HTML", make, f"{name}-{_slug(title)}.html", "text/html")
             _file("All numbers, JSON", lambda: _numbers(experiment), f"{name}.json", "application/json")
             _traces(experiment, name)
-        st.caption("The scenario in Python, from the repository's root: the model, then the kernel")
+        st.caption(
+            "This Python computes the scenario from the repository's root: first the model, then the kernel."
+        )
         st.code(snippet.model(experiment), None)
         st.code(snippet.kernel(experiment), None)
 
@@ -78,7 +80,10 @@ def _trace(experiment: Experiment, name: str) -> None:
     """The scenario's, modelled, unless it has too many blocks to look at."""
     blocks = launch(experiment).blocks
     if blocks > MOST_SLICES:
-        st.caption(f"No Perfetto trace: it holds {MOST_SLICES:,} blocks of threads, this is {blocks:,}.")
+        st.caption(
+            f"There is no Perfetto trace, because it holds at most {MOST_SLICES:,} thread blocks and this "
+            f"is {blocks:,}."
+        )
         return
     _file(
         f"{TRACE}, modelled",

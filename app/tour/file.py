@@ -11,7 +11,7 @@ A file is a title, some words about the tour, and steps:
     question: How many times is K read?                  what the room predicts
     choices: 1 | query_blocks | keys                     2 to 5 expressions
     answer: k_reads                                      an expression, see `engine.studies.answers`
-    unit: times                                          optional, of a plain number; one time loses its s
+    unit: times                                          optional, of a plain number; or ×, % of something
     formula: \\lceil N / B_r \\rceil                        optional, LaTeX, shown with the answer
 
     Markdown that is shown at once. {query_blocks} stands for what is computed.

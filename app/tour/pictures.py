@@ -63,7 +63,7 @@ def _memory(experiment: Experiment, colours: Palette) -> None:
 
 def _roofline(experiment: Experiment, colours: Palette) -> None:
     gpu, problem = experiment.gpu, experiment.problem
-    names = "grey standard, amber FlashAttention-1, green FlashAttention-2; filled: this length"
+    names = "standard grey, FlashAttention-1 amber, FlashAttention-2 green; filled: this length"
     st.markdown(f"**Roofline** of the {gpu.name}, {problem.dtype}, modelled: {names}")
     model = under_roof(experiment, modelled_rows(by_length(experiment)))
     shape = roofline(gpu, problem.dtype)

@@ -10,6 +10,9 @@ from app.figures.units import bytes_text, chip_bytes_text, scaled, seconds_text
 from engine.experiment import Experiment
 from engine.studies.answers import BYTES, CHIP_BYTES, FLOPS, SECONDS, Answer, answer
 
+TIMES, FACTOR, SHARE = "times", "×", "%"  # units of a step: how often, how many times as much, what part
+OFTEN = ("never", "once", "twice")
+
 
 def options(choices: Sequence[str], experiment: Experiment) -> list[Answer]:
     """The choices for a scenario, in order; those that come to the same are one. Raises AnswerError."""
@@ -32,8 +35,9 @@ def apart(one: Answer, other: Answer) -> float:
 
 
 def filled(words: str, experiment: Experiment) -> str:
-    """Words with every {expression} replaced by its value and unit; raises AnswerError."""
-    return re.sub(r"(?<!\\)\{([^{}]+)\}", lambda found: text(answer(found[1], experiment)), words)
+    """Words with every {expression} replaced by its value and unit, also "{} times"; raises AnswerError."""
+    pattern = rf"(?<!\\)\{{([^{{}}]+)\}}(?: ({TIMES}))?"
+    return re.sub(pattern, lambda found: text(answer(found[1], experiment), found[2] or ""), words)
 
 
 def text(value: Answer, unit: str = "", figures: int = 3) -> str:
@@ -46,7 +50,16 @@ def text(value: Answer, unit: str = "", figures: int = 3) -> str:
         return seconds_text(value.value)
     if value.unit == FLOPS:
         return scaled(value.value, value.unit)
-    whole = float(value.value).is_integer() or value.value >= 100
-    number = f"{value.value:,.0f}" if whole else f"{value.value:.{figures}g}"
-    noun = value.unit or (unit.removesuffix("s") if number == "1" else unit)
-    return f"{number} {noun}".rstrip()
+    if value.unit:
+        return f"{_number(value.value, figures)} {value.unit}"
+    if unit == TIMES and value.value in range(len(OFTEN)):
+        return OFTEN[int(value.value)]
+    if unit.startswith(SHARE):
+        return f"{_number(100 * value.value, figures)}{unit}"
+    number = _number(value.value, figures)
+    return f"{number}{unit}" if unit == FACTOR else f"{number} {unit}".rstrip()
+
+
+def _number(value: float, figures: int) -> str:
+    whole = float(value).is_integer() or float(f"{value:.{figures}g}") >= 100
+    return f"{value:,.0f}" if whole else f"{value:.{figures}g}"

@@ -106,7 +106,9 @@ ALGORITHM = Algorithm(
     order=5,
     schedule=schedule,
     parts=parts,
-    parts_words="modelled, backward: KB of a block with its sums, which kernels keep in registers",
+    parts_words=(
+        "(Model of the backward pass. Its sums are included here; real kernels hold them in registers.)"
+    ),
     tensors=(
         *(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, Tensor.D_O, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
         *(Tensor.DELTA, Tensor.LSE_LOG2),

@@ -75,7 +75,9 @@ ALGORITHM = Algorithm(
     order=3,
     schedule=schedule,
     parts=parts,
-    parts_words="modelled, forward: KB of a block's buffers of Q, K and V; S and O are in registers",
+    parts_words=(
+        "(Model of the forward pass: the buffers of Q, K and V. The kernel holds S and O in registers.)"
+    ),
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
     tiling=tiling,
     chooses_tiling=True,

@@ -119,7 +119,9 @@ class Algorithm:
     schedule: Callable[[Problem, Tiling], Schedule]
     parts: Callable[[Problem, Tiling], Mapping[str, tuple[Part, ...]]]
     tensors: tuple[Tensor, ...]
-    parts_words: str = "modelled, forward: KB of a block with its S and O, which kernels keep in registers"
+    parts_words: str = (
+        "(Model of the forward pass. S and O are included here; real kernels hold them in registers.)"
+    )
     tiling: Callable[[Problem, Tiling], Tiling] = _as_asked
     chooses_tiling: bool = False
     own_tiling: Callable[[Problem], Tiling] | None = None

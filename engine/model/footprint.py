@@ -52,14 +52,12 @@ class Footprint:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Whether it fits, and what that rests on: what is needed, what there is, how many blocks run."""
+        """Whether it fits, and what that rests on: what is needed, and what there is."""
         need, capacity = -(-self.sram_bytes // KIB), self.capacity_bytes // KIB
-        if not self.fits:
-            needed = f"needs {need:,} KB{self._in_registers()}"
-            return MISFIT, needed, f"{self.gpu.with_article} gives a block {capacity} KB"
-        each, count = "block" if self.blocks_per_sm == 1 else "blocks", self.blocks_per_sm
-        at_once = f"{count} {each} an SM", f"{count * self.gpu.sms:,} at once"
-        return "Fits", f"{need} KB of {capacity} KB", *at_once
+        if self.fits:
+            return "Fits", f"{need} KiB of {capacity} KiB"
+        needed = f"needs {need:,} KiB{self._in_registers()}"
+        return MISFIT, needed, f"{self.gpu.with_article} allows {capacity} KiB per block"
 
     @property
     def verdict(self) -> str:
@@ -68,13 +66,24 @@ class Footprint:
 
     @property
     def consequence(self) -> str:
-        """How many blocks run at once; where it does not fit, what there is."""
-        return f"{', '.join(self.words[2:])}."
+        """How many blocks run at once; where it does not fit, what there is and what would."""
+        if self.fits:
+            blocks = (
+                "1 thread block fits"
+                if self.blocks_per_sm == 1
+                else f"{self.blocks_per_sm} thread blocks fit"
+            )
+            return f"{blocks} on each SM: {self.blocks_per_sm * self.gpu.sms:,} on the whole GPU."
+        return (
+            f"These tiles are too big for {self.gpu.with_article}: one thread block may use "
+            f"{self.capacity_bytes // KIB} KiB. Choose smaller blocks, a smaller head dimension or "
+            "another GPU."
+        )
 
     @property
     def sentence(self) -> str:
-        """Both as one sentence."""
-        return f"{self.verdict}, {self.consequence}"
+        """Both together."""
+        return f"{self.verdict}. {self.consequence}"
 
     def _in_registers(self) -> str:
         """What makes tiles too large that a real kernel keeps in registers, in words; else nothing."""

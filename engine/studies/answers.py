@@ -24,7 +24,7 @@ from engine.schedule.step import STATISTIC_BYTES, Tensor
 
 GIVEN, COUNTED, MODELLED = "given", "counted", "modelled"  # how much a number rests on, from least to most
 BYTES, FLOPS, SECONDS, INTENSITY, NUMBER = "B", "FLOP", "s", "FLOP/B", ""
-CHIP_BYTES = "B of shared memory"  # bytes too, which the field tells in KB of 1,024
+CHIP_BYTES = "B of shared memory"  # bytes too, which the field tells in KiB
 
 
 class AnswerError(ValueError):

@@ -71,9 +71,14 @@ class Spread:
         return int(self.blocks.sum())
 
     @property
+    def launched(self) -> int:
+        """Blocks with keys and without."""
+        return self.key_heads * self.splits * self.row_blocks
+
+    @property
     def empty(self) -> int:
         """Blocks launched for which no keys are left."""
-        return self.key_heads * self.splits * self.row_blocks - self.count
+        return self.launched - self.count
 
     @property
     def busy(self) -> int:

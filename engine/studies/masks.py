@@ -61,6 +61,11 @@ class Masked:
         return counts.tiles_visited / (counts.tiles_visited + counts.tiles_skipped)
 
     @property
+    def skipped(self) -> float:
+        """Share of all tiles that are not."""
+        return 1 - self.visited
+
+    @property
     def wasted(self) -> float:
         """Share of the scores computed in visited tiles that the mask then hides."""
         return 1 - self.useful

@@ -44,42 +44,42 @@ TECHNIQUES = (
     Technique(
         "fusion",
         "Kernel fusion",
-        "Three kernels: S is written to memory and read back, then P likewise.",
+        "Three kernels run: S is written to memory and read back, then P likewise.",
     ),
     Technique(
         "tiling",
         "Tiling",
-        "A block of threads needs whole rows of S at once, on the chip.",
+        "A thread block needs whole rows of S on the chip at once.",
         ("fusion",),
     ),
     Technique(
         "online",
         "Online softmax",
-        "The maximum is found in a pass of its own: K is read and Q Kᵀ computed twice.",
+        "The maximum is found in a pass of its own, so K is read and Q Kᵀ computed twice.",
         ("tiling",),
     ),
     Technique(
         "deferred",
         "Deferred rescale",
-        "FlashAttention-1's loop: O is divided by l at every visit and returns to memory with m and l.",
+        "As in FlashAttention-1, O is divided by l at every visit and returns to memory with m and l.",
         ("online",),
     ),
     Technique(
         "asynchronous",
         "Asynchronous copies",
-        "K and V are asked for when the tile before is done, and waited for.",
+        "K and V are requested only when the tile before is done, so the block waits for them.",
         ("deferred",),
     ),
     Technique(
         "specialised",
         "Warp specialisation",
-        "All warps copy and compute, and a block ends with its tile: the next waits for its first copies.",
+        "All warps copy and compute, and a block ends with its tile, so the next waits for its first copies.",
         ("asynchronous",),
     ),
     Technique(
         "overlapped",
         "Softmax under products",
-        "Q Kᵀ, softmax and P V one after another: tensor cores and exponentials wait for each other.",
+        "Q Kᵀ, softmax and P V take turns, so tensor cores and exponentials wait for each other.",
         ("deferred",),
     ),
 )
@@ -181,8 +181,8 @@ def _misfit(run: Launch) -> str | None:
     if need <= gpu.shared_bytes_block:
         return None
     return (
-        f"Does not fit: {rows} whole rows of S beside Q, K and V take {-(-need // KIB):,} KB, "
-        f"{gpu.with_article} gives a block {gpu.shared_bytes_block // KIB} KB."
+        f"Does not fit: {rows} whole rows of S beside Q, K and V take {-(-need // KIB):,} KiB, but "
+        f"{gpu.with_article} allows {gpu.shared_bytes_block // KIB} KiB per block."
     )
 
 

@@ -15,7 +15,7 @@ class SramOverflow(RuntimeError):  # noqa: N818 - the word for what happens
     """A tile does not fit what is left of the SRAM; says the need and the capacity, bytes."""
 
     def __init__(self, need: int, capacity: int, gpu: str):
-        super().__init__(f"needs {-(-need // KIB):,} KB, {gpu} gives a block {capacity // KIB} KB")
+        super().__init__(f"needs {-(-need // KIB):,} KiB, but {gpu} allows {capacity // KIB} KiB per block")
         self.need, self.capacity = need, capacity
 
 

@@ -30,8 +30,8 @@ def test_every_step_has_a_sentence_and_the_three_kernels_follow_each_other(page,
     kernels = [sentence[:8] for sentence in sentences[1:-1]]
     assert kernels == sorted(kernels)
     assert set(kernels) == {"Kernel 1", "Kernel 2", "Kernel 3"}
-    assert sentences[0].startswith("One head, backward: 128 queries and 128 keys.")
-    assert sentences[-1].startswith("Done: the tiles asked HBM for")
+    assert sentences[0].startswith("The backward pass of one head, 128 queries and 128 keys, takes dO")
+    assert sentences[-1].startswith("Done. The tiles requested ")
     assert any("of all 2 heads that share it" in sentence for sentence in sentences)
     assert page.watch.complaints == []
 

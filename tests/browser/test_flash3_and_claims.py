@@ -27,7 +27,7 @@ def test_the_playhead_walks_says_what_happens_and_stops_at_the_end(page, dashboa
     opened(page, f"{dashboard}/flash3?{SCENARIO}")
     page.locator(".inside .picture svg").wait_for()
     before, words = moment(page), page.locator(".inside .now").inner_text()
-    assert re.search(r"group 1 .*; group 2 ", words)
+    assert re.search(r"Group 1: .*\. Group 2: ", words)
     page.locator(".inside .play").click()
     page.locator(".inside.playing").wait_for()
     page.locator(".inside .when").filter(has_not_text=before).wait_for()
@@ -81,8 +81,8 @@ def test_the_player_runs_flash3_from_the_last_key_tile_to_the_first(page, dashbo
     assert len(seen) > 10
     assert seen == sorted(seen, key=lambda tile: (tile[0], -tile[1]))
     page.evaluate(f"window.__player.seek({last})")
-    assert "FlashAttention-3 asked HBM for" in page.evaluate("window.__player.state().sentence")
-    page.get_by_role("button", name="race").click()
+    assert "FlashAttention-3 requested " in page.evaluate("window.__player.state().sentence")
+    page.get_by_role("button", name="Race").click()
     assert page.evaluate("window.__player.state().race")
     assert "FlashAttention-3" in page.evaluate("window.__player.state().sentence")
     assert page.watch.complaints == []

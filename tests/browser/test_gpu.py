@@ -29,10 +29,10 @@ def state(page) -> dict:
 def test_keys_go_to_both_ends_and_the_sentence_says_what_happened(gpu):
     gpu.keyboard.press("Home")
     assert state(gpu)["time"] == 0
-    assert "0 of 512 done" in state(gpu)["sentence"]
+    assert "0 of 512 are done" in state(gpu)["sentence"]
     gpu.keyboard.press("End")
     assert state(gpu)["time"] == pytest.approx(state(gpu)["longest"])
-    assert state(gpu)["sentence"].startswith("Heavy blocks first: 512 blocks in ")
+    assert state(gpu)["sentence"].startswith("Heavy blocks first: 512 blocks took ")
     assert "the tail" in state(gpu)["sentence"]
 
 

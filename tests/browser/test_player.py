@@ -182,7 +182,7 @@ def test_full_screen_holds_the_whole_player_and_escape_leaves_it(page, dashboard
     opened(page, dashboard)
     for width, height in ((1920, 1080), (1280, 720)):
         page.set_viewport_size({"width": width, "height": height})
-        page.get_by_role("button", name="full").click()
+        page.get_by_role("button", name="Full screen").click()
         page.wait_for_function("document.fullscreenElement && innerHeight === screen.height")
         page.wait_for_function(f"({BOX})('.player').height === innerHeight")
         player, transport = page.evaluate(f"['.player', '.transport'].map({BOX})")
@@ -210,7 +210,7 @@ def test_a_tile_under_the_pointer_tells_what_it_is(page, dashboard):
     assert first.splitlines()[:2] == ["Tile (0, 0)", "partial: the mask hides some of it"]
     assert "queries 0 to 63" in first
     assert "softmax share 100%" in first
-    assert "asks HBM for 16.4 kB, counted" in first  # a key and a value tile: 2 * 64 * 64 * 2 B
+    assert "requests 16.4 kB from L2/HBM, counted" in first  # a key and a value tile: 2 * 64 * 64 * 2 B
     box = page.locator(".tip").bounding_box()
     canvas.hover(position={"x": 62, "y": 62})
     assert page.locator(".tip").bounding_box() == box

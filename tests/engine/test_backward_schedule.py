@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_refused_and_wrong_shapes_are_named():
     experiment = Experiment.of(
         algorithm="backward", heads=1, seq=128, head_dim=128, block_q=128, block_kv=128
     )
-    with pytest.raises(SramOverflow, match=r"needs \d+ KB, an H200 gives a block 227 KB"):
+    with pytest.raises(SramOverflow, match=r"needs \d+ KiB, but an H200 allows 227 KiB per block"):
         run(experiment)
     small = Experiment.of(algorithm="backward", heads=2, kv_heads=1, seq=32, head_dim=16)
     rows, keys = np.zeros((2, 32, 16), np.float32), np.zeros((32, 16), np.float32)

@@ -45,7 +45,7 @@ def test_without_json_there_is_a_table_that_says_where_numbers_come_from(capsys)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 20
     assert all(line.split("  ")[-1].split(",")[0] in ("counted", "modelled") for line in lines[1:-1])
-    assert lines[-1].startswith("Fits: 57 KB of 227 KB")
+    assert lines[-1].startswith("Fits: 57 KiB of 227 KiB")
 
 
 @pytest.mark.parametrize(

@@ -25,18 +25,21 @@ def test_a_64_by_64_tile_of_flash2_by_hand():
     ]  # fmt: skip
     assert found.sram_bytes == 56.5 * KIB
     assert found.register_bytes == 32.5 * KIB
-    assert found.sentence == "Fits: 57 KB of 227 KB, 4 blocks an SM, 528 at once."
+    assert found.sentence == "Fits: 57 KiB of 227 KiB. 4 thread blocks fit on each SM: 528 on the whole GPU."
 
 
 def test_blocks_that_do_not_fit_say_so():
     found = footprint_of(Experiment.of(head_dim=256, block_q=128, block_kv=64, hardware="a100"))
     assert not found.fits
     assert found.blocks_per_sm == 0
-    assert found.sentence == "Does not fit: needs 289 KB with S and O, an A100 gives a block 163 KB."
+    assert found.sentence == (
+        "Does not fit: needs 289 KiB with S and O. These tiles are too big for an A100: one thread block "
+        "may use 163 KiB. Choose smaller blocks, a smaller head dimension or another GPU."
+    )
     wider = footprint_of(
         Experiment.of(head_dim=256, block_q=256, block_kv=256, hardware="a100")
     )  # Q, K, V: 384 KB
-    assert wider.sentence.startswith("Does not fit: needs 898 KB, an A100")
+    assert wider.sentence.startswith("Does not fit: needs 898 KiB. These")
 
 
 def test_blocks_that_ran_on_a_gpu_are_too_large_only_with_what_registers_hold():

@@ -89,6 +89,8 @@ def test_what_is_run_has_one_key_head_and_few_tiles():
 
 def test_what_cannot_run_says_so_in_a_sentence(worker):
     large = ended(worker, Experiment.of(seq=128, head_dim=128, block_q=128, block_kv=128))
-    assert re.fullmatch(r"the scheduler stops: it needs \d+ KB, an H200 gives a block 227 KB", large.error)
+    assert re.fullmatch(
+        r"the scheduler stops: it needs \d+ KiB, but an H200 allows 227 KiB per block", large.error
+    )
     documents = ended(worker, Experiment.of(**SMALL, documents=2))
     assert documents.error.startswith("documents is 2; it must be 1")

@@ -96,10 +96,12 @@ def test_presets_say_what_holds_at_every_size_of_step(block):
     """Single scores of the rising row may be smaller than those before: it says how many rise at a time."""
     rising = online_steps(np.array(PRESETS["rising"].scores), block)
     assert (np.diff(rising.m) > 0).all() == (block > 1)
-    assert PRESETS["rising"].what.startswith("Two scores or more at a time, every block brings a larger one")
+    assert PRESETS["rising"].what.startswith(
+        "With two or more scores per step, every block of this row contains a new largest"
+    )
     masked = online_steps(np.array(PRESETS["masked"].scores), block)
     first = masked.stops <= 4
     assert np.isneginf(masked.m[first]).all()
     assert not masked.l[first].any()
     assert np.isfinite(masked.m[~first]).all()
-    assert PRESETS["masked"].what.startswith("The first four keys are masked: over them m stays -inf")
+    assert PRESETS["masked"].what.startswith("The first four keys are masked, so m stays −∞")

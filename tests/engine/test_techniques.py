@@ -68,8 +68,8 @@ def test_without_tiling_only_short_rows_fit_the_chip():
     long, short = (variant(SCENARIO.changed(seq=n, seq_kv=n), without("tiling")) for n in (4096, 64))
     # 128 rows of 4,096 float32 are 2,048 KB, Q, K and V in two buffers each 192 KB
     assert long.seconds is None
-    assert "2,240 KB" in long.misfit
-    assert "gives a block 227 KB" in long.misfit
+    assert "2,240 KiB" in long.misfit
+    assert "allows 227 KiB per block" in long.misfit
     assert short.misfit is None
     assert short.seconds > 0
 

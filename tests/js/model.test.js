@@ -119,7 +119,9 @@ test("a row that is reduced whole knows one value for all tiles", () => {
 });
 
 test("who cannot run does not race", () => {
-  const alone = new Model(toy({ header: { misfits: { toy: ["Does not fit", "needs 2 KB", "has 1 KB"] } } }));
+  const alone = new Model(
+    toy({ header: { misfits: { toy: ["Does not fit", "needs 2 KiB", "has 1 KiB"] } } }),
+  );
   assert.deepEqual([model.finishing, alone.finishing], [["toy"], []]);
   near(model.longest, 48e-6);
   near(alone.longest, 48e-6);

@@ -17,24 +17,24 @@ const ROW = 2; // a sampled row of query tile 1, by its index
 test("it opens with the problem and closes with what was asked for, beside another run", () => {
   assert.equal(
     said(-1),
-    "One head: 4 queries and 6 keys in 2 × 2 tiles. Each query tile stays on the chip while the key tiles pass by.",
+    "One head has 4 queries and 6 keys, in 2 × 2 tiles. Each query tile stays on the chip while the key tiles pass by.",
   );
   assert.equal(
     said(30),
-    "Done: a toy asked HBM for 528 B for this head, 2.0 times less than standard attention (1.06 kB).",
+    "Done. A toy requested 528 B from L2 and HBM for this head, 2.0 times less than standard attention (1.06 kB).",
   );
 });
 
 test("each step of a visit says its own numbers, and none of the step after it", () => {
   assert.equal(
     said(15),
-    "Query tile 1 comes onto the chip: 2 rows, 0.03 KB. It stays while the key tiles that it sees pass by.",
+    "Query tile 1 is loaded onto the chip: 2 rows, 0.03 KiB. It stays while the key tiles that it sees pass by.",
   );
-  assert.equal(said(22), "Key tile 1 arrives from HBM for query tile 1: 2 rows, 0.03 KB.");
-  assert.equal(said(23), "Value tile 1 arrives with its key tile: 2 rows, 0.03 KB.");
+  assert.equal(said(22), "Key tile 1 is loaded from L2 or HBM for query tile 1: 2 rows, 0.03 KiB.");
+  assert.equal(said(23), "Value tile 1 is loaded with its key tile: 2 rows, 0.03 KiB.");
   assert.equal(
     said(24, ROW),
-    "Query tile 1 meets key tile 1. S = Q Kᵀ · scale gives 2 × 2 scores. The mask hides part of this tile.",
+    "Query tile 1 meets key tile 1. S = Q Kᵀ · scale gives 2 × 2 scores. The mask hides part of them.",
   );
   assert.equal(
     said(18, ROW),
@@ -42,29 +42,29 @@ test("each step of a visit says its own numbers, and none of the step after it",
   );
   assert.equal(
     said(19, ROW),
-    "Query tile 1 meets key tile 0. The largest score of row 3 is −1.00, its first maximum m.",
+    "Query tile 1 meets key tile 0. The largest score of row 3 is −1.00, which becomes its first maximum m.",
   );
   assert.equal(
     said(25, ROW),
-    "Query tile 1 meets key tile 1. Row 3 finds a larger score: its maximum m rises from −1.00 to 0.25.",
+    "Query tile 1 meets key tile 1. Row 3 finds a larger score, so its maximum m rises from −1.00 to 0.25.",
   );
   assert.match(
     said(26, ROW),
-    /rises from −1\.00 to 0\.25, so everything gathered so far shrinks by α = 0\.25 before this tile is added\.$/,
+    /rises from −1\.00 to 0\.25, so everything accumulated so far is multiplied by α = 0\.25 before this tile is added\.$/,
   );
   assert.match(
     said(11, 1),
-    /The maximum of row 1 stays at 2\.00, so α = 1: nothing gathered so far has to shrink\.$/,
+    /The maximum of row 1 stays at 2\.00, so α = 1 and nothing accumulated so far changes\.$/,
   );
   assert.match(
     said(27, ROW),
-    /Row 3: l = α · 1\.50 \+ this tile's sum = 2\.50\. This tile now holds 85% of what O has gathered\.$/,
+    /For row 3, l becomes α · 1\.50 \+ this tile's sum = 2\.50\. This tile now makes up 85% of what O has accumulated\.$/,
   );
   assert.equal(
     said(28, ROW),
-    "Query tile 1 has seen its keys. O is divided by l once and written to HBM once, 0.03 KB.",
+    "Query tile 1 has seen all its keys, so O is divided by l once and written to HBM once: 0.03 KiB.",
   );
-  assert.match(said(29, ROW), /^Its log-sum-exp follows, m \+ log l, 1\.25 for row 3: 0\.01 KB/);
+  assert.match(said(29, ROW), /^Its log-sum-exp, m \+ log l, is 1\.25 for row 3\. These 0\.01 KiB let/);
 });
 
 test("a row's state changes with the step that changes it, not one earlier", () => {
@@ -121,7 +121,7 @@ test("copies that run ahead and products beside the softmax are in the lines whe
   ]);
   assert.match(
     sentence(ahead, ahead.run, -1, 0),
-    /the last first\. What runs at the same time is on its own page\.$/,
+    /the last first\. The page FlashAttention-3 shows what runs at the same time\.$/,
   );
   assert.match(blockSentence(ahead, ahead.run, 3), /while key tiles 1 down to 0 pass by/);
   assert.match(blockSentence(model, run, 3), /while key tiles 0 to 1 pass by/);
@@ -136,7 +136,7 @@ test("key tiles outside have their own story", () => {
   );
   assert.match(
     sentence(outside, outside.run, 28, ROW),
-    /^O of query tile 1 is not finished, yet it must make room: 0\.03 KB go back/,
+    /^O of query tile 1 is not finished, but it must make room: 0\.03 KiB are written back/,
   );
 });
 
@@ -148,11 +148,11 @@ test("unfused attention is compared with the run that it is given", () => {
   );
   assert.equal(
     sentence(unfused, unfused.run, 30, 0),
-    "Done: standard asked HBM for 528 B for this head; a fused run asks for 264 B, 2.0 times less.",
+    "Done. Standard requested 528 B from L2 and HBM for this head; a fused run requests 264 B, 2.0 times less.",
   );
   assert.equal(
     sentence(unfused, unfused.run, 3, 0),
-    "Kernel 1 of 3: query tile 0 meets key tile 0. S = Q Kᵀ · scale, 2 × 4 scores.",
+    "Kernel 1 of 3: query tile 0 meets key tile 0. S = Q Kᵀ · scale gives 2 × 4 scores.",
   );
 });
 
@@ -161,7 +161,7 @@ test("a step that no story knows is told plainly", () => {
     n === 3 ? [0, OPERATIONS.indexOf("shuffle"), TENSORS.indexOf("P"), 1024, 0, 1] : row,
   );
   const odd = new Model(toy({ run: { kinds } }));
-  assert.equal(sentence(odd, odd.run, 3, 0), "Query tile 0, key tile 0: shuffle P, 1 KB.");
+  assert.equal(sentence(odd, odd.run, 3, 0), "Query tile 0, key tile 0: shuffle P, 1 KiB.");
   assert.equal(codeShown(odd.run, 3)[1], -1);
 });
 
@@ -177,28 +177,28 @@ test("the backward pass is compared with the unfused one by what it asks", () =>
   const close = (asked, total) =>
     BACKWARD_STORY.closing({ against: { title: "standard", total }, drawn }, { total: asked });
   assert.ok(
-    close(1e6, 3e6).endsWith("Standard attention, with P kept, must move 3.00 MB: 3.0 times as much."),
+    close(1e6, 3e6).endsWith("Standard attention, which stores P, must move 3.00 MB, 3.0 times as much."),
   );
-  assert.ok(close(1e6, 1.02e6).endsWith("must move 1.02 MB: about as much."));
-  assert.ok(close(4e6, 1e6).endsWith("must move 1.00 MB: 4.0 times less than blocks of 16 × 32 ask for."));
+  assert.ok(close(1e6, 1.02e6).endsWith("must move 1.02 MB, about as much."));
+  assert.ok(close(4e6, 1e6).endsWith("must move 1.00 MB, 4.0 times less than blocks of 16 × 32 request."));
 });
 
 test("the race names who is done, who is not, and who cannot start", () => {
   const runs = {
     a: { title: "one", time: 1e-6 },
-    b: { title: "two", time: 4e-6 },
+    b: { title: "two", time: 4e-6, blocks: 16 },
     c: { title: "three", time: 2e-6 },
   };
   const racing = {
     runs,
     algorithms: ["a", "b", "c"],
     finishing: ["a", "b"],
-    misfits: { c: ["Does not fit", "needs 2 KB", "a GPU has 1 KB"] },
-    chip: { name: "GPU" },
+    misfits: { c: ["Does not fit", "needs 2 KiB", "a GPU has 1 KiB"] },
+    chip: { name: "GPU", sms: 16 },
   };
   assert.equal(
     raceSentence(racing, 0),
-    "2 algorithms, one head, the same tiles, one clock of modelled time. Which is done first? Three does not fit.",
+    "2 algorithms compute one head in the same tiles, on one clock of modelled time. Which is done first? Three does not fit.",
   );
   assert.equal(
     raceSentence(racing, 2e-6),
@@ -206,8 +206,13 @@ test("the race names who is done, who is not, and who cannot start", () => {
   );
   assert.equal(
     raceSentence(racing, 4e-6),
-    "One finished first, after 1.00 µs: 4.0 times as fast as two, which took 4.00 µs. Both are modelled. Three does not fit.",
+    "One finished first, after 1.00 µs: 4.0 times as fast as two (4.00 µs, both modelled). Three does not fit.",
+  );
+  const many = { ...racing, chip: { name: "GPU", sms: 132 } };
+  assert.match(
+    raceSentence(many, 4e-6),
+    /as two \(4\.00 µs, both modelled\), whose 16 thread blocks are too few for 132 SMs\. Three does not fit\.$/,
   );
   assert.match(raceSentence({ ...racing, finishing: [] }, 0), /^None of the three fits the GPU/);
-  assert.equal(misfitSentence(racing.misfits.c), "Does not fit: needs 2 KB, a GPU has 1 KB.");
+  assert.equal(misfitSentence(racing.misfits.c), "Does not fit: it needs 2 KiB, but a GPU has 1 KiB.");
 });

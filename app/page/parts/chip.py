@@ -27,9 +27,9 @@ from engine.studies.counter_gaps import Gaps, busiest, deviations, gaps, left_in
 
 COUNTERS = (
     "scenario",
-    *("requested, modelled", "counted", "ratio"),
-    *("DRAM read, modelled", "counted", "ratio"),
-    *("DRAM written, modelled", "counted", "left in L2"),
+    *("requested, modelled", "recorded", "ratio"),
+    *("DRAM read, modelled", "recorded", "ratio"),
+    *("DRAM written, modelled", "recorded", "left in L2"),
 )
 FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on it is
 EMPTIED = "The profiler empties the caches before every kernel, and so does the model."
@@ -43,10 +43,21 @@ UNITS = {
     "tail": "tail: SMs idle",
 }
 PEAKS = (
-    "L2 and HBM of their peak rates, the units of an SM of what they can do at the clock that they had, "
-    "exponentials without float32."
+    "as a share of peak bandwidth (L2, HBM) or of peak issue rate at the actual clock (SM units; "
+    "exponentials without float32)."
 )
-BOUNDS = {**UNITS, "exp": "exponentials and float32 arithmetic", "L2": "way from L2", "tail": "tail"}
+BOUNDS = {
+    **UNITS,
+    "exp": "exponentials and float32 arithmetic",
+    "L2": "L2-to-SM bandwidth",
+    "HBM": "HBM bandwidth",
+    "tail": "the tail, in which SMs are idle",
+}
+DEVIATIONS = (
+    "kernel",
+    *("requested: median error", "worst error"),
+    *("DRAM reads: median error", "worst error"),
+)
 
 
 def agreement(recording: Recording, colours: Palette) -> None:
@@ -55,7 +66,11 @@ def agreement(recording: Recording, colours: Palette) -> None:
     if not rows:
         return
     st.subheader("The model and the chip's own counters", anchor=False)
-    st.markdown(_deviations(rows, recording))
+    st.markdown(
+        f"{len(rows)} scenarios were {recording.origin}; the model simulates each of them now. {EMPTIED}"
+    )
+    st.html(scrolled(table(DEVIATIONS, _deviations(rows)), 220))
+    st.caption(_missed(rows))
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes the tiles request** (read, past the SM)")
@@ -67,7 +82,7 @@ def agreement(recording: Recording, colours: Palette) -> None:
 
 
 def traffic(recording: Recording, experiment: Experiment) -> None:
-    """The bytes of the scenario, or of the counted one nearest to it, at every level; why they differ."""
+    """The bytes of the scenario, or of the recorded one nearest to it, at every level; why they differ."""
     found = nearest_counters(recording, experiment)
     if found is None:
         return
@@ -92,11 +107,11 @@ def traffic(recording: Recording, experiment: Experiment) -> None:
 
 
 def bounds(recording: Recording | None, experiment: Experiment) -> None:
-    """What holds the scenario up: modelled, and how busy the counters say each unit was."""
+    """The scenario's bottleneck: modelled, and how busy the counters say each unit was."""
     simulation = simulate(experiment)
     found = nearest_counters(recording, experiment) if recording else None
     bound = BOUNDS[simulation.modelled.bound]
-    st.markdown(f"**What holds it up**: modelled, the {bound}")
+    st.markdown(f"**Bottleneck (modelled)**: {bound}")
     shares = modelled_shares(simulation)
     columns = [("modelled", shares)]
     if found is not None:
@@ -109,15 +124,18 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
         if any(shares.get(unit) is not None for _, shares in columns)
     ]
     st.html(table(["busy", *(name for name, _ in columns)], rows))
-    said = "Modelled: what each unit's work would take alone, at the rate it reaches, over the whole time."
+    said = (
+        "Each row is one unit's busy share of the run. Modelled: time the unit would need by itself ÷ "
+        "total time."
+    )
     if shares["L2"] > shares[simulation.modelled.bound]:
-        said += " Copies from L2 that run ahead of the products hold nothing up."
+        said += " Copies from L2 run ahead of the products here, so they delay nothing."
     if found is not None:
         said += (
-            "" if same else f" Nearest: modelled for the counted scenario nearest to this one, {one.what}."
+            "" if same else f" Nearest: the model of the recorded scenario nearest to this one, {one.what}."
         )
         whose = "for this scenario" if same else "for that one"
-        said += f" Recorded: by the counters {whose}, {recording.origin}; {PEAKS}"
+        said += f" Recorded: Nsight counters {whose}, {recording.origin}, {PEAKS}"
         said += f" {_busiest(one)}"
     st.caption(said)
 
@@ -133,15 +151,15 @@ def rooflines(recording: Recording, experiment: Experiment, colours: Palette) ->
     figure = both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours)
     chart(figure, "Recorded roofline at L2 and HBM")
     st.caption(
-        "A line joins the two levels of one call: what L2 saves. Colours as in the recorded curves; times of "
-        "kernels under the profiler."
+        "Each line joins the two levels of one call; its length is what L2 saves. Colours are those of the "
+        "recorded curves; times are of kernels under the profiler."
     )
 
 
 def _busiest(one: RecordedCounters) -> str:
     """The unit that the counters saw closest to its peak."""
     unit, share = busiest(one)
-    return f"Closest to its peak: {UNITS[unit]}, {share:.0%}."
+    return f"The counters saw {UNITS[unit]} closest to peak, at {share:.0%}."
 
 
 def _percent(share: float | None) -> str:
@@ -149,13 +167,13 @@ def _percent(share: float | None) -> str:
 
 
 def _which(one: RecordedCounters, same: bool) -> str:
-    return one.what if same else f"Counted nearest to this scenario: {one.what}"
+    return one.what if same else f"Nearest recorded scenario: {one.what}"
 
 
 def _gaps(one: RecordedCounters) -> list[str]:
     """Why each number differs from the one before it, in a sentence each."""
     found = gaps(one)
-    off = f"The model's DRAM reads are off by {_signed(found.model_off)}."
+    off = f"The modelled DRAM reads differ from the recorded ones by {_signed(found.model_off)}."
     return [_requests(found), _reads(one, found), _writes(one), off]
 
 
@@ -167,45 +185,45 @@ def _signed(share: float) -> str:
 def _requests(found: Gaps) -> str:
     if found.l1_serves:
         share = f"{found.l1_share:.0%}"
-        return f"The SMs' L1 caches serve {share} of what the tiles request; the rest comes from L2."
-    return "What the tiles request is what came from L2: the scheduler's count is the chip's."
+        return f"The SMs' L1 caches answer {share} of what the tiles request; the rest comes from L2."
+    return "The bytes we count from the schedule equal the L2-to-SM bytes the hardware counters report."
 
 
 def _reads(one: RecordedCounters, found: Gaps) -> str:
     """Why DRAM delivers less than the SMs receive."""
     again = found.dram_over_compulsory
     kept = bytes_text(one.kept_bytes)
-    keys = "K and V of a head" + ", as far as a window spans," * (
-        one.experiment.problem.mask.window is not None
-    )
+    keys = "K and V of a head" + " within the window" * (one.experiment.problem.mask.window is not None)
     often = f"DRAM delivers {digits(again)} times the compulsory bytes"
     if one.experiment.record.unfused:
         return (
-            f"Every kernel reads its inputs from DRAM: S and P, {bytes_text(one.scores_bytes)} together, are "
-            f"written by one and read by the next. {EMPTIED}"
+            "Every kernel reads its inputs from DRAM, because one kernel writes S and P, "
+            f"{bytes_text(one.scores_bytes)} together, and the next reads them. {EMPTIED}"
         )
     if one.experiment.record.pipeline.returning:
-        rows = "Q, O, m and l pass by once a key block, and from one block to the next "
+        rows = "Q, O, m and l pass by once per key block. From one block to the next, "
         if again < FETCHED_AGAIN:
-            return f"{rows}L2 keeps those of all heads under way: DRAM delivers them once."
-        return f"{rows}those of all heads under way outgrow L2: {often}."
+            return f"{rows}L2 keeps those of all heads under way, so DRAM delivers them once."
+        return f"{rows}those of all heads under way do not fit L2, so {often}."
     if again < FETCHED_AGAIN:
         return (
-            f"L2 serves {share_text(found.l2_share, 1)} of it: {keys} are "
-            f"{bytes_text(one.keys_bytes)}, and of what all SMs share it keeps about {kept} (modelled)."
+            f"L2 answers {share_text(found.l2_share, 1)} of the requests, because {keys} take "
+            f"{bytes_text(one.keys_bytes)} and L2 keeps about {kept} of what all SMs share (modelled)."
         )
     return (
-        f"{keys} are {bytes_text(one.keys_bytes)}; with what else is under way they outgrow the "
-        f"{kept} that L2 keeps of what all SMs share (modelled). Later waves fetch them again: {often}."
+        f"{keys} take {bytes_text(one.keys_bytes)}. With everything else under way they exceed the {kept} "
+        f"that L2 keeps of what all SMs share (modelled), so later waves fetch them again: {often}."
     )
 
 
 def _writes(one: RecordedCounters) -> str:
     kernels = len(one.row.kernels)
-    when = "the kernel ended" if kernels == 1 else f"each of the {kernels} kernels ended, summed"
+    ended, whole = (
+        ("the kernel ended", "") if kernels == 1 else (f"each of the {kernels} kernels ended", " in all")
+    )
     return (
-        f"{bytes_text(one.left_in_cache)} still lay dirty in L2 when {when}: the counter misses what reaches "
-        "DRAM later, the model counts it."
+        f"When {ended}, {bytes_text(one.left_in_cache)} of output{whole} were still in L2 and had not been "
+        "written back. The DRAM counter misses them; the model includes them."
     )
 
 
@@ -213,7 +231,7 @@ def _counters(
     rows: list[RecordedCounters], real: str, modelled: str, recording: Recording, colours: Palette
 ) -> None:
     figure = counters(rows, real, modelled, recording.origin, colours)
-    chart(figure, f"{real.replace('_', ' ')}: counted over modelled")
+    chart(figure, f"{real.replace('_', ' ')}: recorded over modelled")
 
 
 def _cells(row: RecordedCounters) -> list[str]:
@@ -223,25 +241,27 @@ def _cells(row: RecordedCounters) -> list[str]:
     return [*cells, *map(bytes_text, (row.modelled_dram_written, row.dram_written, row.left_in_cache))]
 
 
-def _deviations(rows: list[RecordedCounters], recording: Recording) -> str:
-    """How far the model is off at most, and typically, by algorithm."""
-    lines = [
-        f"{len(rows)} scenarios {recording.origin}, each simulated again now. {EMPTIED} The model is off by:"
-    ]
-    for name, off in deviations(rows).items():
-        lines.append(
-            f"- {kernel(name)}: requested bytes {_off(*off.requested)}; DRAM reads {_off(*off.dram)}."
-        )
-        if off.l1_serves:
-            lines[-1] += " Where the GPU counts fewer requested bytes, the L1 cache serves the rest."
-    typical, most = left_in_cache(rows)
-    lines.append(
-        f"\nOf what is written the counter misses what lies dirty in L2 when a kernel ends: "
-        f"{bytes_in_mb(typical)} a kernel in the median, {bytes_in_mb(most)} at most. "
-        "The model counts it as written."
+def _deviations(rows: list[RecordedCounters]) -> list[list[str]]:
+    """How far the model is off typically, and at most, a line for each algorithm."""
+    return [[kernel(name), *_off(*off.requested), *_off(*off.dram)] for name, off in deviations(rows).items()]
+
+
+def _off(most: float, typical: float) -> tuple[str, str]:
+    return share_text(typical, 1), share_text(most, 1)
+
+
+def _missed(rows: list[RecordedCounters]) -> str:
+    """What the counters do not see, and the model does."""
+    serving = [kernel(name) for name, off in deviations(rows).items() if off.l1_serves]
+    l1 = (
+        f"Where the GPU reports fewer requested bytes for {' and '.join(serving)}, the L1 cache answers "
+        "the rest. "
+        if serving
+        else ""
     )
-    return "\n".join(lines)
-
-
-def _off(most: float, typical: float) -> str:
-    return f"{share_text(most, 1)} at most, {share_text(typical, 1)} in the median"
+    typical, most = left_in_cache(rows)
+    return (
+        f"{l1}The DRAM counter misses output that is still in L2 when a kernel ends: "
+        f"{bytes_in_mb(typical)} per kernel in the median, {bytes_in_mb(most)} at worst. The model "
+        "includes it."
+    )

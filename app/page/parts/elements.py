@@ -44,4 +44,4 @@ def smaller_sibling(run: Problem, scenario: Problem) -> str:
     """That what runs is shorter than the scenario, as the end of a clause; empty where it is not."""
     if (run.seq_q, run.seq_kv) == (scenario.seq_q, scenario.seq_kv):
         return ""
-    return f", a smaller sibling of the scenario's {scenario.seq_q:,} and {scenario.seq_kv:,}"
+    return f", scaled down from the scenario's {scenario.seq_q:,} and {scenario.seq_kv:,}"

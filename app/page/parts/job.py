@@ -75,7 +75,7 @@ def _state(job: Job) -> str:
     """What a job under way waits for or does."""
     if job.state == "queued":
         ahead = job.position
-        return f"Waiting: {ahead} {'job' if ahead == 1 else 'jobs'} ahead in this server's queue"
+        return f"Waiting: {ahead} {'job is' if ahead == 1 else 'jobs are'} ahead in this server's queue"
     if job.state == "starting":
         return "Starting the worker process"
     return job.message

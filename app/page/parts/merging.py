@@ -43,17 +43,17 @@ def _sentence(parts: Parts, step: int) -> str:
     lse, m = parts.lse[step - 1], parts.steps.m[step - 1]
     before = parts.steps.m[step - 2] if step > 1 else -np.inf
     if np.isneginf(lse):
-        return f"Split {step} had no keys left: its lse is −∞, and it counts for nothing."
+        return f"Split {step} had no keys left, so its lse is −∞ and it adds nothing."
     if np.isneginf(before):
-        return f"Split {step} is the first: m = {_number(m)}, and O is its own."
+        return f"Split {step} is the first, so m = {_number(m)} and O is its own."
     if m > before:
         alpha = parts.steps.alpha[step - 1]
         return (
-            f"Split {step} has the largest lse so far, {_number(m)}: "
-            f"all merged before it shrinks by α = {_number(alpha)}."
+            f"Split {step} has the largest lse so far, {_number(m)}, so everything merged before it is "
+            f"multiplied by α = {_number(alpha)}."
         )
     weight = parts.steps.weights[step - 1][step - 1]
-    return f"Split {step} joins with exp(lse − m) = {_number(weight)}; m stays {_number(m)}."
+    return f"Split {step} is added with weight exp(lse − m) = {_number(weight)}, and m stays {_number(m)}."
 
 
 def _parts_table(parts: Parts, step: int) -> str:
@@ -88,10 +88,11 @@ def _components(parts: Parts) -> list[str]:
 
 def _what_ran(parts: Parts, scenario_keys: int) -> str:
     run = parts.experiment.problem
-    smaller = f", a smaller sibling of the scenario's {scenario_keys:,}" if run.seq_kv < scenario_keys else ""
+    smaller = f", scaled down from the scenario's {scenario_keys:,}" if run.seq_kv < scenario_keys else ""
     return (
-        f"Counted: executed here in the kernel's arithmetic, on {run.seq_kv:,} keys{smaller}. O has "
-        f"{run.head_dim} values; as stored it is off from float64 by at most {parts.error:.1e}."
+        f"These numbers are executed here in the kernel's arithmetic (counted), on {run.seq_kv:,} "
+        f"keys{smaller}. O has {run.head_dim} values; as stored it differs from float64 by at most "
+        f"{parts.error:.1e}."
     )
 
 

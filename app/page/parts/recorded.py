@@ -125,8 +125,8 @@ def commits_text(recording: Recording, timings: Sequence[Timing]) -> str:
         return ""
     also = " and ".join(f"{count} at {commit[:7]}" for commit, count in others)
     return (
-        f"{first[1]} of these times were recorded at commit {first[0][:7]}, {also}: two that are not of one "
-        "commit are of two runs, whose clocks can differ."
+        f"{first[1]} of these times were recorded at commit {first[0][:7]}, {also}. Times of different "
+        "commits are of different runs, whose clocks can differ."
     )
 
 
@@ -139,7 +139,7 @@ def _versions(recording: Recording) -> str:
 def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], head_dim: int) -> list[str]:
     """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
     rows, keys = MODEL_BLOCKS
-    dotted = f"Dotted: modelled for this shape, blocks of {rows} × {keys}, Flash 3 with its own."
+    dotted = f"Dotted lines are modelled for this shape with blocks of {rows} × {keys}, Flash 3 with its own."
     if (own := OWN_BLOCKS.get(head_dim, MODEL_BLOCKS)) != MODEL_BLOCKS:
         dotted += f" The Flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA"
         if short := SHORT_BLOCKS.get(head_dim):
@@ -147,7 +147,7 @@ def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], 
         dotted += "."
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
     wide = figures.has_band(banded)
-    bands = "Bands: from the 20th to the 80th percentile."
+    bands = "Bands span the 20th to the 80th percentile."
     return [dotted] * bool(model) + [bands] * wide + [backward] * (direction == BACKWARD)
 
 
@@ -164,7 +164,7 @@ def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> No
     heat = heat_map(recording, algorithm, problem.head_dim)
     tiling = experiment.tiling
     st.html(heat_grid(heat, (tiling.block_q, tiling.block_kv), colours))
-    st.caption(f"{_fastest(heat)} Struck out: did not run; point at it to read why.")
+    st.caption(f"{_fastest(heat)} Crossed-out sizes did not run; point at one to read why.")
 
 
 def _fastest(heat: HeatMap) -> str:
@@ -172,4 +172,7 @@ def _fastest(heat: HeatMap) -> str:
         return "None of them ran."
     i, j = heat.fastest
     size = f"{heat.block_q[i]} × {heat.block_kv[j]}"
-    return f"Best warps and stages of each; the fastest is {size} at {heat.tflops[i, j]:,.0f} TFLOP/s."
+    return (
+        "Each size is timed with its best number of warps and stages; the fastest is "
+        f"{size} at {heat.tflops[i, j]:,.0f} TFLOP/s."
+    )

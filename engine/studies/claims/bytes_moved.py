@@ -45,9 +45,9 @@ def _moved(recording: Recording | None) -> tuple[Finding, ...]:
         said("their ratio", "×", 33, least["standard"] / least["flash2"], COUNTED),
         said("unfused, 32 heads", "B", 4.4e9, all_["standard"].compulsory.total, COUNTED),
         said("flash, 32 heads", "B", 134e6, all_["flash2"].compulsory.total, COUNTED),
-        said("unfused, a head of those counted, DRAM's counters", "B", 139e6, dram["standard"], said_of),
+        said("unfused, one of the recorded heads, DRAM's counters", "B", 139e6, dram["standard"], said_of),
         said(
-            "flash, a head of those counted, DRAM's counters",
+            "flash, one of the recorded heads, DRAM's counters",
             "B",
             4.2e6,
             dram["flash2"],
@@ -55,7 +55,11 @@ def _moved(recording: Recording | None) -> tuple[Finding, ...]:
             tolerance=0.2,
         ),
         Finding(
-            "flash, one head, what its tiles ask of L2", "B", None, one["flash2"].requested.total, COUNTED
+            "flash, one head, what its tiles request from L2",
+            "B",
+            None,
+            one["flash2"].requested.total,
+            COUNTED,
         ),
     )
 
@@ -172,16 +176,16 @@ CLAIMS = (
     Claim(
         1,
         sources.CODE,
-        "At N = 4,096, d = 128, fp16, unfused attention moves 139 MB a head and flash 4.2 MB, 33 times "
+        "At N = 4,096, d = 128, fp16, unfused attention moves 139 MB per head and flash 4.2 MB, 33 times "
         "less; with 32 heads 4.4 GB against 134 MB.",
         r"2\,(4N^2 + 4Nd)\ \text{bytes} \quad\text{against}\quad 2 \cdot 4Nd",
         "bytes",
         ONE_HEAD,
         _moved,
         {
-            RIGHT: "For what passes DRAM: counted and by the chip's counters, a little of O still in L2. The "
-            "tiles ask L2 for far more: K and V once for every query block.",
-            PARTLY: "Right for what must pass DRAM once; not by every counter.",
+            RIGHT: "This holds for what passes DRAM, counted and by the chip's counters, which miss a little "
+            "of O still in L2. The tiles request far more from L2: K and V once for every query block.",
+            PARTLY: "This is right for what must pass DRAM once, but not by every counter.",
         },
     ),
     Claim(
@@ -194,8 +198,8 @@ CLAIMS = (
         SQUARE_TILES,
         _tiles,
         {
-            PARTLY: "Right for Q, K and V. S and O are summed in float32, twice as large, and of an A100's "
-            "192 KB a block can have 163 KB, the L1 cache the rest.",
+            PARTLY: "This is right for Q, K and V. S and O are summed in float32, which is twice as large, "
+            "and a thread block can use 163 KiB of an A100's 192 KiB, as the L1 cache keeps the rest.",
         },
     ),
     Claim(
@@ -207,8 +211,9 @@ CLAIMS = (
         HEADS,
         _profiled,
         {
-            PARTLY: "Right for what is written. Q, K and V are three tensors: 134 MB is all four together.",
-            OFF: "Q, K and V are three tensors: 134 MB is what is read and written together.",
+            PARTLY: "This is right for what is written. Q, K and V are three tensors, and 134 MB is all four "
+            "together.",
+            OFF: "Q, K and V are three tensors, and 134 MB is what is read and written together.",
         },
     ),
     Claim(
@@ -219,7 +224,7 @@ CLAIMS = (
         "bytes",
         Experiment.of(algorithm="standard", heads=1, seq=100_000, head_dim=128),
         _long_matrix,
-        {OFF: "40 GB is what float32 takes, with 4 bytes a number; fp16 has 2."},
+        {OFF: "40 GB is what float32 takes, with 4 bytes per number; fp16 has 2."},
     ),
     Claim(
         8,
@@ -230,10 +235,11 @@ CLAIMS = (
         HEADS,
         _halved,
         {
-            OFF: "It depends on the blocks: about 1.5 Br / Bc for what the tiles ask. What reaches DRAM is "
-            "another matter: version 1 moves O of all heads again and again, which no cache holds.",
-            PARTLY: "It depends on the blocks: about 1.5 Br / Bc for what the tiles ask.",
-            WRONG: "It depends on the blocks: about 1.5 Br / Bc for what the tiles ask.",
+            OFF: "It depends on the blocks: the ratio is about 1.5 Br / Bc for what the tiles request. What "
+            "reaches DRAM is another matter, because version 1 moves O of all heads again and again, which "
+            "no cache holds.",
+            PARTLY: "It depends on the blocks: the ratio is about 1.5 Br / Bc for what the tiles request.",
+            WRONG: "It depends on the blocks: the ratio is about 1.5 Br / Bc for what the tiles request.",
         },
     ),
     Claim(
@@ -244,7 +250,7 @@ CLAIMS = (
         "bytes",
         ONE_HEAD.changed(algorithm="standard", dtype="float32"),
         _one_matrix,
-        {RIGHT: "With 1 MB = 2²⁰ bytes, for one head."},
+        {RIGHT: "This holds for one head, with 1 MB = 2²⁰ bytes."},
     ),
     Claim(
         13,
@@ -255,8 +261,8 @@ CLAIMS = (
         Experiment.of(seq=2**14, head_dim=64, block_q=128, block_kv=64),
         _order,
         {
-            PARTLY: "Right for N and M. It grows with d²: rows twice as long are moved twice as often, "
-            "because half as many of them fit the chip.",
+            PARTLY: "This is right for N and M. It grows with d², because rows twice as long are also moved "
+            "twice as often: half as many of them fit the chip.",
         },
     ),
     Claim(
@@ -267,6 +273,6 @@ CLAIMS = (
         "bytes",
         Experiment.of(algorithm="standard", heads=1, seq=131_072, head_dim=128, dtype="float32"),
         _matrices,
-        {RIGHT: "In float32, with powers of 1,024, for one head."},
+        {RIGHT: "This holds for one head in float32, with powers of 1,024."},
     ),
 )

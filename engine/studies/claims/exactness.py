@@ -95,14 +95,15 @@ CLAIMS = (
     Claim(
         4,
         sources.CODE,
-        "To bring in a block, add P V exp(m_block − m_new) to O and leave what was gathered before as it is.",
+        "To bring in a block, add P V exp(m_block − m_new) to O and leave what was accumulated before as it "
+        "is.",
         r"O' = e^{\,m - m'}\, O + e^{\,m_\text{block} - m'}\, P V",
         "softmax",
         SMALL,
         _broken,
         {
             WRONG: "Without exp(m − m') the earlier blocks keep weights that were relative to a smaller "
-            "maximum: the more the maximum rises, the more they weigh.",
+            "maximum, so the more the maximum rises, the more they weigh.",
         },
     ),
     Claim(
@@ -117,8 +118,8 @@ CLAIMS = (
             WRONG: "Sums in another order round differently. Flash is exact in the sense that it computes "
             "the same function: as near to float64 in float32, and nearer in 16 bits, where unfused "
             "attention stores S and P rounded.",
-            PARTLY: "Equal in some data types on these numbers, and not in others: sums in another order "
-            "round differently.",
+            PARTLY: "They are equal in some data types on these numbers and not in others, because sums in "
+            "another order round differently.",
         },
     ),
     Claim(
@@ -130,9 +131,9 @@ CLAIMS = (
         TRAINING.changed(algorithm="backward"),
         _recomputed,
         {
-            RIGHT: "In memory and in bytes moved, for more FLOPs, which a GPU has to spare. The unfused "
-            "backward pass was not recorded.",
-            PARTLY: "In memory; whether in bytes moved depends on the blocks.",
+            RIGHT: "It saves memory and bytes moved at the cost of FLOPs, which a GPU has to spare. The "
+            "unfused backward pass was not recorded.",
+            PARTLY: "It saves memory; whether it saves bytes moved depends on the blocks.",
         },
     ),
     Claim(
@@ -143,6 +144,6 @@ CLAIMS = (
         "masks",
         SMALL.changed(window=64),
         _same_kernel,
-        {RIGHT: "The mask and the two lengths are loop bounds: nothing else changes."},
+        {RIGHT: "The mask and the two lengths are loop bounds, and nothing else changes."},
     ),
 )

@@ -40,7 +40,7 @@ def _roofline(_: Recording | None) -> tuple[Finding, ...]:
         found = simulate(ON_A100.changed(algorithm=name))
         findings.append(
             said(
-                f"{NAMES[name]}: FLOPs a DRAM byte",
+                f"{NAMES[name]}: FLOPs per DRAM byte",
                 "FLOP/B",
                 intensity,
                 found.traffic.intensity("dram"),
@@ -70,7 +70,9 @@ def _contexts(_: Recording | None) -> tuple[Finding, ...]:
         said("of version 2", "tokens", 200_000, most["flash2"], COMPUTED),
         states("unfused attention runs 100k tokens at all", memory_bytes(unfused) <= A100.memory_bytes),
         states("version 3 runs on an A100", LONG.changed(algorithm="flash3").unserved is None),
-        said("tokens a second of version 2, one layer", "tokens/s", 500, LONG.problem.seq_q / rate, MODELLED),
+        said(
+            "tokens per second of version 2, one layer", "tokens/s", 500, LONG.problem.seq_q / rate, MODELLED
+        ),
     )
 
 
@@ -80,7 +82,7 @@ def _a100(_: Recording | None) -> tuple[Finding, ...]:
         said("matrix products, fp16", "FLOP/s", 312e12, A100.matrix_flops["float16"], DATASHEET),
         Finding("HBM", "B/s", (1.5e12, 2e12), A100.memory_bytes_per_second, DATASHEET),
         said(
-            "shared memory, all SMs, 128 bytes a clock",
+            "shared memory, all SMs, 128 bytes per clock",
             "B/s",
             19e12,
             A100.sms * L1_BYTES_PER_CLOCK * A100.clock_hz,
@@ -94,40 +96,40 @@ CLAIMS = (
     Claim(
         3,
         sources.CODE,
-        "On an A100 unfused attention has 2.8 FLOP a byte and 1.2 TFLOP/s, flash 89 and 124, version 2 102 "
+        "On an A100 unfused attention has 2.8 FLOP per byte and 1.2 TFLOP/s, flash 89 and 124, version 2 102 "
         "and 156; the peak is 312.",
         r"\frac{4N^2d}{\text{bytes}}, \qquad \min(\text{peak},\ \text{intensity} \cdot \text{bandwidth})",
         "time",
         ON_A100,
         _roofline,
         {
-            PARTLY: "Right for the peak, and for version 2's speed as modelled. With S and P in HBM there "
-            "are still 4 N² d FLOPs for 8 N² bytes, d / 2 FLOP a byte, not 2.8.",
+            PARTLY: "This is right for the peak and for version 2's speed as modelled. With S and P in HBM "
+            "there are still 4 N² d FLOPs for 8 N² bytes, so d / 2 FLOP per byte and not 2.8.",
         },
     ),
     Claim(
         9,
         sources.CONTEXT,
-        "On an A100 with 100k tokens: 120, 350, 500 and 750 tokens a second for unfused attention and "
+        "On an A100 with 100k tokens: 120, 350, 500 and 750 tokens per second for unfused attention and "
         "versions 1, 2 and 3; the longest contexts in 80 GB are 32k, over 100k, 200k and 400k.",
         r"H\,(2 \cdot 2N^2 + 2 \cdot 4Nd) \le 80\ \text{GB}",
         "bytes",
         LONG,
         _contexts,
         {
-            PARTLY: "Right for unfused attention's longest context, and that flash goes beyond 100k. Unfused "
-            "attention cannot run 100k at all, version 3 needs a Hopper GPU, and the limit of flash in "
-            "memory is millions of tokens: whatever was timed was a whole model.",
+            PARTLY: "It is right about unfused attention's longest context, and that flash goes beyond 100k. "
+            "Unfused attention cannot run 100k at all, version 3 needs a Hopper GPU, and memory limits "
+            "flash only at millions of tokens, so whatever was timed was a whole model.",
         },
     ),
     Claim(
         12,
         sources.AWARE,
         "An A100 has 312 TFLOP/s, 1.5 to 2 TB/s of HBM, and 20 MB of SRAM in all with 19 TB/s.",
-        r"108 \cdot 164\ \text{KB}, \;\ 108 \cdot 128\,\tfrac{\text{B}}{\text{clock}} \cdot 1.41\ \text{GHz}",
+        r"108 \cdot 164\ \text{KiB},\ \ 108 \cdot 128\,\tfrac{\text{B}}{\text{clock}} \cdot 1.41\ \text{GHz}",
         "time",
         ON_A100,
         _a100,
-        {RIGHT: "20 MB counts the L1 cache's part of 192 KB an SM too; blocks can have 164 KB of it."},
+        {RIGHT: "20 MB counts all 192 KiB per SM; only 164 KiB of that can be used as shared memory."},
     ),
 )

@@ -48,7 +48,7 @@ def _constant(recording: Recording | None) -> tuple[Finding, ...]:
     rates = recorded.rates(recording, recorded.FUSED, 128)
     long = [rate for keys, rate in rates.items() if keys >= 4096]
     origin = recorded.origin(recording)
-    # FLOPs a token grow with N: so many tokens a second
+    # FLOPs per token grow with N: so many tokens per second
     tokens = [rate / keys for keys, rate in rates.items()]
     return (
         Finding(
@@ -59,7 +59,7 @@ def _constant(recording: Recording | None) -> tuple[Finding, ...]:
             origin,
         ),
         Finding("the same over all N", "×", (1, 1.2), _spread(list(rates.values())), origin),
-        Finding("most over fewest tokens a second, all N", "×", (1, 1.2), _spread(tokens), origin),
+        Finding("most over fewest tokens per second, all N", "×", (1, 1.2), _spread(tokens), origin),
     )
 
 
@@ -146,10 +146,10 @@ CLAIMS = (
         Experiment.of(algorithm="flash2", seq=256, batch=64, heads=16, head_dim=128, block_q=128),
         _crossover,
         {
-            WRONG: "Not with PyTorch's own kernels and 16k tokens in all: the unfused one is slower, as it "
+            WRONG: "With PyTorch's own kernels and 16k tokens in all, the unfused one is slower, because it "
             "launches several kernels and stores S.",
             PARTLY: "It depends on the shape.",
-            RIGHT: "So it was recorded.",
+            RIGHT: "This is how it was recorded.",
         },
     ),
     Claim(
@@ -161,10 +161,10 @@ CLAIMS = (
         SCENARIO,
         _constant,
         {
-            PARTLY: "Right for FLOP/s of long sequences. Short ones do not fill the GPU, and tokens a second "
-            "fall as 1 / N: every token looks at N others.",
-            OFF: "Short sequences do not fill the GPU, and tokens a second fall as 1 / N.",
-            WRONG: "Tokens a second fall as 1 / N: every token looks at N others.",
+            PARTLY: "This is right for FLOP/s of long sequences. Short ones do not fill the GPU, and tokens "
+            "per second fall as 1 / N, because every token looks at N others.",
+            OFF: "Short sequences do not fill the GPU, and tokens per second fall as 1 / N.",
+            WRONG: "Tokens per second fall as 1 / N, because every token looks at N others.",
         },
     ),
     Claim(
@@ -176,9 +176,9 @@ CLAIMS = (
         SCENARIO,
         _faster,
         {
-            PARTLY: "Right without a mask for d = 128 at 2,048 tokens and, within 10 %, for d = 64 at 16k, "
-            "where d = 128 gains less. A causal mask makes unfused attention slower still. Times: PyTorch's "
-            "unfused attention over its flash kernel.",
+            PARTLY: "This is right without a mask for d = 128 at 2,048 tokens and, within 10%, for d = 64 at "
+            "16k, where d = 128 gains less. A causal mask makes unfused attention slower still. The times "
+            "are those of PyTorch's unfused attention over its flash kernel.",
             WRONG: "PyTorch's flash kernel over its unfused attention gives other factors.",
             OFF: "PyTorch's flash kernel over its unfused attention gives other factors.",
         },
@@ -193,8 +193,8 @@ CLAIMS = (
         SCENARIO,
         _techniques,
         {
-            PARTLY: "Right for the techniques: each is worth something; recomputation is claim 16. Copies "
-            "ahead of their use are in version 2 already; version 3 adds a warp that only copies, and the "
+            PARTLY: "This is right for the techniques, as each is worth something; recomputation is claim "
+            "16. Version 2 already copies ahead of use; version 3 adds a warp that only copies, and the "
             "softmax of one warp group under the products of others.",
         },
     ),
@@ -208,22 +208,22 @@ CLAIMS = (
         Experiment.of(algorithm="flash2", seq=2**18, heads=16, head_dim=128, block_q=128, hardware="h100"),
         _single_operations,
         {
-            RIGHT: "For the forward pass; training has nothing recorded to compare with.",
-            PARTLY: "Right for inference at 2,048 tokens without a mask, and for 256k tokens. Single shapes "
-            "were recorded far beyond 9 times. Of training there is no unfused time to compare with.",
+            RIGHT: "This holds for the forward pass; nothing is recorded of training to compare with.",
+            PARTLY: "This is right for inference at 2,048 tokens without a mask, and for 256k tokens. Single "
+            "shapes were recorded far beyond 9 times. Of training there is no unfused time to compare with.",
         },
     ),
     Claim(
         20,
         sources.LENGTHS,
-        "50 to 70 % less memory, 2 to 4 times faster training, worth it from 1K tokens.",
+        "50 to 70% less memory, 2 to 4 times faster training, worth it from 1K tokens.",
         r"1 - \frac{4Nd}{2N^2 + 4Nd}",
         "bytes",
         Experiment.of(algorithm="flash2", seq=1024, head_dim=64, block_q=128),
         _worth_it,
         {
-            PARTLY: "Right for short sequences only: what is saved grows with N / d and is far above 70 % at "
-            "1K tokens. Flash is worth it long before 1K. No unfused backward pass was timed.",
+            PARTLY: "This is right for short sequences only, because the saving grows with N / d and is far "
+            "above 70% at 1K tokens. Flash is worth it long before 1K. No unfused backward pass was timed.",
         },
     ),
 )

@@ -19,7 +19,7 @@ def test_a_term_has_one_sentence(term):
 
 def test_what_terms_say_of_the_gpus_is_so():
     shared = sorted(gpu.shared_bytes_sm // KIB for gpu in GPUS.values())
-    assert f"{shared[0]} to {shared[-1]} KB for each SM" in TERMS["SRAM|shared memory"]
+    assert f"{shared[0]} to {shared[-1]} KiB per SM" in TERMS["SRAM|shared memory"]
     assert f"an H200 has {GPUS['h200'].sms}." in TERMS["SM|SMs"]
 
 

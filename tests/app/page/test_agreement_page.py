@@ -34,7 +34,7 @@ def test_the_page_compares_and_gives_its_verdict(own_worker, algorithm):
 
 def test_a_smaller_sibling_is_said(own_worker):
     page = opened("agreement", seq=65536)
-    assert "a smaller sibling of the scenario's 65,536 and 65,536" in page.caption[0].value
+    assert "scaled down from the scenario's 65,536 and 65,536" in page.caption[0].value
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def test_the_page_says_what_the_engine_computes(own_worker):
     assert "<td>2×</td><td>2.5×</td><td>3.5×</td>" in text
     values = {metric.label: metric.value for metric in page.metric}
     # N^2 2-byte elements against 12 bytes a row, 4096 / 6; 7 products for 4
-    assert values == {"Memory: less": "683×", "FLOPs: more": "1.75×", "Bytes moved: less": "2.13×"}
-    assert "Fits: 225 KB of 227 KB" in page.caption[0].value
+    assert values == {"Memory: saving": "683×", "FLOPs: more": "1.75×", "Bytes moved: saving": "2.13×"}
+    assert any("Fits: 225 KiB of 227 KiB" in caption.value for caption in page.caption)
 
 
 def test_at_one_token_recomputation_is_called_what_it_is(own_worker):
@@ -88,9 +88,11 @@ def test_the_recorded_times_are_the_recordings(own_worker):
         if (row.provider, row.problem.seq_kv) == ("flash2", 4096)
     ]
     assert [both.forward, both.backward] == times
-    (caption,) = [caption.value for caption in page.caption if caption.value.startswith("Dotted")]
+    (caption,) = [caption.value for caption in page.caption if caption.value.startswith("The dotted line")]
     assert f"{seconds_text(times[0])} forward and {seconds_text(times[1])} backward" in caption
-    assert caption.startswith("Dotted: Triton Flash 2, *modelled*")  # not every line of this project's
+    assert caption.startswith(
+        "The dotted line is the model of Triton Flash 2"
+    )  # not every line of this project's
     assert f"*recorded*, Triton Flash 2 takes {seconds_text(times[0])}" in caption
     # a length between two recorded ones, and one far beyond
     assert pass_times(recording, 128, False, 5000).problem.seq_kv == 4096
@@ -124,7 +126,7 @@ def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
         if row["keys"] in recorded
     ]
     assert len(shares) >= 8
-    said = f"*modelled*: {min(shares):.2f} to {max(shares):.2f} times as recorded. At N ="
+    said = f"Triton Flash 2, {min(shares):.2f} to {max(shares):.2f} times the recorded time. At N ="
     assert any(said in caption.value for caption in page.caption)
 
 
@@ -145,9 +147,9 @@ def test_what_cannot_be_checked_is_one_sentence(own_worker):
 
 def test_a_smaller_sibling_is_said(own_worker):
     page = opened("backward", seq=65536, heads=8, kv_heads=2)
-    (caption,) = [caption.value for caption in page.caption if caption.value.startswith("Runs")]
-    assert "4 heads that share one key head" in caption
-    assert "a smaller sibling of the scenario's 65,536 and 65,536" in caption
+    (caption,) = [caption.value for caption in page.caption if caption.value.startswith("This runs")]
+    assert "4 heads that share one KV head" in caption
+    assert "scaled down from the scenario's 65,536 and 65,536" in caption
 
 
 def test_the_chips_counters_stand_beside_the_model(own_worker):

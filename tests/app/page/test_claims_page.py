@@ -75,7 +75,7 @@ def test_numbers_carry_their_units():
         )
     ]  # fmt: skip
     assert texts == [
-        "138 MB", "64 KB", "64 MB", "does not fit", "yes", "312 TFLOP/s", "32 k tokens", "1.5e-07", "1.81",
+        "138 MB", "64 KiB", "64 MiB", "does not fit", "yes", "312 TFLOP/s", "32 k tokens", "1.5e-07", "1.81",
         "2,034 FLOP/B",
     ]  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_a_finding_says_what_was_claimed_and_by_how_much_it_misses():
     ranges = ((2, 4), (1, inf), (0, 1))
     words = [figures.claimed_text(Finding("", "×", claimed, 3, "")) for claimed in ranges]
     assert words == ["2 to 4×", "over 1×", "at most 1×"]
-    assert "off 2×" in figures.findings_table([said("size", "B", 10, 20, "computed")])
+    assert "off by 2×" in figures.findings_table([said("size", "B", 10, 20, "computed")])
     assert "not recorded" in figures.findings_table([said("time", "s", 1, None, "not recorded")])
 
 

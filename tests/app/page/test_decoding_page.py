@@ -29,9 +29,11 @@ def test_the_headline_is_the_models(splits):
     page = opened("decoding", **LONG, splits=splits)
     simulation = simulate(decoding_of(page.session_state["experiment"]))
     head = page.header[0].value
-    assert f"{spread(simulation).busy} of 132 SMs a block" in head
-    assert f"at {scaled(rate(simulation), 'B/s')}, modelled" in head
-    assert html(page).count("<i style='background:color-mix") == spread(simulation).busy
+    busy = spread(simulation).busy
+    assert (f"only {busy} of the 132 SMs get any work" if busy < 132 else "all 132 SMs get work") in head
+    assert f"at {scaled(rate(simulation), 'B/s')} of a possible" in head
+    assert "(modelled)" in head
+    assert html(page).count("<i style='background:color-mix") == busy
     assert seconds_text(simulation.modelled.seconds) in texts(page)
 
 
@@ -49,7 +51,7 @@ def test_the_splits_are_the_scenarios_and_the_kernels_choice_is_offered():
 def test_the_scenario_keeps_its_queries_while_the_page_decodes_one():
     page = opened("decoding", seq=4096, heads=8)
     assert page.session_state["experiment"].problem.seq_q == 4096
-    assert "8 of 132 SMs a block" in page.header[0].value
+    assert "only 8 of the 132 SMs get any work" in page.header[0].value
 
 
 def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
@@ -66,7 +68,7 @@ def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
         for at in range(8):
             assert f"<td>{parts.lse[at]:.4g}</td>" in shown
     assert f"{parts.error:.1e}" in texts(page)
-    assert "smaller sibling of the scenario's 65,536" in texts(page)
+    assert "scaled down from the scenario's 65,536" in texts(page)
 
 
 def test_the_recording_is_named_with_its_peers_and_every_row():
@@ -108,10 +110,10 @@ def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
             )
             for heads in (32, 8)
         )
-        said = f"32 heads take {seconds_text(own)} on 32 key heads and {seconds_text(grouped)} on 8: "
+        said = f"32 heads take {seconds_text(own)} on 32 KV heads and {seconds_text(grouped)} on 8: "
         assert f"{said}{grouped / own:.0%} of the time for 25% of the bytes." in texts(page)
-        assert f"32 heads on {kv_heads} key heads, d 128, float16" in texts(page)
-        assert "Dotted: modelled with key blocks of 128." in texts(page)
+        assert f"32 heads on {kv_heads} KV heads, d 128, float16" in texts(page)
+        assert "The dotted line is modelled with key blocks of 128;" in texts(page)
 
 
 @pytest.mark.parametrize("provider", ["copy", "sdpa_cudnn", "split_kv"])
@@ -135,7 +137,7 @@ def test_more_splits_than_key_blocks_leave_some_without_keys():
 def test_blocks_that_do_not_fit_are_a_sentence():
     page = opened("decoding", head_dim=256, block_kv=1024, hardware="t4", dtype="float32")
     (sentence,) = [text.value for text in page.main.text]
-    assert sentence.startswith("The parts cannot be computed: a block needs ")
+    assert sentence.startswith("The parts cannot be computed: a thread block needs ")
     assert sentence.endswith(".")
 
 
@@ -165,8 +167,10 @@ def test_lines_over_splits_are_drawn_in_the_metric(metric):
 
 
 def test_the_blocks_are_those_that_the_kernel_launches():
-    """Heads that need more than one block of rows have as many a split; some splits have no keys."""
+    """Heads that need more than one block of rows have as many per split; some splits have no keys."""
     page = opened("decoding", heads=128, kv_heads=1, batch=2, seq=1, seq_kv=100, block_kv=16, splits=64)
-    said = "One block a split of a key head for up to 64 of the 128 heads that share it: 2 × 64 × 2"
+    said = (
+        "one thread block per KV head and split for up to 64 of the 128 heads that share it: 2 × 64 × 2 = 256"
+    )
     assert f"{said}, {2 * (64 - 7) * 2} of them without keys." in texts(page)
     assert f"{2 * 7 * 2} of 132 SMs" in texts(page)

@@ -96,8 +96,8 @@ def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):
 
 @pytest.mark.parametrize(
     ("algorithm", "parts"),
-    [("flash2", "with its S and O"), ("flash3", "buffers of Q, K and V; S and O are in registers"),
-     ("backward", "modelled, backward: KB of a block with its sums")],
+    [("flash2", "S and O are included here"), ("flash3", "The kernel holds S and O in registers."),
+     ("backward", "Model of the backward pass. Its sums are included here")],
 )  # fmt: skip
 def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts):
     said = " ".join(block.value for block in open_app(algorithm=algorithm).sidebar.markdown)
@@ -108,12 +108,12 @@ def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts
 
 def test_the_footprint_says_what_is_needed_and_what_there_is(open_app):
     (box,) = [text.value for text in open_app(hardware="a100").sidebar.markdown]
-    assert "Fits: 57 KB of 163 KB" in box
+    assert "Fits: 57 KiB of 163 KiB" in box
     (box,) = [
         text.value for text in open_app(hardware="a100", block_q="256", block_kv="256").sidebar.markdown
     ]
     assert box.startswith(":red[**Does not fit: needs")
-    assert "gives a block 163 KB" in box
+    assert "one thread block may use 163 KiB" in box
 
 
 def test_a_page_that_needs_no_kernels_imports_neither_torch_nor_triton():

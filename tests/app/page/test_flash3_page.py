@@ -35,8 +35,11 @@ def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_t
     pills(app).set_value([key for key in KEYS if key != "deferred"]).run()
     assert not app.exception
     words = " ".join(caption.value for caption in app.caption)
-    assert "Without deferred rescale: FlashAttention-1's loop" in words
-    assert "nothing is left to work on for asynchronous copies, warp specialisation, softmax" in words
+    assert "Without deferred rescale: As in FlashAttention-1, O" in words
+    assert (
+        "Asynchronous copies, warp specialisation, softmax under products need deferred rescale, so they "
+        "are off" in words
+    )
     assert metrics(app)["Tensor cores at work, modelled"] == "–"
     assert metrics(app)["Time, modelled"] != before["Time, modelled"]
     assert metrics(app)["Requested by tiles, counted"] != before["Requested by tiles, counted"]

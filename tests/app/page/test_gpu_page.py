@@ -128,7 +128,7 @@ def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_ap
     assert recorded.origin in said
     assert page.main.selectbox[0].value.order == HEAVY_FIRST
     (every,) = page.main.expander
-    assert every.label == "Prediction against record: every call"
+    assert every.label == "Modelled beside recorded time, for every call"
     assert "<td>1.00</td>" in every.children[0].proto.body
 
 
@@ -136,7 +136,7 @@ def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
     page = open_app("gpu", seq="1048576", heads="64")
     assert not page.exception
-    assert "Drawn: N" in " ".join(block.value for block in page.caption)
+    assert "This shows N" in " ".join(block.value for block in page.caption)
 
 
 def test_the_runs_on_screen_can_be_taken_home_as_traces(open_app, recorded):

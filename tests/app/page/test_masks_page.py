@@ -42,13 +42,13 @@ def test_every_number_is_the_counted_one():
 
 def test_the_headline_says_what_causal_leaves():
     page = opened("masks", seq=1024)
-    assert "Causal visits 53% of the tiles, 1.88 times less work (counted)" in page.header[0].value
+    assert "A causal mask lets the kernel skip 47% of the tiles (1.88× less work)" in page.header[0].value
 
 
 def test_what_the_scenario_lacks_is_said():
-    assert "no window and no documents" in opened("masks").caption[0].value
-    assert "The scenario has no window:" in opened("masks", documents=4).caption[0].value
-    assert "The scenario has" not in opened("masks", documents=4, window=9).caption[0].value
+    assert "no window and a single document" in opened("masks").caption[0].value
+    assert "Your scenario has no window, so" in opened("masks", documents=4).caption[0].value
+    assert "Your scenario has" not in opened("masks", documents=4, window=9).caption[0].value
 
 
 def test_documents_set_here_are_the_scenarios():
@@ -97,7 +97,7 @@ def test_any_length_is_drawn_with_few_pixels(seq):
     drawn = pictures(page)
     assert len(drawn) >= len(under_masks(Experiment.of(seq=seq)))
     assert sum(map(len, drawn)) < 400_000
-    assert ("density" in page.caption[1].value) == (seq == 2**20)
+    assert ("Each pixel stands for" in page.caption[1].value) == (seq == 2**20)
 
 
 def test_what_a_narrow_mask_leaves_is_not_rounded_to_nothing():

@@ -97,12 +97,12 @@ def test_the_speed_page_names_gpu_date_shape_and_versions(shelf):
     for metric in ("tflops", "tokens_per_second", "speedup"):
         page.segmented_control(key="speed_metric").set_value(metric)
         again(page)
-    assert "Dotted: modelled for this shape" in said
-    assert "Bands: from the 20th to the 80th percentile." in said
+    assert "Dotted lines are modelled for this shape" in said
+    assert "Bands span the 20th to the 80th percentile." in said
     page.segmented_control(key="recorded_direction").set_value("backward")
     said = words(again(page))
     assert ": backward, d = 64" in said
-    assert "Dotted: modelled for this shape" not in said  # nothing is
+    assert "Dotted lines are modelled for this shape" not in said  # nothing is
     assert "FLOPs of a backward pass count as 2.5 times" in said
 
 
@@ -135,8 +135,11 @@ def test_nothing_recorded_is_shown_as_nothing(empty_shelf):
 
 def test_the_agreement_page_holds_counters_against_the_model(shelf):
     page = opened("agreement")
-    assert "2 scenarios recorded on NVIDIA H200, 2026-11-21, each simulated again now." in words(page)
-    assert "the L1 cache serves" in words(page)
+    assert (
+        "2 scenarios were recorded on NVIDIA H200, 2026-11-21; the model simulates each of them now."
+        in words(page)
+    )
+    assert "the L1 cache answers the rest" in words(page)
     (flash2, _) = recorded_counters(RECORDING)
     assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td>" in html(page)
 
@@ -152,24 +155,26 @@ def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
     cells = "".join(f"<td>{cell}</td>" for cell in cells)
     assert f"requested by tiles, counted by the scheduler</td>{cells}" in html(page)
     assert "DRAM, recorded</td><td>7 MB</td><td>1 MB</td>" in html(page)
-    assert "still lay dirty in L2 when the kernel ended" in words(page)
-    assert f"reads are off by {one.modelled_dram_read / 7e6 - 1:+.1%}".replace("-", "−") in words(page)
+    assert "of output were still in L2 and had not been written back" in words(page)
+    assert f"reads differ from the recorded ones by {one.modelled_dram_read / 7e6 - 1:+.1%}".replace(
+        "-", "−"
+    ) in words(page)
 
 
 def test_the_traffic_page_names_the_sibling_that_it_shows(shelf):
     said = words(opened("traffic", seq=3000, head_dim=128))
-    assert "**Counted nearest to this scenario: FlashAttention-2, N 1,024," in said
+    assert "**Nearest recorded scenario: FlashAttention-2, N 1,024," in said
     assert "The same bytes on the chip" not in words(opened("traffic", algorithm="standard"))
 
 
 @pytest.mark.parametrize(
     ("algorithm", "read", "sentence"),
     [
-        ("flash2", 6.3e6, "K and V of a head are 262 kB, and of what all SMs share"),
-        ("flash2", 2e7, "Later waves fetch them again: DRAM delivers 3.18 times the compulsory"),
-        ("flash1", 8e7, "outgrow L2"),
+        ("flash2", 6.3e6, "K and V of a head take 262 kB and L2 keeps about"),
+        ("flash2", 2e7, "so later waves fetch them again: DRAM delivers 3.18 times the compulsory"),
+        ("flash1", 8e7, "do not fit L2"),
         ("flash1", 1e6, "DRAM delivers them once"),
-        ("standard", 7e7, "Every kernel reads its inputs from DRAM: S and P, 67.1 MB together"),
+        ("standard", 7e7, "reads its inputs from DRAM, because one kernel writes S and P, 67.1 MB together"),
     ],
 )
 def test_why_dram_delivers_what_it_does_is_a_sentence(monkeypatch, own_worker, algorithm, read, sentence):
@@ -182,18 +187,21 @@ def test_why_dram_delivers_what_it_does_is_a_sentence(monkeypatch, own_worker, a
 def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf, monkeypatch):
     page = opened("speed")
     said = words(page)
-    assert "**What holds it up**: modelled, the " in said
-    assert "by the counters for this scenario, recorded on NVIDIA H200, 2026-11-21; L2 and HBM of" in said
-    assert "at the clock that they had" in said
+    assert "**Bottleneck (modelled)**: " in said
+    assert (
+        "Nsight counters for this scenario, recorded on NVIDIA H200, 2026-11-21, as a share of peak bandwidth"
+        in said
+    )
+    assert "at the actual clock" in said
     kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 1e6, tensor_percent=41.4, sm_percent=97.0)
     row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(kernel,))
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
     page = opened("speed", seq=2048)
     assert "<td>41%</td></tr>" in html(page)
     assert "tail: SMs idle" in html(page)
-    assert "Closest to its peak: tensor cores, 41%." in words(page)
+    assert "The counters saw tensor cores closest to peak, at 41%." in words(page)
     assert (
-        "Nearest: modelled for the counted scenario nearest to this one, FlashAttention-2, N 1,024"
+        "Nearest: the model of the recorded scenario nearest to this one, FlashAttention-2, N 1,024"
         in words(page)
     )
 
@@ -240,7 +248,7 @@ def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypat
     row = Counters("flash2", "forward", problem, 128, 64, kernels=(kernel,))
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
     said = words(opened("traffic", seq=65536, heads=2, head_dim=128, window=4096, block_q=128))
-    assert "K and V of a head, as far as a window spans, are 2.1 MB, and of what all SMs share" in said
+    assert "K and V of a head within the window take 2.1 MB and L2 keeps about" in said
 
 
 def test_times_of_two_runs_are_told_apart():
@@ -248,4 +256,4 @@ def test_times_of_two_runs_are_told_apart():
     recording = Recording(DEVICE, timings=tuple(rows))
     assert recorded.commits_text(recording, rows[:1]) == ""
     told = recorded.commits_text(recording, rows)
-    assert told.startswith("1 of these times were recorded at commit abc, 1 at 722dd3e: ")
+    assert told.startswith("1 of these times were recorded at commit abc, 1 at 722dd3e. ")

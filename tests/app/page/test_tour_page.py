@@ -54,7 +54,7 @@ def test_the_answer_is_computed_for_the_scenario_on_screen(open_app):
     assert shown(app) == "16 times"  # 1024 queries in blocks of 64
     app.sidebar.select_slider(key="scenario block_q").set_value(256).run()
     assert shown(app) == "4 times"
-    assert any("no longer the step's" in caption.value for caption in app.caption)
+    assert any("You have changed the step's scenario" in caption.value for caption in app.caption)
 
 
 def test_votes_are_counted_and_the_right_choice_is_marked_only_with_the_answer(open_app):

@@ -8,7 +8,7 @@ from app.tour import file, words
 from app.tour.file import TourError
 from engine import simulate
 from engine.experiment import Experiment
-from engine.studies.answers import answer
+from engine.studies.answers import Answer, answer
 
 STEP = {
     "scenario": "algorithm=flash2&seq=1024",
@@ -49,8 +49,8 @@ def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
 def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64)
     told = words.filled("{sram_bytes} of {sram_capacity_bytes}", experiment)
-    assert f"Fits: {told}, " in simulate(experiment).footprint.sentence
-    assert told.endswith("of 227 KB")
+    assert f"Fits: {told}. " in simulate(experiment).footprint.sentence
+    assert told.endswith("of 227 KiB")
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,33 @@ def test_the_nearest_choice_is_by_ratio_and_equal_choices_are_one():
     assert len(words.options(step.choices, one_block)) == 1
     choices = [answer(text, one_block) for text in ("10", "100")]
     assert [words.nearest(choices, answer(text, one_block)) for text in ("31", "32")] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "told"),
+    [
+        (0, "times", "never"),
+        (1, "times", "once"),
+        (2.0, "times", "twice"),
+        (3, "times", "3 times"),
+        (1.5, "times", "1.5 times"),
+        (1, "×", "1×"),
+        (32.94, "×", "32.9×"),
+        (0.515625, "% of the tiles", "51.6% of the tiles"),
+        (0.999, "% as long", "99.9% as long"),
+        (1, "", "1"),
+    ],
+)
+def test_counts_are_words_ratios_have_their_sign_and_shares_are_per_cent(value, unit, told):
+    assert words.text(Answer(value, "", "counted"), unit) == told
+
+
+def test_a_choice_with_few_digits_has_no_exponent():
+    assert words.text(Answer(0.9996, "", "counted"), "% as long", 2) == "100% as long"
+
+
+def test_a_count_within_a_text_is_a_word_too():
+    experiment = Experiment.of(algorithm="flash2", seq=1024)
+    assert words.filled("O is written {o_writes} times, K read {k_reads} times.", experiment) == (
+        "O is written once, K read 16 times."
+    )
