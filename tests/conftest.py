@@ -1,6 +1,13 @@
-"""Property-based tests find the same examples every time, and leave nothing behind."""
+"""Property-based tests repeat their examples; an algorithm laid beside the others leaves nothing behind."""
 
+import gc
+import sys
+from functools import _lru_cache_wrapper
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+import engine.algorithms
 
 settings.register_profile(
     "repeatable",
@@ -11,3 +18,31 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+
+def forget() -> None:
+    """Clear what the product remembers: it was made of the algorithms that there were."""
+    for found in gc.get_objects():
+        if isinstance(found, _lru_cache_wrapper) and found.__module__.split(".")[0] in ("engine", "app"):
+            found.cache_clear()
+
+
+@pytest.fixture
+def lay_algorithm(tmp_path, monkeypatch):
+    """Lays a file of an algorithm in a folder beside the product's own, and gives the folder."""
+    names = []
+
+    def lay(name: str, text: str):
+        (tmp_path / f"{name}.py").write_text(text)
+        names.append(f"engine.algorithms.{name}")
+        monkeypatch.setattr(engine.algorithms, "__path__", [*engine.algorithms.__path__, str(tmp_path)])
+        engine.algorithms.discover()
+        forget()
+        return tmp_path
+
+    yield lay
+    monkeypatch.undo()
+    for name in names:
+        sys.modules.pop(name)
+    engine.algorithms.discover()
+    forget()

@@ -1,18 +1,15 @@
 """An algorithm is one file: laid beside the others, it is in the model, at the prompt and on the pages."""
 
-import gc
 import json
 import os
 import subprocess
 import sys
-from functools import _lru_cache_wrapper
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-import engine.algorithms
 from app.player import payload
 from engine import Experiment, simulate
 from tests.app.test_player_payload import unpack
@@ -40,25 +37,10 @@ ALGORITHM = replace(
 '''
 
 
-def forget() -> None:
-    """Clear what the product remembers: it was made of the algorithms that there were."""
-    for found in gc.get_objects():
-        if isinstance(found, _lru_cache_wrapper) and found.__module__.split(".")[0] in ("engine", "app"):
-            found.cache_clear()
-
-
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
+def toy(lay_algorithm):
     """The folder that holds the one file."""
-    (tmp_path / "toy.py").write_text(FILE)
-    monkeypatch.setattr(engine.algorithms, "__path__", [*engine.algorithms.__path__, str(tmp_path)])
-    engine.algorithms.discover()
-    forget()
-    yield tmp_path
-    monkeypatch.undo()
-    sys.modules.pop("engine.algorithms.toy")
-    engine.algorithms.discover()
-    forget()
+    return lay_algorithm("toy", FILE)
 
 
 def opened(page: str) -> AppTest:

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-import engine.algorithms
 from app.figures.algorithms import LOOKS, SPARE, UNKNOWN, implementation, look
 from app.figures.colours import palette
-from engine.algorithms import ALGORITHMS, discover
+from engine.algorithms import ALGORITHMS
 
 RECORD = """
 from dataclasses import replace
@@ -23,14 +22,10 @@ ALGORITHM = replace(
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
+def toy(lay_algorithm):
     """An algorithm that is one file in a folder of its own."""
-    (tmp_path / "toy_of_a_test.py").write_text(RECORD)
-    monkeypatch.setattr(engine.algorithms, "__path__", [*engine.algorithms.__path__, str(tmp_path)])
-    discover()
-    yield ALGORITHMS["toy"]
-    monkeypatch.undo()
-    discover()
+    lay_algorithm("toy_of_a_test", RECORD)
+    return ALGORITHMS["toy"]
 
 
 def charts(app) -> str:
