@@ -23,7 +23,7 @@ settings.load_profile("repeatable")
 def forget() -> None:
     """Clear what the product remembers: it was made of the algorithms that there were."""
     for found in gc.get_objects():
-        if isinstance(found, _lru_cache_wrapper) and found.__module__.split(".")[0] in ("engine", "app"):
+        if type(found) is _lru_cache_wrapper and found.__module__.split(".")[0] in ("engine", "app"):
             found.cache_clear()
 
 

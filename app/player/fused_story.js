@@ -58,7 +58,7 @@ function opening({ drawn, queryBlocks, keyBlocks }, run) {
     : run.reverse
       ? "Each query tile stays on the chip while the key tiles pass by, the last first."
       : "Each query tile stays on the chip while the key tiles pass by.";
-  const beside = run.overlapped ? " The page FlashAttention-3 shows what runs at the same time." : "";
+  const beside = run.overlapped ? " The page of this algorithm shows what runs at the same time." : "";
   return `One head has ${sizeWords(drawn)}, in ${queryBlocks} × ${keyBlocks} tiles. ${how}${beside}`;
 }
 

@@ -121,7 +121,7 @@ test("copies that run ahead and products beside the softmax are in the lines whe
   ]);
   assert.match(
     sentence(ahead, ahead.run, -1, 0),
-    /the last first\. The page FlashAttention-3 shows what runs at the same time\.$/,
+    /the last first\. The page of this algorithm shows what runs at the same time\.$/,
   );
   assert.match(blockSentence(ahead, ahead.run, 3), /while key tiles 1 down to 0 pass by/);
   assert.match(blockSentence(model, run, 3), /while key tiles 0 to 1 pass by/);
