@@ -6,7 +6,6 @@ from math import inf
 
 from engine.experiment import Experiment
 from engine.model.footprint import largest_context
-from engine.model.simulation import simulate
 from engine.recordings.recording import Recording
 from engine.studies.claims import recorded, sources
 from engine.studies.claims.bytes_moved import memory_saved
@@ -91,10 +90,7 @@ def _techniques(_: Recording | None) -> tuple[Finding, ...]:
         findings.append(
             Finding(f"time without {BY_KEY[key].name.lower()}", "×", (1.01, inf), worth, MODELLED)
         )
-    early = (
-        simulate(SCENARIO).experiment.algorithm == "flash2"
-        and variant(SCENARIO, BEFORE).pipeline.asynchronous
-    )
+    early = variant(SCENARIO, BEFORE).pipeline.asynchronous
     return (*findings, states("asynchronous copies are new in version 3", not early, COUNTED))
 
 
