@@ -84,54 +84,68 @@ class Pointer:
 
 
 class Block:
-    """One block of threads: its barriers, and its partitions as threads of which one runs at a time."""
+    """One block of threads: its barriers, and its partitions as threads of which one runs at a time.
+
+    A partition runs until it must wait; the next is the one that has waited longest of those that can go on,
+    so that every run takes the same order.
+    """
 
     def __init__(self):
-        lock = threading.RLock()
-        self.changed, self.idle = threading.Condition(lock), threading.Condition(lock)
-        self.running = self.stuck = self.resting = 0
+        self.waiting = {}  # a partition's number -> (whether it only rests, what it waits for), oldest first
+        self.turns = []
         self.errors = []
         self.named = {}
 
-    def change(self):
-        self.stuck = 0
-        self.changed.notify_all()
-        self.idle.notify_all()
-
     def wait_until(self, ready):
-        while not ready():
-            self.stuck += 1
-            if self.errors or self.stuck == self.running:
-                raise DeadlockError("every partition waits for another")
-            self.idle.notify_all()
-            self.changed.wait()
+        if not ready():
+            self._wait(False, ready)
 
     def let_others_run(self):
-        """Rest until every other partition waits or rests, which who rested last is the first to see."""
-        self.resting += 1
-        place = self.resting
-        while not self.errors and (place, self.stuck + place) != (self.resting, self.running):
-            self.idle.wait()
-        self.resting -= 1
+        """Rest until every other partition waits or rests; who rested last goes on first."""
+        self._wait(True, None)
+
+    def _wait(self, rests, ready):
+        number = self.current
+        self.waiting[number] = rests, ready
+        self._pass_on()
+        self.turns[number].acquire()
+        if self.errors:
+            raise self.errors[0]
+
+    def _pass_on(self):
+        """The turn goes to a partition that can go on."""
+        able = [number for number, (rests, ready) in self.waiting.items() if not rests and ready()]
+        able = able or [number for number, (rests, _) in reversed(self.waiting.items()) if rests]
+        if self.waiting and not able and not self.errors:
+            self.errors.append(DeadlockError("every partition waits for another"))
+        if self.errors:
+            able = list(self.waiting)  # each ends with the error
+        if able:
+            self.current = able[0]
+            del self.waiting[self.current]
+            self.turns[self.current].release()
 
     def specialize(self, partitions, _warps, _registers):
-        self.running = len(partitions)
-        threads = [threading.Thread(target=self._run, args=partition) for partition in partitions]
+        self.turns = [threading.Semaphore(0) for _ in partitions]
+        self.waiting = {number: (False, lambda: True) for number in range(len(partitions))}
+        threads = [threading.Thread(target=self._run, args=numbered) for numbered in enumerate(partitions)]
         for thread in threads:
             thread.start()
+        self._pass_on()
         for thread in threads:
             thread.join()
         if self.errors:
             raise self.errors[0]
 
-    def _run(self, function, arguments):
-        with self.changed:
-            try:
+    def _run(self, number, partition):
+        self.turns[number].acquire()
+        function, arguments = partition
+        try:
+            if not self.errors:
                 function(*arguments)
-            except BaseException as error:
-                self.errors.append(error)
-            self.running -= 1
-            self.change()
+        except BaseException as error:
+            self.errors.append(error)
+        self._pass_on()
 
     def named_barrier(self, action, name):
         """PTX bar.sync and bar.arrive of 256 threads: two warp groups."""
@@ -140,7 +154,6 @@ class Block:
         barrier.arrived += 1
         if barrier.arrived == 2:
             barrier.arrived, barrier.phase = 0, phase + 1
-            self.change()
         if action == "sync":
             self.wait_until(lambda: barrier.phase != phase)
 
@@ -161,7 +174,6 @@ class MemoryBarrier:
         assert self.pending >= 0, "more arrivals than this barrier expects in a phase"
         if self.pending == 0 and self.missing_bytes == 0:
             self.phase, self.pending = self.phase + 1, self.count
-            self.block.change()
 
     def wait(self, parity):
         """Until the phase of this parity has ended; of a new barrier the one before phase 0 has."""
