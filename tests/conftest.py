@@ -1,5 +1,6 @@
 """Property-based tests repeat their examples; an algorithm laid beside the others leaves nothing behind."""
 
+import tests.one_thread  # noqa: F401, I001 (before anything imports numpy or torch)
 import gc
 import sys
 from functools import _lru_cache_wrapper

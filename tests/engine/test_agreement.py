@@ -13,24 +13,15 @@ from engine.measuring.interpreter import interpreter_seconds
 from engine.problem.inputs import make_inputs
 from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
-from engine.worker.client import Worker
 
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}
 
 
-@pytest.fixture(scope="module")
-def worker():
-    pytest.importorskip("triton")
-    worker = Worker()
-    yield worker
-    worker.close()
-
-
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
 @pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}], ids=str)
-def test_the_three_agree_through_the_worker(worker, algorithm, mask):
+def test_the_three_agree_through_the_worker(kernel_worker, algorithm, mask):
     experiment = Experiment.of(**TINY, algorithm=algorithm, **mask)
-    job = worker.submit(AGREE, experiment.flat())
+    job = kernel_worker.submit(AGREE, experiment.flat())
     assert job.wait(60)
     assert job.error is None
     agreement = job.result
@@ -108,8 +99,8 @@ def test_a_small_scenario_runs_as_it_is():
     assert small_sibling(experiment) == experiment
 
 
-def test_tiles_that_do_not_fit_the_chip_are_a_sentence(worker):
-    job = worker.submit(
+def test_tiles_that_do_not_fit_the_chip_are_a_sentence(kernel_worker):
+    job = kernel_worker.submit(
         AGREE, Experiment.of(**{**TINY, "block_q": 1024, "head_dim": 256}, hardware="t4").flat()
     )
     assert job.wait(60)

@@ -25,13 +25,15 @@ EVENTS = {  # what the Trace Event Format asks of each kind of event
 }
 
 
-def examples():
-    """A simulated timeline of each kind, and every recorded one."""
+@pytest.fixture(scope="module")
+def traces():
+    """A simulated timeline of each kind and every recorded one, each with its Chrome trace."""
     simulated = [
         simulate_timeline(Experiment.of(algorithm=algorithm, seq=300, heads=3, kv_heads=3, hardware="h200"))
         for algorithm in ("standard", "flash1", "flash2", "flash3", "backward")
     ]
-    return [*simulated, *(one for recording in recordings() for one in timelines(recording))]
+    every = [*simulated, *(one for recording in recordings() for one in timelines(recording))]
+    return [(timeline, json.loads(chrome_trace(timeline))) for timeline in every]
 
 
 @given(experiments())
@@ -49,9 +51,8 @@ def test_recorded_timelines_read_back_too():
         assert from_csv(as_csv(timeline)) == timeline
 
 
-def test_every_event_of_a_chrome_trace_is_as_the_format_has_it():
-    for timeline in examples():
-        trace = json.loads(chrome_trace(timeline))
+def test_every_event_of_a_chrome_trace_is_as_the_format_has_it(traces):
+    for timeline, trace in traces:
         assert trace["displayTimeUnit"] in ("ms", "ns")
         assert trace["otherData"]["origin"] == timeline.origin
         for event in trace["traceEvents"]:
@@ -61,9 +62,9 @@ def test_every_event_of_a_chrome_trace_is_as_the_format_has_it():
             assert event["ph"] != "C" or all(isinstance(value, int) for value in event["args"].values())
 
 
-def test_slices_are_the_blocks_and_none_overlaps_another_on_its_thread():
-    for timeline in examples():
-        events = json.loads(chrome_trace(timeline))["traceEvents"]
+def test_slices_are_the_blocks_and_none_overlaps_another_on_its_thread(traces):
+    for timeline, trace in traces:
+        events = trace["traceEvents"]
         slices = [event for event in events if event["ph"] == "X"]
         names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
         assert len(slices) == len(timeline)

@@ -23,14 +23,6 @@ SCENARIOS = {
 }
 
 
-@pytest.fixture(scope="module")
-def worker():
-    pytest.importorskip("triton")
-    worker = Worker()
-    yield worker
-    worker.close()
-
-
 def ended(worker: Worker, experiment: Experiment) -> Job:
     """The job of a scenario, when it has ended."""
     job = worker.submit(CHECK, small_backward(experiment).flat())
@@ -39,8 +31,8 @@ def ended(worker: Worker, experiment: Experiment) -> Job:
 
 
 @pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
-def test_kernels_scheduler_and_float64_agree(worker, values):
-    job = ended(worker, Experiment.of(**{**SMALL, **values}))
+def test_kernels_scheduler_and_float64_agree(kernel_worker, values):
+    job = ended(kernel_worker, Experiment.of(**{**SMALL, **values}))
     assert job.error is None
     assert all(job.result.holds(gradient) for gradient in GRADIENTS)
     assert all(0 <= difference < np.inf for difference in job.result.largest.values())
@@ -87,10 +79,10 @@ def test_what_is_run_has_one_key_head_and_few_tiles():
     assert small.seq_q <= 1024
 
 
-def test_what_cannot_run_says_so_in_a_sentence(worker):
-    large = ended(worker, Experiment.of(seq=128, head_dim=128, block_q=128, block_kv=128))
+def test_what_cannot_run_says_so_in_a_sentence(kernel_worker):
+    large = ended(kernel_worker, Experiment.of(seq=128, head_dim=128, block_q=128, block_kv=128))
     assert re.fullmatch(
         r"the scheduler stops: it needs \d+ KiB, but an H200 allows 227 KiB per block", large.error
     )
-    documents = ended(worker, Experiment.of(**SMALL, documents=2))
+    documents = ended(kernel_worker, Experiment.of(**SMALL, documents=2))
     assert documents.error.startswith("documents is 2; it must be 1")

@@ -1,5 +1,7 @@
 """Simulated timelines: every block once, no SM overfull, no faster than its units, near what a GPU ran."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -28,6 +30,7 @@ ANY = st.builds(
 SHORT = 25e-6  # seconds of a call; in shorter ones it tells that blocks start cold, which is not modelled
 
 
+@cache
 def recorded():
     """Every recorded timeline, with the simulated one of the same call."""
     found = [one for recording in recordings() for one in timelines(recording)]

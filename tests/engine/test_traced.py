@@ -41,7 +41,7 @@ def row(experiment: Experiment = EXPERIMENT, order: str = HEAVY_FIRST) -> Traced
     )  # fmt: skip
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def recording():
     return Recording(
         DEVICE, timelines=(row(), row(order=NATURAL), row(EXPERIMENT.changed(algorithm="standard"), NATURAL))
@@ -88,8 +88,13 @@ def test_a_gpu_without_a_preset_stands_for_itself(recording):
     assert timelines(unknown)[0].sms == 132
 
 
-def spoiled(recording: Recording, change) -> bytes:
-    content = json.loads(dumps(recording))
+@pytest.fixture(scope="module")
+def written(recording) -> str:
+    return dumps(recording)
+
+
+def spoiled(written: str, change) -> bytes:
+    content = json.loads(written)
     change(content["timelines"][0])
     return json.dumps(content).encode()
 
@@ -122,9 +127,9 @@ def spoiled(recording: Recording, change) -> bytes:
         (lambda r: r["problem"].update(seq_q=2**20, heads=1024, kv_heads=1024), "at most 200,000 blocks"),
     ],
 )  # fmt: skip
-def test_a_damaged_timeline_is_refused_with_the_place(recording, change, sentence):
+def test_a_damaged_timeline_is_refused_with_the_place(written, change, sentence):
     with pytest.raises(RecordingError) as caught:
-        loads(spoiled(recording, change), "f")
+        loads(spoiled(written, change), "f")
     assert sentence in str(caught.value)
     assert "timelines of the recording 1" in str(caught.value)
     assert "\n" not in str(caught.value)

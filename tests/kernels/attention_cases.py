@@ -28,13 +28,14 @@ SHAPES = [
     Shape("one-token", 1, 1, 1, 1, 1, 16, 16),
     Shape("ragged", 2, 2, 21, 21, 24, 16, 16, batch=2),
     Shape("whole-tiles", 1, 1, 64, 64, 64, 32, 16),
-    Shape("grouped-heads-more-keys", 4, 2, 33, 75, 40, 16, 32),
-    Shape("one-key-head-more-queries", 3, 1, 50, 33, 16, 32, 16),
+    Shape("grouped-heads-more-keys", 4, 2, 20, 70, 40, 16, 32),
+    Shape("one-key-head-more-queries", 3, 1, 36, 20, 16, 32, 16),
     Shape("one-query", 2, 1, 1, 70, 80, 16, 32),
     Shape("head-dim-256", 1, 1, 20, 36, 256, 16, 16),
     Shape("blocks-past-the-end", 1, 1, 20, 20, 128, 64, 32),
-    Shape("block-of-keys-wider", 1, 1, 50, 40, 7, 16, 64),
+    Shape("block-of-keys-wider", 1, 1, 30, 24, 7, 16, 64),
 ]
+RICH = ("ragged", "grouped-heads-more-keys", "one-key-head-more-queries")  # met by all masks everywhere
 MASKS = {
     "no-mask": {},
     "causal": {"causal": True},

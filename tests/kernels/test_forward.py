@@ -8,6 +8,7 @@ from attention_cases import (
     ALGORITHMS,
     DTYPES,
     MASKS,
+    RICH,
     SHAPES,
     Shape,
     dtype_name,
@@ -22,10 +23,12 @@ ROOMY = Shape("roomy", 2, 1, 24, 40, 32, 16, 32)
 
 
 def grid():
-    """All of algorithms x shapes x masks, the dtypes in turn: every pair of values meets."""
+    """The rich shapes under all masks, the others under two an algorithm, dtypes in turn: all pairs meet."""
     for (a, algorithm), (s, shape), (m, mask) in product(
         enumerate(ALGORITHMS), enumerate(SHAPES), enumerate(MASKS)
     ):
+        if shape.name not in RICH and (m - a - s) % len(MASKS) not in (0, 2):
+            continue
         dtype = DTYPES[(a + s + m) % len(DTYPES)]
         yield pytest.param(
             algorithm, shape, MASKS[mask], dtype, id=f"{algorithm}-{shape.name}-{mask}-{dtype_name(dtype)}"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from attention_cases import Shape, largest_difference, random_qkv
 
-from kernels import attention, merge, probe_attention, reference_attention
+from kernels import attention, merge, probe_attention, reference_attention, split_kv
 from kernels.arguments import checked
 from kernels.split_kv import packs, split_count, worthwhile
 
@@ -84,9 +84,12 @@ def test_no_split_is_left_without_keys():
     assert split_count(call(seq_kv=17 * 128), 132) == 9
 
 
-@pytest.mark.parametrize("seq_q", [1, 5, 48])
-def test_many_rows_are_combined_together(seq_q, device):
-    """Rows of one program, and splits that it takes at a time, by how many rows there are."""
+@pytest.mark.parametrize(("seq_q", "together"), [(1, 4), (3, 1), (7, 16)])
+def test_many_rows_are_combined_together(seq_q, together, device, monkeypatch):
+    """Rows of one program, and how many splits it takes at a time; 7 queries are two blocks of rows."""
+    monkeypatch.setattr(split_kv, "interpreted", lambda: False)
+    monkeypatch.setattr(split_kv, "multiprocessors", lambda device: 132)
+    monkeypatch.setattr(split_kv, "_rows_together", lambda row_count, processors: together)
     shape = Shape("", 6, 2, seq_q, 80, 24, 16, 16, batch=2)
     q, k, v = random_qkv(shape, torch.float32, device)
     exact, exact_lse = reference_attention(q, k, v, causal=True)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,8 @@ def test_the_models_lines_print_this_scenarios_numbers():
 
 
 def test_the_kernels_lines_run_as_shown():
-    pytest.importorskip("triton", reason="Triton is not installed here")
+    if find_spec("triton") is None:
+        pytest.skip("Triton is not installed here")
     algorithms = ("standard", "flash1", "flash2", "split_kv")
     shown = [
         snippet.kernel(Experiment.of(**SMALL, algorithm=one, causal=True, window=30, splits=2))
