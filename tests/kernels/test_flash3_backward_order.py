@@ -20,8 +20,8 @@ MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "windo
 SHAPES = [
     (1, 1, 1, 1, 1),
     (1, 2, 1, 1, 300),
-    (2, 4, 2, 200, 330),
-    (1, 2, 1, 450, 130),  # causal rows that see no key
+    (2, 4, 2, 130, 190),
+    (1, 2, 1, 320, 130),  # causal rows that see no key
     (1, 1, 1, 130, 450),  # with a window, keys that no row sees
 ]
 
