@@ -99,6 +99,17 @@ def launch_flash3_backward(q, causal=False, window=None) -> None:
     flash3_backward._store_d_queries(sums, q, call)
 
 
+def launch_parts(q) -> None:
+    """The launches that add up the parts of several ranks: one part, and as many as there may be with lse."""
+    from kernels.arguments import Call
+    from kernels.distributed.combine import MOST_PARTS, Piece, combine
+
+    call = Call(*q.shape[:2], 2, 256, *q.shape[2:], False, None, 0.1, "flash2", 64, 64, None)
+    lse = torch.zeros(q.shape[:3])
+    for count, weighed in ((1, None), (MOST_PARTS, lse)):
+        combine([Piece(q, 3 * number, weighed) for number in range(count)], call, q, weighed)
+
+
 def main(cases: list[str]) -> None:
     from kernels import arguments, attention, dispatch, flash3, trace_attention
     from kernels.trace import BlockTimes
@@ -115,7 +126,9 @@ def main(cases: list[str]) -> None:
         q = torch.zeros(1, 2, 256, int(head_dim), dtype=getattr(torch, dtype))
         many = q.repeat(1, 1, 8, 1)  # for which flash2 has other blocks of its own
         blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
-        if algorithm == "flash3" and direction == "backward":
+        if algorithm == "parts":
+            launch_parts(q)
+        elif algorithm == "flash3" and direction == "backward":
             launch_flash3_backward(q, **MASKS[mask])
         elif algorithm == "flash3":
             launch_flash3(q, BlockTimes() if direction == "trace" else None, **MASKS[mask])

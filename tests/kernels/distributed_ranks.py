@@ -1,6 +1,6 @@
 """Runs many calls of ring attention in process groups over gloo, and prints what came of each as JSON.
 
-    python distributed_ranks.py RANKS:SET ...
+    python distributed_ranks.py RANKS:SET[+RANKS:SET...] ...
 
 Torch is imported once, then the ranks are forked. Most cases take a rank's own attention from a dense twin in
 float64, which is fast; those with `kernels` from the kernels themselves, interpreted.
@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
@@ -167,24 +168,29 @@ def work(rank: int, ranks: int, what: str, folder: str, pipe) -> None:
     time.sleep(60)  # until all are done: a rank that ends is missed by the others
 
 
+def started(name: str, context, inside: str) -> tuple[list, list]:
+    """The processes of a set's ranks, and the pipes on which each says what it found."""
+    ranks, what = int(name.split(":")[0]), name.split(":")[1]
+    folder = tempfile.mkdtemp(dir=inside)
+    pipes = [context.Pipe(False) for _ in range(ranks)]
+    processes = [
+        context.Process(target=work, args=(rank, ranks, what, folder, pipes[rank][1]))
+        for rank in range(ranks)
+    ]
+    for process in processes:
+        process.start()
+    return processes, [pipe for pipe, _ in pipes]
+
+
 def main() -> None:
-    """Fork the ranks of each set in turn and print a list of what each rank found, by RANKS:SET."""
-    if any(each.endswith(":others") for each in sys.argv):
-        pass  # takes seconds, of which the ranks are spared
-    context = multiprocessing.get_context("fork")
-    found = {}
-    for name in sys.argv[1:]:
-        ranks, what = int(name.split(":")[0]), name.split(":")[1]
-        with tempfile.TemporaryDirectory() as folder:
-            pipes = [context.Pipe(False) for _ in range(ranks)]
-            processes = [
-                context.Process(target=work, args=(rank, ranks, what, folder, pipes[rank][1]))
-                for rank in range(ranks)
-            ]
-            for process in processes:
-                process.start()
-            found[name] = [pipe.recv() for pipe, _ in pipes]
-            for process in processes:
+    """Fork the ranks of each set in turn, or of SET+SET at once; print what each rank found, by RANKS:SET."""
+    import_module("torch._dynamo")  # takes seconds, of which the ranks are spared
+    context, found = multiprocessing.get_context("fork"), {}
+    with tempfile.TemporaryDirectory() as inside:
+        for names in sys.argv[1:]:
+            sets = {name: started(name, context, inside) for name in names.split("+")}
+            found |= {name: [pipe.recv() for pipe in pipes] for name, (_, pipes) in sets.items()}
+            for process in (process for processes, _ in sets.values() for process in processes):
                 process.kill()
                 process.join()
     print(json.dumps(found))

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,7 +21,8 @@ from kernels.distributed.layout import Layout
 SCRIPT = Path(__file__).parent / "distributed_ranks.py"
 
 
-SETS = ("4:results", "2:others", "1:around", "4:ended", "4:ended in a known call", "4:silent", "2:watched")
+WAITING = ("4:ended", "4:ended in a known call", "4:silent", "2:watched")  # for a rank that is lost
+SETS = ("4:results", "2:others", "1:around", "+".join(WAITING))
 
 
 @functools.cache
@@ -249,34 +249,6 @@ def test_parts_are_combined_as_float64_does(count, weighed, dtype, device):
     if weighed:
         assert torch.equal(lse[..., 21:].cpu(), torch.full((2, 3, 1), -torch.inf))
         assert (lse[..., :20].cpu() - right_lse[..., :20]).abs().max() < 1e-5
-
-
-COMPILING = """
-import compile_for_hopper, json, torch
-from kernels.dispatch import chosen
-from kernels.distributed.combine import Piece, combine
-
-kernels = []
-compile_for_hopper.compile_launches(kernels)
-part = torch.zeros(1, 4, 64, 128, dtype=torch.float16)
-lse = torch.zeros(1, 4, 64)
-for count, weighed in ((1, False), (8, True)):
-    pieces = [Piece(part, 3 * number, lse if weighed else None) for number in range(count)]
-    call = type("Call", (), {"padded_head_dim": 128})
-    combine(pieces, call, part, lse if weighed else None)
-print(json.dumps([compile_for_hopper.resources(*kernel) for kernel in kernels]))
-"""
-
-
-def test_parts_are_combined_on_hopper_without_spills(tmp_path):
-    cache = {"TRITON_CACHE_DIR": str(tmp_path)}  # what was compiled before leaves no log
-    environment = {**os.environ, **cache, "PYTHONPATH": f"{SCRIPT.parent}:{SCRIPT.parents[2]}"}
-    command = [sys.executable, "-c", COMPILING]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout)
-    assert len(found) == 2
-    assert all(kernel["spilled"] == 0 and kernel["registers"] <= 168 for kernel in found)
 
 
 def modelled(
