@@ -2,9 +2,8 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDARD = sys.stdlib_module_names
@@ -28,8 +27,24 @@ ENGINE = (
     "measuring",
 )
 FILES = sorted(path for room in ALLOWED for path in (ROOT / room).rglob("*.py"))
+NAMED = {path.relative_to(ROOT).as_posix(): path for path in FILES}
 
 
+def test_every_room_has_files_to_look_at():
+    assert {name.split("/")[0] for name in NAMED} == ALLOWED.keys()
+    assert sum(name.startswith("app/figures/") for name in NAMED) > 5
+    assert {name.split("/")[1] for name in NAMED if name.startswith("engine/")} >= set(ENGINE) - {
+        "experiment"
+    }
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file's syntax, of which no test changes anything."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path: Path) -> list[tuple[str, bool]]:
     """Every imported module of a file with whether the import stands inside a function."""
     found = []
@@ -42,24 +57,21 @@ def imports(path: Path) -> list[tuple[str, bool]]:
                 found.append(("." * child.level + (child.module or ""), inside))
             visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
-    visit(ast.parse(path.read_text()), False)
+    visit(parsed(path), False)
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_room_imports_only_what_it_may(path):
-    name = path.relative_to(ROOT).as_posix()
-    room = name.split("/")[0]
-    for module, inside in imports(path):
+def test_a_room_imports_only_what_it_may():
+    for name, (module, inside) in ((name, each) for name, path in NAMED.items() for each in imports(path)):
         top = module.split(".")[0]
         if name.startswith(MEASURING) and inside and top in ("kernels", "torch", "triton"):
             continue
-        assert top in ALLOWED[room] or top in STANDARD, f"{name} imports {module}"
+        assert top in ALLOWED[name.split("/")[0]] or top in STANDARD, f"{name} imports {module}"
 
 
 def public_names() -> set[str]:
     """What `kernels` offers, read without importing it."""
-    for node in ast.parse((ROOT / "kernels/__init__.py").read_text()).body:
+    for node in parsed(ROOT / "kernels/__init__.py").body:
         if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
             return set(ast.literal_eval(node.value))
     raise AssertionError("kernels/__init__.py has no __all__")
@@ -125,10 +137,11 @@ def engine_room(module: str) -> str:
     return module.split(".")[1] if "." in module else "model"
 
 
+@cache
 def engine_imports(path: Path) -> set[str]:
     """Modules of the engine that one of its files imports, anywhere in it; of a package, the module meant."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "engine":
             for alias in node.names:
                 module = f"{node.module}.{alias.name}"
@@ -136,17 +149,15 @@ def engine_imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "engine").glob("*/**/*.py")), ids=lambda path: str(path.relative_to(ROOT))
-)
-def test_no_room_of_the_engine_imports_one_after_it(path):
-    own = path.relative_to(ROOT / "engine").parts[0]
-    for module in engine_imports(path):
-        room = engine_room(module)
-        if "worker" in (own, room):
-            assert (own, room) in {("worker", "worker"), ("measuring", "worker")}, module
-        else:
-            assert ENGINE.index(room) <= ENGINE.index(own), module
+def test_no_room_of_the_engine_imports_one_after_it():
+    for path in (ROOT / "engine").glob("*/**/*.py"):
+        own = path.relative_to(ROOT / "engine").parts[0]
+        for module in engine_imports(path):
+            room = engine_room(module)
+            if "worker" in (own, room):
+                assert (own, room) in {("worker", "worker"), ("measuring", "worker")}, (path, module)
+            else:
+                assert ENGINE.index(room) <= ENGINE.index(own), (path, module)
 
 
 def test_no_modules_of_the_engine_import_each_other_in_a_circle():
@@ -169,33 +180,31 @@ def test_no_modules_of_the_engine_import_each_other_in_a_circle():
         visit(module, ())
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in FILES if "app/figures" in path.as_posix()], ids=lambda path: path.name
-)
-def test_figures_know_nothing_of_streamlit(path):
-    assert "streamlit" not in {module.split(".")[0] for module, _ in imports(path)}
+def test_figures_know_nothing_of_streamlit():
+    for name, path in NAMED.items():
+        if name.startswith("app/figures/"):
+            assert "streamlit" not in {module.split(".")[0] for module, _ in imports(path)}, name
 
 
 def test_only_the_scenario_touches_the_session_and_the_link():
     for path in (ROOT / "app").rglob("*.py"):
-        names = {
-            node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
-        }
+        names = {node.attr for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)}
         if path.parent != ROOT / "app" / "scenario":
             assert not names & {"session_state", "query_params"}, path.name
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if "app/" in path.as_posix()], ids=str)
-def test_only_the_scenario_asks_streamlit_what_it_does_not_tell(path):
+def test_only_the_scenario_asks_streamlit_what_it_does_not_tell():
     """Streamlit's runtime is private: what is taken from it stands behind one function, with its reason."""
-    if path != ROOT / "app" / "scenario" / "link.py":
-        assert not {module for module, _ in imports(path) if module.startswith("streamlit.")}
+    asking = {
+        name for name, path in NAMED.items() for module, _ in imports(path) if module.startswith("streamlit.")
+    }
+    assert {name for name in asking if name.startswith("app/")} == {"app/scenario/link.py"}
 
 
 def test_no_page_computes():
     """What a page shows of two numbers is computed in engine/studies, or scaled in figures."""
     for path in (ROOT / "app" / "page").rglob("*.py"):
-        nodes = list(ast.walk(ast.parse(path.read_text())))
+        nodes = list(ast.walk(parsed(path)))
         assert not [node for node in nodes if isinstance(node, ast.Div | ast.Pow | ast.MatMult)], path
         called = {node.func.id for node in nodes if isinstance(node, ast.Call) and hasattr(node.func, "id")}
         assert not called & {"sum", "median", "divmod"}, path
