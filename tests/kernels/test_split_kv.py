@@ -42,7 +42,8 @@ MASKS = {"no-mask": {}, "causal": {"causal": True}, "window": {"window": 70}}
 
 
 @pytest.mark.parametrize(
-    ("splits", "mask"), [*product([1, 3, 10], MASKS), (2, "causal"), (17, "window"), (40, "causal")]
+    ("splits", "mask"),
+    [*product([3], MASKS), *zip((1, 10, 10, 2, 17, 40), (*MASKS, "causal", "window", "causal"), strict=True)],
 )
 def test_any_number_of_splits(splits, mask, device):
     """10 key blocks: splits that divide them, that do not, and more splits than blocks."""
