@@ -230,17 +230,15 @@ def test_a_phone_shows_grid_and_traffic_without_complaint(page, dashboard):
     assert page.watch.complaints == []
 
 
-def test_two_readers_do_not_move_each_other(page, dashboard, browser):
+def test_two_readers_do_not_move_each_other(page, dashboard, other):
     opened(page, dashboard)
     before = state(page)
-    other = browser.new_context().new_page()
     opened(other, dashboard, "algorithm=standard&seq=512")
     other.keyboard.press("End")
     drawn = state(other)["redrawn"]
     other.get_by_role("slider", name="Key block").press("ArrowRight")
     other.wait_for_function("(drawn) => window.__player.state().redrawn > drawn", arg=drawn)
     assert state(page) == before
-    other.context.close()
 
 
 def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):
