@@ -27,7 +27,7 @@ ARGUMENTS = [
 ]
 LOCAL_SCHEMES = ("data", "blob", "about")
 SIZE = {"width": 1440, "height": 900}
-FORGET = "localStorage.clear(), sessionStorage.clear()"
+FORGET = "location.protocol === 'about:' || (localStorage.clear(), sessionStorage.clear())"
 
 
 def _free_port() -> int:
@@ -104,7 +104,7 @@ class Watch:
             page.on(event, hear)
 
     def leave(self) -> None:
-        """Hear no more: what the page says from now on is the next test's."""
+        """Hear no more."""
         for event, hear in self._heard.items():
             self._page.remove_listener(event, hear)
 
@@ -134,29 +134,35 @@ class Tab:
         self.browser, self.page = browser, None
 
     def begin(self):
-        """The page, with what it complains about from now on."""
+        """The page in its usual size and theme, with what it complains about from now on."""
         if self.page is None:
             self.page = self.browser.new_context(viewport=SIZE, color_scheme="dark").new_page()
             self.page.set_default_timeout(60_000)
-        self.page.watch = Watch(self.page)
+        self.page.emulate_media(color_scheme="dark", reduced_motion="no-preference")
+        self.page.set_viewport_size(SIZE)
+        self.page.mouse.move(0, 0)
+        self.page.context.clear_permissions()
+        self.page.watch, self.page.forget = Watch(self.page), self.forget
         return self.page
 
-    def end(self, address: str) -> None:
-        """Take back what a test set, and what the browser stored for it."""
+    def forget(self, address: str) -> None:
+        """Leave what the last test opened, and clear what the browser stored for it."""
+        if self.page is None:
+            return
         try:
-            self.page.evaluate(FORGET)  # of a file, which has a store of its own
             self.page.context.set_offline(False)
+            self.page.evaluate(FORGET)  # of a file, which has a store of its own
             self.page.goto(f"{address}/_stcore/health")  # the dashboard's origin without the dashboard
             self.page.evaluate(FORGET)
             self.page.context.clear_cookies()
-            self.page.context.clear_permissions()
-            self.page.emulate_media(color_scheme="dark", reduced_motion="no-preference")
-            self.page.set_viewport_size(SIZE)
-            self.page.mouse.move(0, 0)
-            self.page.watch.leave()
         except BaseException:  # a page that crashed or hangs is the last test's alone
             self.close()
             raise
+
+    def end(self) -> None:
+        """Hear no more of the page: what it says from now on is the next test's."""
+        if self.page is not None:
+            self.page.watch.leave()
 
     def close(self) -> None:
         """Close the page, if there is one: the next to begin opens another."""
@@ -174,15 +180,19 @@ def tabs(browser):
         tab.close()
 
 
+def _opened(tab: Tab, address: str):
+    yield tab.begin()
+    tab.forget(address)
+    tab.end()
+
+
 @pytest.fixture
 def page(tabs, dashboard):
     """A page of 1440 x 900 without a past, with `page.watch` for complaints and hosts."""
-    yield tabs[0].begin()
-    tabs[0].end(dashboard)
+    yield from _opened(tabs[0], dashboard)
 
 
 @pytest.fixture
 def other(tabs, dashboard):
     """Another reader's page, which shares nothing with `page` but the dashboard."""
-    yield tabs[1].begin()
-    tabs[1].end(dashboard)
+    yield from _opened(tabs[1], dashboard)

@@ -19,7 +19,8 @@ def gpu(tabs, dashboard):
     page.evaluate("document.activeElement.blur()")
     page.wait_for_function("window.__gpu.state().sentence.startsWith('Heavy blocks first')")
     yield page
-    tabs[0].end(dashboard)
+    tabs[0].forget(dashboard)
+    tabs[0].end()
 
 
 def state(page) -> dict:
