@@ -172,27 +172,16 @@ class Tab:
 
 
 @pytest.fixture(scope="session")
-def tabs(browser):
-    """The pages that tests share: the one that most take, and another reader's, with a session of its own."""
-    tabs = Tab(browser), Tab(browser)
-    yield tabs
-    for tab in tabs:
-        tab.close()
-
-
-def _opened(tab: Tab, address: str):
-    yield tab.begin()
-    tab.forget(address)
-    tab.end()
+def tab(browser):
+    """The page that tests share."""
+    tab = Tab(browser)
+    yield tab
+    tab.close()
 
 
 @pytest.fixture
-def page(tabs, dashboard):
+def page(tab, dashboard):
     """A page of 1440 x 900 without a past, with `page.watch` for complaints and hosts."""
-    yield from _opened(tabs[0], dashboard)
-
-
-@pytest.fixture
-def other(tabs, dashboard):
-    """Another reader's page, which shares nothing with `page` but the dashboard."""
-    yield from _opened(tabs[1], dashboard)
+    yield tab.begin()
+    tab.forget(dashboard)
+    tab.end()

@@ -8,9 +8,9 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def gpu(tabs, dashboard):
+def gpu(tab, dashboard):
     """The page with a causal scenario, modelled, in both orders."""
-    page = tabs[0].begin()
+    page = tab.begin()
     page.goto(f"{dashboard}/gpu?seq=2048&causal=true")
     page.wait_for_function("window.__gpu?.state().sentence")
     page.locator(".st-key-footprint").wait_for(state="attached")  # what a run of the page draws last
@@ -19,8 +19,8 @@ def gpu(tabs, dashboard):
     page.evaluate("document.activeElement.blur()")
     page.wait_for_function("window.__gpu.state().sentence.startsWith('Heavy blocks first')")
     yield page
-    tabs[0].forget(dashboard)
-    tabs[0].end()
+    tab.forget(dashboard)
+    tab.end()
 
 
 def state(page) -> dict:

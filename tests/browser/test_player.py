@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from tests.browser.conftest import Tab
+
 pytestmark = pytest.mark.browser
 
 FIND = (
@@ -51,22 +53,23 @@ BLUR = """() => {
 
 
 @pytest.fixture(scope="module")
-def tab(tabs, dashboard):
-    """The page that stays open from one test of the player to the next."""
-    yield tabs[0]
-    tabs[0].forget(dashboard)
+def kept_tab(tab, dashboard):
+    """The page that stays open from one test of a module to the next."""
+    yield tab
+    tab.forget(dashboard)
 
 
 @pytest.fixture
-def page(tab):
+def page(kept_tab):
     """A page that may still show what the test before opened: `opened` puts it back, or opens it anew."""
+    tab = kept_tab
     yield tab.begin()
     tab.end()
 
 
-def opened(page, dashboard, query="", fragment=""):
+def opened(page, dashboard, query="", fragment="", path="tiles"):
     """A page with a player that stands on its canvas, which no longer changes its size."""
-    asked = f"{dashboard}/tiles?{query}{fragment}"
+    asked = f"{dashboard}/{path}?{query}{fragment}"
     if not put_back(page, asked):
         page.forget(dashboard)
         page.goto(asked)
@@ -111,6 +114,16 @@ def state(page):
 
 def seek(page, position):
     return page.evaluate("(position) => window.__player.seek(position)", position)
+
+
+def sentences(page) -> list[str]:
+    """What is said at every position, from the first to the last."""
+    return page.evaluate(
+        """() => Array.from({ length: window.__player.state().last + 1 }, (_, at) => {
+            window.__player.seek(at);
+            return window.__player.state().sentence;
+        })"""
+    )
 
 
 def pixels(page):
@@ -234,15 +247,17 @@ def test_a_phone_shows_grid_and_traffic_without_complaint(page, dashboard):
     assert page.watch.complaints == []
 
 
-def test_two_readers_do_not_move_each_other(page, dashboard, other):
+def test_two_readers_do_not_move_each_other(page, dashboard, browser):
     opened(page, dashboard)
     before = state(page)
+    other = Tab(browser).begin()
     opened(other, dashboard, "algorithm=standard&seq=512")
     other.keyboard.press("End")
     drawn = state(other)["redrawn"]
     other.get_by_role("slider", name="Key block").press("ArrowRight")
     other.wait_for_function("(drawn) => window.__player.state().redrawn > drawn", arg=drawn)
     assert state(page) == before
+    other.context.close()
 
 
 def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):
@@ -350,14 +365,9 @@ def test_a_link_restores_scenario_moment_and_row(page, dashboard):
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
 def test_every_moment_of_every_algorithm_has_its_sentence(page, dashboard, algorithm):
     opened(page, dashboard, f"algorithm={algorithm}&seq=100&seq_kv=150&block_q=32&block_kv=32&window=70")
-    sentences = page.evaluate(
-        """() => Array.from({ length: window.__player.state().last + 1 }, (_, at) => {
-            window.__player.seek(at);
-            return window.__player.state().sentence;
-        })"""
-    )
-    assert all(len(sentence) > 20 for sentence in sentences)
-    assert not any(word in sentence for sentence in sentences for word in ("undefined", "NaN", "null"))
+    said = sentences(page)
+    assert all(len(sentence) > 20 for sentence in said)
+    assert not any(word in sentence for sentence in said for word in ("undefined", "NaN", "null"))
 
 
 def test_a_large_problem_says_how_much_of_it_is_drawn(page, dashboard):
@@ -396,6 +406,7 @@ def test_it_plays_in_calm_steps_for_those_who_ask_for_less_motion(page, dashboar
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_it_takes_the_theme_of_the_page(page, dashboard, scheme):
     page.emulate_media(color_scheme=scheme)
+    page.forget(dashboard)  # not a theme that changes under an open page
     opened(page, dashboard)
     ground = page.locator(".player").evaluate("(player) => getComputedStyle(player).backgroundColor")
     assert ground == {"dark": "rgb(15, 19, 24)", "light": "rgb(255, 255, 255)"}[scheme]

@@ -126,7 +126,7 @@ def test_presenting_turns_pages_by_keys_and_a_reload_stays_where_it_was(page, da
     page.wait_for_url(lambda url: "present" not in url)
 
 
-def test_f_fills_the_screen_and_a_shows_the_audience_a_short_link(page, dashboard, other):
+def test_f_fills_the_screen_and_a_shows_the_audience_a_short_link(page, dashboard):
     opened(page, f"{dashboard}/softmax?seq=512&present=true")
     page.keyboard.press("f")
     page.wait_for_function("document.fullscreenElement === document.documentElement")
@@ -141,9 +141,10 @@ def test_f_fills_the_screen_and_a_shows_the_audience_a_short_link(page, dashboar
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/softmax\?seq=512", link.strip())
     page.keyboard.press("a")
     page.locator(".st-key-audience_link").wait_for(state="detached")
-    opened(other, link.strip())
-    assert {name: query(other)[name] for name in ("seq", "algorithm")} == {
+    page.forget(dashboard)  # from here on it is another reader's
+    opened(page, link.strip())
+    assert {name: query(page)[name] for name in ("seq", "algorithm")} == {
         "seq": "512",
         "algorithm": "flash2",
     }
-    assert other.locator("[data-testid=stSidebar]").is_visible()
+    assert page.locator("[data-testid=stSidebar]").is_visible()
