@@ -26,6 +26,8 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 LOCAL_SCHEMES = ("data", "blob", "about")
+SIZE = {"width": 1440, "height": 900}
+FORGET = "location.protocol === 'about:' || (localStorage.clear(), sessionStorage.clear())"
 
 
 def _free_port() -> int:
@@ -90,14 +92,24 @@ def browser():
 
 
 class Watch:
-    """What a page complained about, and which hosts it asked for."""
+    """What a page complained about, and what it asked for, of which hosts."""
 
     def __init__(self, page):
         self.complaints: list[str] = []
+        self.asked: list[str] = []
         self.hosts: set[str] = set()
-        page.on("console", self._message)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", self._request)
+        self._page = page
+        self._heard = {"console": self._message, "pageerror": self._error, "request": self._request}
+        for event, hear in self._heard.items():
+            page.on(event, hear)
+
+    def leave(self) -> None:
+        """Hear no more."""
+        for event, hear in self._heard.items():
+            self._page.remove_listener(event, hear)
+
+    def _error(self, error) -> None:
+        self.complaints.append(str(error))
 
     def _message(self, message) -> None:
         # on a page with a path Streamlit looks for its server below that path first: one 404, and it goes on
@@ -106,17 +118,70 @@ class Watch:
             self.complaints.append(message.text)
 
     def _request(self, request) -> None:
+        self.asked.append(request.url)
         parts = urlsplit(request.url)
         if parts.scheme not in LOCAL_SCHEMES:
             self.hosts.add(parts.hostname)
 
 
+class Tab:
+    """A page that many tests open one after the other, each as if it were new.
+
+    A window of its own and scripts read anew cost every test four CPU seconds more than a navigation here.
+    """
+
+    def __init__(self, browser):
+        self.browser, self.page = browser, None
+
+    def begin(self):
+        """The page in its usual size and theme, with what it complains about from now on."""
+        if self.page is None:
+            self.page = self.browser.new_context(viewport=SIZE, color_scheme="dark").new_page()
+            self.page.set_default_timeout(60_000)
+        self.page.emulate_media(color_scheme="dark", reduced_motion="no-preference")
+        self.page.set_viewport_size(SIZE)
+        self.page.mouse.move(0, 0)
+        self.page.context.clear_permissions()
+        self.page.watch, self.page.forget = Watch(self.page), self.forget
+        return self.page
+
+    def forget(self, address: str) -> None:
+        """Leave what the last test opened, and clear what the browser stored for it."""
+        if self.page is None:
+            return
+        try:
+            self.page.context.set_offline(False)
+            self.page.evaluate(FORGET)  # of a file, which has a store of its own
+            self.page.goto(f"{address}/_stcore/health")  # the dashboard's origin without the dashboard
+            self.page.evaluate(FORGET)
+            self.page.context.clear_cookies()
+        except BaseException:  # a page that crashed or hangs is the last test's alone
+            self.close()
+            raise
+
+    def end(self) -> None:
+        """Hear no more of the page: what it says from now on is the next test's."""
+        if self.page is not None:
+            self.page.watch.leave()
+
+    def close(self) -> None:
+        """Close the page, if there is one: the next to begin opens another."""
+        page, self.page = self.page, None
+        if page is not None:
+            page.context.close()
+
+
+@pytest.fixture(scope="session")
+def tab(browser):
+    """The page that tests share."""
+    tab = Tab(browser)
+    yield tab
+    tab.close()
+
+
 @pytest.fixture
-def page(browser):
-    """A new page of 1440 x 900, in its own session, with `page.watch` for complaints and hosts."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="dark")
-    page = context.new_page()
-    page.watch = Watch(page)
-    page.set_default_timeout(60_000)
-    yield page
-    context.close()
+def page(tab, dashboard):
+    """A page of 1440 x 900 without a past, with `page.watch` for complaints and hosts."""
+    yield tab.begin()
+    tab.forget(dashboard)
+    tab.end()

@@ -8,9 +8,9 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def gpu(browser, dashboard):
+def gpu(tab, dashboard):
     """The page with a causal scenario, modelled, in both orders."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page = tab.begin()
     page.goto(f"{dashboard}/gpu?seq=2048&causal=true")
     page.wait_for_function("window.__gpu?.state().sentence")
     page.locator(".st-key-footprint").wait_for(state="attached")  # what a run of the page draws last
@@ -19,7 +19,8 @@ def gpu(browser, dashboard):
     page.evaluate("document.activeElement.blur()")
     page.wait_for_function("window.__gpu.state().sentence.startsWith('Heavy blocks first')")
     yield page
-    page.close()
+    tab.forget(dashboard)
+    tab.end()
 
 
 def state(page) -> dict:

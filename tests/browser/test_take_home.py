@@ -42,31 +42,30 @@ def blocks(picture: np.ndarray, side: int) -> np.ndarray:
     return picture.reshape(height // side, side, width // side, side, 3).mean((1, 3))
 
 
-def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard, browser, tmp_path):
+def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard, tmp_path):
     opened(page, f"{dashboard}/tiles?algorithm=flash1&seq=512&causal=true")
     file = tmp_path / "player.html"
     file.write_bytes(taken(page, "Player, HTML"))
     assert file.stat().st_size < 4_000_000
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 720})
-    alone, complaints, asked = context.new_page(), [], []
-    alone.on("console", lambda message: message.type == "error" and complaints.append(message.text))
-    alone.on("pageerror", lambda error: complaints.append(str(error)))
-    alone.on("request", lambda request: asked.append(request.url))
-    alone.goto(file.as_uri())
-    alone.wait_for_function("window.__player && window.__player.state().redrawn")
-    before = alone.evaluate("window.__player.state()")
-    alone.keyboard.press(" ")
-    alone.wait_for_function("(at) => window.__player.state().position > at + 3", arg=before["position"])
-    alone.keyboard.press("End")
-    end = alone.evaluate("window.__player.state()")
+    page.forget(dashboard)
+    page.watch.asked.clear()
+    page.context.set_offline(True)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(file.as_uri())
+    page.wait_for_function("window.__player && window.__player.state().redrawn")
+    before = page.evaluate("window.__player.state()")
+    page.keyboard.press(" ")
+    page.wait_for_function("(at) => window.__player.state().position > at + 3", arg=before["position"])
+    page.keyboard.press("End")
+    end = page.evaluate("window.__player.state()")
     assert (before["algorithm"], end["position"]) == ("flash1", end["last"])
     assert "FlashAttention-1 requested " in end["sentence"]
-    assert alone.locator(".transport").bounding_box()["y"] < 720
-    assert complaints == []
-    assert asked == [file.as_uri()]
-    context.close()
+    assert page.locator(".transport").bounding_box()["y"] < 720
+    assert page.watch.complaints == []
+    assert page.watch.asked == [file.as_uri()]
 
 
+# slow: 256 pictures are drawn, quantised and packed, whatever the scenario
 def test_the_animation_is_a_gif_of_256_pictures_that_begins_and_ends_as_the_player_does(page, dashboard):
     opened(page, f"{dashboard}/tiles?causal=true")
     gif = image.open(io.BytesIO(taken(page, "Player's run as GIF", 60)))

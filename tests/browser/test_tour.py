@@ -141,11 +141,10 @@ def test_f_fills_the_screen_and_a_shows_the_audience_a_short_link(page, dashboar
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/softmax\?seq=512", link.strip())
     page.keyboard.press("a")
     page.locator(".st-key-audience_link").wait_for(state="detached")
-    other = page.context.browser.new_context().new_page()
-    opened(other, link.strip())
-    assert {name: query(other)[name] for name in ("seq", "algorithm")} == {
+    page.forget(dashboard)  # from here on it is another reader's
+    opened(page, link.strip())
+    assert {name: query(page)[name] for name in ("seq", "algorithm")} == {
         "seq": "512",
         "algorithm": "flash2",
     }
-    assert other.locator("[data-testid=stSidebar]").is_visible()
-    other.context.close()
+    assert page.locator("[data-testid=stSidebar]").is_visible()
