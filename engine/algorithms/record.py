@@ -25,8 +25,6 @@ class Pipeline:
             before this one ends. Only asynchronous copies can run ahead.
         overlapped: the softmax of one tile runs under the matrix products of another.
         returning: O leaves for memory and comes back at every visit, and each waits for the one before.
-        crowded: blocks are so short and so many that they hide each other's waiting: only the busiest unit
-            counts.
         waiting: rows are too few to hide a visit's copies: each waits for a round trip and for its keys.
     """
 
@@ -34,7 +32,6 @@ class Pipeline:
     specialised: bool = False
     overlapped: bool = False
     returning: bool = False
-    crowded: bool = False
     waiting: bool = False
 
 
@@ -76,7 +73,7 @@ def _always_served(problem: Problem, gpu: Gpu) -> str | None:
     return None
 
 
-def _one_head(problem: Problem, tiling: Tiling) -> int:
+def _one(problem: Problem, tiling: Tiling) -> int:
     return 1
 
 
@@ -96,6 +93,7 @@ class Algorithm:
         chooses_tiling: whether that is the algorithm's own, whatever is asked.
         own_tiling: (problem) -> what its kernel takes on a Hopper GPU when given no blocks; None: no other.
         heads_together: (problem, tiling) -> heads that start their heaviest query blocks together.
+        loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
         pipeline: what its kernels do at the same time.
         stages: tiles of K and V in flight, at most.
@@ -125,7 +123,8 @@ class Algorithm:
     tiling: Callable[[Problem, Tiling], Tiling] = _as_asked
     chooses_tiling: bool = False
     own_tiling: Callable[[Problem], Tiling] | None = None
-    heads_together: Callable[[Problem, Tiling], int] = _one_head
+    heads_together: Callable[[Problem, Tiling], int] = _one
+    loops: Callable[[Problem, Tiling], int] = _one
     heavy_first: bool = False
     pipeline: Pipeline = Pipeline()
     stages: int = STAGES

@@ -70,7 +70,7 @@ ALGORITHM = Algorithm(
     schedule=schedule,
     parts=parts,
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
-    pipeline=Pipeline(crowded=True),
+    pipeline=Pipeline(),
     techniques=frozenset(),
     kernel="standard",
     probed=True,

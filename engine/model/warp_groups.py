@@ -19,7 +19,7 @@ from engine.model.launch import Launch, launch
 from engine.model.pipeline import OVERLAP_SHARE, arithmetic_seconds, with_copies
 from engine.model.rates import CACHE_SHARE, LATENCY, Rates
 from engine.model.timeline import MODELLED, Lane, Lanes, Mark
-from engine.model.work import visit_seconds
+from engine.model.visit import visit_seconds
 from engine.schedule.step import Tensor
 
 GROUP_ROWS = 64  # query rows of a warp group

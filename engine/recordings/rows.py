@@ -198,10 +198,10 @@ def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
 
 
 def modelled_timings(timings: Sequence[Timing], hardware: str) -> list[Row]:
-    """The model on recorded problems with blocks of MODEL_BLOCKS, in the figures of a measured row."""
+    """The model on recorded problems in its kernels' own blocks or MODEL_BLOCKS; in a measured row's figures."""
     problems = {row.problem.seq_kv: row.problem for row in timings}
     return [
-        modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware), keys)
+        modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware).in_own_tiling(), keys)
         for name in offered()
         for keys, problem in sorted(problems.items())
     ]
