@@ -198,7 +198,7 @@ def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
 
 
 def modelled_timings(timings: Sequence[Timing], hardware: str) -> list[Row]:
-    """The model on recorded problems in its kernels' own blocks or MODEL_BLOCKS, in measured rows' figures."""
+    """The model on recorded problems in its kernels' own blocks or MODEL_BLOCKS, in a measured row's units."""
     problems = {row.problem.seq_kv: row.problem for row in timings}
     return [
         modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware).in_own_tiling(), keys)
