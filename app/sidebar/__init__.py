@@ -133,8 +133,9 @@ def _more() -> None:
 
 def _footprint() -> None:
     """A few short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
-    footprint = simulate(scenario.current()).footprint
+    experiment = scenario.current()
+    footprint, record = simulate(experiment).footprint, experiment.record
     colour = "green" if footprint.fits else "red"
     with st.container(border=True, key="footprint"):
-        counted = scenario.current().record.parts_words
-        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{footprint.consequence}  \n:gray[{counted}]")
+        words = f"{record.parts_words} {record.caveat}".strip()
+        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{footprint.consequence}  \n:gray[{words}]")

@@ -165,7 +165,8 @@ def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, fl
     operations = [step.operation for step in phase.each]
     products = sum(operation in MATRIX_PRODUCTS for operation in operations)
     scores = rows * keys * sum(operation in EXPONENTIALS for operation in operations)
-    rescaled = rows * problem.head_dim if Operation.RESCALE in operations else 0
+    times = 1 + 2 * launch.pipeline.dividing if Operation.RESCALE in operations else 0
+    rescaled = times * rows * problem.head_dim
     return (
         sms * products * matrix_flops(problem).of(rows, keys) / rates.matrix,
         sms * (scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector),
