@@ -166,10 +166,10 @@ def test_what_does_not_fit_the_chip_or_the_memory_is_named_with_both_sizes():
     assert set(blocks) == {"standard", "flash2"}
     # S and P of 32 heads, 2 B an element: 2 * 32 * 2**34 * 2 B are 2,199 GB
     memory = misfits(seq=2**17, heads=32, dtype="bfloat16")
-    assert memory == {"standard": ["Does not fit", "needs 2,202 GB of memory", "an H200 has 141 GB"]}
-    least = misfits(seq=46_810, head_dim=128)  # one token fewer fits
-    assert least == {"standard": ["Does not fit", "needs 142 GB of memory", "an H200 has 141 GB"]}
-    assert misfits(seq=46_809, head_dim=128) == {}
+    assert memory == {"standard": ["Does not fit", "needs 2,202 GB of memory", "an H200 has 150 GB"]}
+    least = misfits(seq=48_302, head_dim=128)  # one token fewer fits
+    assert least == {"standard": ["Does not fit", "needs 151 GB of memory", "an H200 has 150 GB"]}
+    assert misfits(seq=48_301, head_dim=128) == {}
     assert misfits() == {}
 
 
