@@ -40,7 +40,8 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     if experiment.algorithm not in offered():
         experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
     drawn, record = drawable(experiment), experiment.record
-    runs, columns = _runs(drawn if record.chooses_tiling else drawn.changed(algorithm=flash2.ALGORITHM.key))
+    apart = record.chooses_tiling or record.caveat
+    runs, columns = _runs(drawn if apart else drawn.changed(algorithm=flash2.ALGORITHM.key))
     # unfused attention rounds S and reduces rows whole, flash3 goes backwards: other m and l
     rows = record.key if record.chooses_tiling or record.unfused else flash2.ALGORITHM.key
     alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": rows}
@@ -104,7 +105,9 @@ def _misfits(experiment: Experiment) -> dict[str, tuple[str, ...]]:
 def _side_by_side(experiment: Experiment) -> tuple[str, ...]:
     """The algorithms that are drawn on one grid of tiles: with flash3 that of its own blocks."""
     own = standard.ALGORITHM.key, flash2.ALGORITHM.key, experiment.algorithm
-    return own if experiment.record.chooses_tiling else compared()
+    if experiment.record.chooses_tiling:
+        return own
+    return tuple(name for name in compared() if name in own or not ALGORITHMS[name].caveat)
 
 
 def _on_one_grid(experiment: Experiment, name: str) -> Launch:

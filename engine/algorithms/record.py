@@ -25,6 +25,7 @@ class Pipeline:
             before this one ends. Only asynchronous copies can run ahead.
         overlapped: the softmax of one tile runs under the matrix products of another.
         returning: O leaves for memory and comes back at every visit, and each waits for the one before.
+        dividing: O is divided by l at every visit, which the next has to undo.
         waiting: rows are too few to hide a visit's copies: each waits for a round trip and for its keys.
     """
 
@@ -32,6 +33,7 @@ class Pipeline:
     specialised: bool = False
     overlapped: bool = False
     returning: bool = False
+    dividing: bool = False
     waiting: bool = False
 
 
@@ -104,6 +106,8 @@ class Algorithm:
         language: of that kernel.
         unserved: (problem, GPU) -> why the kernel does not run it there, in a sentence; None where it does.
         probed: whether the kernel can report m, l and alpha of every tile.
+        caveat: why its kernel's time is not what its paper measured, in a sentence; where there is one, it
+            races others only when it is chosen itself. Empty: no reason.
         traced: whether the kernel can write down which SM ran each of its blocks, and when.
         differentiable: whether it has a backward pass.
         interpreter_ms: of Triton's interpreter, for a tile and for each 1000 scores of it (float16, one core
@@ -134,6 +138,7 @@ class Algorithm:
     kernel: str | None = None
     language: str = "Triton"
     unserved: Callable[[Problem, Gpu], str | None] = _always_served
+    caveat: str = ""
     probed: bool = False
     traced: bool = False
     differentiable: bool = False

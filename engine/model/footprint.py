@@ -38,6 +38,7 @@ class Footprint:
         fits: whether the first is within the second.
         register_bytes: the share of sram_bytes that a real kernel keeps in registers.
         blocks_per_sm: of the real kernel on one SM, see `engine.model.occupancy`; 0 if one does not fit.
+        blocks: that the kernel launches.
         gpu: the GPU.
     """
 
@@ -48,6 +49,7 @@ class Footprint:
     fits: bool
     register_bytes: int
     blocks_per_sm: int
+    blocks: int
     gpu: Gpu
 
     @property
@@ -68,12 +70,13 @@ class Footprint:
     def consequence(self) -> str:
         """How many blocks run at once; where it does not fit, what there is and what would."""
         if self.fits:
-            blocks = (
-                "1 thread block fits"
-                if self.blocks_per_sm == 1
-                else f"{self.blocks_per_sm} thread blocks fit"
-            )
-            return f"{blocks} on each SM: {self.blocks_per_sm * self.gpu.sms:,} on the whole GPU."
+            each, sms = self.blocks_per_sm, self.gpu.sms
+            fit = "1 thread block fits" if each == 1 else f"{each} thread blocks fit"
+            if self.blocks < sms:
+                launched = "1 is launched" if self.blocks == 1 else f"{self.blocks:,} are launched"
+                return f"{fit} on each SM, but only {launched}: {self.blocks:,} of {sms} SMs are busy."
+            at_once = min(each * sms, self.blocks)
+            return f"{fit} on each SM: {at_once:,} run at once, of {self.blocks:,} in all."
         return (
             f"These tiles are too big for {self.gpu.with_article}: one thread block may use "
             f"{self.capacity_bytes // KIB} KiB. Choose smaller blocks, a smaller head dimension or "
@@ -99,7 +102,7 @@ def footprint(launch: Launch) -> Footprint:
     name, parts = max(launch.parts.items(), key=lambda item: sum(part.bytes for part in item[1]))
     sram, capacity = sum(part.bytes for part in parts), launch.gpu.shared_bytes_block
     fits = sram <= capacity
-    resident = next((each.resident for each in launch.kernels if each.phase.name == name), 0) if fits else 0
+    kernel = next(each for each in launch.kernels if each.phase.name == name)
     return Footprint(
         kernel=name,
         parts=parts,
@@ -107,7 +110,8 @@ def footprint(launch: Launch) -> Footprint:
         capacity_bytes=capacity,
         fits=fits,
         register_bytes=sum(part.bytes for part in parts if part.tensor in IN_REGISTERS),
-        blocks_per_sm=resident,
+        blocks_per_sm=kernel.resident if fits else 0,
+        blocks=kernel.blocks,
         gpu=launch.gpu,
     )
 

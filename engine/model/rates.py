@@ -8,9 +8,9 @@ from engine.problem.hardware import Gpu
 
 MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
-CACHE_SHARE = 0.66  # of 64 bytes a clock and SM from L2: 9.7 TB/s, that blocks of 16 rows reached on an H200
-WAITED_SHARE = 0.18  # of the same where a block waits for every load and store: flash1, fitted
-CACHE_BYTES_PER_CLOCK = 64  # that an SM can take from L2; what all slices of L2 can give may be less
+CACHE_SHARE = 1.0  # of what L2 can give all SMs together: an H200's read 9.7 TB/s in blocks of 16 rows
+WAITED_SHARE = 0.297  # of the same where a block waits for every load and store: flash1, fitted
+CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 together give all SMs less
 SCORE_OPERATIONS = 3  # float32 operations a score: scale and subtract m, maximum, sum
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
@@ -45,6 +45,6 @@ class Rates:
             matrix=MATRIX_SHARE * gpu.matrix_flops[dtype],
             exponentials=gpu.exponentials_per_second,
             vector=gpu.matrix_flops["float32"] / 2,
-            cache=share * CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz,
+            cache=share * gpu.cache_bytes_per_second,
             memory=MEMORY_SHARE * gpu.memory_bytes_per_second,
         )

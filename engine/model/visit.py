@@ -76,7 +76,8 @@ def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, fl
     rows, keys = tiling.block_q, tiling.block_kv
     operations = [step.operation for step in phase.each]
     scores = rows * keys * sum(operation in EXPONENTIALS for operation in operations)
-    rescaled = rows * problem.head_dim if Operation.RESCALE in operations else 0
+    times = 1 + 2 * launch.pipeline.dividing if Operation.RESCALE in operations else 0
+    rescaled = times * rows * problem.head_dim
     return (
         sms * _products(launch, phase) / rates.matrix,
         sms * (scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector),

@@ -25,7 +25,19 @@ def test_a_64_by_64_tile_of_flash2_by_hand():
     ]  # fmt: skip
     assert found.sram_bytes == 56.5 * KIB
     assert found.register_bytes == 32.5 * KIB
-    assert found.sentence == "Fits: 57 KiB of 227 KiB. 4 thread blocks fit on each SM: 528 on the whole GPU."
+    assert found.sentence == (
+        "Fits: 57 KiB of 227 KiB. 4 thread blocks fit on each SM: 256 run at once, of 256 in all."
+    )
+    larger = footprint_of(Experiment.of(head_dim=64, heads=64)).consequence
+    assert larger == "4 thread blocks fit on each SM: 528 run at once, of 1,024 in all."
+
+
+def test_no_more_blocks_are_said_to_run_than_are_launched():
+    several, one = (
+        footprint_of(Experiment.of(algorithm="flash1", heads=heads)).consequence for heads in (16, 1)
+    )
+    assert several == "3 thread blocks fit on each SM, but only 16 are launched: 16 of 132 SMs are busy."
+    assert "only 1 is launched: 1 of 132" in one
 
 
 def test_blocks_that_do_not_fit_say_so():

@@ -11,8 +11,10 @@ from engine.algorithms.flash3 import FUSED_HEAD_DIMS
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.problem import Mask, Problem
+from engine.recordings.file import recordings
 from engine.recordings.recording import Device, Recording, Times, Timing
 from engine.recordings.rows import (
+    artefacts,
     modelled_timings,
     nearest_shape,
     out_of_memory,
@@ -49,6 +51,16 @@ def test_speed_up_and_memory():
     timings += [timing("flash2", 128, 1.0), timing("flash2", 256, 1.0)]
     assert [row["speedup"] for row in recorded_rows(timings)] == [1.0, 4.0, None]
     assert out_of_memory(timings) == [timings[1]]
+
+
+def test_a_row_out_of_memory_beside_one_of_equal_need_that_ran_is_an_artefact():
+    """The H200's own: S and P of 32 heads are 138 GB of 150, and the causal run of as many succeeded."""
+    (row,) = artefacts(recordings()[0])
+    found = (row.provider, row.problem.head_dim, row.problem.seq_kv, row.problem.mask.causal)
+    assert found == ("standard", 64, 32_768, False)
+    need = 2 * 32 * 32_768**2 * 2
+    assert need == pytest.approx(137.4e9, rel=0.001)
+    assert need < recordings()[0].device.memory_bytes
 
 
 def test_the_nearest_shape_has_the_mask_first():

@@ -22,6 +22,7 @@ from engine.recordings.rows import (
     BACKWARD_FLOPS,
     FORWARD,
     MODEL_BLOCKS,
+    artefacts,
     modelled_timings,
     nearest_shape,
     out_of_memory,
@@ -63,7 +64,8 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     chart(figure, "Recorded speed over N", "recorded curves")
     banded = [] if metric == "speedup" else rows
     conventions = _conventions(direction, model, banded)
-    told = [*_findings(timings, rows), commits_text(recording, timings), _versions(recording), *conventions]
+    found = _findings(timings, rows, artefacts(recording))
+    told = [*found, commits_text(recording, timings), _versions(recording), *conventions]
     st.caption(" ".join(filter(None, told)))
     with st.expander("Recorded numbers"):
         cells = [_timing_cells(row) for row in timings]
@@ -104,16 +106,22 @@ def shape_text(timings: Sequence[Timing], direction: str) -> str:
     )
 
 
-def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
+def _findings(timings: Sequence[Timing], rows: list[dict], spurious: Sequence[Timing]) -> list[str]:
     """What to see in the curves: who overtakes whom, and what ran out of memory."""
     sentences = []
     for name in ("flash2", "flash3"):
         label = kernel(name)
         if keys := overtaking_length(rows, name):
             sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
-    for row in out_of_memory(timings):
+    for row in out_of_memory([row for row in timings if row not in spurious]):
         label = implementation({"provider": row.provider, "label": row.label})
         sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
+    for row in (row for row in spurious if row in timings):
+        label = implementation({"provider": row.provider, "label": row.label})
+        sentences.append(
+            f"At N = {row.problem.seq_kv:,} {label} is recorded as out of memory, which is an artefact of "
+            "that run: with the other mask, which needs as much memory, it was timed."
+        )
     return sentences
 
 

@@ -29,7 +29,7 @@ def test_the_headline_and_the_table_are_the_models_numbers():
     page_text = html(page)
     for simulation in simulations.values():
         assert f"<td>{bytes_text(simulation.traffic.requested.total)}</td>" in page_text
-    assert "Longest sequence that fits in 141 GB: Standard " in page.caption[-1].value
+    assert "Longest sequence that fits in 150 GB: Standard " in page.caption[-1].value
 
 
 def test_the_kind_of_bytes_changes_the_ratio():
