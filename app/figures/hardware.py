@@ -21,14 +21,16 @@ def _words(gpu: Gpu) -> dict[str, str]:
     return {
         "SMs, clock, peaks, bandwidth": (
             f"{gpu.sms} SMs at {digits(gpu.clock_hz / 1e9)} GHz; {half} in float16, {single} in float32; "
-            f"{scaled(gpu.memory_bytes_per_second, 'B/s')} of memory; {gpu.exponentials_per_clock} exponentials "
-            "per clock and SM"
+            f"{scaled(gpu.memory_bytes_per_second, 'B/s')} of memory; {gpu.exponentials_per_clock} "
+            "exponentials per clock and SM"
         ),
         "blocks and shared memory": (
             f"{gpu.shared_bytes_block // KIB} KiB per block, {gpu.shared_bytes_sm // KIB} KiB per SM; "
             f"{gpu.register_bytes_sm // KIB} KiB of registers and {gpu.blocks_sm} blocks per SM"
         ),
         "memory": bytes_text(gpu.memory_bytes),
-        "L2 to SMs": f"{scaled(gpu.cache_bytes_per_second, 'B/s')}, {gpu.l2_bytes_per_clock:,.0f} B per clock",
+        "L2 to SMs": (
+            f"{scaled(gpu.cache_bytes_per_second, 'B/s')}, {gpu.l2_bytes_per_clock:,.0f} B per clock"
+        ),
         "L2 for what all SMs share": f"{gpu.l2_effective_bytes // MIB} of {gpu.l2_bytes // MIB} MiB",
     }

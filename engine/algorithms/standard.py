@@ -71,6 +71,8 @@ ALGORITHM = Algorithm(
     parts=parts,
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
     pipeline=Pipeline(crowded=True),
+    fewest_stages=2,
+    parts_words="(Modelled for the three kernels' largest; sums are in registers.)",
     techniques=frozenset(),
     kernel="standard",
     probed=True,

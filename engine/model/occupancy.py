@@ -32,12 +32,18 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
         most = schedule.tiling.stages if schedule.tiling.own else algorithm.stages
         stages = min(most, max(1, (gpu.shared_bytes_block - held) // streamed))
     returning = bool(phase.rewritten)
-    rows = schedule.tiling.block_q if phase.outer == "query" or returning else schedule.tiling.block_kv
-    threads = WIDE if rows >= WIDE_ROWS else NARROW
+    threads = threads_of(schedule, phase)
     working = WORKING_REGISTERS * (1 + returning)  # sums as they come from memory, and as they go back
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
     by_shared_memory = gpu.shared_bytes_sm // (held + stages * streamed + RESERVED)
     return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))
+
+
+def threads_of(schedule: Schedule, phase: Phase) -> int:
+    """Threads of a block of one kernel: two warp groups from so many rows on."""
+    by_query = phase.outer == "query" or phase.rewritten
+    rows = schedule.tiling.block_q if by_query else schedule.tiling.block_kv
+    return WIDE if rows >= WIDE_ROWS else NARROW
 
 
 def _loaded(schedule: Schedule, steps: Iterable[Step]) -> int:

@@ -193,7 +193,7 @@ def test_heads_that_share_keys_bring_them_once_and_take_one_sum_of_their_gradien
 
 def test_what_does_not_fit_is_refused_and_wrong_shapes_are_named():
     experiment = Experiment.of(
-        algorithm="backward", heads=1, seq=128, head_dim=128, block_q=128, block_kv=128
+        algorithm="backward", heads=1, seq=256, head_dim=128, block_q=256, block_kv=256
     )
     with pytest.raises(SramOverflow, match=r"needs \d+ KiB, but an H200 allows 227 KiB per block"):
         run(experiment)
