@@ -29,6 +29,8 @@ def _words(gpu: Gpu) -> dict[str, str]:
             f"{gpu.register_bytes_sm // KIB} KiB of registers and {gpu.blocks_sm} blocks per SM"
         ),
         "memory": bytes_text(gpu.memory_bytes),
-        "L2 to SMs": f"{scaled(gpu.cache_bytes_per_second, 'B/s')}, {gpu.l2_bytes_per_clock:,.0f} B per clock",
+        "L2 to SMs": (
+            f"{scaled(gpu.cache_bytes_per_second, 'B/s')}, {gpu.l2_bytes_per_clock:,.0f} B per clock"
+        ),
         "L2 for what all SMs share": f"{gpu.l2_effective_bytes // MIB} of {gpu.l2_bytes // MIB} MiB",
     }

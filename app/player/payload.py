@@ -11,7 +11,7 @@ from app.canvas.tables import palettes, steps_tables, tensor_name
 from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
-from engine.model.footprint import misfit
+from engine.model.footprint import IN_REGISTERS, misfit
 from engine.model.launch import Launch
 from engine.model.seconds import step_seconds
 from engine.problem.bounds import document_edges
@@ -186,7 +186,8 @@ def about(run: Launch) -> dict:
                 "gathers": each.gathers,
                 "carries": each.carries,
                 "parts": [
-                    [part.label, tensor_name(part.tensor), part.bytes] for part in run.parts[phase.name]
+                    [part.label, tensor_name(part.tensor), part.bytes, part.tensor in IN_REGISTERS]
+                    for part in run.parts[phase.name]
                 ],
             }
             for phase, each in zip(run.schedule.phases, like.phases, strict=True)

@@ -143,7 +143,8 @@ def _footprint() -> None:
     colour = "green" if footprint.fits else "red"
     with st.container(border=True, key="footprint"):
         words = " ".join(filter(None, (record.parts_words, record.caveat, _unchecked(experiment.gpu))))
-        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{footprint.consequence}  \n:gray[{words}]")
+        told = f"{footprint.consequence}{footprint.spilled}"
+        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]")
 
 
 def _unchecked(gpu: Gpu) -> str:

@@ -99,6 +99,7 @@ class Algorithm:
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
         pipeline: what its kernels do at the same time.
         stages: tiles of K and V in flight, at most.
+        fewest_stages: of what its kernels' loops stream, below which they were never run.
         direction: forward or backward.
         offered: whether the sidebar offers it; else a page of its own shows it.
         techniques: of `engine.studies.techniques`, those that its kernel has; None: not told apart by them.
@@ -122,7 +123,7 @@ class Algorithm:
     parts: Callable[[Problem, Tiling], Mapping[str, tuple[Part, ...]]]
     tensors: tuple[Tensor, ...]
     parts_words: str = (
-        "(Model of the forward pass. S and O are included here; real kernels hold them in registers.)"
+        "(Modelled for the forward pass: one copy of Q, K and V. S, O, m and l are in registers.)"
     )
     tiling: Callable[[Problem, Tiling], Tiling] = _as_asked
     chooses_tiling: bool = False
@@ -132,6 +133,7 @@ class Algorithm:
     heavy_first: bool = False
     pipeline: Pipeline = Pipeline()
     stages: int = STAGES
+    fewest_stages: int = 1
     direction: str = FORWARD
     offered: bool = True
     techniques: frozenset[str] | None = None

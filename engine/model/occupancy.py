@@ -29,8 +29,7 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
     stages = tiles_in_flight(algorithm, schedule, phase, gpu)
     returning = bool(phase.rewritten)
-    rows = schedule.tiling.block_q if phase.outer == "query" or returning else schedule.tiling.block_kv
-    threads = WIDE if rows >= WIDE_ROWS else NARROW
+    threads = threads_of(schedule, phase)
     working = WORKING_REGISTERS * (1 + returning)  # sums as they come from memory, and as they go back
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
     by_shared_memory = gpu.shared_bytes_sm // (held + stages * streamed + RESERVED)
@@ -43,7 +42,14 @@ def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu:
     if not streamed or any(step.operation == Operation.STORE for step in phase.each):
         return 1
     most = schedule.tiling.stages if schedule.tiling.own else algorithm.stages
-    return min(most, max(1, (gpu.shared_bytes_block - held) // streamed))
+    return min(most, max(algorithm.fewest_stages, (gpu.shared_bytes_block - held) // streamed))
+
+
+def threads_of(schedule: Schedule, phase: Phase) -> int:
+    """Threads of a block of one kernel: two warp groups from so many rows on."""
+    by_query = phase.outer == "query" or phase.rewritten
+    rows = schedule.tiling.block_q if by_query else schedule.tiling.block_kv
+    return WIDE if rows >= WIDE_ROWS else NARROW
 
 
 def _loaded(schedule: Schedule, steps: Iterable[Step]) -> int:

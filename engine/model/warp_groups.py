@@ -118,7 +118,7 @@ def _costs(run: Launch, pipeline: Pipeline, groups: int) -> Costs:
     rates = Rates.of(gpu, run.problem.dtype)
     products, softmax, copies = visit_seconds(run, phase, rates)
     query = gpu.sms * schedule.amounts[Tensor.Q].of(tiling.block_q, tiling.block_kv) / rates.cache
-    # copies that run ahead have a latency and the SM's own way from L2; waited for, all SMs' copies come at once
+    # copies that run ahead have a latency and the SM's own way from L2; else all SMs' copies come at once
     own_way = rates.cache / (CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz)
     width, latency = (own_way, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
     return Costs(

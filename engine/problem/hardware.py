@@ -34,9 +34,7 @@ CAPABILITIES = {  # by compute capability: blocks an SM, KiB of shared memory of
     "12.0": (24, 100, 99),
 }
 EXPONENTIALS = {"10.3": 32}  # a clock and SM; 16 elsewhere
-SHARED_BYTES = {
-    "7.5": 64
-}  # a clock and SM; 128 elsewhere: 32 banks of 4 bytes, a Turing SM has 16 load units
+SHARED_BYTES = {"7.5": 64}  # a clock and SM; 128 elsewhere: 32 banks of 4 bytes, but Turing has 16 load units
 SMI = "nvidia-smi: {:,} MiB"
 ASSUMED = "assumed: as much per SM as an H100's"
 A100_L2 = "A100 architecture whitepaper: 5,120 B per clock"

@@ -162,7 +162,11 @@ def misfits(**scenario) -> dict[str, list[str]]:
 
 def test_what_does_not_fit_the_chip_or_the_memory_is_named_with_both_sizes():
     blocks = misfits(block_q=256, block_kv=256, head_dim=256, hardware="a100")
-    assert blocks["standard"] == ["Does not fit", "needs 512 KiB", "an A100 allows 163 KiB per block"]
+    assert blocks["standard"] == [
+        "Does not fit",
+        "needs 512 KiB of shared memory",
+        "an A100 allows 163 KiB per block",
+    ]
     assert set(blocks) == {"standard", "flash2"}
     # S and P of 32 heads, 2 B an element: 2 * 32 * 2**34 * 2 B are 2,199 GB
     memory = misfits(seq=2**17, heads=32, dtype="bfloat16")

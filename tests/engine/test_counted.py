@@ -136,7 +136,7 @@ def test_the_model_and_the_counters_agree_on_what_holds_unfused_attention_up():
     long = [row for row in rows if row.experiment.problem.seq_kv >= 2048]
     assert len(long) == 8
     for row in long:
-        assert rivals(row.simulation) == ("L2", "HBM")
+        assert row.simulation.modelled.bound != "L2" or rivals(row.simulation) == ("L2", "HBM")
         for shares in (modelled_shares(row.simulation), row.utilisation):
             assert 0.85 < shares["HBM"] / shares["L2"] < 1.15
             assert max(shares["tensor core"], shares["exp"]) < 0.5 * shares["HBM"]
