@@ -3,6 +3,7 @@
 import pytest
 
 from engine import Experiment, simulate
+from engine.model.rates import HIDDEN_WITHIN
 from engine.problem.problem import Tiling
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
