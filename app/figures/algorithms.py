@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,11 @@ def kernel(key: str) -> str:
     record = ALGORITHMS[key]
     numbered = any(map(str.isdigit, record.short))  # a name; else a word, which is small within others
     return f"{record.language} {record.short if numbered else record.short.lower()}"
+
+
+def caveats(keys: Iterable[str]) -> str:
+    """What must be said where times of these are shown, each once; empty where there is nothing to say."""
+    return " ".join(ALGORITHMS[key].caveat for key in dict.fromkeys(keys) if key in ALGORITHMS).strip()
 
 
 def implementation(row: Mapping[str, Any]) -> str:

@@ -72,8 +72,8 @@ def show() -> None:
     experiment = set_subject(scenario.current().changed(algorithm=backward.ALGORITHM.key))
     st.header(
         "Training needs dQ, dK and dV. The forward pass did not store P, so the backward pass recomputes it "
-        "from Q, K and the saved log-sum-exp, once for dK/dV and once for dQ. The N × N matrix never touches "
-        "HBM.",
+        "from Q, K and the saved log-sum-exp: here twice, once for dK/dV and once for dQ, where the papers' "
+        "single kernel does so once. The N × N matrix never touches HBM.",
         anchor=False,
     )
     player(build(experiment), key="backward")
@@ -103,8 +103,8 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         ["× forward", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
         ["FLOPs, visited tiles", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
         ["kept in memory", *(bytes_text(costs.kept[way]) for way in WAYS)],
-        ["bytes moved", *(bytes_text(costs.moved[way]) for way in WAYS)],
-        ["DRAM, modelled", "", "", bytes_text(simulation.traffic.dram.total)],
+        ["bytes past DRAM", *(bytes_text(costs.moved[way]) if way in costs.moved else "" for way in WAYS)],
+        ["requested", *(bytes_text(costs.requested[way]) if way in costs.requested else "" for way in WAYS)],
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
     st.html(scrolled(table(["all heads", *WAYS.values()], rows), 460))
@@ -131,9 +131,8 @@ def _derivation(experiment: Experiment) -> str:
         "dK, and S again; two kernels compute dP and S once more, so that no program adds to another's "
         "sum. The bytes kept are *counted*; two kernels keep lse once more in units of log₂. Unfused "
         "attention *must* move 7 N² + 8 N d elements per head (closed form), 4 N d of them once for all "
-        "heads that share keys. For the others, the bytes moved are what the tiles request, *counted*, "
-        f"and L2 answers most of them. {simulate(experiment).footprint.sentence} That is *modelled* for "
-        "the largest kernel, its sums included."
+        "heads that share keys; what two kernels move through DRAM is *modelled*. What the tiles request is "
+        f"*counted*, and L2 answers most of it. {simulate(experiment).footprint.sentence} That is *modelled*."
     )
 
 

@@ -78,8 +78,8 @@ def _headline(simulation: Simulation) -> str:
         busy, move = f"only {blocks.busy} of the {gpu.sms} SMs get any work", " Raise the number of splits."
     return (
         f"To produce one token, each head has a single query but must read the whole KV cache. {cut}, "
-        f"{busy}, so the cache is read at {scaled(rate(simulation), 'B/s')} of a possible "
-        f"{scaled(readable(gpu), 'B/s')} (modelled).{move}"
+        f"{busy}, so the cache is read at {scaled(rate(simulation), 'B/s')} (modelled) of the "
+        f"{scaled(readable(gpu), 'B/s')} that its memory has at peak.{move}"
     )
 
 
@@ -118,7 +118,7 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
 def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     found = by_splits(decoding)
     st.markdown(f"**This cache**, {decoding.gpu.name}, modelled")
-    limit = _limit("at the memory's speed", simulate(decoding), readable(decoding.gpu), "modelled", colours)
+    limit = _limit("at the memory's peak", simulate(decoding), readable(decoding.gpu), "datasheet", colours)
     lines = [_line(found, "split keys", colours), limit]
     _speed_by_splits(lines, metric, list(found), decoding.tiling.splits, colours)
     best = fastest(found)

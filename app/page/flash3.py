@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import inside, scenario, theme
 from app.figures import techniques as figures
-from app.figures.algorithms import kernel
+from app.figures.algorithms import caveats, kernel
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, ratio_text, seconds_text, share_text, short, times_text
 from app.page.parts.elements import chart
@@ -21,6 +21,7 @@ from engine.recordings.recording import Recording
 from engine.studies.techniques import (
     ALL,
     BY_KEY,
+    LOOP,
     TECHNIQUES,
     RecordedKernel,
     Technique,
@@ -60,7 +61,7 @@ def show() -> None:
     with st.container(key="flash3_words"):
         st.caption(_what_runs(experiment, shown))
     picture, numbers = st.columns([2.6, 1], gap="large")
-    block = lanes_of(experiment, shown.pipeline if "deferred" in shown.techniques else full.pipeline)
+    block = lanes_of(experiment, shown.pipeline if shown.techniques >= LOOP else full.pipeline)
     with picture:
         _picture(experiment, shown, block)
     with numbers:
@@ -130,7 +131,7 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
     for label, kind in (("Requested by tiles, counted", "requested"), ("DRAM bytes, modelled", "dram")):
         value, usual = (getattr(each.traffic, kind).total for each in (shown, full))
         st.metric(label, bytes_text(value), _against(value, usual), **GREY)
-    looping = "deferred" in shown.techniques
+    looping = shown.techniques >= LOOP
     busy = share_text(block.tensor_busy) if looping else "–"
     softmax = f"softmax units {share_text(block.softmax_busy)}" if looping else "not the loop of the picture"
     st.metric("Tensor cores at work, modelled", busy, softmax, **GREY)
@@ -147,7 +148,7 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     """The lanes of a block; of FlashAttention-3 where what is on has no loop that keeps O on the chip."""
     blocks = block.lanes.experiment.tiling
     whose = f"{blocks.block_q} × {blocks.block_kv}, {experiment.gpu.name}, modelled"
-    if "deferred" not in shown.techniques:
+    if not shown.techniques >= LOOP:
         whose = "FlashAttention-3's with everything on, modelled"
     st.markdown(f"**Inside one thread block**, {whose}")
     with st.container(key="flash3_picture"):
@@ -167,14 +168,11 @@ def _waterfall(experiment: Experiment) -> None:
     steps = [variant(experiment, techniques) for techniques in ladder()]
     figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
     chart(figure, "Time, technique by technique", "waterfall")
-    heads, sms = experiment.problem.all_heads, experiment.gpu.sms
-    if heads < sms:
-        st.caption(
-            f"FlashAttention-1 runs one thread block per head, so {heads} "
-            f"{'head occupies' if heads == 1 else 'heads occupy'} only {heads} of {sms} SMs. It is the "
-            "swapped loop order of FlashAttention-2, not the deferred rescale, that lets every query "
-            "block run on its own SM."
-        )
+    st.caption(
+        "Every bar is one schedule beside the one above it, in the same blocks. The loop over queries "
+        "outside comes before the softmax, so that each later step keeps the order of the loops and the "
+        "number of thread blocks."
+    )
 
 
 def _worth(experiment: Experiment, full: Variant) -> None:
@@ -182,6 +180,13 @@ def _worth(experiment: Experiment, full: Variant) -> None:
     st.markdown("**What each is worth**: FlashAttention-3 without it, and without whatever needs it")
     rows = [_worth_row(variant(experiment, without(key)), full, key) for key in BY_KEY]
     st.html(scrolled(table(WORTH, rows, words=(0, 5)), TALL))
+    heads, sms = experiment.problem.all_heads, experiment.gpu.sms
+    if heads < sms:
+        st.caption(
+            f"With key blocks outside, one thread block takes a whole head, so {heads} "
+            f"{'head keeps' if heads == 1 else 'heads keep'} only {heads} of {sms} SMs busy. That, and O "
+            "passing through memory, is what FlashAttention-2's order of the loops saves."
+        )
 
 
 def _worth_row(left: Variant, full: Variant, key: str) -> list[str]:
@@ -208,7 +213,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
     st.caption(
         "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all. "
-        "The ratio is modelled over recorded time."
+        f"The ratio is modelled over recorded time. {' '.join(caveats(row.kernel for row in rows))}"
     )
 
 

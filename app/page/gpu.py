@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import scenario
-from app.figures.algorithms import name
+from app.figures.algorithms import caveats, name
 from app.figures.tables import table
 from app.figures.units import ratio_text, seconds_text, share_text
 from app.gpu import on_the_gpu
@@ -144,6 +144,7 @@ def _notes(
                 f"This call ran the kernel as it was at commit {call.commit[:7]}; "
                 f"the rest of the recording is of commit {recording.device.commit[:7]}."
             )
+    words += filter(None, [caveats([call.provider if call else drawn.algorithm])])
     if rows:
         far = model_errors(tuple(rows), hardware_of(recording))
         each = (

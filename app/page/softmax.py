@@ -114,8 +114,9 @@ def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
     rows = [[f"{name} softmax", _error(getattr(found, name))] for name in ("naive", "safe", "online")]
     st.html(table([dtype, "largest error"], rows))
     st.caption(
-        "This is the largest error of any weight against float64, computed here with every result rounded "
-        f"to {dtype}. Naive takes exp(s) as it is; safe finds the maximum first."
+        "This is the largest error of any weight against float64, computed here. m, l and sums are in "
+        f"float32, as in kernels; weights, and the exponentials that naive and safe store, are in {dtype}. "
+        "Naive takes exp(s) as it is; safe finds the maximum first; online needs no pass for it."
     )
 
 

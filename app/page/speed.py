@@ -9,7 +9,7 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import roofline as roofs
 from app.figures import speed as figures
-from app.figures.algorithms import implementation
+from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text
@@ -22,7 +22,7 @@ from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.roofline import roofline
 from engine.problem.hardware import same_machine
 from engine.studies.comparison import counted_pairs, measured_rows, modelled_rows, pairs, under_roof
-from engine.studies.survey import by_length
+from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
 
 METRICS = {"p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s", "speedup": "speed-up"}
@@ -63,7 +63,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
         if measured:
             figure = _speed_by_length(experiment, measured, metric, colours)
         chart(figure, "Speed over the length")
-        st.caption(_caption(metric, measured))
+        st.caption(f"{_caption(metric, measured)} {caveats(side_by_side(experiment))}")
     if recording:
         with there:
             recorded.curves(recording, experiment, metric, colours)

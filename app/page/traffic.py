@@ -116,8 +116,7 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
     st.html(figures.bytes_by_tiling(by_tiling(experiment), (tiling.block_q, tiling.block_kv), colours))
     st.caption(
         f"Crossed-out sizes need more shared memory than {experiment.gpu.with_article} allows per thread "
-        "block (S and O counted too, though real kernels keep them in registers). The frame marks your "
-        "scenario."
+        "block, for what they load: S and O are in registers. The frame marks your scenario."
     )
 
 

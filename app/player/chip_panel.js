@@ -13,9 +13,15 @@ export class ChipPanel {
   paint(pen, box, { model, run, step }) {
     const { u } = pen,
       tiles = onChip(run, step);
-    const parts = run.phaseAt(step).parts.map(([label, tensor, bytes]) => ({ label, tensor, bytes }));
-    const held = parts.reduce((total, part) => total + (tiles[part.tensor] ? part.bytes : 0), 0);
-    const whole = parts.reduce((total, part) => total + part.bytes, 0);
+    const parts = run.phaseAt(step).parts.map(([label, tensor, bytes, inRegisters]) => ({
+      label,
+      tensor,
+      bytes,
+      inRegisters,
+    }));
+    const shared = parts.filter(({ inRegisters }) => !inRegisters);
+    const held = shared.reduce((total, part) => total + (tiles[part.tensor] ? part.bytes : 0), 0);
+    const whole = shared.reduce((total, part) => total + part.bytes, 0);
     this.heading(pen, box, model.chip, held, whole);
     const room = box.h - 102 * u,
       gap = 6 * u; // a heading above, two lines below

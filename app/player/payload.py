@@ -11,7 +11,7 @@ from app.canvas.tables import palettes, steps_tables, tensor_name
 from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
-from engine.model.footprint import misfit
+from engine.model.footprint import IN_REGISTERS, misfit
 from engine.model.launch import Launch
 from engine.model.seconds import step_seconds
 from engine.problem.bounds import document_edges
@@ -40,7 +40,8 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     if experiment.algorithm not in offered():
         experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
     drawn, record = drawable(experiment), experiment.record
-    runs, columns = _runs(drawn if record.chooses_tiling else drawn.changed(algorithm=flash2.ALGORITHM.key))
+    apart = record.chooses_tiling or record.caveat
+    runs, columns = _runs(drawn if apart else drawn.changed(algorithm=flash2.ALGORITHM.key))
     # unfused attention rounds S and reduces rows whole, flash3 goes backwards: other m and l
     rows = record.key if record.chooses_tiling or record.unfused else flash2.ALGORITHM.key
     alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": rows}
@@ -104,7 +105,9 @@ def _misfits(experiment: Experiment) -> dict[str, tuple[str, ...]]:
 def _side_by_side(experiment: Experiment) -> tuple[str, ...]:
     """The algorithms that are drawn on one grid of tiles: with flash3 that of its own blocks."""
     own = standard.ALGORITHM.key, flash2.ALGORITHM.key, experiment.algorithm
-    return own if experiment.record.chooses_tiling else compared()
+    if experiment.record.chooses_tiling:
+        return own
+    return tuple(name for name in compared() if name in own or not ALGORITHMS[name].caveat)
 
 
 def _on_one_grid(experiment: Experiment, name: str) -> Launch:
@@ -183,7 +186,8 @@ def about(run: Launch) -> dict:
                 "gathers": each.gathers,
                 "carries": each.carries,
                 "parts": [
-                    [part.label, tensor_name(part.tensor), part.bytes] for part in run.parts[phase.name]
+                    [part.label, tensor_name(part.tensor), part.bytes, part.tensor in IN_REGISTERS]
+                    for part in run.parts[phase.name]
                 ],
             }
             for phase, each in zip(run.schedule.phases, like.phases, strict=True)

@@ -43,13 +43,15 @@ export class RacePanel {
     const elapsed = misfit ? "–" : duration(Math.min(seconds, run.time));
     pen.text(elapsed, right, y, { size: 21, weight: 700, mono: true, align: "right", color });
     const state = misfit ? "cannot start" : done ? `${PLACES[place]}, done` : doing(run, step);
+    const few = run.blocks < model.chip.sms && !misfit;
+    const whose = few ? `modelled, ${run.blocks} of ${model.chip.sms} SMs busy` : "modelled time";
     pen.text(state, box.x, y + 18 * u, {
       size: 12.5,
       color: won ? theme.good : theme.muted,
       weight: done ? 600 : 400,
-      room: box.w - 104 * u,
+      room: box.w - (few ? 194 : 104) * u,
     });
-    pen.text("modelled time", right, y + 18 * u, { size: 12.5, color: theme.muted, align: "right" });
+    pen.text(whose, right, y + 18 * u, { size: 12.5, color: theme.muted, align: "right" });
     for (const [name, column] of [
       ["Q", grid.q],
       ["O", grid.o],

@@ -28,7 +28,7 @@ export function raceSentence(model, seconds) {
     took = (name) => duration(runs[name].time);
   const title = (name) => runs[name].title;
   if (!order.length)
-    return `None of the ${counted(model.algorithms.length)} fits the ${model.chip.name}, so nothing races. Each lane says what its algorithm needs.`;
+    return `${model.algorithms.length === 2 ? "Neither" : "None"} of the ${counted(model.algorithms.length)} fits the ${model.chip.name}, so nothing races. Each lane says what its algorithm needs.`;
   const [winner] = order,
     slowest = order.at(-1);
   if (seconds <= 0) {

@@ -8,16 +8,20 @@ from typing import Any
 import streamlit as st
 
 from app import scenario
+from app.figures.hardware import figures_table
+from app.figures.tables import scrolled
 from app.sidebar import recording
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import LARGEST_SEQUENCE
-from engine.problem.hardware import GPUS
+from engine.problem.hardware import GPUS, Gpu, gpu_named
 from engine.problem.problem import DTYPE_BYTES
+from engine.recordings.file import recordings
 
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
+TALL = 600  # pixels of the table of figures
 WINDOW_HELP = "A query sees only this many keys back, its own included. Leave it empty for no window."
 DOCUMENTS_HELP = (
     "The keys are this many documents of equal length; a query sees only those of its own document. 1 means "
@@ -43,6 +47,7 @@ def show() -> None:
         _machine()
         _more()
         _footprint()
+        _figures(scenario.current().gpu)
 
 
 def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
@@ -133,8 +138,28 @@ def _more() -> None:
 
 def _footprint() -> None:
     """A few short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
-    footprint = simulate(scenario.current()).footprint
+    experiment = scenario.current()
+    footprint, record = simulate(experiment).footprint, experiment.record
     colour = "green" if footprint.fits else "red"
     with st.container(border=True, key="footprint"):
-        counted = scenario.current().record.parts_words
-        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{footprint.consequence}  \n:gray[{counted}]")
+        words = " ".join(filter(None, (record.parts_words, record.caveat, _unchecked(experiment.gpu))))
+        told = f"{footprint.consequence}{footprint.spilled}"
+        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]")
+
+
+def _unchecked(gpu: Gpu) -> str:
+    """That nothing modelled was ever checked on a GPU, where none was recorded."""
+    if any(gpu_named(each.device.gpu) == gpu for each in recordings()):
+        return ""
+    return (
+        f"Nothing modelled was ever checked on {gpu.with_article}: times and DRAM bytes take what an H200 "
+        "reaches of its peaks."
+    )
+
+
+def _figures(gpu: Gpu) -> None:
+    """Every figure of the GPU with its source."""
+    with st.expander(f"Figures of the {gpu.name}, and their sources"):
+        st.html(scrolled(figures_table(gpu), TALL))
+        if gpu.limits:
+            st.caption(gpu.limits)

@@ -106,9 +106,7 @@ ALGORITHM = Algorithm(
     order=5,
     schedule=schedule,
     parts=parts,
-    parts_words=(
-        "(Model of the backward pass. Its sums are included here; real kernels hold them in registers.)"
-    ),
+    parts_words="(Modelled for the backward pass: one copy of what is loaded. Its sums are in registers.)",
     tensors=(
         *(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, Tensor.D_O, Tensor.D_Q, Tensor.D_K, Tensor.D_V),
         *(Tensor.DELTA, Tensor.LSE_LOG2),

@@ -1,6 +1,7 @@
 """FlashAttention-1: key blocks outside; O, m and l read and rewritten at every visit.
 
-Tri Dao et al., arXiv 2205.14135, Algorithm 1.
+Tri Dao et al., arXiv 2205.14135, Algorithm 1, taken literally. The authors' code of version 1 differs: it
+keeps O in float32 in memory until the last visit (`paper_bytes`), in blocks of its own (`PAPER_BLOCKS`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Operation, Step, Tensor, load, store
+from engine.schedule.step import STATISTIC_BYTES, Operation, Step, Tensor, load, store
 
 VISIT = (
     load(Tensor.Q),
@@ -41,6 +42,25 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     return Schedule(problem, tiling, (phase,), bounds)
 
 
+# query, key rows by head dimension up to, in the authors' code (flash-attn 1, FMHA_kernel_traits)
+PAPER_BLOCKS = {64: (16, 256), 128: (16, 128)}
+ACCUMULATOR_BYTES = 4  # an element of O between visits there
+
+
+def paper_bytes(problem: Problem) -> int:
+    """Bytes that the authors' code asks for, one head without a mask; O in float32 between visits.
+
+    K, V once; Q once a key block; O written as float32 but last as output, read again from the second on; lse
+    (float32) likewise. Only where head_dim is in PAPER_BLOCKS; else raises StopIteration.
+    """
+    keys = next(blocks_[1] for size, blocks_ in PAPER_BLOCKS.items() if size >= problem.head_dim)
+    visits = int(blocks(problem.seq_kv, keys))
+    row, queries = problem.head_dim * problem.itemsize, problem.seq_q
+    accumulator = 2 * (visits - 1) * problem.head_dim * ACCUMULATOR_BYTES
+    statistics = (2 * visits - 1) * STATISTIC_BYTES
+    return 2 * problem.seq_kv * row + queries * (visits * row + accumulator + row + statistics)
+
+
 def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
     """The tiles of its one kernel."""
     return {"attention": fused_parts(problem, tiling)}
@@ -57,6 +77,10 @@ ALGORITHM = Algorithm(
     pipeline=Pipeline(asynchronous=False, returning=True),
     techniques=frozenset({"fusion", "tiling", "online"}),
     kernel="flash1",
+    caveat=(
+        "FlashAttention-1 is its paper's Algorithm 1 taken literally here: one thread block per head, which "
+        "rewrites O in 16 bits at every visit. The paper measured other code, so its speed was another."
+    ),
     probed=True,
     traced=True,
     interpreter_ms=(8.0, 0.1),

@@ -69,6 +69,14 @@ def heads_together(problem: Problem, taken: Tiling) -> int:
     return HEADS_TOGETHER[_served(problem)] if many else 1
 
 
+def loops(problem: Problem, taken: Tiling) -> int:
+    """A window's far edge, whole tiles, the diagonal or a ragged end; one in its own tilings beyond d 64."""
+    if taken.own and problem.head_dim > 64:
+        return 1
+    windowed = problem.mask.window is not None
+    return 1 + windowed + (windowed or problem.mask.causal or problem.seq_kv % taken.block_kv > 0)
+
+
 def _served(problem: Problem) -> int:
     return min(size for size in OWN_BLOCKS if size >= problem.head_dim)
 
@@ -84,8 +92,9 @@ ALGORITHM = Algorithm(
     tiling=tiling,
     own_tiling=own_tiling,
     heads_together=heads_together,
+    loops=loops,
     heavy_first=True,
-    techniques=frozenset({"fusion", "tiling", "online", "deferred", "asynchronous"}),
+    techniques=frozenset({"fusion", "queries", "tiling", "online", "deferred", "asynchronous"}),
     kernel="flash2",
     probed=True,
     traced=True,

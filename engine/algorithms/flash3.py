@@ -85,7 +85,7 @@ ALGORITHM = Algorithm(
     heavy_first=True,
     pipeline=Pipeline(specialised=True, overlapped=True),
     techniques=frozenset(
-        {"fusion", "tiling", "online", "deferred", "asynchronous", "specialised", "overlapped"}
+        {"fusion", "queries", "tiling", "online", "deferred", "asynchronous", "specialised", "overlapped"}
     ),
     kernel="flash3",
     language="Gluon",

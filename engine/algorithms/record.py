@@ -25,8 +25,7 @@ class Pipeline:
             before this one ends. Only asynchronous copies can run ahead.
         overlapped: the softmax of one tile runs under the matrix products of another.
         returning: O leaves for memory and comes back at every visit, and each waits for the one before.
-        crowded: blocks are so short and so many that they hide each other's waiting: only the busiest unit
-            counts.
+        dividing: O is divided by l at every visit, which the next has to undo.
         waiting: rows are too few to hide a visit's copies: each waits for a round trip and for its keys.
     """
 
@@ -34,7 +33,7 @@ class Pipeline:
     specialised: bool = False
     overlapped: bool = False
     returning: bool = False
-    crowded: bool = False
+    dividing: bool = False
     waiting: bool = False
 
 
@@ -76,7 +75,7 @@ def _always_served(problem: Problem, gpu: Gpu) -> str | None:
     return None
 
 
-def _one_head(problem: Problem, tiling: Tiling) -> int:
+def _one(problem: Problem, tiling: Tiling) -> int:
     return 1
 
 
@@ -96,9 +95,11 @@ class Algorithm:
         chooses_tiling: whether that is the algorithm's own, whatever is asked.
         own_tiling: (problem) -> what its kernel takes on a Hopper GPU when given no blocks; None: no other.
         heads_together: (problem, tiling) -> heads that start their heaviest query blocks together.
+        loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
         pipeline: what its kernels do at the same time.
         stages: tiles of K and V in flight, at most.
+        fewest_stages: of what its kernels' loops stream, below which they were never run.
         direction: forward or backward.
         offered: whether the sidebar offers it; else a page of its own shows it.
         techniques: of `engine.studies.techniques`, those that its kernel has; None: not told apart by them.
@@ -106,6 +107,8 @@ class Algorithm:
         language: of that kernel.
         unserved: (problem, GPU) -> why the kernel does not run it there, in a sentence; None where it does.
         probed: whether the kernel can report m, l and alpha of every tile.
+        caveat: why its kernel's time is not what its paper measured, in a sentence; where there is one, it
+            races others only when it is chosen itself. Empty: no reason.
         traced: whether the kernel can write down which SM ran each of its blocks, and when.
         differentiable: whether it has a backward pass.
         interpreter_ms: of Triton's interpreter, for a tile and for each 1000 scores of it (float16, one core
@@ -120,21 +123,24 @@ class Algorithm:
     parts: Callable[[Problem, Tiling], Mapping[str, tuple[Part, ...]]]
     tensors: tuple[Tensor, ...]
     parts_words: str = (
-        "(Model of the forward pass. S and O are included here; real kernels hold them in registers.)"
+        "(Modelled for the forward pass: one copy of Q, K and V. S, O, m and l are in registers.)"
     )
     tiling: Callable[[Problem, Tiling], Tiling] = _as_asked
     chooses_tiling: bool = False
     own_tiling: Callable[[Problem], Tiling] | None = None
-    heads_together: Callable[[Problem, Tiling], int] = _one_head
+    heads_together: Callable[[Problem, Tiling], int] = _one
+    loops: Callable[[Problem, Tiling], int] = _one
     heavy_first: bool = False
     pipeline: Pipeline = Pipeline()
     stages: int = STAGES
+    fewest_stages: int = 1
     direction: str = FORWARD
     offered: bool = True
     techniques: frozenset[str] | None = None
     kernel: str | None = None
     language: str = "Triton"
     unserved: Callable[[Problem, Gpu], str | None] = _always_served
+    caveat: str = ""
     probed: bool = False
     traced: bool = False
     differentiable: bool = False

@@ -2,23 +2,27 @@
 
 `sram_bytes` counts every tile that a thread block holds at once, each a single time: Q, K and V in the
 tensors' dtype, S and O as float32 accumulators, m and l. That is the M of the FlashAttention papers (arXiv
-2205.14135, Theorem 2). A real kernel keeps S, O, m and l in registers (`register_bytes`) and may hold K and V
-several times over to hide latency. Of FlashAttention-3, one kernel with blocks of its own, what counts is the
-shared memory that it sets aside, every buffer of Q, K and V; its S, O, m and l are in registers.
+2205.14135, Theorem 2). A real kernel keeps S, O, m and l in registers (`register_bytes`), and runs if there
+are too few: they spill. What it must have in shared memory is `shared_bytes`: the tiles that it loads, as
+many times as `Algorithm.fewest_stages` says where they stream. Of FlashAttention-3, one kernel with blocks of
+its own, the parts are the buffers of Q, K and V that it sets aside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.algorithms import Part
 from engine.experiment import Experiment
 from engine.model.launch import Launch
+from engine.model.occupancy import REGISTER_BYTES, threads_of
 from engine.problem.hardware import GB, KIB, Gpu
 from engine.problem.problem import Problem
-from engine.schedule.step import Tensor, block_bytes, copies
+from engine.schedule.nest import Phase
+from engine.schedule.step import Operation, Tensor, block_bytes, copies
 
+MOST_REGISTERS = 255  # of a thread
 MISFIT = "Does not fit"  # the verdict on what a GPU cannot hold
 IN_REGISTERS = (
     *(Tensor.S, Tensor.O, Tensor.STATISTICS),
@@ -33,30 +37,36 @@ class Footprint:
     Attributes:
         kernel: the kernel that holds the most.
         parts: its tiles.
-        sram_bytes: their sum.
-        capacity_bytes: what the GPU gives one thread block.
+        sram_bytes: their sum, and the most of any kernel.
+        shared_bytes: shared memory that a real kernel needs at least.
+        capacity_bytes: shared memory that the GPU gives one thread block.
         fits: whether the first is within the second.
         register_bytes: the share of sram_bytes that a real kernel keeps in registers.
+        threads_bytes: registers that the threads of its block have, bytes; 255 each.
         blocks_per_sm: of the real kernel on one SM, see `engine.model.occupancy`; 0 if one does not fit.
+        blocks: that the kernel launches.
         gpu: the GPU.
     """
 
     kernel: str
     parts: tuple[Part, ...]
     sram_bytes: int
+    shared_bytes: int
     capacity_bytes: int
     fits: bool
     register_bytes: int
+    threads_bytes: int
     blocks_per_sm: int
+    blocks: int
     gpu: Gpu
 
     @property
     def words(self) -> tuple[str, ...]:
         """Whether it fits, and what that rests on: what is needed, and what there is."""
-        need, capacity = -(-self.sram_bytes // KIB), self.capacity_bytes // KIB
+        need, capacity = -(-self.shared_bytes // KIB), self.capacity_bytes // KIB
         if self.fits:
-            return "Fits", f"{need} KiB of {capacity} KiB"
-        needed = f"needs {need:,} KiB{self._in_registers()}"
+            return "Fits", f"{need} KiB of {capacity} KiB of shared memory"
+        needed = f"needs {need:,} KiB of shared memory"
         return MISFIT, needed, f"{self.gpu.with_article} allows {capacity} KiB per block"
 
     @property
@@ -68,12 +78,13 @@ class Footprint:
     def consequence(self) -> str:
         """How many blocks run at once; where it does not fit, what there is and what would."""
         if self.fits:
-            blocks = (
-                "1 thread block fits"
-                if self.blocks_per_sm == 1
-                else f"{self.blocks_per_sm} thread blocks fit"
-            )
-            return f"{blocks} on each SM: {self.blocks_per_sm * self.gpu.sms:,} on the whole GPU."
+            each, sms = self.blocks_per_sm, self.gpu.sms
+            fit = "1 thread block fits" if each == 1 else f"{each} thread blocks fit"
+            if self.blocks < sms:
+                launched = "1 is launched" if self.blocks == 1 else f"{self.blocks:,} are launched"
+                return f"{fit} on each SM, but only {launched}: {self.blocks:,} of {sms} SMs are busy."
+            at_once = min(each * sms, self.blocks)
+            return f"{fit} on each SM: {at_once:,} run at once, of {self.blocks:,} in all."
         return (
             f"These tiles are too big for {self.gpu.with_article}: one thread block may use "
             f"{self.capacity_bytes // KIB} KiB. Choose smaller blocks, a smaller head dimension or "
@@ -82,34 +93,48 @@ class Footprint:
 
     @property
     def sentence(self) -> str:
-        """Both together."""
-        return f"{self.verdict}. {self.consequence}"
+        """All together."""
+        return f"{self.verdict}. {self.consequence}{self.spilled}"
 
-    def _in_registers(self) -> str:
-        """What makes tiles too large that a real kernel keeps in registers, in words; else nothing."""
-        tiles = [part for part in self.parts if part.tensor in IN_REGISTERS]
-        if sum(part.bytes for part in self.parts if part not in tiles) > self.capacity_bytes:
+    @property
+    def spilled(self) -> str:
+        """That sums take more registers than there are, and what follows; else nothing."""
+        if not self.fits or self.register_bytes <= self.threads_bytes:
             return ""
-        names = [part.label for part in tiles if part.tensor != Tensor.STATISTICS]
-        return f" with {' and '.join(names) if len(names) <= 2 else 'its sums'}"
+        return (
+            f" Its sums take {self.register_bytes // KIB} KiB and a block has {self.threads_bytes // KIB} "
+            "KiB of registers, so some spill to memory, which is not modelled."
+        )
 
 
 def footprint(launch: Launch) -> Footprint:
-    """The on-chip footprint of a launch's largest kernel."""
+    """The on-chip footprint of a launch's kernel that needs the most."""
+    kernels = {each.phase.name: each for each in launch.kernels}
     name, parts = max(launch.parts.items(), key=lambda item: sum(part.bytes for part in item[1]))
-    sram, capacity = sum(part.bytes for part in parts), launch.gpu.shared_bytes_block
-    fits = sram <= capacity
-    resident = next((each.resident for each in launch.kernels if each.phase.name == name), 0) if fits else 0
+    kernel = kernels[name]
+    shared = max(_shared_bytes(launch, each.phase, launch.parts[each.phase.name]) for each in launch.kernels)
+    fits = shared <= launch.gpu.shared_bytes_block
     return Footprint(
         kernel=name,
         parts=parts,
-        sram_bytes=sram,
-        capacity_bytes=capacity,
+        sram_bytes=sum(part.bytes for part in parts),
+        shared_bytes=shared,
+        capacity_bytes=launch.gpu.shared_bytes_block,
         fits=fits,
         register_bytes=sum(part.bytes for part in parts if part.tensor in IN_REGISTERS),
-        blocks_per_sm=resident,
+        threads_bytes=MOST_REGISTERS * REGISTER_BYTES * threads_of(launch.schedule, kernel.phase),
+        blocks_per_sm=kernel.resident if fits else 0,
+        blocks=kernel.blocks,
         gpu=launch.gpu,
     )
+
+
+def _shared_bytes(launch: Launch, phase: Phase, parts: Iterable[Part]) -> int:
+    """What one kernel must have in shared memory: what it loads, in as many stages as it has at least."""
+    moved = {step.operation for step in phase.each}
+    streams = Operation.LOAD in moved and Operation.STORE not in moved
+    stages = launch.algorithm.fewest_stages if streams else 1
+    return stages * sum(part.bytes for part in parts if part.tensor not in IN_REGISTERS)
 
 
 def misfit(experiment: Experiment, launch: Launch) -> tuple[str, ...]:

@@ -27,17 +27,29 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     if algorithm.pipeline.specialised:
         return 1
     held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
-    stages = 1
-    if streamed and not any(step.operation == Operation.STORE for step in phase.each):
-        most = schedule.tiling.stages if schedule.tiling.own else algorithm.stages
-        stages = min(most, max(1, (gpu.shared_bytes_block - held) // streamed))
+    stages = tiles_in_flight(algorithm, schedule, phase, gpu)
     returning = bool(phase.rewritten)
-    rows = schedule.tiling.block_q if phase.outer == "query" or returning else schedule.tiling.block_kv
-    threads = WIDE if rows >= WIDE_ROWS else NARROW
+    threads = threads_of(schedule, phase)
     working = WORKING_REGISTERS * (1 + returning)  # sums as they come from memory, and as they go back
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
     by_shared_memory = gpu.shared_bytes_sm // (held + stages * streamed + RESERVED)
     return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))
+
+
+def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
+    """Copies of what a visit loads that a block keeps; with 1 nothing is copied ahead."""
+    held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
+    if not streamed or any(step.operation == Operation.STORE for step in phase.each):
+        return 1
+    most = schedule.tiling.stages if schedule.tiling.own else algorithm.stages
+    return min(most, max(algorithm.fewest_stages, (gpu.shared_bytes_block - held) // streamed))
+
+
+def threads_of(schedule: Schedule, phase: Phase) -> int:
+    """Threads of a block of one kernel: two warp groups from so many rows on."""
+    by_query = phase.outer == "query" or phase.rewritten
+    rows = schedule.tiling.block_q if by_query else schedule.tiling.block_kv
+    return WIDE if rows >= WIDE_ROWS else NARROW
 
 
 def _loaded(schedule: Schedule, steps: Iterable[Step]) -> int:

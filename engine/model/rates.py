@@ -8,15 +8,23 @@ from engine.problem.hardware import Gpu
 
 MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
-CACHE_SHARE = 0.4  # of 64 bytes a clock and SM from L2: about 6 TB/s on an H200
-WAITED_SHARE = 0.18  # of the same where a block waits for every load and store: flash1, fitted
-CACHE_BYTES_PER_CLOCK = 64  # that an SM can take from L2; what all slices of L2 can give may be less
+CACHE_SHARE = 1.0  # of what L2 can give all SMs together: an H200's read 9.7 TB/s in blocks of 16 rows
+WAITED_SHARE = 0.297  # of the same where a block waits for every load and store: flash1, fitted
+CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 together give all SMs less
 SCORE_OPERATIONS = 3  # float32 operations a score: scale and subtract m, maximum, sum
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
 LAUNCH = 3e-6  # s, start of a kernel
 TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
+WARP_GROUP_ROWS = 64  # from which on a block's products are Hopper's asynchronous ones
+SMALLEST_COLUMNS = 16  # of a tile that a product takes
+# of a visit of online softmax, clock cycles of an SM; of few rows, and for each element of Q beside these
+VISIT_CYCLES, SMALL_VISIT_CYCLES, SMALL_OPERAND_CYCLES = 60, 150, 0.084  # fitted to the sweep of flash2, d 64
+SMALL_ROWS_SHARE = 0.62  # of the matrix rate that products of few rows reach; likewise
+HIDDEN_WITHIN = 0.12  # of the shorter of products and softmax, between a block's warp groups; likewise
+HIDDEN_WITHIN_BY_TMA = 0.36  # where no thread has copies to issue; fitted to flash2 in its own blocks, d 64
+MOST_HIDDEN_COLUMNS = 128  # beyond, registers are full and nothing hides
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,6 @@ class Rates:
             matrix=MATRIX_SHARE * gpu.matrix_flops[dtype],
             exponentials=gpu.exponentials_per_second,
             vector=gpu.matrix_flops["float32"] / 2,
-            cache=share * CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz,
+            cache=share * gpu.cache_bytes_per_second,
             memory=MEMORY_SHARE * gpu.memory_bytes_per_second,
         )

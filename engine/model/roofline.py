@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.model.rates import CACHE_BYTES_PER_CLOCK
 from engine.problem.hardware import Gpu
 
 
@@ -36,5 +35,4 @@ class Roofline:
 
 def roofline(gpu: Gpu, dtype: str) -> Roofline:
     """The roofline of a GPU for tensors of a dtype."""
-    cache = CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz
-    return Roofline(gpu.matrix_flops[dtype], gpu.memory_bytes_per_second, cache)
+    return Roofline(gpu.matrix_flops[dtype], gpu.memory_bytes_per_second, gpu.cache_bytes_per_second)

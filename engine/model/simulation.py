@@ -54,6 +54,7 @@ class Simulation:
             "tiles_partial": bytes_.tiles_partial,
             "tiles_full": bytes_.tiles_full,
             "sram_bytes": chip.sram_bytes,
+            "shared_bytes": chip.shared_bytes,
             "sram_capacity_bytes": chip.capacity_bytes,
             "fits": chip.fits,
             "blocks_per_sm": chip.blocks_per_sm,

@@ -17,9 +17,9 @@ from engine.algorithms import Pipeline, flash3
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
 from engine.model.pipeline import OVERLAP_SHARE, arithmetic_seconds, with_copies
-from engine.model.rates import CACHE_SHARE, LATENCY, Rates
+from engine.model.rates import CACHE_BYTES_PER_CLOCK, LATENCY, Rates
 from engine.model.timeline import MODELLED, Lane, Lanes, Mark
-from engine.model.work import visit_seconds
+from engine.model.visit import visit_seconds
 from engine.schedule.step import Tensor
 
 GROUP_ROWS = 64  # query rows of a warp group
@@ -118,8 +118,9 @@ def _costs(run: Launch, pipeline: Pipeline, groups: int) -> Costs:
     rates = Rates.of(gpu, run.problem.dtype)
     products, softmax, copies = visit_seconds(run, phase, rates)
     query = gpu.sms * schedule.amounts[Tensor.Q].of(tiling.block_q, tiling.block_kv) / rates.cache
-    # copies that run ahead have a latency and L2's full width; where they are waited for, the rate has both
-    width, latency = (CACHE_SHARE, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
+    # copies that run ahead have a latency and the SM's own way from L2; else all SMs' copies come at once
+    own_way = rates.cache / (CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz)
+    width, latency = (own_way, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
     return Costs(
         product=products / 2 / groups,
         softmax=softmax / groups,
@@ -128,7 +129,7 @@ def _costs(run: Launch, pipeline: Pipeline, groups: int) -> Costs:
         query=width * query,
         key=width * copies / 2,
         latency=latency,
-        store=CACHE_SHARE * query + LATENCY,
+        store=own_way * query + LATENCY,
     )
 
 

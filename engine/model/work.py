@@ -1,11 +1,10 @@
 """What the blocks of threads of a kernel have to do, and how long each takes on its SM: modelled from rates.
 
-A visit keeps three units of the SM busy: the tensor cores; exponentials and float32, for the softmax; the way
-from L2. `pipeline` says what of that an algorithm does at the same time. Further blocks on the same SM
-fill the gaps: each adds the time of the busiest unit only, from two warp groups on. The blocks of unfused
-attention are short and many: they hide each other's waiting, and the busiest unit is all that counts. A visit
-of split keys, whose rows are few, waits for a round trip and for its keys to pass the SM's own way from L2;
-what L2 delivers in all is shared by the SMs that have keys to read.
+A visit keeps three units of the SM busy, see `visit`; `pipeline` says what of that an algorithm does at the
+same time. Further blocks on the same SM fill the gaps: each adds the time of the busiest unit only, from two
+warp groups on, and while some wait for memory the others have more of the SM. A visit of split keys, whose
+rows are few, waits for a round trip and for its keys to pass the SM's own way from L2; what L2 delivers in
+all is shared by the SMs that have keys to read.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.algorithms import Pipeline
 from engine.model.launch import Kernel, Launch
-from engine.model.pipeline import arithmetic_seconds, with_copies
+from engine.model.occupancy import tiles_in_flight
 from engine.model.placement import makespan_alike, place
 from engine.model.rates import (
     CACHE_BYTES_PER_CLOCK,
@@ -27,9 +27,10 @@ from engine.model.rates import (
     Rates,
 )
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.schedule.nest import HEAD, Phase
+from engine.model.visit import columns, moved, shared_seconds, visit_of
+from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
+from engine.schedule.step import EXPONENTIALS, Operation
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
 PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all places evenly
@@ -88,31 +89,63 @@ class Work:
 def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
     gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
+    if phase.launched == TILE or _one_at_a_time(launch, phase):  # no other visit to copy under
+        pipeline = replace(pipeline, asynchronous=False)
     rates = Rates.of(gpu, launch.problem.dtype, pipeline.returning)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     units = _units(launch.schedule, phase, traffic, rates)
-    if pipeline.crowded or not phase.each:
+    if not phase.each:
         around = np.full(1, LATENCY * phase.round_trips)
         visits, rows = np.ones(1), TWO_WARP_GROUPS
         alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
     else:
-        tensor, softmax, copies = visit_seconds(launch, phase, rates)
-        waited, rows = 0.0, launch.tiling.block_q
+        visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
+        waited = 0.0
         if pipeline.waiting:  # other blocks on the SM run while one waits
-            copies, waited = _few_rows(launch, kernel, copies)
-            rows = max(rows, TWO_WARP_GROUPS)
-        alone = max(waited, with_copies(pipeline, arithmetic_seconds(pipeline, tensor, softmax), copies))
-        longest = max(tensor, softmax, copies)
-        visits = _visits(launch, kernel, (tensor + softmax) / alone if pipeline.overlapped else 1.0)
-        filling = _filling(launch, phase, rates, min(kernel.blocks, gpu.sms), places)
-        trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
-        around = trips * LATENCY + np.where(visits > 0, filling, 0.0)
-    taken = np.array([_shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
+            copies, waited = _few_rows(launch, kernel, visit.copies)
+            visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
+        alone, longest = max(waited, visit.alone(pipeline)), visit.longest
+        masked = (visit.tensor + visit.softmax) / alone if pipeline.overlapped else 1.0
+        visits = _visits(launch, kernel, masked)
+        around = _around(launch, kernel, pipeline, rates, places) * (visits > 0) + _trips(launch) * LATENCY
+    taken = np.array([shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
+    taken = _while_others_wait(taken, float(around.mean()), float(visits.mean()))
     seconds = around + visits * taken[-1]
     if (seconds == seconds[0]).all():
         seconds = seconds[:1]
-    speeds = np.concatenate(([1.0], taken[-1] / taken))
+    lengths = around.mean() + visits.mean() * taken
+    speeds = np.concatenate(([1.0], lengths[-1] / lengths))
     return Work(kernel, gpu.sms, seconds, speeds, float(around.mean()), units)
+
+
+def _trips(launch: Launch) -> int:
+    """Round trips that a block waits for; each further loop begins with empty buffers."""
+    pipeline = launch.pipeline
+    trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
+    return trips + launch.algorithm.loops(launch.problem, launch.tiling) - 1
+
+
+def _around(launch: Launch, kernel: Kernel, pipeline: Pipeline, rates: Rates, places: int) -> float:
+    """Seconds of a block for the bytes of its first visit and around all, which nothing hides.
+
+    They pass the SM's own way from L2, beside those of its other blocks; at first all blocks ask HBM at once.
+    """
+    if pipeline.specialised or not pipeline.asynchronous:  # copied ahead, or counted with each visit
+        return 0.0
+    gpu, phase = launch.gpu, kernel.phase
+    loads = tuple(step for step in phase.each if step.operation == Operation.LOAD)
+    first = moved(launch, phase.before + loads + phase.after)
+    running = places * min(kernel.blocks, gpu.sms)
+    at_once = running * first / rates.memory * min(1.0, running / kernel.blocks)
+    return at_once + places * first / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+
+
+def _one_at_a_time(launch: Launch, phase: Phase) -> bool:
+    """Whether the tiles of a visit are so large that those of the next have no place beside them."""
+    algorithm = launch.algorithm
+    if algorithm.pipeline.specialised or algorithm.pipeline.waiting or not phase.each:
+        return False
+    return tiles_in_flight(algorithm, launch.schedule, phase, launch.gpu) == 1
 
 
 def _few_rows(launch: Launch, kernel: Kernel, copies: float) -> tuple[float, float]:
@@ -121,7 +154,7 @@ def _few_rows(launch: Launch, kernel: Kernel, copies: float) -> tuple[float, flo
     copies: the first, were all SMs to copy at once.
     """
     gpu, phase = launch.gpu, kernel.phase
-    through = _moved(launch.schedule, phase.each) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    through = moved(launch, phase.each) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
     copying = min(gpu.sms, kernel.heads * int((phase.visits > 0).sum()))
     return max(through, copies * copying / gpu.sms), LATENCY + through
 
@@ -133,10 +166,11 @@ def _units(schedule: Schedule, phase: Phase, traffic: Traffic, rates: Rates) -> 
         alone = replace(schedule, phases=(phase,))
         one_head, requested = counts(alone), requested_bytes(alone)
     on_chip = any(step.operation in EXPONENTIALS for step in phase.each)
+    padded = columns(schedule.problem.head_dim) / schedule.problem.head_dim
     softmax = one_head.exponentials / rates.exponentials
     softmax += SCORE_OPERATIONS * one_head.exponentials / rates.vector if on_chip else 0.0
     return {
-        TENSOR: traffic.heads * one_head.flops / rates.matrix,
+        TENSOR: traffic.heads * padded * one_head.flops / rates.matrix,
         EXP: traffic.heads * softmax,
         L2: requested.total / rates.cache,
         HBM: _dram_bytes(schedule, phase, traffic) / rates.memory,
@@ -158,34 +192,14 @@ def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
     )
 
 
-def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
-    """Seconds of one SM that a visit takes: its matrix products, its softmax, its loads and stores."""
-    problem, tiling, sms = launch.problem, launch.tiling, launch.gpu.sms
-    rows, keys = tiling.block_q, tiling.block_kv
-    operations = [step.operation for step in phase.each]
-    products = sum(operation in MATRIX_PRODUCTS for operation in operations)
-    scores = rows * keys * sum(operation in EXPONENTIALS for operation in operations)
-    rescaled = rows * problem.head_dim if Operation.RESCALE in operations else 0
-    return (
-        sms * products * matrix_flops(problem).of(rows, keys) / rates.matrix,
-        sms * (scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector),
-        sms * _moved(launch.schedule, phase.each) / rates.cache,
-    )
-
-
-def _moved(schedule: Schedule, steps: tuple[Step, ...]) -> int:
-    """Bytes that these steps move for whole blocks."""
-    tiling = schedule.tiling
-    moving = (step for step in steps if step.tensor != Tensor.NONE)
-    return sum(schedule.amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
-
-
 def _visits(launch: Launch, kernel: Kernel, masked: float) -> np.ndarray:
     """[blocks] visits of each block of a head, where one of a tile that the mask cuts counts `masked`.
 
     Such tiles are few, and flash3 takes them one after another, without overlap.
     """
     phase, bounds = kernel.phase, launch.schedule.bounds
+    if phase.launched == TILE:  # each is one visit
+        return np.ones(1)
     visits = phase.visits.astype(np.float64)
     if phase.outer == "query" and masked != 1.0:
         visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
@@ -195,19 +209,14 @@ def _visits(launch: Launch, kernel: Kernel, masked: float) -> np.ndarray:
     return visits * (problem.group if phase.shared else 1)
 
 
-def _filling(launch: Launch, phase: Phase, rates: Rates, running: int, places: int) -> float:
-    """Seconds of a block for the bytes of its first visit and around all, which nothing hides.
+def _while_others_wait(taken: np.ndarray, around: float, visits: float) -> np.ndarray:
+    """[places] seconds of a visit where so many blocks are on an SM, of which some wait for memory.
 
-    They come from HBM, which all running SMs share.
+    taken: the same, were all of them at work. A block works for `visits` of these and waits for `around`.
     """
-    pipeline = launch.pipeline
-    if pipeline.specialised or not pipeline.asynchronous:  # copied ahead, or counted with each visit
-        return 0.0
-    loads = tuple(step for step in phase.each if step.operation == Operation.LOAD)
-    return places * running * _moved(launch.schedule, phase.before + loads + phase.after) / rates.memory
-
-
-def _shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> float:
-    """Seconds in which so many blocks of so many rows on one SM each make a visit."""
-    pairs = max(1.0, blocks * rows / TWO_WARP_GROUPS)
-    return blocks * (alone + (pairs - 1) * longest) / pairs
+    every = np.arange(1, len(taken) + 1)
+    working = every.astype(float)
+    for _ in range(8):
+        busy = visits * np.interp(working, every, taken)
+        working = 1 + (every - 1) * busy / (around + busy) if around else working
+    return np.interp(working, every, taken)

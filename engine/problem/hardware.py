@@ -1,76 +1,46 @@
-"""The GPUs that an experiment can be placed on: what one streaming multiprocessor and one memory system hold.
+"""The GPUs that an experiment can be placed on, with the source of each group of figures.
 
-Sources of a group of figures, besides each GPU's own `source`:
-- shared memory of a block and of an SM, resident blocks, registers, exponentials a clock: CUDA C++
-  Programming Guide, "Compute Capabilities" and "Arithmetic Instructions".
-- effective L2: on an H200 measured, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the
-  chip has two L2 partitions, all of it where it has one.
+- Shared memory and its banks, resident blocks, registers, exponentials a clock: CUDA C++ Programming Guide,
+  "Compute Capabilities" and "Arithmetic Instructions" (AMD: CDNA 3 architecture whitepaper, ISA reference).
+- Tensor and float32 peaks, memory bandwidth: the vendor's data sheet or architecture whitepaper, dense.
+- Memory: what the driver reports, which is not what is printed on the box: MiB in nvidia-smi.
+- Effective L2: fitted on an H200, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the chip
+  has two L2 partitions, all of it where it has one.
+- L2 to SMs: 5,120 B a clock on an A100 by its whitepaper; as many taken for a Hopper GPU, which makes the 9.0
+  TB/s at 1.755 GHz that are quoted for an H100; nobody states one of the others, so they have as much an SM.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-KIB = 1024
-MIB = 1024**2
-GB = 10**9
-EXPONENTIALS_PER_CLOCK = 16  # of one SM, compute capability 7.5 to 10.0
+from engine.problem.gpu import GB, KIB, MIB, Gpu
 
+__all__ = ["GB", "GPUS", "KIB", "MIB", "Gpu", "gpu_named", "same_machine"]
 
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU as its vendor states it.
-
-    Attributes:
-        key: name in URLs and on the command line.
-        name: name on a page.
-        architecture: its generation.
-        sms: streaming multiprocessors.
-        blocks_sm: thread blocks that one SM can hold at most.
-        shared_bytes_block: shared memory that one thread block can have, bytes.
-        shared_bytes_sm: shared memory of one SM, bytes.
-        register_bytes_sm: register file of one SM, bytes.
-        l2_bytes: level-2 cache, bytes.
-        l2_effective_bytes: room in L2 for what all SMs use, bytes. Where the chip has two L2 partitions each
-            keeps its own copy: an H200 with 60 MB behaves as if it had 34 (fitted to its DRAM counters with
-            `engine.model.l2`, which says how much of it can be used before bytes are gone).
-        memory_bytes: device memory, bytes.
-        memory_bytes_per_second: peak bandwidth of device memory, bytes/s.
-        clock_hz: the clock at which the tensor cores' peak is stated, Hz.
-        matrix_flops: dense peak of a matrix product by dtype, FLOP/s, summed in float32: tensor cores for
-            float16 and bfloat16, plain fused multiply-adds for float32 (and for bfloat16 on a T4).
-        source: where the figures come from.
-    """
-
-    key: str
-    name: str
-    architecture: str
-    sms: int
-    blocks_sm: int
-    shared_bytes_block: int
-    shared_bytes_sm: int
-    l2_bytes: int
-    l2_effective_bytes: int
-    memory_bytes: int
-    memory_bytes_per_second: float
-    clock_hz: float
-    matrix_flops: MappingProxyType
-    source: str
-    register_bytes_sm: int = 256 * KIB
-
-    @property
-    def exponentials_per_second(self) -> float:
-        """Peak rate of exp2, 1/s."""
-        return EXPONENTIALS_PER_CLOCK * self.sms * self.clock_hz
-
-    @property
-    def with_article(self) -> str:
-        """The name as a sentence takes it: a T4, an H200."""
-        return ("an " if self.name[0] in "AEFHILMNORSX" else "a ") + self.name
+L2_BYTES_CLOCK = 5120  # of an A100 and of a Hopper GPU
+L2_OF_AN_SM = L2_BYTES_CLOCK / 132  # bytes/clock, where nobody states it
+CAPABILITIES = {  # by compute capability: blocks an SM, KiB of shared memory of an SM and of a block
+    "7.5": (16, 64, 64),
+    "8.0": (32, 164, 163),
+    "8.6": (16, 100, 99),
+    "8.9": (24, 100, 99),
+    "9.0": (32, 228, 227),
+    "10.0": (32, 228, 227),
+    "10.3": (32, 228, 227),
+    "12.0": (24, 100, 99),
+}
+EXPONENTIALS = {"10.3": 32}  # a clock and SM; 16 elsewhere
+SHARED_BYTES = {"7.5": 64}  # a clock and SM; 128 elsewhere: 32 banks of 4 bytes, but Turing has 16 load units
+SMI = "nvidia-smi: {:,} MiB"
+ASSUMED = "assumed: as much per SM as an H100's"
+A100_L2 = "A100 architecture whitepaper: 5,120 B per clock"
+HOPPER_L2 = "5,120 B per clock, as an A100's; public figures for an H100 run from 5.5 (measured) to 9.0 TB/s"
+HALF = "assumed: half of L2, which has two partitions"
+WHOLE = "assumed: all of L2"
 
 
 def _peaks(float16: float, bfloat16: float, float32: float) -> MappingProxyType:
@@ -80,110 +50,266 @@ def _peaks(float16: float, bfloat16: float, float32: float) -> MappingProxyType:
     )
 
 
-_T4 = Gpu(
-    key="t4",
-    name="T4",
-    architecture="Turing",
-    sms=40,
-    blocks_sm=16,
-    shared_bytes_block=64 * KIB,
-    shared_bytes_sm=64 * KIB,
-    l2_bytes=4 * MIB,
-    l2_effective_bytes=4 * MIB,
-    memory_bytes=16 * GB,
-    memory_bytes_per_second=320e9,
-    clock_hz=1.59e9,
-    matrix_flops=_peaks(65.1, 8.1, 8.1),
-    source="NVIDIA T4 datasheet; Turing architecture whitepaper (no bfloat16 tensor cores)",
+def _nvidia(
+    key: str,
+    name: str,
+    architecture: str,
+    capability: str,
+    *,
+    sms: int,
+    ghz: float,
+    tflops: tuple[float, float, float],
+    gigabytes_per_second: float,
+    mib: float,
+    l2: tuple[int, int],
+    sheet: str,
+    effective: str,
+    l2_clock: tuple[float, str] | None = None,
+    memory: str = SMI,
+) -> Gpu:
+    """A preset of NVIDIA's.
+
+    Args:
+        tflops: of float16, bfloat16, float32.
+        l2: MiB, and what of it serves all SMs; effective: why.
+        l2_clock: bytes/clock to all SMs with its source; None: assumed.
+    """
+    blocks, shared, block = CAPABILITIES[capability]
+    clock, stated = l2_clock or (L2_OF_AN_SM * sms, ASSUMED)
+    return Gpu(
+        key=key,
+        name=name,
+        architecture=architecture,
+        sms=sms,
+        blocks_sm=blocks,
+        shared_bytes_block=block * KIB,
+        shared_bytes_sm=shared * KIB,
+        register_bytes_sm=256 * KIB,
+        exponentials_per_clock=EXPONENTIALS.get(capability, 16),
+        shared_bytes_per_clock=SHARED_BYTES.get(capability, 128),
+        l2_bytes=l2[0] * MIB,
+        l2_effective_bytes=l2[1] * MIB,
+        l2_bytes_per_clock=clock,
+        memory_bytes=int(mib * MIB),
+        memory_bytes_per_second=gigabytes_per_second * 1e9,
+        clock_hz=ghz * 1e9,
+        matrix_flops=_peaks(*tflops),
+        sources=MappingProxyType(
+            {
+                "SMs, clock, peaks, bandwidth": sheet,
+                "blocks and shared memory": f"CUDA C++ Programming Guide, compute capability {capability}",
+                "memory": memory.format(mib),
+                "L2 to SMs": stated,
+                "L2 for what all SMs share": effective,
+            }
+        ),
+    )
+
+
+_ALL = (
+    _nvidia(
+        *("t4", "T4", "Turing", "7.5"),
+        sms=40,
+        ghz=1.59,
+        tflops=(65.1, 8.1, 8.1),
+        gigabytes_per_second=320,
+        mib=15_360,
+        l2=(4, 4),
+        sheet="NVIDIA T4 datasheet; Turing architecture whitepaper (no bfloat16 tensor cores)",
+        effective=WHOLE,
+    ),
+    _nvidia(
+        *("a10", "A10", "Ampere", "8.6"),
+        sms=72,
+        ghz=1.695,
+        tflops=(125, 125, 31.2),
+        gigabytes_per_second=600,
+        mib=23_028,
+        l2=(6, 6),
+        sheet="NVIDIA A10 datasheet; GA102 architecture whitepaper",
+        effective=WHOLE,
+    ),
+    _nvidia(
+        *("a100-40gb", "A100 40 GB", "Ampere", "8.0"),
+        sms=108,
+        ghz=1.41,
+        tflops=(312, 312, 19.5),
+        gigabytes_per_second=1555,
+        mib=40_960,
+        l2=(40, 20),
+        sheet="NVIDIA A100 datasheet, 40 GB SXM; A100 architecture whitepaper",
+        effective=HALF,
+        l2_clock=(L2_BYTES_CLOCK, A100_L2),
+    ),
+    _nvidia(
+        *("a100", "A100", "Ampere", "8.0"),
+        sms=108,
+        ghz=1.41,
+        tflops=(312, 312, 19.5),
+        gigabytes_per_second=2039,
+        mib=81_920,
+        l2=(40, 20),
+        sheet="NVIDIA A100 datasheet, 80 GB SXM; A100 architecture whitepaper",
+        effective=HALF,
+        l2_clock=(L2_BYTES_CLOCK, A100_L2),
+    ),
+    _nvidia(
+        *("rtx3090", "RTX 3090", "Ampere", "8.6"),
+        sms=82,
+        ghz=1.695,
+        tflops=(71.2, 71.2, 35.6),
+        gigabytes_per_second=936,
+        mib=24_576,
+        l2=(6, 6),
+        sheet="NVIDIA GA102 architecture whitepaper, GeForce RTX 3090",
+        effective=WHOLE,
+    ),
+    _nvidia(
+        *("rtx4090", "RTX 4090", "Ada", "8.9"),
+        sms=128,
+        ghz=2.52,
+        tflops=(165.2, 165.2, 82.6),
+        gigabytes_per_second=1008,
+        mib=24_564,
+        l2=(72, 72),
+        sheet="NVIDIA Ada GPU architecture whitepaper, GeForce RTX 4090",
+        effective=WHOLE,
+    ),
+    _nvidia(
+        *("l4", "L4", "Ada", "8.9"),
+        sms=58,
+        ghz=2.04,
+        tflops=(121, 121, 30.3),
+        gigabytes_per_second=300,
+        mib=23_034,
+        l2=(48, 48),
+        sheet="NVIDIA L4 datasheet (242 TFLOP/s with sparsity); Ada architecture whitepaper",
+        effective=WHOLE,
+    ),
+    _nvidia(
+        *("l40s", "L40S", "Ada", "8.9"),
+        sms=142,
+        ghz=2.52,
+        tflops=(366.5, 366.5, 91.6),
+        gigabytes_per_second=864,
+        mib=46_068,
+        l2=(96, 96),
+        sheet="NVIDIA L40S datasheet (733 TFLOP/s with sparsity, of which half is dense; it also prints 362)",
+        effective=WHOLE,
+    ),
+    _nvidia(
+        *("h100", "H100 SXM", "Hopper", "9.0"),
+        sms=132,
+        ghz=1.83,
+        tflops=(989.4, 989.4, 66.9),
+        gigabytes_per_second=3350,
+        mib=81_559,
+        l2=(50, 28),
+        sheet="NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
+        effective="assumed: as large a part as an H200's",
+        l2_clock=(L2_BYTES_CLOCK, HOPPER_L2),
+    ),
+    _nvidia(
+        *("h200", "H200", "Hopper", "9.0"),
+        sms=132,
+        ghz=1.83,
+        tflops=(989.4, 989.4, 66.9),
+        gigabytes_per_second=4800,
+        mib=143_155.9375,
+        l2=(60, 34),
+        sheet="NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)",
+        effective="fitted to the recorded DRAM counters of an H200",
+        l2_clock=(L2_BYTES_CLOCK, HOPPER_L2),
+        memory="PyTorch, in the recording: {:,.0f} MiB (141 GB on the data sheet)",
+    ),
+    _nvidia(
+        *("gh200", "GH200", "Hopper", "9.0"),
+        sms=132,
+        ghz=1.83,
+        tflops=(989.4, 989.4, 66.9),
+        gigabytes_per_second=4000,
+        mib=97_871,
+        l2=(60, 34),
+        sheet="NVIDIA GH200 datasheet, 96 GB HBM3: the GPU alone",
+        effective="assumed: as an H200's",
+        l2_clock=(L2_BYTES_CLOCK, HOPPER_L2),
+    ),
+    _nvidia(
+        *("b200", "B200", "Blackwell", "10.0"),
+        sms=148,
+        ghz=1.86,
+        tflops=(2250, 2250, 75),
+        gigabytes_per_second=8000,
+        mib=183_359,
+        l2=(126, 63),
+        sheet="NVIDIA HGX B200 datasheet (1,000 W); SMs and L2 as its driver reports them",
+        effective=HALF,
+    ),
+    _nvidia(
+        *("b300", "B300", "Blackwell Ultra", "10.3"),
+        sms=148,
+        ghz=1.86,
+        tflops=(2250, 2250, 75),
+        gigabytes_per_second=8000,
+        mib=275_040,
+        l2=(126, 63),
+        sheet="NVIDIA HGX B300 datasheet; SMs and L2 as its driver reports them; exponentials twice a B200's",
+        effective=HALF,
+    ),
+    _nvidia(
+        *("rtx5090", "RTX 5090", "Blackwell", "12.0"),
+        sms=170,
+        ghz=2.407,
+        tflops=(209.5, 209.5, 104.8),
+        gigabytes_per_second=1792,
+        mib=32_607,
+        l2=(96, 96),
+        sheet="NVIDIA RTX Blackwell GPU architecture whitepaper, GeForce RTX 5090",
+        effective=WHOLE,
+    ),
+    Gpu(
+        key="mi300x",
+        name="MI300X",
+        architecture="CDNA 3",
+        sms=304,
+        blocks_sm=32,
+        shared_bytes_block=64 * KIB,
+        shared_bytes_sm=64 * KIB,
+        register_bytes_sm=512 * KIB,
+        exponentials_per_clock=16,
+        shared_bytes_per_clock=128,
+        l2_bytes=256 * MIB,
+        l2_effective_bytes=256 * MIB,
+        l2_bytes_per_clock=8192,
+        memory_bytes=206_141_652_992,
+        memory_bytes_per_second=5.325e12,
+        clock_hz=2.1e9,
+        matrix_flops=_peaks(1307.4, 1307.4, 163.4),
+        sources=MappingProxyType(
+            {
+                "SMs, clock, peaks, bandwidth": "AMD Instinct MI300X data sheet; an SM is a compute unit",
+                "blocks and shared memory": "CDNA 3 whitepaper: 64 KiB of LDS a compute unit; blocks assumed",
+                "memory": "rocm-smi: 206,141,652,992 B",
+                "L2 to SMs": "CDNA 3 whitepaper: 17.2 TB/s of the Infinity Cache, 8,192 B per clock",
+                "L2 for what all SMs share": "CDNA 3 whitepaper: 256 MB of Infinity Cache, taken whole",
+            }
+        ),
+        limits=(
+            "Counts of tiles, bytes requested and FLOPs hold for an MI300X. Its DRAM bytes take the Infinity "
+            "Cache for L2 and leave out the eight L2 caches of 4 MB; its times take shares that an H200 "
+            "reaches. No kernel of this project was ever run on one."
+        ),
+    ),
 )
-_A100 = Gpu(
-    key="a100",
-    name="A100",
-    architecture="Ampere",
-    sms=108,
-    blocks_sm=32,
-    shared_bytes_block=163 * KIB,
-    shared_bytes_sm=164 * KIB,
-    l2_bytes=40 * MIB,
-    l2_effective_bytes=20 * MIB,
-    memory_bytes=80 * GB,
-    memory_bytes_per_second=2039e9,
-    clock_hz=1.41e9,
-    matrix_flops=_peaks(312, 312, 19.5),
-    source="NVIDIA A100 80GB SXM datasheet; A100 architecture whitepaper",
-)
-_RTX_4090 = Gpu(
-    key="rtx4090",
-    name="RTX 4090",
-    architecture="Ada",
-    sms=128,
-    blocks_sm=24,
-    shared_bytes_block=99 * KIB,
-    shared_bytes_sm=100 * KIB,
-    l2_bytes=72 * MIB,
-    l2_effective_bytes=72 * MIB,
-    memory_bytes=24 * GB,
-    memory_bytes_per_second=1008e9,
-    clock_hz=2.52e9,
-    matrix_flops=_peaks(165.2, 165.2, 82.6),
-    source="NVIDIA Ada GPU architecture whitepaper, GeForce RTX 4090",
-)
-_H100 = Gpu(
-    key="h100",
-    name="H100 SXM",
-    architecture="Hopper",
-    sms=132,
-    blocks_sm=32,
-    shared_bytes_block=227 * KIB,
-    shared_bytes_sm=228 * KIB,
-    l2_bytes=50 * MIB,
-    l2_effective_bytes=28 * MIB,
-    memory_bytes=80 * GB,
-    memory_bytes_per_second=3350e9,
-    clock_hz=1.83e9,
-    matrix_flops=_peaks(989.4, 989.4, 66.9),
-    source="NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
-)
-_H200 = Gpu(
-    key="h200",
-    name="H200",
-    architecture="Hopper",
-    sms=132,
-    blocks_sm=32,
-    shared_bytes_block=227 * KIB,
-    shared_bytes_sm=228 * KIB,
-    l2_bytes=60 * MIB,
-    l2_effective_bytes=34 * MIB,
-    memory_bytes=141 * GB,
-    memory_bytes_per_second=4800e9,
-    clock_hz=1.83e9,
-    matrix_flops=_peaks(989.4, 989.4, 66.9),
-    source="NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)",
-)
-_B200 = Gpu(
-    key="b200",
-    name="B200",
-    architecture="Blackwell",
-    sms=148,
-    blocks_sm=32,
-    shared_bytes_block=227 * KIB,
-    shared_bytes_sm=228 * KIB,
-    l2_bytes=126 * MIB,
-    l2_effective_bytes=63 * MIB,
-    memory_bytes=180 * GB,
-    memory_bytes_per_second=8000e9,
-    clock_hz=1.86e9,
-    matrix_flops=_peaks(2250, 2250, 75),
-    source="NVIDIA HGX B200 datasheet (1,000 W); SMs and L2 as its driver reports them",
-)
-GPUS = MappingProxyType({gpu.key: gpu for gpu in (_T4, _A100, _RTX_4090, _H100, _H200, _B200)})
+GPUS = MappingProxyType({gpu.key: gpu for gpu in _ALL})
 
 
 def gpu_named(name: str) -> Gpu | None:
     """The preset of a GPU by the name that its driver gives it; None if there is none."""
     words = re.split(r"\W+", name.lower())
-    joined = {"".join(words[start : start + 2]) for start in range(len(words))}
-    return next((gpu for gpu in GPUS.values() if gpu.key in joined.union(words)), None)
+    joined = {*words, *("".join(words[start : start + 2]) for start in range(len(words)))}
+    found = (gpu for gpu in GPUS.values() if joined.issuperset(gpu.key.split("-")))
+    return max(found, key=lambda gpu: len(gpu.key), default=None)
 
 
 def same_machine(gpu: Gpu, row: Mapping[str, Any]) -> bool:

@@ -11,8 +11,9 @@ from engine.algorithms import FORWARD, algorithm, offered
 from engine.experiment import Experiment, ExperimentError
 from engine.model.drawable import described
 from engine.model.l2 import kept_bytes
-from engine.model.rates import CACHE_BYTES_PER_CLOCK
+from engine.model.rates import CACHE_SHARE, MATRIX_SHARE, MEMORY_SHARE, WAITED_SHARE
 from engine.model.simulation import Simulation, simulate
+from engine.model.work import HBM, L2, TENSOR
 from engine.problem.flops import field_flops
 from engine.problem.hardware import gpu_named
 from engine.recordings.nearest import (
@@ -30,6 +31,7 @@ from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import experiment_of
 from engine.schedule.step import Tensor
 
+ALIKE = 0.15  # shares of peaks within which two units are equally near
 MOST_ROWS = 512  # of a file that are held to the model
 UNITS = {  # of Modelled.busy, by the counters' own percentage where there is one
     "tensor core": "tensor_percent",
@@ -115,11 +117,10 @@ class RecordedCounters:
         would have moved; "tail" is the share of time that SMs had no work at all.
         """
         gpu = self.experiment.gpu
-        cache = CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz
         active = self.percent("sm_percent")
         return {
             **{name: _share(self.percent(field)) for name, field in UNITS.items()},
-            "L2": (self.read + self.written) / self.seconds / cache,
+            "L2": (self.read + self.written) / self.seconds / gpu.cache_bytes_per_second,
             "HBM": (self.dram_read + self.dram_written) / self.seconds / gpu.memory_bytes_per_second,
             "issue": _share(self.percent("issue_percent")),
             "tail": None if active is None else max(0.0, 1 - active / 100),
@@ -127,12 +128,23 @@ class RecordedCounters:
 
 
 def modelled_shares(simulation: Simulation) -> dict[str, float]:
-    """By unit, the share of the modelled time that its work alone would take, all kernels together."""
-    modelled = simulation.modelled
+    """By unit, the share of its peak that the model has it reach, all kernels together.
+
+    That is the time that the unit's work alone would take at its peak, over the modelled time: of L2 and HBM
+    the denominators are those of `RecordedCounters.utilisation`. "launch" and "tail" are shares of the time.
+    """
+    modelled, returning = simulation.modelled, simulation.experiment.record.pipeline.returning
+    reached = {TENSOR: MATRIX_SHARE, L2: WAITED_SHARE if returning else CACHE_SHARE, HBM: MEMORY_SHARE}
     units = dict.fromkeys(unit for busy in modelled.busy.values() for unit in busy)
-    return {
-        unit: sum(busy.get(unit, 0.0) for busy in modelled.busy.values()) / modelled.seconds for unit in units
-    }
+    taken = {unit: sum(busy.get(unit, 0.0) for busy in modelled.busy.values()) for unit in units}
+    return {unit: reached.get(unit, 1.0) * seconds / modelled.seconds for unit, seconds in taken.items()}
+
+
+def rivals(simulation: Simulation) -> tuple[str, str] | None:
+    """L2 and HBM, the model's bottleneck first, where both are about as near their peaks; else None."""
+    bound, shares = simulation.modelled.bound, modelled_shares(simulation)
+    other = {L2: HBM, HBM: L2}.get(bound)
+    return (bound, other) if other and shares[other] > (1 - ALIKE) * shares[bound] else None
 
 
 def _share(percent: float | None) -> float | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.algorithms import BACKWARD, FORWARD, backward, flash2, offered, standard
+from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
 from engine.algorithms.backward import (
     KEY_GRADIENT_BLOCKS,
     KEY_GRADIENTS,
@@ -18,7 +18,7 @@ from engine.algorithms.backward import (
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
-from engine.problem.problem import Problem
+from engine.problem.problem import Mask, Problem
 from engine.recordings.nearest import difference, differing, head_dim, masked, nearest, nearest_length
 from engine.recordings.recording import Recording, Timing
 
@@ -105,6 +105,17 @@ def out_of_memory(timings: Sequence[Timing]) -> list[Timing]:
         if row.skipped is not None and "out of memory" in row.skipped:
             found.setdefault(row.provider, row)
     return list(found.values())
+
+
+def artefacts(recording: Recording) -> list[Timing]:
+    """This project's rows that ran out of memory where the same with another mask, of equal need, ran."""
+
+    def unmasked(row: Timing) -> tuple:
+        return row.provider, row.direction, replace(row.problem, mask=Mask())
+
+    ran = {unmasked(row) for row in recording.timings if row.times is not None}
+    own = [row for row in recording.timings if row.provider in ALGORITHMS and row.times is None]
+    return [row for row in own if "out of memory" in (row.skipped or "") and unmasked(row) in ran]
 
 
 def experiment_of(problem: Problem, algorithm: str, block_q, block_kv, hardware: str) -> Experiment:
@@ -198,10 +209,10 @@ def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
 
 
 def modelled_timings(timings: Sequence[Timing], hardware: str) -> list[Row]:
-    """The model on recorded problems with blocks of MODEL_BLOCKS, in the figures of a measured row."""
+    """The model on recorded problems, in kernels' own blocks or MODEL_BLOCKS, in a measured row's units."""
     problems = {row.problem.seq_kv: row.problem for row in timings}
     return [
-        modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware), keys)
+        modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware).in_own_tiling(), keys)
         for name in offered()
         for keys, problem in sorted(problems.items())
     ]

@@ -134,7 +134,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "memory_bytes": Quantity("memory that the tensors take", BYTES, MODELLED, memory_bytes),
         "gpu_memory_bytes": Quantity("memory of the GPU", BYTES, GIVEN, lambda e: e.gpu.memory_bytes),
         "sram_bytes": Quantity(
-            "shared memory of one block", CHIP_BYTES, MODELLED, lambda e: simulate(e).footprint.sram_bytes
+            "shared memory of one block", CHIP_BYTES, MODELLED, lambda e: simulate(e).footprint.shared_bytes
         ),
         "sram_capacity_bytes": Quantity(
             "shared memory a block may have", CHIP_BYTES, GIVEN, lambda e: e.gpu.shared_bytes_block

@@ -28,18 +28,21 @@ class Recomputation:
     Attributes:
         flops: matrix FLOPs on the tiles that the mask leaves.
         kept: bytes in memory for it besides Q, K, V and O: P, or lse, delta and lse in units of log2.
-        moved: bytes; what the unfused pass must move, and what the tiles of the others ask for: K, V, dK and
-            dV once for all heads that share them, as the kernels do.
+        moved: bytes that pass DRAM: what the unfused pass must move, and what two kernels move as modelled.
+            (What one kernel's dQ costs DRAM is not modelled.)
+        requested: bytes that the tiles of the others ask of L2: K, V, dK and dV once for all heads that share
+            them, as the kernels do.
     """
 
     flops: dict[str, int]
     kept: dict[str, int]
     moved: dict[str, int]
+    requested: dict[str, int]
 
     @property
     def saved(self) -> dict[str, float]:
         """How many times less two kernels keep, compute and move than with P stored; below 1 it is more."""
-        amounts = {"Memory": self.kept, "FLOPs": self.flops, "Bytes moved": self.moved}
+        amounts = {"Memory": self.kept, "FLOPs": self.flops, "DRAM bytes": self.moved}
         return {name: ways[STORED] / ways[TWO_KERNELS] for name, ways in amounts.items()}
 
 
@@ -58,6 +61,9 @@ def recomputation(experiment: Experiment) -> Recomputation:
         kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
         moved={
             STORED: standard_backward_bytes(backward) * heads - spared,
+            TWO_KERNELS: simulation.traffic.dram.total,
+        },
+        requested={
             ONE_KERNEL: one_kernel_bytes(simulation.schedule) * heads - spared,
             TWO_KERNELS: simulation.traffic.requested.total,
         },

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash3, standard
+from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash2, flash3, standard
 from engine.algorithms.record import ACCUMULATOR_BYTES
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
@@ -21,13 +21,18 @@ from engine.problem.problem import Problem
 from engine.recordings.nearest import nearest_length
 from engine.recordings.recording import Recording, TilingTiming, Timing
 from engine.recordings.rows import nearest_shape, timings_of
-from engine.schedule.step import Operation, Step, Tensor, load
+from engine.schedule.step import Operation, Step, Tensor, load, store
 
+SCORED, WEIGHTED = Step(Operation.SCORES), (Step(Operation.RESCALE), Step(Operation.ACCUMULATE))
+# a visit of both passes: their order is of no account to what is counted
 TWO_PASSES = (
-    *(load(Tensor.K), Step(Operation.SCORES), Step(Operation.MAXIMUM)),
-    *(load(Tensor.K), load(Tensor.V), Step(Operation.SCORES)),
-    *(Step(Operation.RESCALE), Step(Operation.ACCUMULATE)),
-)  # a key block, in both: the order of the passes is of no account to what is counted
+    *(load(Tensor.K), SCORED, Step(Operation.MAXIMUM)),
+    *(load(Tensor.K), load(Tensor.V), SCORED, *WEIGHTED),
+)
+TWO_PASSES_OF_KEYS = (  # key blocks outside, each loaded once a pass
+    *(load(Tensor.Q), load(Tensor.STATISTICS), SCORED, Step(Operation.MAXIMUM), store(Tensor.STATISTICS)),
+    *(load(Tensor.Q), load(Tensor.O), load(Tensor.STATISTICS), SCORED, *WEIGHTED, store(Tensor.O)),
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,13 @@ TECHNIQUES = (
         "Three kernels run: S is written to memory and read back, then P likewise.",
     ),
     Technique(
+        "queries",
+        "Queries outside, in parallel",
+        "As in FlashAttention-1, key blocks are outside and one thread block takes a whole head: O, m and l "
+        "return to memory at every visit.",
+        ("fusion",),
+    ),
+    Technique(
         "tiling",
         "Tiling",
         "A thread block needs whole rows of S on the chip at once.",
@@ -60,19 +72,20 @@ TECHNIQUES = (
     ),
     Technique(
         "deferred",
-        "Deferred rescale",
-        "As in FlashAttention-1, O is divided by l at every visit and returns to memory with m and l.",
-        ("online",),
+        "Fewer non-matrix operations",
+        "As in FlashAttention-1, O is divided by l at every visit and not once at the end: two more "
+        "multiplications per number of O.",
+        ("queries", "online"),
     ),
     Technique(
         "asynchronous",
         "Asynchronous copies",
         "K and V are requested only when the tile before is done, so the block waits for them.",
-        ("deferred",),
+        ("queries", "online"),
     ),
     Technique(
         "specialised",
-        "Warp specialisation",
+        "Persistent blocks, a copying warp",
         "All warps copy and compute, and a block ends with its tile, so the next waits for its first copies.",
         ("asynchronous",),
     ),
@@ -80,12 +93,13 @@ TECHNIQUES = (
         "overlapped",
         "Softmax under products",
         "Q Kᵀ, softmax and P V take turns, so tensor cores and exponentials wait for each other.",
-        ("deferred",),
+        ("queries", "online"),
     ),
 )
 BY_KEY = {technique.key: technique for technique in TECHNIQUES}
 ALL = frozenset(BY_KEY)
-WAITING = frozenset({"fusion", "tiling", "online", "deferred"})  # flash2 with one stage: no copy runs ahead
+LOOP = frozenset({"queries", "online"})  # what keeps O on the chip in one pass
+WAITING = flash2.ALGORITHM.techniques - {"asynchronous"}  # flash2 with one stage: no copy runs ahead
 
 
 @dataclass(frozen=True)
@@ -136,9 +150,9 @@ def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
     base = _base(techniques)
     run = Launch.of(base, whole.problem, whole.tiling, whole.gpu)
     misfit = None
-    if base is flash3.ALGORITHM and "tiling" not in techniques:  # with whole rows at hand one pass is enough
+    if "fusion" in techniques and "tiling" not in techniques:  # with whole rows at hand one pass is enough
         misfit = _misfit(whole)
-    elif base is flash3.ALGORITHM and "online" not in techniques:
+    elif "fusion" in techniques and "online" not in techniques:
         run = _two_passes(run)
     run = replace(run, pipeline=_pipeline(techniques))
     moved = traffic(run)
@@ -150,8 +164,7 @@ def _base(techniques: frozenset[str]) -> Algorithm:
     """Whose loop nest attention with these techniques has."""
     if "fusion" not in techniques:
         return standard.ALGORITHM
-    rescaling = "online" in techniques and "deferred" not in techniques
-    return flash1.ALGORITHM if rescaling else flash3.ALGORITHM
+    return flash3.ALGORITHM if "queries" in techniques else flash1.ALGORITHM
 
 
 def kernels() -> dict[frozenset[str], str]:
@@ -164,13 +177,18 @@ def _pipeline(techniques: frozenset[str]) -> Pipeline:
     if "fusion" not in techniques:
         return standard.ALGORITHM.pipeline
     ahead = {key: key in techniques for key in ("asynchronous", "specialised", "overlapped")}
-    return Pipeline(**ahead, returning="online" in techniques and "deferred" not in techniques)
+    dividing = techniques >= LOOP and "deferred" not in techniques
+    return Pipeline(**ahead, returning="queries" not in techniques, dividing=dividing)
 
 
 def _two_passes(run: Launch) -> Launch:
-    """FlashAttention-3's loop with the maximum found first: nothing is ever rescaled."""
+    """A fused loop with the maximum found first: nothing is ever rescaled."""
     (phase,) = run.schedule.phases
-    return replace(run, schedule=replace(run.schedule, phases=(replace(phase, each=TWO_PASSES),)))
+    if phase.outer == "key":
+        phase = replace(phase, before=(load(Tensor.K, 2), load(Tensor.V)), each=TWO_PASSES_OF_KEYS)
+    else:
+        phase = replace(phase, each=TWO_PASSES)
+    return replace(run, schedule=replace(run.schedule, phases=(phase,)))
 
 
 def _misfit(run: Launch) -> str | None:

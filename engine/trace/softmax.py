@@ -59,57 +59,44 @@ def online_steps(scores: np.ndarray, block: int = 1) -> OnlineSteps:
 
 
 def naive(scores: np.ndarray, dtype: str) -> np.ndarray:
-    """exp(score) / sum(exp(score)), all rounded to the dtype: overflows to inf, and inf / inf is NaN."""
+    """exp(score) / sum(exp(score)), exponentials and weights in the dtype: inf by overflow, inf / inf is NaN.
+
+    The sum is float32, here and in what follows, as kernels have it whatever the dtype.
+    """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         exponentials = round_to(np.exp(round_to(scores, dtype)), dtype)
-        return round_to(exponentials / _sum(exponentials, dtype), dtype)
+        return round_to(exponentials / exponentials.sum(dtype=np.float32), dtype)
 
 
 def naive_sums(scores: np.ndarray, dtype: str) -> np.ndarray:
     """[scores] the sum of exp(score) that `naive` divides by, as it grows; inf once it has overflowed."""
-    totals, total = [], np.float32(0)
     with np.errstate(over="ignore"):
-        for exponential in round_to(np.exp(round_to(scores, dtype)), dtype):
-            total = round_to(total + exponential, dtype)
-            totals.append(total)
-    return np.array(totals, np.float32)
+        return np.cumsum(round_to(np.exp(round_to(scores, dtype)), dtype), dtype=np.float32)
 
 
 def safe(scores: np.ndarray, dtype: str) -> np.ndarray:
-    """The maximum found first, then exp(score - m) / sum, every result rounded to the dtype; two passes."""
+    """The maximum, then exp(score - m) and their sum, then weights; stored in between in the dtype."""
     scores = round_to(scores, dtype)
-    m = scores.max()
-    exponentials = round_to(np.exp(_difference(scores, m, dtype)), dtype)
-    total = _sum(exponentials, dtype)
+    exponentials = round_to(_weights(scores, scores.max()), dtype)
+    total = exponentials.sum(dtype=np.float32)
     return round_to(exponentials / (total or np.float32(1)), dtype)
 
 
 def online(scores: np.ndarray, block: int, dtype: str) -> np.ndarray:
-    """One pass by blocks, m and l rounded to the dtype after each; then exp(score - m) / l."""
+    """m and l in one pass by blocks, float32 as kernels keep them; then weights exp(score - m) / l."""
     scores = round_to(scores, dtype)
     m, total = np.float32(-np.inf), np.float32(0)
     for start in range(0, len(scores), block):
         part = scores[start : start + block]
         new = np.maximum(m, part.max())
-        alpha = round_to(np.exp(_difference(m, new, dtype)), dtype)
-        mass = _sum(round_to(np.exp(_difference(part, new, dtype)), dtype), dtype)
-        total = round_to(round_to(alpha * total, dtype) + mass, dtype)
+        total = falling(m, new) * total + _weights(part, new).sum(dtype=np.float32)
         m = new
-    exponentials = round_to(np.exp(_difference(scores, m, dtype)), dtype)
-    return round_to(exponentials / (total if total else np.float32(1)), dtype)
+    return round_to(_weights(scores, m) / (total or np.float32(1)), dtype)
 
 
-def _difference(scores, m: np.float32, dtype: str) -> np.ndarray:
-    """scores - m in the dtype; -inf where a score is, also where m is."""
-    return round_to(scores - (m if np.isfinite(m) else np.float32(0)), dtype)
-
-
-def _sum(values: np.ndarray, dtype: str) -> np.float32:
-    """The sum, rounded to the dtype after every addition, as a plain loop in that dtype would."""
-    total = np.float32(0)
-    for value in values:
-        total = round_to(total + value, dtype)
-    return np.float32(total)
+def _weights(scores: np.ndarray, m: np.float32) -> np.ndarray:
+    """exp(score - m), float32; 0 where a score is -inf, also where m is."""
+    return falling(scores.astype(np.float32), np.broadcast_to(np.float32(m), scores.shape))
 
 
 @dataclass(frozen=True)

@@ -351,7 +351,7 @@ def test_who_does_not_fit_the_gpu_does_not_race_silently(page, dashboard):
 def test_a_race_in_which_nobody_fits_says_so(page, dashboard):
     opened(page, dashboard, "block_q=256&block_kv=256&head_dim=256&hardware=a100")
     page.keyboard.press("r")
-    assert "None of the three fits the A100" in state(page)["sentence"]
+    assert "Neither of the two fits the A100" in state(page)["sentence"]
     assert state(page)["where"] == "nothing races"
 
 

@@ -31,7 +31,7 @@ def test_it_has_its_picture_its_sentences_and_its_lane_in_the_race(page, toy, tm
     assert said[-1].startswith("Done. Toy requested ")
     page.keyboard.press("r")
     page.evaluate("window.__player.seek(0)")
-    assert state(page)["sentence"].startswith("4 algorithms compute one head")
+    assert state(page)["sentence"].startswith("3 algorithms compute one head")
     page.keyboard.press("?")
-    assert "race of the four algorithms" in page.locator(".help").inner_text()
+    assert "race of the three algorithms" in page.locator(".help").inner_text()
     assert page.watch.complaints == []

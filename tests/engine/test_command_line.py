@@ -45,7 +45,7 @@ def test_without_json_there_is_a_table_that_says_where_numbers_come_from(capsys)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 20
     assert all(line.split("  ")[-1].split(",")[0] in ("counted", "modelled") for line in lines[1:-1])
-    assert lines[-1].startswith("Fits: 57 KiB of 227 KiB")
+    assert lines[-1].startswith("Fits: 24 KiB of 227 KiB of shared memory")
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ from engine.recordings.counters import (
     modelled_shares,
     nearest_counters,
     recorded_counters,
+    rivals,
     roofline_points,
 )
+from engine.recordings.file import recordings
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
 
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
@@ -115,11 +117,29 @@ def test_what_the_counter_misses_is_what_the_output_has_beyond_it():
 
 def test_modelled_shares_are_of_the_whole_time():
     simulation = simulate(Experiment.of(algorithm="standard", heads=4, seq=2048))
-    shares = modelled_shares(simulation)
+    shares, traffic, seconds = modelled_shares(simulation), simulation.traffic, simulation.modelled.seconds
     assert all(share >= 0 for share in shares.values())
-    assert shares["HBM"] * simulation.modelled.seconds == pytest.approx(
-        sum(busy["HBM"] for busy in simulation.modelled.busy.values())
-    )
+    assert shares["HBM"] == pytest.approx(traffic.dram.total / 4.8e12 / seconds)
+    assert shares["L2"] == pytest.approx(traffic.requested.total / (5120 * 1.83e9) / seconds)
+    assert shares["tensor core"] == pytest.approx(traffic.flops / 989.4e12 / seconds)
+
+
+def test_one_denominator_serves_what_is_modelled_and_what_is_recorded():
+    kernel = replace(KERNEL, seconds=2.0, tile_read=4e12, tile_written=1e12)
+    (one,) = recorded_counters(Recording(DEVICE, counters=(replace(row_of(), kernels=(kernel,)),)))
+    assert one.utilisation["L2"] == pytest.approx(5e12 / 2 / (5120 * 1.83e9))
+
+
+def test_the_model_and_the_counters_agree_on_what_holds_unfused_attention_up():
+    """Both put L2 and HBM within a few points of each other, far above all else, once N is not short."""
+    rows = [row for row in recorded_counters(recordings()[0]) if row.experiment.record.unfused]
+    long = [row for row in rows if row.experiment.problem.seq_kv >= 2048]
+    assert len(long) == 8
+    for row in long:
+        assert row.simulation.modelled.bound != "L2" or rivals(row.simulation) == ("L2", "HBM")
+        for shares in (modelled_shares(row.simulation), row.utilisation):
+            assert 0.85 < shares["HBM"] / shares["L2"] < 1.15
+            assert max(shares["tensor core"], shares["exp"]) < 0.5 * shares["HBM"]
 
 
 def test_points_under_both_roofs_have_the_bytes_of_each_level():

@@ -19,6 +19,7 @@ from engine.studies.decoding import (
     key_reads,
     parts_of,
     rate,
+    readable,
     recorded_by_key_heads,
     recorded_decoding,
     recorded_near,
@@ -127,6 +128,13 @@ def test_a_gpu_reads_the_keys_of_grouped_heads_once(keys):
     counted = counted_reads(recordings()[0], decoding)
     assert counted.kernels[0].dram_read == pytest.approx(key_reads(simulate(decoding)), rel=0.01)
     assert counted_reads(recordings()[0], decoding.changed(kv_heads=32)) is None
+
+
+def test_no_recorded_read_is_faster_than_what_is_said_to_be_possible():
+    recording = recordings()[0]
+    fastest_read = max(row.bytes_per_second or 0 for row in recording.decoding)
+    assert fastest_read == pytest.approx(4.59e12, rel=0.001)
+    assert readable(Experiment.of(hardware="h200").gpu) == 4.8e12 > fastest_read
 
 
 def test_the_nearest_recorded_cache_is_shown():

@@ -102,7 +102,7 @@ def test_visits_hold_the_maximum_and_the_sum_of_all_keys_so_far(algorithm):
 
 
 def test_tiles_that_do_not_fit_are_refused_with_need_and_capacity():
-    experiment = Experiment.of(heads=1, seq=256, head_dim=256, block_q=128, block_kv=64, hardware="a100")
+    experiment = Experiment.of(heads=1, seq=256, head_dim=256, block_q=128, block_kv=128, hardware="a100")
     with pytest.raises(
         SramOverflow, match=r"^needs \d+ KiB, but an A100 allows 163 KiB per block$"
     ) as caught:

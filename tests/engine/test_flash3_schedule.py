@@ -46,7 +46,10 @@ def test_the_chip_at_head_dimension_128_by_hand():
     assert [(part.label, part.bytes) for part in found.parts] == [
         ("2 × Q", 64 * KIB), ("2 × K", 64 * KIB), ("2 × V", 64 * KIB),
     ]  # fmt: skip
-    assert found.sentence == "Fits: 192 KiB of 227 KiB. 1 thread block fits on each SM: 132 on the whole GPU."
+    assert found.sentence == (
+        "Fits: 192 KiB of 227 KiB of shared memory. 1 thread block fits on each SM, but only 128 are "
+        "launched: 128 of 132 SMs are busy."
+    )
 
 
 def test_small_blocks_stay_one_to_an_sm():

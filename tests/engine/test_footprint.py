@@ -24,36 +24,53 @@ def test_a_64_by_64_tile_of_flash2_by_hand():
         ("Q", 8 * KIB), ("K", 8 * KIB), ("V", 8 * KIB), ("S", 16 * KIB), ("O", 16 * KIB), ("m, l", 512),
     ]  # fmt: skip
     assert found.sram_bytes == 56.5 * KIB
+    assert found.shared_bytes == 24 * KIB
     assert found.register_bytes == 32.5 * KIB
-    assert found.sentence == "Fits: 57 KiB of 227 KiB. 4 thread blocks fit on each SM: 528 on the whole GPU."
+    assert found.sentence == (
+        "Fits: 24 KiB of 227 KiB of shared memory. 4 thread blocks fit on each SM: 256 run at once, of "
+        "256 in all."
+    )
+    larger = footprint_of(Experiment.of(head_dim=64, heads=64)).consequence
+    assert larger == "4 thread blocks fit on each SM: 528 run at once, of 1,024 in all."
+
+
+def test_no_more_blocks_are_said_to_run_than_are_launched():
+    several, one = (
+        footprint_of(Experiment.of(algorithm="flash1", heads=heads)).consequence for heads in (16, 1)
+    )
+    assert several == "3 thread blocks fit on each SM, but only 16 are launched: 16 of 132 SMs are busy."
+    assert "only 1 is launched: 1 of 132" in one
 
 
 def test_blocks_that_do_not_fit_say_so():
-    found = footprint_of(Experiment.of(head_dim=256, block_q=128, block_kv=64, hardware="a100"))
+    found = footprint_of(Experiment.of(head_dim=256, block_q=128, block_kv=128, hardware="a100"))
     assert not found.fits
     assert found.blocks_per_sm == 0
     assert found.sentence == (
-        "Does not fit: needs 289 KiB with S and O. These tiles are too big for an A100: one thread block "
+        "Does not fit: needs 192 KiB of shared memory. These tiles are too big for an A100: one thread block "
         "may use 163 KiB. Choose smaller blocks, a smaller head dimension or another GPU."
     )
-    wider = footprint_of(
-        Experiment.of(head_dim=256, block_q=256, block_kv=256, hardware="a100")
-    )  # Q, K, V: 384 KB
-    assert wider.sentence.startswith("Does not fit: needs 898 KiB. These")
 
 
-def test_blocks_that_ran_on_a_gpu_are_too_large_only_with_what_registers_hold():
-    """The fastest of flash2's recorded blocks among them: what it needs beside S and O fits."""
-    ran = {
-        (row.algorithm, row.problem.head_dim, row.block_q, row.block_kv)
-        for row in recordings()[0].sweep
-        if row.times is not None
-    }
-    assert ("flash2", 128, 256, 64) in ran
-    for algorithm, head_dim, rows, keys in sorted(ran):
-        sized = Experiment.of(algorithm=algorithm, head_dim=head_dim, block_q=rows, block_kv=keys)
-        sentence = footprint_of(sized).sentence
-        assert sentence.startswith("Fits") or " with " in sentence, sentence
+def test_sums_that_no_registers_hold_are_said_to_spill():
+    """Of 256 x 256 at d 128: S 256 KiB and O 128 KiB, m and l 2 KiB; 256 threads of 255 registers."""
+    large = footprint_of(Experiment.of(head_dim=128, block_q=256, block_kv=256))
+    assert large.register_bytes == 386 * KIB
+    assert large.threads_bytes == 256 * 255 * 4
+    assert "take 386 KiB and a block has 255 KiB of registers, so some spill" in large.sentence
+    assert not footprint_of(Experiment.of(head_dim=128, block_q=128, block_kv=128)).spilled
+
+
+def test_every_recorded_tiling_fits_that_ran_and_no_other():
+    ran = {}
+    for row in recordings()[0].sweep:
+        key = row.algorithm, row.problem, row.block_q, row.block_kv
+        ran[key] = ran.get(key, False) or row.times is not None
+    assert len(ran) == 150
+    assert sum(not each for each in ran.values()) == 3
+    for (algorithm, problem, rows, keys), did in ran.items():
+        sized = Experiment(problem=problem).changed(algorithm=algorithm, block_q=rows, block_kv=keys)
+        assert footprint_of(sized).fits == did, (algorithm, problem.head_dim, rows, keys)
 
 
 @pytest.mark.parametrize(("seq", "kernel"), [(256, "scores"), (2**15, "softmax")])

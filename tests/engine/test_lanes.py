@@ -9,8 +9,8 @@ from engine.algorithms import Pipeline
 from engine.model.launch import launch
 from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import Rates
+from engine.model.visit import visit_seconds
 from engine.model.warp_groups import PV, QK, SOFTMAX, STORE, inside
-from engine.model.work import visit_seconds
 
 PIPELINES = [
     Pipeline(asynchronous, specialised and asynchronous, overlapped)
@@ -94,9 +94,9 @@ def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim
     whole = with_copies(pipeline, arithmetic_seconds(pipeline, products, softmax), copies)
     starts = [mark.start for mark in marks(block, QK, lanes=slice(1, 2))]
     # where all wait for copies, the last group's softmax has no other group's products to run under
-    assert block.period == pytest.approx(whole, rel=1e-6 if pipeline.asynchronous else 0.15)
+    assert block.period == pytest.approx(whole, rel=1e-6 if pipeline.asynchronous else 0.2)
     assert block.period >= whole * (1 - 1e-9)
-    assert starts[3] - starts[2] == pytest.approx(whole, rel=0.05 if pipeline.asynchronous else 0.15)
+    assert starts[3] - starts[2] == pytest.approx(whole, rel=0.05 if pipeline.asynchronous else 0.2)
 
 
 def test_softmax_runs_under_another_groups_products_only_with_overlap():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.problem.inputs import round_to
 from engine.trace.softmax import PRESETS, errors, naive, online, online_steps, parse, safe
 
 SCORES = st.lists(st.floats(-30, 30) | st.just(-np.inf), min_size=1, max_size=40)
@@ -105,3 +106,14 @@ def test_presets_say_what_holds_at_every_size_of_step(block):
     assert not masked.l[first].any()
     assert np.isfinite(masked.m[~first]).all()
     assert PRESETS["masked"].what.startswith("The first four keys are masked, so m stays −∞")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_online_softmax_is_no_worse_than_what_stores_its_exponentials(name, dtype):
+    """m and l are float32 whatever the dtype: only weights are rounded, by half a unit of the last place."""
+    scores = np.array(PRESETS[name].scores)
+    found, exact = errors(scores, 2, dtype), online_steps(round_to(scores, dtype)).final
+    assert found.online <= 1.01 * found.safe + 1e-7
+    half = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-22}[dtype]
+    assert found.online <= exact.max() * half * 1.01

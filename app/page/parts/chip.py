@@ -9,17 +9,18 @@ from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.roofline import both_levels
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_in_mb, bytes_text, digits, ratio_text, share_text
+from app.figures.units import bytes_in_mb, bytes_text, digits, ratio_text, scaled, share_text
 from app.page.parts.elements import chart
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
 from engine.model.simulation import simulate
-from engine.problem.hardware import gpu_named
+from engine.problem.hardware import Gpu, gpu_named
 from engine.recordings.counters import (
     RecordedCounters,
     modelled_shares,
     nearest_counters,
     recorded_counters,
+    rivals,
     roofline_points,
 )
 from engine.recordings.recording import Recording
@@ -43,8 +44,8 @@ UNITS = {
     "tail": "tail: SMs idle",
 }
 PEAKS = (
-    "as a share of peak bandwidth (L2, HBM) or of peak issue rate at the actual clock (SM units; "
-    "exponentials without float32)."
+    "as a share of the same peaks, those of the SM's units at the clock they had (exponentials without "
+    "float32)."
 )
 BOUNDS = {
     **UNITS,
@@ -111,8 +112,11 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
     simulation = simulate(experiment)
     found = nearest_counters(recording, experiment) if recording else None
     bound = BOUNDS[simulation.modelled.bound]
-    st.markdown(f"**Bottleneck (modelled)**: {bound}")
     shares = modelled_shares(simulation)
+    if alike := rivals(simulation):
+        first, second = (f"{share_text(shares[unit])} of its peak" for unit in alike)
+        bound += f", at {first}; {BOUNDS[alike[1]]} is as near, at {second}"
+    st.markdown(f"**Bottleneck (modelled)**: {bound}")
     columns = [("modelled", shares)]
     if found is not None:
         one, same = found
@@ -125,8 +129,8 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
     ]
     st.html(table(["busy", *(name for name, _ in columns)], rows))
     said = (
-        "Each row is one unit's busy share of the run. Modelled: time the unit would need by itself ÷ "
-        "total time."
+        "Each row is the share of its peak that a unit reaches over the whole run. Modelled: the time that "
+        f"the unit would need at its peak ÷ total time; L2's peak is {_cache_peak(experiment.gpu)}."
     )
     if shares["L2"] > shares[simulation.modelled.bound]:
         said += " Copies from L2 run ahead of the products here, so they delay nothing."
@@ -138,6 +142,10 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
         said += f" Recorded: Nsight counters {whose}, {recording.origin}, {PEAKS}"
         said += f" {_busiest(one)}"
     st.caption(said)
+
+
+def _cache_peak(gpu: Gpu) -> str:
+    return f"{scaled(gpu.cache_bytes_per_second, 'B/s')} ({gpu.sources['L2 to SMs']})"
 
 
 def rooflines(recording: Recording, experiment: Experiment, colours: Palette) -> None:

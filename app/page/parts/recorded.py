@@ -13,7 +13,6 @@ from app.figures.recorded import heat_grid
 from app.figures.tables import scrolled, table
 from app.figures.units import seconds_text, short
 from app.page.parts.elements import chart, one_of
-from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
 from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
@@ -23,6 +22,7 @@ from engine.recordings.rows import (
     BACKWARD_FLOPS,
     FORWARD,
     MODEL_BLOCKS,
+    artefacts,
     modelled_timings,
     nearest_shape,
     out_of_memory,
@@ -63,8 +63,9 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     figure = figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops")
     chart(figure, "Recorded speed over N", "recorded curves")
     banded = [] if metric == "speedup" else rows
-    conventions = _conventions(direction, model, banded, shape[0])
-    told = [*_findings(timings, rows), commits_text(recording, timings), _versions(recording), *conventions]
+    conventions = _conventions(direction, model, banded)
+    found = _findings(timings, rows, artefacts(recording))
+    told = [*found, commits_text(recording, timings), _versions(recording), *conventions]
     st.caption(" ".join(filter(None, told)))
     with st.expander("Recorded numbers"):
         cells = [_timing_cells(row) for row in timings]
@@ -105,16 +106,22 @@ def shape_text(timings: Sequence[Timing], direction: str) -> str:
     )
 
 
-def _findings(timings: Sequence[Timing], rows: list[dict]) -> list[str]:
+def _findings(timings: Sequence[Timing], rows: list[dict], spurious: Sequence[Timing]) -> list[str]:
     """What to see in the curves: who overtakes whom, and what ran out of memory."""
     sentences = []
     for name in ("flash2", "flash3"):
         label = kernel(name)
         if keys := overtaking_length(rows, name):
             sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
-    for row in out_of_memory(timings):
+    for row in out_of_memory([row for row in timings if row not in spurious]):
         label = implementation({"provider": row.provider, "label": row.label})
         sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
+    for row in (row for row in spurious if row in timings):
+        label = implementation({"provider": row.provider, "label": row.label})
+        sentences.append(
+            f"At N = {row.problem.seq_kv:,} {label} is recorded as out of memory, which is an artefact of "
+            "that run: with the other mask, which needs as much memory, it was timed."
+        )
     return sentences
 
 
@@ -136,15 +143,13 @@ def _versions(recording: Recording) -> str:
     return f"Driver {device.driver}, {versions}."
 
 
-def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict], head_dim: int) -> list[str]:
+def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict]) -> list[str]:
     """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
     rows, keys = MODEL_BLOCKS
-    dotted = f"Dotted lines are modelled for this shape with blocks of {rows} × {keys}, Flash 3 with its own."
-    if (own := OWN_BLOCKS.get(head_dim, MODEL_BLOCKS)) != MODEL_BLOCKS:
-        dotted += f" The Flash 2 kernel takes {own[0]} × {own[1]} on a GPU with TMA"
-        if short := SHORT_BLOCKS.get(head_dim):
-            dotted += f", {short[0]} × {short[1]} up to {SHORT:,} keys"
-        dotted += "."
+    dotted = (
+        "Dotted lines are modelled for this shape: Flash 2 and Flash 3 in the blocks that their kernels take "
+        f"by themselves, the others with blocks of {rows} × {keys}."
+    )
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
     wide = figures.has_band(banded)
     bands = "Bands span the 20th to the 80th percentile."

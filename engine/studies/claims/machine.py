@@ -24,7 +24,6 @@ from engine.studies.claims.verdict import (
 
 A100 = GPUS["a100"]
 NAMES = {"standard": "unfused", "flash1": "version 1", "flash2": "version 2"}
-L1_BYTES_PER_CLOCK = 128  # of one SM's shared memory (CUDA C++ Programming Guide, 32 banks of 4 bytes)
 ON_A100 = Experiment.of(
     algorithm="flash2", heads=32, seq=4096, head_dim=128, block_q=128, block_kv=64, hardware="a100"
 )
@@ -85,7 +84,7 @@ def _a100(_: Recording | None) -> tuple[Finding, ...]:
             "shared memory, all SMs, 128 bytes per clock",
             "B/s",
             19e12,
-            A100.sms * L1_BYTES_PER_CLOCK * A100.clock_hz,
+            A100.shared_bytes_per_second,
             COMPUTED,
         ),
         said("shared memory of all SMs", "B", 20e6, shared, DATASHEET, tolerance=0.15),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from engine.algorithms import flash2
 from engine.experiment import Experiment
 from engine.model.footprint import largest_context
 from engine.recordings.recording import Recording
@@ -90,11 +91,8 @@ def _techniques(_: Recording | None) -> tuple[Finding, ...]:
         findings.append(
             Finding(f"time without {BY_KEY[key].name.lower()}", "×", (1.01, inf), worth, MODELLED)
         )
-    early = variant(SCENARIO, BEFORE).pipeline.asynchronous
+    early = flash2.ALGORITHM.pipeline.asynchronous
     return (*findings, states("asynchronous copies are new in version 3", not early, COUNTED))
-
-
-BEFORE = frozenset({"fusion", "tiling", "online", "deferred", "asynchronous"})
 
 
 def _single_operations(recording: Recording | None) -> tuple[Finding, ...]:

@@ -96,8 +96,8 @@ def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):
 
 @pytest.mark.parametrize(
     ("algorithm", "parts"),
-    [("flash2", "S and O are included here"), ("flash3", "The kernel holds S and O in registers."),
-     ("backward", "Model of the backward pass. Its sums are included here")],
+    [("flash2", "S, O, m and l are in registers."), ("flash3", "The kernel holds S and O in registers."),
+     ("backward", "Modelled for the backward pass: one copy of what is loaded. Its sums are in registers.")],
 )  # fmt: skip
 def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts):
     said = " ".join(block.value for block in open_app(algorithm=algorithm).sidebar.markdown)
@@ -108,9 +108,10 @@ def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts
 
 def test_the_footprint_says_what_is_needed_and_what_there_is(open_app):
     (box,) = [text.value for text in open_app(hardware="a100").sidebar.markdown]
-    assert "Fits: 57 KiB of 163 KiB" in box
+    assert "Fits: 24 KiB of 163 KiB of shared memory" in box
     (box,) = [
-        text.value for text in open_app(hardware="a100", block_q="256", block_kv="256").sidebar.markdown
+        text.value
+        for text in open_app(hardware="a100", head_dim="256", block_q="256", block_kv="256").sidebar.markdown
     ]
     assert box.startswith(":red[**Does not fit: needs")
     assert "one thread block may use 163 KiB" in box

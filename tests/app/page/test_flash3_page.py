@@ -32,14 +32,11 @@ def test_everything_is_on_at_first_and_the_page_says_what_is_modelled(open_app):
 def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_to_do(open_app):
     app = open_app("flash3", seq="4096", head_dim="128")
     before = metrics(app)
-    pills(app).set_value([key for key in KEYS if key != "deferred"]).run()
+    pills(app).set_value([key for key in KEYS if key != "queries"]).run()
     assert not app.exception
     words = " ".join(caption.value for caption in app.caption)
-    assert "Without deferred rescale: As in FlashAttention-1, O" in words
-    assert (
-        "Asynchronous copies, warp specialisation, softmax under products need deferred rescale, so they "
-        "are off" in words
-    )
+    assert "Without queries outside, in parallel: As in FlashAttention-1, key blocks" in words
+    assert "softmax under products need queries outside, in parallel, so they are off" in words
     assert metrics(app)["Tensor cores at work, modelled"] == "–"
     assert metrics(app)["Time, modelled"] != before["Time, modelled"]
     assert metrics(app)["Requested by tiles, counted"] != before["Requested by tiles, counted"]
@@ -49,7 +46,7 @@ def test_everything_that_is_off_by_choice_is_explained(open_app):
     app = open_app("flash3", seq="4096", head_dim="128")
     pills(app).set_value([key for key in KEYS if key not in ("specialised", "overlapped")]).run()
     words = " ".join(caption.value for caption in app.caption)
-    assert "Without warp specialisation:" in words
+    assert "Without persistent blocks, a copying warp:" in words
     assert "Without softmax under products:" in words
     assert "The kernel Triton Flash 2 does exactly this." in words
 

@@ -49,7 +49,7 @@ def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
 def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64)
     told = words.filled("{sram_bytes} of {sram_capacity_bytes}", experiment)
-    assert f"Fits: {told}. " in simulate(experiment).footprint.sentence
+    assert f"Fits: {told} of shared memory. " in simulate(experiment).footprint.sentence
     assert told.endswith("of 227 KiB")
 
 

@@ -1,0 +1,36 @@
+"""A GPU's figures in words, each group with its source."""
+
+from __future__ import annotations
+
+from app.figures.tables import table
+from app.figures.units import bytes_text, digits, scaled
+from engine.problem.hardware import KIB, MIB, Gpu
+
+HEAD = ("figures", "of this GPU", "source")
+
+
+def figures_table(gpu: Gpu) -> str:
+    """Every group of a preset's figures with its source."""
+    rows = [[group, _words(gpu)[group], source] for group, source in gpu.sources.items()]
+    return table(HEAD, rows, words=(0, 1, 2))
+
+
+def _words(gpu: Gpu) -> dict[str, str]:
+    """The figures of each group of `Gpu.sources`."""
+    half, single = (scaled(gpu.matrix_flops[dtype], "FLOP/s") for dtype in ("float16", "float32"))
+    return {
+        "SMs, clock, peaks, bandwidth": (
+            f"{gpu.sms} SMs at {digits(gpu.clock_hz / 1e9)} GHz; {half} in float16, {single} in float32; "
+            f"{scaled(gpu.memory_bytes_per_second, 'B/s')} of memory; {gpu.exponentials_per_clock} "
+            "exponentials per clock and SM"
+        ),
+        "blocks and shared memory": (
+            f"{gpu.shared_bytes_block // KIB} KiB per block, {gpu.shared_bytes_sm // KIB} KiB per SM; "
+            f"{gpu.register_bytes_sm // KIB} KiB of registers and {gpu.blocks_sm} blocks per SM"
+        ),
+        "memory": bytes_text(gpu.memory_bytes),
+        "L2 to SMs": (
+            f"{scaled(gpu.cache_bytes_per_second, 'B/s')}, {gpu.l2_bytes_per_clock:,.0f} B per clock"
+        ),
+        "L2 for what all SMs share": f"{gpu.l2_effective_bytes // MIB} of {gpu.l2_bytes // MIB} MiB",
+    }

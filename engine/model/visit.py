@@ -1,0 +1,147 @@
+"""What one visit of a tile costs the SM that makes it: modelled from rates and from how kernels compute.
+
+A product of fewer than 64 rows does not run on Hopper's asynchronous path, and its warps split the keys: they
+read Q again from shared memory and exchange maxima and sums. One of few keys waits for the rows of Q. Every
+visit issues addresses, waits and reductions on top. Where the kernel pads the head dimension to a power of
+two, its products do too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.algorithms import Pipeline
+from engine.model.launch import Launch
+from engine.model.pipeline import arithmetic_seconds, with_copies
+from engine.model.rates import (
+    HIDDEN_WITHIN,
+    HIDDEN_WITHIN_BY_TMA,
+    MOST_HIDDEN_COLUMNS,
+    SCORE_OPERATIONS,
+    SMALL_OPERAND_CYCLES,
+    SMALL_ROWS_SHARE,
+    SMALL_VISIT_CYCLES,
+    SMALLEST_COLUMNS,
+    TWO_WARP_GROUPS,
+    VISIT_CYCLES,
+    WARP_GROUP_ROWS,
+    Rates,
+)
+from engine.schedule.nest import Phase
+from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Seconds that a visit takes units of its SM, and what of them is hidden under one another.
+
+    Attributes:
+        tensor: the matrix products.
+        softmax: exponentials and float32.
+        copies: loads and stores through L2.
+        issued: instructions for anything else.
+        hidden: of products and softmax, run side by side by two warp groups of one block.
+    """
+
+    tensor: float
+    softmax: float
+    copies: float
+    issued: float
+    hidden: float
+
+    def alone(self, pipeline: Pipeline) -> float:
+        """Seconds of a visit on an SM that makes no other meanwhile."""
+        arithmetic = arithmetic_seconds(pipeline, self.tensor, self.softmax) + self.issued - self.hidden
+        return with_copies(pipeline, arithmetic, self.copies)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the unit that is busiest, which no other visit can hide."""
+        return max(max(self.tensor, self.softmax) + self.issued, self.copies)
+
+
+def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
+    """The cost of a kernel's visits."""
+    tensor, softmax, copies = visit_seconds(launch, phase, rates)
+    if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
+        return Visit(tensor, softmax, copies, 0.0, 0.0)
+    share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
+    share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
+    return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
+
+
+def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
+    """Seconds of one SM that a visit takes: its matrix products, its softmax, its loads and stores."""
+    problem, tiling, sms = launch.problem, launch.tiling, launch.gpu.sms
+    rows, keys = tiling.block_q, tiling.block_kv
+    operations = [step.operation for step in phase.each]
+    scores = rows * keys * sum(operation in EXPONENTIALS for operation in operations)
+    times = 1 + 2 * launch.pipeline.dividing if Operation.RESCALE in operations else 0
+    rescaled = times * rows * problem.head_dim
+    return (
+        sms * _products(launch, phase) / rates.matrix,
+        sms * (scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector),
+        sms * moved(launch, phase.each) / rates.cache,
+    )
+
+
+def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
+    """Bytes that these steps move for whole blocks."""
+    tiling, amounts = launch.tiling, launch.schedule.amounts
+    moving = (step for step in steps if step.tensor != Tensor.NONE)
+    return sum(amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
+
+
+def columns(head_dim: int) -> int:
+    """Columns of a kernel's tiles: a power of two."""
+    return max(SMALLEST_COLUMNS, 1 << (head_dim - 1).bit_length())
+
+
+def shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> float:
+    """Seconds in which so many blocks of so many rows on one SM each make a visit.
+
+    Two warp groups take `alone` for theirs; all others add `longest`.
+    """
+    pairs = max(1.0, blocks * min(1.0, rows / TWO_WARP_GROUPS))
+    return blocks * (alone + (pairs - 1) * longest) / pairs
+
+
+def _products(launch: Launch, phase: Phase) -> float:
+    """FLOPs of a visit's matrix products, those that take longer counted as so many more."""
+    problem, tiling = launch.problem, launch.tiling
+    operations = [step.operation for step in phase.each]
+    products = sum(operation in MATRIX_PRODUCTS for operation in operations)
+    one = matrix_flops(problem).of(tiling.block_q, tiling.block_kv)
+    one *= columns(problem.head_dim) / problem.head_dim
+    if launch.gpu.architecture != "Hopper":
+        return products * one
+    if _rows(launch, phase) < WARP_GROUP_ROWS:
+        return products * one / SMALL_ROWS_SHARE
+    if phase.outer == "query" and Operation.SCORES in operations:
+        products += _narrow(tiling.block_kv) - 1
+    return products * one
+
+
+def _narrow(keys: int) -> float:
+    """How many times as long Q K^T takes as its FLOPs do: 64 rows of Q come from shared memory.
+
+    By 16 columns, 64 rows of Q are 2 KiB and a key 32 bytes, at 128 bytes per clock; their product takes
+    keys / 2 clocks (4,096 FLOPs per clock and SM: NVIDIA H100 architecture white paper).
+    """
+    return max(1.0, (16 + keys / 4) / (keys / 2))
+
+
+def _issued(launch: Launch, phase: Phase) -> float:
+    """Seconds of an SM for what a visit of online softmax does beside its products and its softmax."""
+    if Operation.RESCALE not in {step.operation for step in phase.each}:
+        return 0.0
+    rows, cycles = _rows(launch, phase), VISIT_CYCLES
+    if rows < WARP_GROUP_ROWS:
+        cycles = SMALL_VISIT_CYCLES + SMALL_OPERAND_CYCLES * rows * columns(launch.problem.head_dim)
+    return cycles / launch.gpu.clock_hz
+
+
+def _rows(launch: Launch, phase: Phase) -> int:
+    """Rows of the products that a block keeps."""
+    by_query = phase.outer == "query" or phase.rewritten
+    return launch.tiling.block_q if by_query else launch.tiling.block_kv

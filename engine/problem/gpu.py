@@ -1,0 +1,80 @@
+"""A GPU: what one streaming multiprocessor and one memory system hold, and how fast they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+KIB = 1024
+MIB = 1024**2
+GB = 10**9
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as its vendor states it; where nobody does, `sources` says what is assumed.
+
+    Attributes:
+        key: name in URLs and on the command line.
+        name: name on a page.
+        architecture: its generation.
+        sms: streaming multiprocessors (an AMD GPU's compute units).
+        blocks_sm: thread blocks that one SM can hold at most.
+        shared_bytes_block: shared memory that one thread block can have, bytes.
+        shared_bytes_sm: shared memory of one SM, bytes.
+        register_bytes_sm: register file of one SM, bytes.
+        exponentials_per_clock: of one SM.
+        shared_bytes_per_clock: what one SM can load from its shared memory, bytes/clock.
+        l2_bytes: the cache before device memory, bytes: level 2 (on an MI300X the Infinity Cache).
+        l2_effective_bytes: room in it for what all SMs use, bytes. Where the chip has two L2 partitions each
+            keeps its own copy: an H200 with 60 MB behaves as if it had 34 (fitted to its DRAM counters with
+            `engine.model.l2`, which says how much of it can be used before bytes are gone).
+        l2_bytes_per_clock: what it delivers to all SMs together, bytes/clock.
+        memory_bytes: device memory that programs find, as the driver reports it, bytes.
+        memory_bytes_per_second: peak bandwidth of device memory, bytes/s.
+        clock_hz: the clock at which the tensor cores' peak is stated, Hz.
+        matrix_flops: dense peak of a matrix product by dtype, FLOP/s, summed in float32: tensor cores for
+            float16 and bfloat16, plain fused multiply-adds for float32 (and for bfloat16 on a T4).
+        sources: where each group of figures comes from, by what it is of.
+        limits: what the model cannot say of it, in a sentence; empty where it is as of others.
+    """
+
+    key: str
+    name: str
+    architecture: str
+    sms: int
+    blocks_sm: int
+    shared_bytes_block: int
+    shared_bytes_sm: int
+    register_bytes_sm: int
+    exponentials_per_clock: int
+    shared_bytes_per_clock: int
+    l2_bytes: int
+    l2_effective_bytes: int
+    l2_bytes_per_clock: float
+    memory_bytes: int
+    memory_bytes_per_second: float
+    clock_hz: float
+    matrix_flops: MappingProxyType
+    sources: MappingProxyType
+    limits: str = ""
+
+    @property
+    def exponentials_per_second(self) -> float:
+        """Peak rate of exp2, 1/s."""
+        return self.exponentials_per_clock * self.sms * self.clock_hz
+
+    @property
+    def shared_bytes_per_second(self) -> float:
+        """Peak rate at which all SMs load from their shared memories, bytes/s."""
+        return self.shared_bytes_per_clock * self.sms * self.clock_hz
+
+    @property
+    def cache_bytes_per_second(self) -> float:
+        """Peak rate from L2 to all SMs together, bytes/s."""
+        return self.l2_bytes_per_clock * self.clock_hz
+
+    @property
+    def with_article(self) -> str:
+        """The name as a sentence takes it: a T4, an H200."""
+        return ("an " if self.name[0] in "AEFHILMNORSX" else "a ") + self.name

@@ -1,0 +1,137 @@
+"""The presets' figures against what follows from others: cores, clocks, bus widths, drivers' reports."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from engine.problem.gpu import Gpu
+from engine.problem.hardware import GPUS, KIB, MIB, gpu_named
+from engine.recordings.file import recordings
+
+# by compute capability (CUDA C++ Programming Guide, technical specifications; the last row AMD's): cores an
+# SM, tensor FLOP a clock and SM in 16 bits, blocks an SM, KiB of shared memory of an SM and a block, KiB of
+# registers, exponentials a clock
+ARCHITECTURES = {
+    "7.5": (64, 1024, 16, 64, 64, 256, 16),
+    "8.0": (64, 2048, 32, 164, 163, 256, 16),
+    "8.6": (128, 1024, 16, 100, 99, 256, 16),
+    "8.6 GeForce": (128, 512, 16, 100, 99, 256, 16),
+    "8.9": (128, 1024, 24, 100, 99, 256, 16),
+    "8.9 GeForce": (128, 512, 24, 100, 99, 256, 16),
+    "9.0": (128, 4096, 32, 228, 227, 256, 16),
+    "10.0": (128, 8192, 32, 228, 227, 256, 16),
+    "10.3": (128, 8192, 32, 228, 227, 256, 32),
+    "12.0 GeForce": (128, 512, 24, 100, 99, 256, 16),
+    "CDNA 3": (128, 2048, 32, 64, 64, 512, 16),
+}
+# architecture, cores, GHz of tensor and of float32 peaks, bus bits, Gbit/s a pin, MiB by the driver, MiB of
+# L2 and of what serves all SMs, bytes a clock from L2
+CHIPS = {
+    "t4": ("7.5", 2560, 1.59, 1.59, 256, 10.0, 15_360, 4, 4, None),
+    "a10": ("8.6", 9216, 1.695, 1.695, 384, 12.5, 23_028, 6, 6, None),
+    "a100-40gb": ("8.0", 6912, 1.41, 1.41, 5120, 2.43, 40_960, 40, 20, 5120),
+    "a100": ("8.0", 6912, 1.41, 1.41, 5120, 3.186, 81_920, 40, 20, 5120),
+    "rtx3090": ("8.6 GeForce", 10_496, 1.695, 1.695, 384, 19.5, 24_576, 6, 6, None),
+    "rtx4090": ("8.9 GeForce", 16_384, 2.52, 2.52, 384, 21.0, 24_564, 72, 72, None),
+    "l4": ("8.9", 7424, 2.04, 2.04, 192, 12.5, 23_034, 48, 48, None),
+    "l40s": ("8.9", 18_176, 2.52, 2.52, 384, 18.0, 46_068, 96, 96, None),
+    "h100": ("9.0", 16_896, 1.83, 1.98, 5120, 5.234, 81_559, 50, 28, 5120),
+    "h200": ("9.0", 16_896, 1.83, 1.98, 6144, 6.25, 143_155.9375, 60, 34, 5120),
+    "gh200": ("9.0", 16_896, 1.83, 1.98, 6144, 5.21, 97_871, 60, 34, 5120),
+    "b200": ("10.0", 18_944, 1.86, 1.98, 8192, 7.8125, 183_359, 126, 63, None),
+    "b300": ("10.3", 18_944, 1.86, 1.98, 8192, 7.8125, 275_040, 126, 63, None),
+    "rtx5090": ("12.0 GeForce", 21_760, 2.407, 2.407, 512, 28.0, 32_607, 96, 96, None),
+    "mi300x": ("CDNA 3", 38_912, 2.1, 2.1, 8192, 5.2, 206_141_652_992 / 2**20, 256, 256, 8192),
+}  # AMD prints 19,456 cores, each of which makes two operations a clock in float32
+
+
+def mistakes(gpu: Gpu) -> list[str]:
+    """What of a preset does not follow from the tables above."""
+    family, cores, tensor, vector, bits, pin, mib, l2, shared_l2, clock = CHIPS[gpu.key]
+    lanes, products, blocks, sm, block, registers, exponentials = ARCHITECTURES[family]
+    expected = {
+        "sms": cores / lanes,
+        "blocks_sm": blocks,
+        "shared_bytes_sm": sm * KIB,
+        "shared_bytes_block": block * KIB,
+        "register_bytes_sm": registers * KIB,
+        "exponentials_per_clock": exponentials,
+        "shared_bytes_per_clock": 64 if gpu.key == "t4" else 32 * 4,
+        "l2_bytes": l2 * MIB,
+        "l2_effective_bytes": shared_l2 * MIB,
+        "l2_bytes_per_clock": clock or 5120 / 132 * cores / lanes,
+        "memory_bytes": mib * MIB,
+        "clock_hz": tensor * 1e9,
+    }
+    rounded = {
+        "memory_bytes_per_second": bits * pin / 8 * 1e9,
+        "float16": cores / lanes * products * tensor * 1e9,
+        "bfloat16": cores / lanes * products * tensor * 1e9,
+        "float32": 2 * cores * vector * 1e9,
+    }
+    if gpu.key == "t4":
+        rounded["bfloat16"] = rounded["float32"]
+    found = {**vars(gpu), **gpu.matrix_flops}
+    wrong = [name for name, value in expected.items() if abs(found[name] / value - 1) > 1e-9]
+    return wrong + [name for name, value in rounded.items() if abs(found[name] / value - 1) > 0.006]
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
+def test_every_figure_follows_from_others(gpu):
+    assert mistakes(gpu) == []
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
+def test_every_figure_that_is_changed_by_one_per_cent_is_found(gpu):
+    numbers = [field.name for field in fields(Gpu) if isinstance(getattr(gpu, field.name), (int, float))]
+    assert len(numbers) == 12 + 1  # what `mistakes` expects, and the bandwidth
+    for name in numbers:
+        for factor in (0.99, 1.01):
+            assert mistakes(replace(gpu, **{name: factor * getattr(gpu, name)})) == [name], name
+    for dtype in gpu.matrix_flops:
+        for factor in (0.985, 1.015):  # a T4's 8.1 TFLOP/s are 8.14, rounded
+            changed = {**gpu.matrix_flops, dtype: factor * gpu.matrix_flops[dtype]}
+            assert dtype in mistakes(replace(gpu, matrix_flops=changed))
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
+def test_every_preset_says_where_its_figures_are_from(gpu):
+    groups = {"SMs, clock, peaks, bandwidth", "blocks and shared memory", "memory", "L2 to SMs"}
+    assert gpu.sources.keys() == {*groups, "L2 for what all SMs share"}
+    assert all(len(source) > 10 for source in gpu.sources.values())
+
+
+def test_rates_that_follow_from_clocks():
+    """Public: 7.2 TB/s of an A100's L2, about 9.0 of an H100's at 1.755 GHz, 17.2 of an MI300X's cache."""
+    assert GPUS["a100"].cache_bytes_per_second == pytest.approx(7.2e12, rel=0.005)
+    assert 1.755e9 * GPUS["h100"].l2_bytes_per_clock == pytest.approx(9.0e12, rel=0.005)
+    assert GPUS["mi300x"].cache_bytes_per_second == pytest.approx(17.2e12, rel=0.005)
+    assert GPUS["h200"].exponentials_per_second == pytest.approx(16 * 132 * 1.83e9)
+    assert GPUS["b300"].exponentials_per_second == 2 * GPUS["b200"].exponentials_per_second
+
+
+def test_the_memory_of_a_recorded_gpu_is_what_was_recorded():
+    for recording in recordings():
+        assert gpu_named(recording.device.gpu).memory_bytes == recording.device.memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        ("NVIDIA A10", "a10"),
+        ("NVIDIA L4", "l4"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GeForce RTX 3090", "rtx3090"),
+        ("NVIDIA GeForce RTX 5090", "rtx5090"),
+        ("NVIDIA GH200 480GB", "gh200"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA B300 SXM6 AC", "b300"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("NVIDIA L40", None),
+        ("NVIDIA A10G", None),
+    ],
+)
+def test_a_drivers_name_finds_its_preset(name, key):
+    assert gpu_named(name) is (GPUS[key] if key else None)
