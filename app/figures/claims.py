@@ -76,13 +76,23 @@ def findings_table(findings: Sequence[Finding]) -> str:
 
 
 def _row(finding: Finding) -> list[str]:
-    found = "not recorded" if finding.ours is None else value_text(finding.ours, finding.unit)
     mark = "" if not finding.judged else "holds" if finding.holds else _miss(finding)
-    return [f"{finding.what} · {finding.origin}", claimed_text(finding), found, mark]
+    what = finding.what + f", over {finding.varied}" * bool(finding.varied)
+    return [f"{what} · {finding.origin}", claimed_text(finding), found_text(finding), mark]
+
+
+def found_text(finding: Finding) -> str:
+    """Ours: a number, or the least and the most of all choices."""
+    if finding.ours is None:
+        return "not recorded"
+    least, most = (value_text(value, finding.unit) for value in finding.range)
+    return least if least == most else f"{least} … {most}"
 
 
 def _miss(finding: Finding) -> str:
     """By what factor a number misses, where that says something."""
+    if finding.depends:
+        return "for some"
     if finding.unit == "yes" or finding.factor == inf or finding.factor > 1e6:
         return "misses"
     return f"off by {times_text(finding.factor)}"

@@ -15,9 +15,9 @@ from app.page import PAGES
 from app.page.parts.elements import chart, one_of
 from engine.studies.claims import checked
 from engine.studies.claims.broken import rising
-from engine.studies.claims.verdict import OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
+from engine.studies.claims.verdict import DEPENDS, OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
 
-COLOURS = {RIGHT: "green", PARTLY: "blue", OFF: "orange", WRONG: "red", UNKNOWN: "gray"}
+COLOURS = {RIGHT: "green", DEPENDS: "violet", PARTLY: "blue", OFF: "orange", WRONG: "red", UNKNOWN: "gray"}
 SHOWN_ON = {  # the page that shows what a claim is about
     "bytes": "traffic",
     "gradients": "backward",
@@ -27,6 +27,7 @@ SHOWN_ON = {  # the page that shows what a claim is about
     "softmax": "softmax",
     "tiling": "tiles",
     "time": "speed",
+    "timeline": "gpu",
 }
 BROKEN = 4  # the claim whose update runs beside the right one
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens

@@ -26,14 +26,17 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     """Blocks of threads of one kernel that share an SM; 1 where even one does not fit, or where it stays."""
     if algorithm.pipeline.specialised:
         return 1
-    held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
-    stages = tiles_in_flight(algorithm, schedule, phase, gpu)
-    returning = bool(phase.rewritten)
-    threads = threads_of(schedule, phase)
+    threads, returning = threads_of(schedule, phase), bool(phase.rewritten)
     working = WORKING_REGISTERS * (1 + returning)  # sums as they come from memory, and as they go back
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
-    by_shared_memory = gpu.shared_bytes_sm // (held + stages * streamed + RESERVED)
+    by_shared_memory = gpu.shared_bytes_sm // (set_aside(algorithm, schedule, phase, gpu) + RESERVED)
     return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))
+
+
+def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
+    """Bytes of shared memory that a block of one kernel is launched with, in as many stages as fit."""
+    held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
+    return held + tiles_in_flight(algorithm, schedule, phase, gpu) * streamed
 
 
 def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:

@@ -10,6 +10,7 @@ from engine.recordings.file import recordings
 from engine.studies.claims import CLAIMS, checked
 from engine.studies.claims.broken import broken_update, rising
 from engine.studies.claims.verdict import (
+    DEPENDS,
     OFF,
     PARTLY,
     RIGHT,
@@ -18,6 +19,7 @@ from engine.studies.claims.verdict import (
     WRONG,
     Finding,
     check,
+    over,
     said,
     states,
     verdict_of,
@@ -36,8 +38,8 @@ def ours(number: int) -> list[float]:
     return [finding.ours for finding in check(BY_NUMBER[number], RECORDING).findings]
 
 
-def test_there_are_21_claims_each_with_its_words():
-    assert [claim.number for claim in CLAIMS] == list(range(1, 22))
+def test_there_are_44_claims_each_with_its_words():
+    assert [claim.number for claim in CLAIMS] == list(range(1, 45))
     for one in checked():
         assert one.verdict in VERDICTS
         assert one.why == one.claim.words[one.verdict], one.claim.number
@@ -69,6 +71,8 @@ def test_the_verdict_follows_from_what_holds():
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"claim {claim.number}")
 def test_other_numbers_would_give_another_verdict(claim):
     one = check(claim, RECORDING)
+    if one.verdict == UNKNOWN:
+        return
     met = tuple(_with_ours(finding, meets=True) for finding in one.findings)
     missed = tuple(_with_ours(finding, meets=False) for finding in one.findings)
     assert verdict_of(met) == RIGHT
@@ -81,11 +85,11 @@ def _with_ours(finding: Finding, meets: bool) -> Finding:
         return finding
     low, high = finding.claimed
     if meets:
-        return replace(finding, ours=low if low > 0 else high)
-    return replace(finding, ours=low / 3 if high == inf else 3 * high + 1)
+        return replace(finding, ours=low if low > 0 else high, most=None)
+    return replace(finding, ours=low / 3 if high == inf else 3 * high + 1, most=None)
 
 
-@pytest.mark.parametrize("number", [5, 10, 14])
+@pytest.mark.parametrize("number", [5, 10, 14, 32, 33, 40, 42])
 def test_without_a_recording_what_must_be_measured_is_not_invented(number):
     one = check(BY_NUMBER[number], None)
     assert one.verdict == UNKNOWN
@@ -94,7 +98,7 @@ def test_without_a_recording_what_must_be_measured_is_not_invented(number):
 
 def test_a_faster_unfused_kernel_in_the_recording_turns_the_verdict_on_short_sequences():
     def slowed(row):
-        if row.provider != "sdpa_flash" or row.times is None or row.problem.seq_kv > 256:
+        if row.provider == "eager" or row.times is None or row.problem.seq_kv > 256:
             return row
         return replace(row, times=replace(row.times, p50=1.0))
 
@@ -127,7 +131,7 @@ def test_the_counters_of_claim_1_are_those_of_the_recording():
 
 
 def test_the_tiles_of_claim_2_by_hand():
-    assert ours(2) == [32, 64, 64, 3 * 32 + 2 * 64 + 1, 163, 0]
+    assert ours(2) == [32, 64, 64, 3 * 32 + 2 * 64 + 1, 163, 0, 3 * 32]
 
 
 def test_the_matrices_by_hand():
@@ -137,12 +141,51 @@ def test_the_matrices_by_hand():
 
 
 def test_version_1_over_version_2_follows_the_papers_formulas():
-    n, d, findings = 4096, 128, found(8)
-    for rows, keys in ((64, 64), (128, 64), (64, 128), (128, 128)):
-        first = 2 * (2 * n * d + 3 * (n // keys) * n * d) + 4 * 4 * (n // keys) * n
-        second = 2 * (2 * n * d + 2 * (n // rows) * n * d) + 4 * n
-        finding = findings[f"version 1 over version 2, blocks {rows} × {keys}"]
-        assert finding.ours == pytest.approx(first / second)
+    n, d = 4096, 128
+    ratios = []
+    for rows in (32, 64, 128, 256):
+        for keys in (32, 64, 128, 256):
+            first = 2 * (2 * n * d + 3 * (n // keys) * n * d) + 4 * 4 * (n // keys) * n
+            ratios.append(first / (2 * (2 * n * d + 2 * (n // rows) * n * d) + 4 * n))
+    finding = found(8)["requested"]
+    assert finding.range == pytest.approx((min(ratios), max(ratios)))
+    assert finding.depends
+    assert "blocks" in finding.varied
+
+
+def test_the_theorems_exponents_hold_whatever_m_is():
+    findings = found(13)
+    for what, exponent in (("exponent of N", 2), ("exponent of 1 / M", 1), ("exponent of d", 2)):
+        assert findings[what].range == (pytest.approx(exponent, abs=0.04), pytest.approx(exponent, abs=0.04))
+        assert "M of" in findings[what].varied
+
+
+def test_a_claim_that_only_some_choices_bear_out_is_said_to_depend_on_them():
+    some = over("", "", (10, 10), (5, 20), "blocks", "")
+    assert some.depends
+    assert not some.holds
+    assert some.factor == 2
+    assert verdict_of((some,)) == verdict_of((some, said("", "", 1, 1, ""))) == DEPENDS
+    assert over("", "", (10, 10), (10, 10.5), "blocks", "").holds
+    none = over("", "", (10, 10), (20, 30), "blocks", "")
+    assert (none.holds, none.depends, none.factor) == (False, False, 2)
+    assert over("", "", (10, 10), (None, None), "blocks", "").ours is None
+
+
+def test_heads_and_layers_decide_what_the_contexts_are():
+    """S and P of 16 heads, 2 bytes a number, on 85.9e9 bytes: by hand from 4 H N^2 + 8 H N d + 4 H N."""
+    findings = found(9)
+    for heads, most in zip((64, 8), findings["longest context, unfused"].range, strict=True):
+        need = [heads * (4 * n * n + 8 * n * 128 + 4 * n) for n in (most, most + 1)]
+        assert need[0] <= 81_920 * 2**20 < need[1]
+    assert findings["longest context, unfused"].depends
+    assert findings["tokens per second of version 2's attention"].depends
+
+
+def test_version_1s_speed_is_not_judged_by_a_kernel_that_its_paper_did_not_run():
+    judged = [finding.what for finding in check(BY_NUMBER[3], RECORDING).findings if finding.judged]
+    assert len(judged) == 5
+    assert not any("version 1" in what for what in judged)
 
 
 def test_the_recorded_speed_ups_are_those_of_the_recording():
@@ -159,7 +202,8 @@ def test_the_recorded_speed_ups_are_those_of_the_recording():
 
 def test_memory_kept_by_recomputing_by_hand():
     # P in fp16 against lse, delta and lse in units of log2, float32: 2 N^2 / 12 N
-    assert found(16)["memory kept for it, storing P over recomputing"].ours == pytest.approx(2 * 4096 / 12)
+    kept = found(16)["memory kept for it, storing P over recomputing"]
+    assert kept.range == (pytest.approx(2 * 128 / 12), pytest.approx(2 * 16_384 / 12))
 
 
 def test_the_broken_update_is_right_for_one_block_and_wrong_once_the_maximum_rises():
@@ -199,6 +243,7 @@ def test_words_name_the_numbers_that_hold_and_no_others():
     verdicts = {one.claim.number: one.verdict for one in checked()}
     assert verdicts[12] == RIGHT
     assert {verdicts[number] for number in (3, 14, 18, 20)} == {PARTLY}
+    assert {verdicts[number] for number in (8, 9, 28, 30, 31, 33, 39, 40, 41, 44)} == {DEPENDS}
     assert holding(3) == {"version 2: speed, 32 heads", "peak of an A100, fp16"}
     assert holding(14) == {"N = 2,048, d = 128", "N = 16,384, d = 64"}
     assert found(14)["N = 16,384, d = 64"].ours < 5  # "within 10 %"
@@ -233,15 +278,20 @@ def test_the_most_of_all_recorded_shapes_is_the_most():
     assert found(18)["the most of all recorded shapes"].ours == pytest.approx(max(ratios))
 
 
-def test_heads_that_were_counted_are_said_with_their_factor():
-    """Held to the raw row: 32 heads are counted heads times a factor, whatever the recording has."""
-    row = next(
-        row
+def test_dram_bytes_of_32_heads_are_scaled_from_those_that_were_counted():
+    reads = [
+        32 / row.problem.heads * sum(kernel.dram_read for kernel in row.kernels)
         for row in RECORDING.counters
-        if (row.provider, row.direction, row.problem.seq_q, row.problem.head_dim)
-        == ("flash2", "forward", 4096, 128)
+        if (row.provider, row.block_q, row.block_kv)
+        in (
+            ("flash2", 128, 64),
+            ("flash3", None, None),
+            ("sdpa_flash", None, None),
+            ("sdpa_cudnn", None, None),
+        )
+        and (row.direction, row.problem.seq_q, row.problem.seq_kv) == ("forward", 4096, 4096)
+        and (row.problem.head_dim, row.problem.heads, row.problem.batch) == (128, 16, 1)
         and not row.problem.mask.causal
-    )
-    heads = row.problem.heads
-    read = found(6)[f"DRAM read by {heads} heads, times {32 / heads:g}"]
-    assert read.ours == 32 / heads * sum(kernel.dram_read for kernel in row.kernels)
+    ]
+    assert len(reads) == 4
+    assert found(6)["DRAM read"].range == (min(reads), max(reads))

@@ -5,15 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from engine.recordings.file import recordings
-from engine.studies.claims import bytes_moved, exactness, machine, speed
+from engine.studies.claims import bytes_moved, exactness, growth, listing, machine, peers, silicon, speed
 from engine.studies.claims.verdict import Checked, check
 
-CLAIMS = tuple(
-    sorted(
-        (*bytes_moved.CLAIMS, *machine.CLAIMS, *speed.CLAIMS, *exactness.CLAIMS),
-        key=lambda claim: claim.number,
-    )
-)
+ROOMS = (bytes_moved, machine, speed, exactness, growth, silicon, listing, peers)
+CLAIMS = tuple(sorted((claim for room in ROOMS for claim in room.CLAIMS), key=lambda claim: claim.number))
 
 
 @lru_cache(maxsize=1)

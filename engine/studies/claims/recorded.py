@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.recordings.recording import Counters, Recording
+from engine.problem.problem import Problem
+from engine.recordings.recording import Counters, Recording, TilingTiming
 
 UNFUSED, FUSED = "eager", "sdpa_flash"  # PyTorch's own, both
+BACKENDS = (FUSED, "sdpa_cudnn", "sdpa_efficient")  # of PyTorch's scaled_dot_product_attention
+FUSED_KERNELS = (FUSED, "sdpa_cudnn", "flash2", "flash3", "fa4")
 
 
-def speedup(recording: Recording | None, keys: int, head_dim: int, causal: bool = False) -> float | None:
-    """Forward time of unfused PyTorch over its FlashAttention's at a length."""
-    times = [seconds(recording, name, keys, head_dim, causal) for name in (UNFUSED, FUSED)]
+def speedup(
+    recording: Recording | None, keys: int, head_dim: int, causal: bool = False, fused: str = FUSED
+) -> float | None:
+    """Forward time of unfused PyTorch over a fused kernel's, its own flash unless said, at a length."""
+    times = [seconds(recording, name, keys, head_dim, causal) for name in (UNFUSED, fused)]
     return None if None in times else times[0] / times[1]
 
 
@@ -24,6 +29,22 @@ def seconds(
     series = recording.series(provider, head_dim, causal)
     times = series.p50[series.lengths == keys]
     return float(times[0]) if len(times) and np.isfinite(times[0]) else None
+
+
+def copied(recording: Recording | None) -> float | None:
+    """Bytes/s of the fastest recorded copy, read and written."""
+    rows = () if recording is None else recording.decoding
+    return max((row.bytes_per_second for row in rows if row.provider == "copy" and row.times), default=None)
+
+
+def waiting_cost(recording: Recording | None, head_dim: int) -> float | None:
+    """How many times as long version 2's fastest recorded tiling takes with one stage, no copy ahead."""
+    rows = () if recording is None else recording.sweep
+    timed = [
+        row for row in rows if row.algorithm == "flash2" and row.problem.head_dim == head_dim and row.times
+    ]
+    waiting = [row.times.p50 for row in timed if row.stages == 1]
+    return min(waiting) / min(row.times.p50 for row in timed) if waiting else None
 
 
 def rates(recording: Recording | None, provider: str, head_dim: int) -> dict[int, float]:
@@ -46,6 +67,64 @@ def counters(recording: Recording | None, provider: str, keys: int, head_dim: in
         if alike and plain and row.kernels:
             return row
     return None
+
+
+def unmasked(recording: Recording | None, provider: str, head_dim: int) -> list[Counters]:
+    """Counted forward passes of as many queries as keys, without a mask, each length once."""
+    rows = () if recording is None else recording.counters
+    found: dict[int, Counters] = {}
+    for row in rows:
+        problem, mask = row.problem, row.problem.mask
+        plain = mask.looks_ahead and mask.window is None and problem.group == 1
+        alike = (row.provider, row.direction, problem.head_dim) == (provider, "forward", head_dim)
+        if plain and alike and row.kernels and problem.seq_q == problem.seq_kv:
+            found.setdefault(problem.seq_kv, row)
+    return list(found.values())
+
+
+def active(row: Counters) -> float | None:
+    """Per cent of a call's time in which an SM had work, all SMs on average; None where not recorded."""
+    parts = [(kernel.sm_percent, kernel.seconds) for kernel in row.kernels]
+    if any(percent is None for percent, _ in parts):
+        return None
+    return sum(percent * seconds for percent, seconds in parts) / sum(seconds for _, seconds in parts)
+
+
+def best_tiling(recording: Recording | None, algorithm: str, head_dim: int) -> tuple[int, int] | None:
+    """(query rows, keys) of the fastest recorded blocks."""
+    rows = _swept(recording, algorithm, head_dim)
+    best = min(rows, key=lambda row: row.times.p50, default=None)
+    return None if best is None else (best.block_q, best.block_kv)
+
+
+def usual_over_best(
+    recording: Recording | None, algorithm: str, head_dim: int, usual: tuple[int, int]
+) -> float | None:
+    """The least time of blocks whose sizes are within `usual`, over the least of all."""
+    rows = _swept(recording, algorithm, head_dim)
+    low, high = usual
+    within = [
+        row for row in rows if low <= min(row.block_q, row.block_kv) <= max(row.block_q, row.block_kv) <= high
+    ]
+    return min(row.times.p50 for row in within) / min(row.times.p50 for row in rows) if within else None
+
+
+def _swept(recording: Recording | None, algorithm: str, head_dim: int) -> list[TilingTiming]:
+    rows = () if recording is None else recording.sweep
+    return [
+        row for row in rows if row.algorithm == algorithm and row.problem.head_dim == head_dim and row.times
+    ]
+
+
+def fastest_backend(recording: Recording | None) -> float | None:
+    """Per cent of recorded forward problems in which flash is the fastest of PyTorch's fused backends."""
+    times: dict[Problem, dict[str, float]] = {}
+    for row in () if recording is None else recording.timings:
+        if row.direction == "forward" and row.provider in BACKENDS and row.times:
+            times.setdefault(row.problem, {})[row.provider] = row.times.p50
+    every = [found for found in times.values() if len(found) == len(BACKENDS)]
+    won = sum(min(found, key=found.get) == FUSED for found in every)
+    return 100 * won / len(every) if every else None
 
 
 def origin(recording: Recording | None) -> str:

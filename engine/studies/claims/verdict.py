@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -10,12 +10,13 @@ from engine.experiment import Experiment
 from engine.recordings.recording import Recording
 
 RIGHT, PARTLY, OFF, WRONG = "right", "right only in part", "off by a factor", "wrong"
-UNKNOWN = "not recorded"
-VERDICTS = (RIGHT, PARTLY, OFF, WRONG, UNKNOWN)
+DEPENDS, UNKNOWN = "right for some choices", "not recorded"
+VERDICTS = (RIGHT, DEPENDS, PARTLY, OFF, WRONG, UNKNOWN)
 FAR = 10.0  # a number that misses by more is wrong, not off
 ABOUT = 0.1  # articles round: a number is right within this share, unless a finding says otherwise
-SUBJECTS = ("bytes", "gradients", "masks", "numbers", "overlap", "softmax", "tiling", "time")
+SUBJECTS = ("bytes", "gradients", "masks", "numbers", "overlap", "softmax", "tiling", "time", "timeline")
 COUNTED, MODELLED, COMPUTED, DATASHEET = "counted", "modelled", "computed", "datasheet"
+SOURCE = "its source code"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Finding:
         origin: counted, modelled, computed, datasheet, or recorded on what and when.
         tolerance: relative.
         decides: whether missing it makes the claim wrong, however near.
+        varied: what we had to choose, in words; then `ours` is the least, and `most` the most of all choices.
     """
 
     what: str
@@ -40,6 +42,13 @@ class Finding:
     origin: str
     tolerance: float = ABOUT
     decides: bool = False
+    varied: str = ""
+    most: float | None = None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the most of ours."""
+        return self.ours, self.ours if self.most is None else self.most
 
     @property
     def judged(self) -> bool:
@@ -49,22 +58,46 @@ class Finding:
     @property
     def factor(self) -> float:
         """How far ours lies outside what is said, at least 1."""
-        low, high = self.claimed
-        if low <= self.ours <= high:
-            return 1.0
-        less, more = (self.ours, low) if self.ours < low else (high, self.ours)
-        return more / less if less > 0 else inf
+        return min(_factor(value, *self.claimed) for value in self.range)
 
     @property
     def holds(self) -> bool:
-        """Whether ours is what is said, within the tolerance."""
+        """Whether ours is what is said, within the tolerance, whatever is chosen."""
+        low, high = self._allowed
+        return low <= self.range[0] and self.range[1] <= high
+
+    @property
+    def depends(self) -> bool:
+        """Whether what is said lies among ours, so that a choice decides."""
+        low, high = self._allowed
+        return not self.holds and self.range[0] <= high and low <= self.range[1]
+
+    @property
+    def _allowed(self) -> tuple[float, float]:
         low, high = self.claimed
-        return low * (1 - self.tolerance) <= self.ours <= high * (1 + self.tolerance)
+        return low * (1 - self.tolerance), high * (1 + self.tolerance)
+
+
+def _factor(value: float, low: float, high: float) -> float:
+    if low <= value <= high:
+        return 1.0
+    less, more = (value, low) if value < low else (high, value)
+    return more / less if less > 0 else inf
 
 
 def said(what: str, unit: str, claimed: float, ours: float | None, origin: str, **more) -> Finding:
     """A finding for one number, not a range."""
     return Finding(what, unit, (claimed, claimed), ours, origin, **more)
+
+
+def over(
+    what: str, unit: str, claimed: tuple[float, float] | None, values: Iterable[float | None], varied: str,
+    origin: str, **more,
+) -> Finding:  # fmt: skip
+    """A finding over what we had to choose: the range of all values; unknown where there is none."""
+    known = sorted(value for value in values if value is not None)
+    ends = (known[0], known[-1]) if known else (None, None)
+    return Finding(what, unit, claimed, ends[0], origin, varied=varied, most=ends[1], **more)
 
 
 def states(what: str, ours: bool | None, origin: str = COMPUTED) -> Finding:
@@ -111,13 +144,18 @@ class Checked:
 
 
 def verdict_of(findings: tuple[Finding, ...]) -> str:
-    """All hold: right; some: in part; none: off by a factor, or wrong if all are far off or one decides."""
+    """All hold: right; a choice decides some: for some choices; some hold: in part.
+
+    None: off by a factor, or wrong if all are far off or one decides.
+    """
     judged = [finding for finding in findings if finding.judged]
     if not judged:
         return UNKNOWN
     held = sum(finding.holds for finding in judged)
     if held == len(judged):
         return RIGHT
+    if any(finding.depends for finding in judged):
+        return DEPENDS
     if held:
         return PARTLY
     decided = any(finding.decides for finding in judged)
