@@ -15,6 +15,7 @@ from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash3
 from engine.experiment import Experiment
+from engine.model.rates import MATRIX_SHARE
 from engine.model.warp_groups import Inside
 from engine.model.warp_groups import inside as lanes_of
 from engine.recordings.recording import Recording
@@ -133,8 +134,8 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
         st.metric(label, bytes_text(value), _against(value, usual), **GREY)
     looping = shown.techniques >= LOOP
     busy = share_text(block.tensor_busy) if looping else "–"
-    softmax = f"softmax units {share_text(block.softmax_busy)}" if looping else "not the loop of the picture"
-    st.metric("Tensor cores at work, modelled", busy, softmax, **GREY)
+    whole = "" if shown.of_peak is None else f"whole call: {share_text(shown.of_peak)} of peak"
+    st.metric("Tensor cores busy in the loop, modelled", busy, whole or "does not fit", **GREY)
 
 
 def _against(value: float | None, full: float) -> str:
@@ -156,8 +157,9 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     st.caption(
         f"The picture shows {block.visits} of a tile's {block.visits_in_all:,} key blocks, the last first, "
         "and the start of the next tile. S is Q Kᵀ, P is its softmax, and O accumulates P V. In steady state "
-        f"one key block takes {seconds_text(block.period)}. 'Tensor cores at work' is the share of that time "
-        "they are busy, at rates real kernels reach."
+        f"one key block takes {seconds_text(block.period)}, of which the tensor cores are busy for "
+        f"{share_text(block.tensor_busy)} and the softmax units for {share_text(block.softmax_busy)}, at the "
+        f"rates that kernels reach: tensor cores {share_text(MATRIX_SHARE)} of their peak."
         f"  \n{PAPERS_IDEA}"
     )
 

@@ -111,6 +111,7 @@ class Variant:
         pipeline: what its kernel does at the same time.
         traffic: bytes and FLOPs, counted; of DRAM modelled.
         seconds: modelled; None where it does not fit the chip.
+        of_peak: share of the tensor cores' peak that the whole call reaches, modelled; None likewise.
         misfit: one sentence on why, if so.
         kernel: which of this project's kernels it is; None if none.
     """
@@ -119,6 +120,7 @@ class Variant:
     pipeline: Pipeline
     traffic: Traffic
     seconds: float | None
+    of_peak: float | None
     misfit: str | None
     kernel: str | None
 
@@ -157,7 +159,13 @@ def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
     run = replace(run, pipeline=_pipeline(techniques))
     moved = traffic(run)
     seconds = None if misfit else modelled_time(run, moved).seconds
-    return Variant(techniques, run.pipeline, moved, seconds, misfit, kernels().get(techniques))
+    of_peak = seconds and matrix_seconds(moved, run) / seconds
+    return Variant(techniques, run.pipeline, moved, seconds, of_peak, misfit, kernels().get(techniques))
+
+
+def matrix_seconds(moved: Traffic, run: Launch) -> float:
+    """Seconds that the matrix products of a launch would take at the peak of its GPU's tensor cores."""
+    return moved.flops / run.gpu.matrix_flops[run.problem.dtype]
 
 
 def _base(techniques: frozenset[str]) -> Algorithm:

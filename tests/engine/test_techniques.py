@@ -4,6 +4,7 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.model.rates import HIDDEN_WITHIN
+from engine.model.warp_groups import inside
 from engine.problem.problem import Tiling
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
@@ -155,3 +156,11 @@ def test_recorded_kernels_are_of_one_problem_near_the_scenario():
 def test_what_the_kernel_does_not_serve_is_said(values, words):
     assert SCENARIO.changed(algorithm="flash3").unserved is None
     assert words in SCENARIO.changed(algorithm="flash3", **values).unserved
+
+
+def test_the_whole_call_reaches_less_of_the_peak_than_its_loop():
+    """FLOPs by hand: 4 N^2 d a head, 16 heads, over an H200's 989.4 TFLOP/s."""
+    full = variant(SCENARIO, ALL)
+    assert full.of_peak == pytest.approx(4 * 4096**2 * 128 * 16 / 989.4e12 / full.seconds)
+    assert full.of_peak < inside(SCENARIO, full.pipeline).tensor_busy
+    assert variant(SCENARIO, without("tiling")).of_peak is None

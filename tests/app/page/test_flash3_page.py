@@ -37,7 +37,7 @@ def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_t
     words = " ".join(caption.value for caption in app.caption)
     assert "Without queries outside, in parallel: As in FlashAttention-1, key blocks" in words
     assert "softmax under products need queries outside, in parallel, so they are off" in words
-    assert metrics(app)["Tensor cores at work, modelled"] == "–"
+    assert metrics(app)["Tensor cores busy in the loop, modelled"] == "–"
     assert metrics(app)["Time, modelled"] != before["Time, modelled"]
     assert metrics(app)["Requested by tiles, counted"] != before["Requested by tiles, counted"]
 
