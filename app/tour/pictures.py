@@ -15,6 +15,7 @@ from app.page.parts.elements import chart
 from app.player import player
 from app.player.payload import begun, build
 from app.presenter.mode import presenting
+from app.tour import lecture
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
@@ -98,4 +99,5 @@ PICTURES = {
     "roofline": _roofline,
     "softmax": _softmax,
     "inside": _inside,
+    **lecture.PICTURES,
 }

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from engine.algorithms import compared
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
-from engine.studies.answers import COUNTED, GIVEN, MODELLED, QUANTITIES, Answer, AnswerError, answer
+from engine.studies.answers import Answer, AnswerError, answer, holds
+from engine.studies.quantities import COUNTED, GIVEN, MODELLED, QUANTITIES
 from tests.engine import closed_form
 
 UNMASKED = st.builds(
