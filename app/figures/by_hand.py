@@ -12,11 +12,11 @@ from app.figures.colours import Palette
 from app.figures.tables import LINE
 from engine.studies.by_hand import BLOCK, ROW, ByHand
 
-CELLS = f"min-width: 3.1rem; height: 2rem; padding: 0 0.35rem; text-align: right; font: 1rem {MONO}"
+CELLS = f"min-width: 2.2rem; height: 1.9rem; padding: 0 0.35rem; text-align: right; font: 1rem {MONO}"
 STYLE = f"""
 <style>
   .hand {{ display: flex; flex-wrap: wrap; align-items: center; gap: 0.7rem 0.9rem; }}
-  .hand + .hand {{ margin-top: 1.2rem; }}
+  .hand + .hand {{ margin-top: 0.7rem; }}
   .hand .sign {{ font-size: 1.3rem; }}
   .hand figure {{ margin: 0; }}
   .hand figcaption {{ font-weight: 700; padding-bottom: 0.2rem; }}
@@ -25,12 +25,13 @@ STYLE = f"""
   .hand tr.faint td {{ opacity: 0.3; }}
   .hand td.gap {{ min-width: 0.5rem; padding: 0; background: none !important; }}
   .hand tr.gap td {{ height: 0.5rem; background: none !important; }}
-  table.hand-rows td, table.hand-rows th {{ border: none; padding: 0.35rem 0.5rem; text-align: right; }}
+  table.hand-rows td, table.hand-rows th {{ border: none; padding: 0.35rem 0.3rem; text-align: right; }}
   table.hand-rows td {{ border-bottom: 1px solid {LINE}; font: 1rem {MONO}; white-space: nowrap; }}
   table.hand-rows th {{ font-weight: 600; vertical-align: bottom; }}
   table.hand-rows .words {{ text-align: left; font-family: inherit; }}
   table.hand-rows .strong {{ font-weight: 700; }}
   .hand-scroll {{ overflow-x: auto; }}
+  .hand-scroll.large td {{ font-size: 1.15rem; padding: 0.55rem 0.45rem; }}
   @media (max-width: 760px) {{
     .hand td {{ min-width: 2.5rem; padding: 0 0.2rem; }}
     table.hand-rows td, table.hand-rows th {{ padding: 0.3rem 0.2rem; }}
@@ -40,9 +41,9 @@ STYLE = f"""
 UNKNOWN = "?"
 
 
-def number(value: float) -> str:
-    """Two places, with a minus sign."""
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+def number(value: float, places: int = 2) -> str:
+    """As many places, with a minus sign."""
+    return f"{value:.{places}f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def matrix(
@@ -55,9 +56,9 @@ def matrix(
         tiles: whether a gap shows the blocks of rows and columns.
         hidden: whether its numbers are not known yet.
     """
-    lines = []
+    lines, places = [], 2 if (values % 1).any() else 0
     for index, line in enumerate(values):
-        cells = [_cell(UNKNOWN if hidden else number(value), colour) for value in line]
+        cells = [_cell(UNKNOWN if hidden else number(value, places), colour) for value in line]
         if tiles and len(cells) > BLOCK:
             cells.insert(BLOCK, "<td class='gap'></td>")
         faint = " class='faint'" if row is not None and index != row else ""
@@ -127,7 +128,7 @@ def three_passes(hand: ByHand) -> str:
         _row(_words(name), _words(what), *map(_number_cell, values), _words(result))
         for name, what, values, result in rows
     ]
-    return STYLE + _lines("", lines)
+    return STYLE + _lines("", lines, "large")
 
 
 def online(hand: ByHand, *, both: bool) -> str:
@@ -171,25 +172,21 @@ def _row(*cells: str) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _lines(head: str, rows: Sequence[str]) -> str:
+def _lines(head: str, rows: Sequence[str], size: str = "") -> str:
     body = f"<thead>{head}</thead><tbody>{''.join(rows)}</tbody>"
-    return f"<div class='hand-scroll'><table class='hand-rows'>{body}</table></div>"
+    return f"<div class='hand-scroll {size}'><table class='hand-rows'>{body}</table></div>"
 
 
 def tiled(hand: ByHand, colours: Palette) -> str:
     """S in tiles between Q, K and V, and an O that is not known yet."""
-    return (
-        STYLE
-        + _line(
-            matrix("Q", hand.q, colours.q, tiles=True),
-            _sign("·"),
-            matrix("Kᵀ", hand.k.T, colours.k, tiles=False),
-            _sign("→"),
-            matrix("S, in tiles", hand.scores, colours.s, tiles=True),
-        )
-        + _line(
-            matrix("O", hand.out, colours.o, tiles=True, hidden=True),
-        )
+    return STYLE + _line(
+        matrix("Q", hand.q, colours.q, tiles=True),
+        _sign("·"),
+        matrix("Kᵀ", hand.k.T, colours.k, tiles=False),
+        _sign("→"),
+        matrix("S, in tiles", hand.scores, colours.s, tiles=True),
+        _sign("→"),
+        matrix("O", hand.out, colours.o, tiles=True, hidden=True),
     )
 
 

@@ -34,7 +34,7 @@ STYLE = f"""
   @keyframes run {{ from {{ transform: scaleX(0); }} }}
   @keyframes show {{ from {{ opacity: 0; }} }}
   .busy {{ display: grid; gap: 0.3rem; margin-bottom: 0.9rem; }}
-  .busy .sms {{ grid-template-columns: repeat(33, 1fr); max-width: 46rem; }}
+  .busy .sms {{ grid-template-columns: repeat(44, 1fr); }}
   .busy .sms i {{ font-size: 0; }}
   .bits {{ display: flex; gap: 3px; margin: 0.3rem 0 1.1rem; }}
   .bits i {{ flex: 1; max-width: 3rem; height: 2.2rem; font: 1rem {MONO}; }}
@@ -44,6 +44,9 @@ STYLE = f"""
   .ruler span {{ position: absolute; bottom: 1.65rem; transform: translateX(-50%); font: 1rem {MONO}; }}
   .scores {{ display: grid; grid-template-columns: repeat(32, 1fr); gap: 2px; margin: 0.2rem 0 1rem; }}
   .scores i {{ height: 1.4rem; }}
+  .gantt {{ display: grid; grid-template-columns: auto 1fr; gap: 0.25rem 0.8rem; margin: 0.2rem 0 1.1rem; }}
+  .gantt div {{ position: relative; height: 1.9rem; background: {TRACK}; }}
+  .gantt i {{ position: absolute; top: 0; bottom: 0; }}
   .layer > div {{ padding: 0.7rem 1rem; border-radius: 4px; }}
   @media (prefers-reduced-motion: reduce) {{
     .lanes.running .track i, .lanes.running .time {{ animation: none; }}
@@ -182,6 +185,20 @@ def ruler(name: str, values: np.ndarray, low: float, high: float, labels: bool) 
     )
 
 
+def gantt(rows: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], seconds: float) -> str:
+    """When units work: (name, colour, starts and ends) of each, on one axis of so many seconds."""
+    lines = []
+    for name, colour, spans in rows:
+        marks = "".join(
+            f"<i style='background:{colour};left:{100 * start / seconds:.2f}%;"
+            f"width:{100 * (end - start) / seconds:.2f}%'></i>"
+            for start, end in spans
+            if end <= seconds
+        )
+        lines.append(f"<span>{escape(name)}</span><div>{marks}</div>")
+    return f"<div class='gantt'>{''.join(lines)}</div>"
+
+
 def one_query(keys: int, colours: Palette) -> str:
     """A single row of scores against all keys of a cache."""
 
@@ -261,7 +278,7 @@ def bytes_over_memory(
     return drawn(
         traces,
         colours,
-        height=330,
+        height=262,
         x={"title_text": "M: memory for tiles, KiB per thread block", **ticks, "range": edges},
         y=log_ticks(low, high, "B"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app import scenario
 
-USUAL_TYPE, ROOM_TYPE = 14, 18  # px of the page's type: without a presenter, and the least with one
+USUAL_TYPE, ROOM_TYPE = 14, 19  # px of the page's type: without a presenter, and the least with one
 
 
 def presenting() -> bool:

@@ -56,7 +56,17 @@ PICTURES = (
         "all by hand",
     ),
     *("weights by hand", "again by hand", "hierarchy", "tile bytes", "tile grid", "mask", "loops"),
-    *("busy and times", "units", "formats", "rounding", "one query", "decoding", "layer", "speed-up"),
+    *(
+        "busy and times",
+        "units",
+        "overlap",
+        "formats",
+        "rounding",
+        "one query",
+        "decoding",
+        "layer",
+        "speed-up",
+    ),
     *("lanes", "recorded race", "summary"),
 )
 REQUIRED = ("scenario", "picture")

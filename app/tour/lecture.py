@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import streamlit as st
 
@@ -13,11 +14,15 @@ from app.figures import masks as mask_figures
 from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.speed import lengths_to, speed_by_length
-from app.figures.units import chip_bytes_text, scaled, share_text
+from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
+from app.tour import summary
+from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
+from engine.model.timeline import Mark
+from engine.model.warp_groups import PV, QK, SOFTMAX, Inside, inside
 from engine.recordings.rows import recorded_rows, timings_of
 from engine.studies import fp8, io_bound
 from engine.studies.answers import answer
@@ -27,8 +32,10 @@ from engine.studies.recorded_times import recorded_times
 
 Picture = Callable[[Experiment, Palette], None]
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
+LOW = 262  # px of a chart's height at the usual scale: with its words it fits a low screen
 FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim": 64}  # more heads than SMs
 FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, exponent and fraction
+ONE_TOKEN = ("flash2", "split_kv")
 FASTER = ("flash2", "flash3")
 
 
@@ -96,9 +103,8 @@ def _busy_and_times(experiment: Experiment, colours: Palette) -> None:
     full = Experiment.of(**FULL)
     heads = full.problem.all_heads
     st.markdown(
-        f"**With {heads} heads of {full.problem.seq_q:,} tokens every SM has work**, "
-        f"{recorded_times(full.problem).origin}; our kernel of version 1 is the paper's Algorithm 1 as "
-        "written, one block per head"
+        f"**On full SMs**: {heads} heads of {full.problem.seq_q:,} tokens, "
+        f"{recorded_times(full.problem).origin}. Version 1 is Algorithm 1 as written, one block per head."
     )
     _lanes(full, ("flash1", "flash2"), colours, told=True)
 
@@ -154,6 +160,27 @@ def _units(experiment: Experiment, colours: Palette) -> None:
     right.metric("Exponential units", scaled(gpu.exponentials_per_second, "exp/s"))
 
 
+def _overlap(experiment: Experiment, colours: Palette) -> None:
+    """When the tensor cores and the softmax units of an SM work, taking turns and at the same time."""
+    together = flash3.ALGORITHM.pipeline
+    ways = {"In turns": replace(together, overlapped=False), "Overlapped, as version 3": together}
+    blocks = {name: inside(experiment, pipeline) for name, pipeline in ways.items()}
+    seconds = max(block.switch for block in blocks.values())
+    st.markdown(f"**One thread block of FlashAttention-3**, {blocks['In turns'].visits} key blocks, modelled")
+    for name, block in blocks.items():
+        rows = [
+            ("copies", colours.k, _spans(block, lambda mark: mark.operation in ("K", "V", "Q"))),
+            ("tensor cores", colours.s, _spans(block, lambda mark: mark.operation in (QK, PV))),
+            ("softmax", colours.statistics, _spans(block, lambda mark: mark.operation == SOFTMAX)),
+        ]
+        st.markdown(f"**{name}**: {seconds_text(block.switch)}")
+        st.html(figures.STYLE + figures.gantt(rows, seconds))
+
+
+def _spans(block: Inside, wanted: Callable[[Mark], bool]) -> list[tuple[float, float]]:
+    return [(mark.start, mark.end) for lane in block.lanes.lanes for mark in lane.marks if wanted(mark)]
+
+
 def _rounding(experiment: Experiment, colours: Palette) -> None:
     st.html(figures.ruler("FP8 (e4m3) from 1 to 2", fp8.e4m3_values(), 1, 2, True))
     st.html(figures.ruler("float16 from 1 to 2", fp8.float16_values(), 1, 2, False))
@@ -172,17 +199,16 @@ def _decoding(experiment: Experiment, colours: Palette) -> None:
     st.html(figures.busy(_busy(experiment, ("flash2", "split_kv")), colours))
     recording = chosen_recording()
     rows = [row for row in recording.decoding if row.problem == experiment.problem] if recording else []
-    times = {row.provider: row.times.p50 for row in rows if row.times and row.splits is None}
     entries = [
         figures.Lane(
-            implementation({"provider": name, "label": name}), times[name], look(name).colour(colours)
+            row.label, row.times.p50, look("flash2" if row.provider == "flash2" else "fa4").colour(colours)
         )
-        for name in ("flash2", "split_kv", "sdpa_cudnn")
-        if name in times
+        for row in rows
+        if row.provider in ONE_TOKEN and row.times and row.splits is None
     ]
     if entries:
         st.markdown(f"**One token**, {recording.origin}")
-        st.html(figures.lanes(entries, told=True))
+        st.html(figures.lanes(sorted(entries, key=lambda lane: -lane.seconds), told=True))
 
 
 def _speed_up(experiment: Experiment, colours: Palette) -> None:
@@ -193,14 +219,12 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     problem = experiment.problem
     rows = recorded_rows(timings_of(recording, problem.head_dim, not problem.mask.looks_ahead))
     shown = [row for row in rows if row["provider"] in FASTER and row["speedup"]]
-    st.markdown(
-        f"**Times as fast as unfused PyTorch**, attention alone, {recording.origin}, d = {problem.head_dim}"
-    )
+    st.markdown(f"**Times as fast as unfused PyTorch**, attention alone, {recording.origin}")
     lengths = lengths_to(max(row["keys"] for row in shown))
     figure = speed_by_length(
         [("recorded", shown)], "speedup", lengths, colours, linear=True, mark=problem.seq_kv
     )
-    figure.layout.height = 330 * colours.scale
+    figure.layout.height = LOW * colours.scale
     chart(figure, "Speed-up over the length")
     share = answer("layer_share", experiment).value
     st.markdown(
@@ -238,6 +262,7 @@ PICTURES: dict[str, Picture] = {
     "loops": _html("**What each version does**; bold: to memory and back", figures.loops),
     "busy and times": _busy_and_times,
     "units": _units,
+    "overlap": _overlap,
     "formats": _html("**Bits of a number**", lambda colours: figures.bits(FORMATS, colours)),
     "rounding": _rounding,
     "one query": _one_query,
@@ -246,5 +271,5 @@ PICTURES: dict[str, Picture] = {
     "speed-up": _speed_up,
     "lanes": _race(told=False),
     "recorded race": _race(told=True),
-    "summary": _html("", lambda colours: ""),
+    "summary": summary.show,
 }
