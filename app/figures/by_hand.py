@@ -31,6 +31,7 @@ STYLE = f"""
   table.hand-rows .words {{ text-align: left; font-family: inherit; }}
   table.hand-rows .strong {{ font-weight: 700; }}
   .hand-scroll {{ overflow-x: auto; }}
+  .hand-scroll.small td {{ font-size: 0.87rem; }}
   .hand-scroll.large td {{ font-size: 1.15rem; padding: 0.55rem 0.45rem; }}
   @media (max-width: 760px) {{
     .hand td {{ min-width: 2.5rem; padding: 0 0.2rem; }}
@@ -120,9 +121,9 @@ def three_passes(hand: ByHand) -> str:
     """The row read three times: for its maximum, for the sum, for the weights."""
     falling = hand.falling[ROW]
     rows = [
-        ("1st pass", "s", hand.scores[ROW], f"maximum m = {number(hand.maxima[ROW])}"),
-        ("2nd pass", "e^(s − m)", falling, f"sum l = {number(falling.sum())}"),
-        ("3rd pass", "e^(s − m) ÷ l", hand.weights[ROW], "weights, 1 in all"),
+        ("1st pass", "s", hand.scores[ROW], f"m = {number(hand.maxima[ROW])}"),
+        ("2nd pass", "e^(s − m)", falling, f"l = {number(falling.sum())}"),
+        ("3rd pass", "e^(s − m) ÷ l", hand.weights[ROW], "weights"),
     ]
     lines = [
         _row(_words(name), _words(what), *map(_number_cell, values), _words(result))
@@ -211,7 +212,7 @@ def every_tile(hand: ByHand) -> str:
                 *(_cell_of(_pair(values)) for values in (second.out[at], hand.tiled[row], hand.out[row])),
             )
         )
-    return STYLE + _lines(head, rows)
+    return STYLE + _lines(head, rows, "small")
 
 
 def _pair(values: Sequence[float]) -> str:

@@ -278,7 +278,7 @@ def bytes_over_memory(
     return drawn(
         traces,
         colours,
-        height=262,
+        height=240,
         x={"title_text": "M: memory for tiles, KiB per thread block", **ticks, "range": edges},
         y=log_ticks(low, high, "B"),
     )

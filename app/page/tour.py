@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import scenario, theme
-from app.presenter import keys
+from app.presenter import keys, lectern
 from app.presenter.mode import presenting
 from app.tour import file, words
 from app.tour.file import Step, TourError
@@ -30,15 +32,15 @@ STYLE = """
 <style>
   .st-key-tour_head { flex-wrap: wrap; column-gap: 1rem; }
   .st-key-tour_head > :has([data-testid="stHeading"]) { flex: 1 1 16rem; width: auto; }
-  .st-key-tour_text { min-height: 5.4rem; }
-  .st-key-tour_words { gap: 0.5rem; }
+  .st-key-tour_text { min-height: 4.9rem; margin-top: -0.5rem; }
+  .st-key-tour_words { gap: 0.4rem; }
   .st-key-tour_head button p, .st-key-tour_words button p { font-size: 1rem; }
-  .st-key-tour_words code, .st-key-tour_words pre { font-size: 0.95rem; line-height: 1.45; }
+  .st-key-tour_words code, .st-key-tour_words pre { font-size: 0.85rem; line-height: 1.5; }
   .st-key-tour_picture .masks { max-width: max(18rem, calc(100dvh - 18.5rem)); }
   .st-key-tour_picture .bars { row-gap: 0.8rem; }
   .st-key-tour_picture .bars .bar { height: 2.6rem; }
   .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
-  .st-key-tour_words .katex-display { margin: 0; padding: 0.3rem 0 0.6rem; text-align: left; }
+  .st-key-tour_words .katex-display { margin: 0; padding: 0.2rem 0 0; text-align: left; }
   .st-key-tour_words .katex-display > .katex { text-align: left; }
 </style>
 """
@@ -59,7 +61,10 @@ def show() -> None:
     scenario.arrive(f"{name} {number}", step.experiment)
     if not presenting():
         st.caption(f"**{shown.title}.** {shown.about} {HELP}")
-    _screen(step, number, len(shown.steps), _tally(name, number))
+    tally = _tally(name, number)
+    if presenting():
+        lectern.tell(_notes(shown.steps, number, tally))
+    _screen(step, number, len(shown.steps), tally)
 
 
 def _chosen() -> str:
@@ -119,9 +124,30 @@ def _screen(step: Step, number: int, steps: int, tally: list[int]) -> None:
         st.text(f"This step cannot be computed for the scenario: {error}.")
 
 
+def _notes(steps: Sequence[Step], number: int, tally: list[int]) -> dict[str, str]:
+    """What the lecturer's own window shows of a step: its answer too."""
+    step, after = steps[number - 1], steps[number : number + 1]
+    notes = {
+        "now": step.title,
+        "next": after[0].title if after else "The end",
+        "place": f"step {number} of {len(steps)}",
+    }
+    if not step.question:
+        return notes
+    experiment = scenario.current()
+    try:
+        options = words.options(step.choices, step.answer, step.unit, experiment)
+        question = words.filled(step.question, experiment)
+    except AnswerError:
+        return notes
+    right = next((each for each in options if each.right(options)), options[0])
+    votes = " · ".join(map(str, tally[1 : 1 + len(options)]))
+    return notes | {"question": question, "answer": right.text, "votes": f"Votes: {votes}" * any(tally[1:])}
+
+
 def _told(step: Step, experiment: Experiment) -> None:
     """A step that asks nothing: its words, and beside them what else it says, with its picture."""
-    left, right = st.columns([1.6, 1], gap="large")
+    left, right = st.columns([1.5, 1], gap="medium")
     with left, st.container(key="tour_words"):
         st.markdown(words.filled(step.before, experiment))
     with right, st.container(key="tour_picture"):

@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 
 from app import scenario
-from app.presenter import keys, mode
+from app.presenter import keys, lectern, mode
 
 WHILE_PRESENTING = {
     "p": "present",
@@ -43,6 +43,9 @@ def _room():
 
 def show(pages: Sequence[st.Page], opened: st.Page) -> None:
     """The keys, the buttons that they press, and the audience's link where it is asked for."""
+    if mode.lecturing():
+        lectern.show()
+        st.stop()
     if not mode.presenting():
         keys.bind({"p": "present"}, key="presenter_keys")
         return
@@ -58,6 +61,9 @@ def show(pages: Sequence[st.Page], opened: st.Page) -> None:
     if back or on:
         page = pages[at + (1 if on else -1)]
         st.switch_page(page, query_params=scenario.link_values(page.url_path))
+    if opened.url_path != "tour":  # which tells its steps
+        after = pages[at + 1].title if at + 1 < len(pages) else ""
+        lectern.tell({"now": opened.title, "next": after, "place": f"page {at + 1} of {len(pages)}"})
     turns = {} if opened.url_path == "tour" else TURN_PAGES  # there these keys turn the steps
     keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
     with st.container(key="presenter_hint"):

@@ -12,6 +12,11 @@ def presenting() -> bool:
     return scenario.place("present") == "true"
 
 
+def lecturing() -> bool:
+    """Whether this is the lecturer's own window."""
+    return scenario.place("presenter") == "true"
+
+
 def turn() -> None:
     """Begin or end the presentation, without the audience's link."""
     scenario.go(present="" if presenting() else "true", audience="")

@@ -32,7 +32,7 @@ from engine.studies.recorded_times import recorded_times
 
 Picture = Callable[[Experiment, Palette], None]
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
-LOW = 262  # px of a chart's height at the usual scale: with its words it fits a low screen
+LOW = 240  # px of a chart's height at the usual scale: with its words it fits a low screen
 FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim": 64}  # more heads than SMs
 FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, exponent and fraction
 ONE_TOKEN = ("flash2", "split_kv")

@@ -24,12 +24,12 @@ from engine.studies.comparison import modelled_rows, under_roof
 from engine.studies.survey import by_algorithm, by_length, largest_contexts
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
-CHART_HEIGHT = 370  # px at the usual scale
+CHART_HEIGHT = 270  # px at the usual scale: with its words it fits a low screen
 ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
 
 
 def _chart(figure, alt: str) -> None:
-    figure.layout.height = max(figure.layout.height, CHART_HEIGHT * theme.colours().scale)
+    figure.layout.height = CHART_HEIGHT * theme.colours().scale
     chart(figure, alt)
 
 

@@ -12,13 +12,11 @@ from engine.experiment import Experiment
 from engine.studies.answers import answer
 
 LINKS = """
-**Read**: FlashAttention [1](https://arxiv.org/abs/2205.14135),
-[2](https://arxiv.org/abs/2307.08691) and [3](https://arxiv.org/abs/2407.08608);
-[online softmax](https://arxiv.org/abs/1805.02867)
-
-**Watch and measure**: [tiles](tiles), [one row's softmax](softmax), [masks](masks),
-[the backward pass](backward), [decoding](decoding), [bytes](traffic), [times](speed),
-[the H200's blocks](gpu), [21 claims](claims)
+**Read** FlashAttention [1](https://arxiv.org/abs/2205.14135),
+[2](https://arxiv.org/abs/2307.08691), [3](https://arxiv.org/abs/2407.08608),
+[online softmax](https://arxiv.org/abs/1805.02867); **watch** [tiles](tiles), [softmax](softmax),
+[backward](backward), [decoding](decoding); **measure** [bytes](traffic), [times](speed),
+[blocks on SMs](gpu), [claims](claims)
 """
 
 
