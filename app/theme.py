@@ -44,7 +44,8 @@ STYLE = """
   [data-testid="stPopoverBody"] [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
   [data-testid="stPopoverBody"] dl { margin: 0; padding-right: 0.8rem; }
   [data-testid="stPopoverBody"] dd { margin: 0 0 0.7rem; }
-  .st-key-presenter_keys, .st-key-lectern_teller, .st-key-room, .st-key-tour_keys, .st-key-glossary { position: absolute; }
+  .st-key-presenter_keys, .st-key-room, .st-key-tour_keys, .st-key-glossary { position: absolute; }
+  .st-key-lectern_teller { position: absolute; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-flash3_words { min-height: 3.2rem; }
