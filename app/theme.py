@@ -67,7 +67,7 @@ STYLE = """
 """
 PRESENTER_STYLE = """
 <style>
-  html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; }
+  html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; }
   [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
   [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
   [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }

@@ -15,7 +15,7 @@ from engine.studies.by_hand import BLOCK, ROW, ByHand
 CELLS = f"min-width: 2.2rem; height: 1.9rem; padding: 0 0.35rem; text-align: right; font: 1rem {MONO}"
 STYLE = f"""
 <style>
-  .hand {{ display: flex; flex-wrap: wrap; align-items: center; gap: 0.7rem 0.9rem; }}
+  .hand {{ display: flex; flex-wrap: wrap; align-items: center; gap: 0.7rem 0.55rem; }}
   .hand + .hand {{ margin-top: 0.7rem; }}
   .hand .sign {{ font-size: 1.3rem; }}
   .hand figure {{ margin: 0; }}

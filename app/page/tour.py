@@ -19,7 +19,7 @@ FIRST = "attention"
 ORIGINS = {
     "given": "from the scenario",
     "computed": "computed here",
-    "counted": "counted by the scheduler",
+    "counted": "counted",
     "modelled": "modelled for the {gpu}",
     "recorded": "recorded on an H200",
 }
@@ -36,7 +36,7 @@ STYLE = """
   .st-key-tour_words { gap: 0.4rem; }
   .st-key-tour_head button p, .st-key-tour_words button p { font-size: 1rem; }
   .st-key-tour_words code, .st-key-tour_words pre { font-size: 0.85rem; line-height: 1.5; }
-  .st-key-tour_picture .masks { max-width: max(18rem, calc(100dvh - 18.5rem)); }
+  .st-key-tour_picture .masks { max-width: max(18rem, calc(100dvh - 18.5rem)); grid-template-columns: 1fr; }
   .st-key-tour_picture .bars { row-gap: 0.8rem; }
   .st-key-tour_picture .bars .bar { height: 2.6rem; }
   .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
@@ -60,7 +60,7 @@ def show() -> None:
     step = shown.steps[number - 1]
     scenario.arrive(f"{name} {number}", step.experiment)
     if not presenting():
-        st.caption(f"**{shown.title}.** {shown.about} {HELP}")
+        st.caption(f"**{shown.title}.** {shown.about if number == 1 else ''} {HELP}")
     tally = _tally(name, number)
     if presenting():
         lectern.tell(_notes(shown.steps, number, tally))
@@ -183,9 +183,10 @@ def _way(step: Step, number: int, steps: int, tally: list[int]) -> None:
         label, act, arguments = "The answer", _count, (tally, 0)
     ended = act is _go and number == steps
     label = "The end" if ended else label
-    st.button("Back", key="tour_back", disabled=number == 1, on_click=_go, args=(number - 1,))
-    st.button(label, key="tour_next", disabled=ended, width=160, on_click=act, args=arguments)
-    st.markdown(f":gray[{number} of {steps}]", width="content")
+    with st.container(horizontal=True, vertical_alignment="center", width="content", key="tour_way"):
+        st.button("Back", key="tour_back", disabled=number == 1, on_click=_go, args=(number - 1,))
+        st.button(label, key="tour_next", disabled=ended, width=160, on_click=act, args=arguments)
+        st.markdown(f":gray[{number} of {steps}]", width="content")
 
 
 def _choose(tally: list[int], index: int) -> None:

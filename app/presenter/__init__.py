@@ -21,6 +21,7 @@ WHILE_PRESENTING = {
 }
 TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
 HINT = "PageUp, PageDown turn pages · j, k scroll · f full screen · a the audience's link · p leaves"
+TOUR_HINT = "PageDown goes on, PageUp back · 1 to 5 vote · f full screen · a the audience's link · p leaves"
 HERE = Path(__file__).parent
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
@@ -67,7 +68,7 @@ def show(pages: Sequence[st.Page], opened: st.Page) -> None:
     turns = {} if opened.url_path == "tour" else TURN_PAGES  # there these keys turn the steps
     keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
     with st.container(key="presenter_hint"):
-        st.caption(HINT)
+        st.caption(TOUR_HINT if opened.url_path == "tour" else HINT)
     if scenario.place("audience"):
         with st.container(key="audience_link", border=True):
             _link(opened.url_path)
