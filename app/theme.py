@@ -45,11 +45,7 @@ STYLE = """
   [data-testid="stPopoverBody"] dl { margin: 0; padding-right: 0.8rem; }
   [data-testid="stPopoverBody"] dd { margin: 0 0 0.7rem; }
   .st-key-presenter_keys, .st-key-room, .st-key-tour_keys, .st-key-glossary { position: absolute; }
-  .st-key-tour_words { gap: 0.4rem; }
-  .st-key-tour_picture .bars { row-gap: 0.8rem; }
-  .st-key-tour_picture .bars .bar { height: 2.6rem; }
-  .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
-  .st-key-tour_words .katex-display { margin: 0; padding: 0.4rem 0 0.9rem; }
+  .st-key-lectern_teller { position: absolute; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-flash3_words { min-height: 3.2rem; }
@@ -71,20 +67,21 @@ STYLE = """
 """
 PRESENTER_STYLE = """
 <style>
-  html { font-size: clamp(18px, 1.4vw, 30px) !important; }
+  html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; }
   [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
-  [data-testid="stMainBlockContainer"] { padding: 0.6rem 1.4rem 0; }
+  [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
   [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
-  .grid td { font-size: 0.75rem; }
+  .grid td { font-size: 0.9rem; }
+  button p, label p { font-size: 1rem !important; }
   div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
     position: absolute; /* out of the page's flow */
   }
   .st-key-presenter { position: fixed; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  .st-key-presenter_hint {
-    position: fixed; right: 1.4rem; bottom: 0.3rem; width: auto; z-index: 5; padding: 0.2rem 0.8rem;
-    border-radius: 6px; background: Canvas; pointer-events: none; animation: leave 0.6s 5s forwards;
+  .st-key-presenter_hint { /* in room that the page leaves free */
+    position: fixed; inset: auto 0 0; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem;
+    pointer-events: none; animation: leave 0.6s 8s forwards;
   }
-  .st-key-presenter_hint p { font-size: 0.75rem; }
+  .st-key-presenter_hint p { font-size: 0.9rem; line-height: 1.3; text-align: right; }
   .st-key-audience_link {
     position: fixed; z-index: 10; left: 8vw; right: 8vw; top: 28vh; width: auto; padding: 1.2rem 1.6rem;
     background: Canvas; box-shadow: 0 8px 40px rgba(0, 0, 0, 0.5);

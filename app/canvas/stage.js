@@ -4,6 +4,8 @@ import { clamp } from "./format.js";
 import { Pen } from "./pen.js";
 
 export const NARROW = 640; // px: below it only what a phone has room for
+export const ROOMY = 950; // units: below it there is no room for every panel, as where type is large
+const ROOM_TYPE = 13.6; // px of the page's type at which a room's smallest type, 11.5 units, is 16 px in 19
 
 export class Stage {
   constructor(root, canvas = root.querySelector(".stage canvas"), options = {}) {
@@ -18,7 +20,8 @@ export class Stage {
     this.root.style.setProperty("--above", `${Math.round(aboveOf(this.root))}px`);
     const { clientWidth, clientHeight } = this.root,
       narrow = clientWidth < NARROW;
-    const u = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), 0.72, 2.2);
+    const fitting = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), 0.72, 2.2);
+    const u = Math.max(fitting, roomUnit(this.root));
     this.root.style.setProperty("--u", clamp(u, 0.85, 2));
     const { width, height } = this.canvas.getBoundingClientRect(),
       dpr = window.devicePixelRatio || 1;
@@ -67,4 +70,10 @@ export function aboveOf(element) {
   let node = element.getRootNode().host; // outside the component's shadow
   while (node && !scrolls(node)) node = node.parentElement;
   return element.getBoundingClientRect().top + (node?.scrollTop || 0);
+}
+
+/** The least unit that type is drawn in while the page is shown to a room; 0 where it is not. */
+function roomUnit(root) {
+  if (!getComputedStyle(root).getPropertyValue("--room")) return 0;
+  return parseFloat(getComputedStyle(document.documentElement).fontSize) / ROOM_TYPE;
 }

@@ -20,6 +20,76 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "thread block|block of threads|CTA": (
             "The threads that one SM runs together on one piece of the work, sharing its shared memory."
         ),
+        "asynchronous copies|asynchronous|asynchrony": (
+            "Copies of the next tiles that run while this one is computed, so that no unit waits for memory."
+        ),
+        "block size|block sizes": (
+            "Rows of a query block and of a key block: larger ones request fewer bytes, and fewer of "
+            "them fit on an SM."
+        ),
+        "bottleneck|memory-bound|compute-bound": (
+            "What limits the speed: memory where an algorithm does few operations per byte, else arithmetic."
+        ),
+        "exact|exactness": (
+            "FlashAttention computes the same sums in another order: its O differs from standard attention's "
+            "by rounding alone."
+        ),
+        "FP8|e4m3": (
+            "Numbers of 8 bits, in e4m3 four of exponent and three of fraction: half the bytes of "
+            "float16 and twice the products."
+        ),
+        "IO complexity|IO-aware|IO-awareness": (
+            "How many bytes an algorithm must move for a memory of M on the chip: N² d² / M for tiled "
+            "attention, N² + N d for standard."
+        ),
+        "kernel fusion|fusion|fused": (
+            "Several kernels in one, without memory in between; alone it fails for attention, whose softmax "
+            "needs whole rows."
+        ),
+        "KV cache|cache of keys": "The keys and values of all tokens so far, which each new token reads.",
+        "loop order|loop swap": (
+            "Which blocks stay on the chip and which pass by: keys stay in FlashAttention-1, queries in "
+            "FlashAttention-2."
+        ),
+        "memory hierarchy|memories": (
+            "Registers, shared memory, L2 and HBM: each is larger and slower than the one before it."
+        ),
+        "N × N intermediate|general lesson": (
+            "A matrix that only leads to a smaller result, as S and P do: compute it in tiles, use them, and "
+            "never store it."
+        ),
+        "overflow": (
+            "A number too large for its format, as exp(12) for float16; subtracting a row's maximum first "
+            "prevents it."
+        ),
+        "profiling|profiler|ncu|Nsight Compute": (
+            "Reading a GPU's counters: ncu --metrics dram__bytes_read.sum python mine.py, or python -m "
+            "engine record --only counters --out mine.json."
+        ),
+        "recomputation|recomputed|recompute": (
+            "Computing S and P again in the backward pass, from Q, K and lse, instead of storing them."
+        ),
+        "recording|recordings": (
+            "A file of what one GPU was measured to do: the sidebar chooses it, and Traffic, Speed and "
+            "On the GPU read it."
+        ),
+        "safe softmax": "A softmax that subtracts the row's maximum first; it takes three passes over a row.",
+        "SDPA|scaled_dot_product_attention|how to use it": (
+            "PyTorch's attention, F.scaled_dot_product_attention(q, k, v), which picks a fast kernel by"
+            " itself; see the tour's last step."
+        ),
+        "sequence parallelism": (
+            "Blocks of queries of one head on different SMs, so that a long sequence fills a GPU even "
+            "with few heads."
+        ),
+        "short sequences|when not to use it": (
+            "Where attention is little of a layer's work, or one query asks, or P itself is wanted, "
+            "FlashAttention gains little or nothing."
+        ),
+        "warp partitioning": (
+            "How warps share a tile: in FlashAttention-2 each has queries of its own, so that they exchange "
+            "nothing."
+        ),
         "causal mask|causal": "A mask under which a query sees only the keys up to its own position.",
         "compulsory|compulsory bytes": (
             "What each kernel must read and write at least once, however large its caches: its inputs and "

@@ -1,11 +1,13 @@
-"""The Tour page: one screen, one idea, one question whose answer is computed for the scenario on screen."""
+"""The Tour page: one idea a screen, voted on first, its answer computed for the scenario on screen."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import streamlit as st
 
 from app import scenario, theme
-from app.presenter import keys
+from app.presenter import keys, lectern
 from app.presenter.mode import presenting
 from app.tour import file, words
 from app.tour.file import Step, TourError
@@ -14,17 +16,40 @@ from engine.experiment import Experiment
 from engine.studies.answers import AnswerError, answer
 
 FIRST = "attention"
-MOST_CHOICES, CHOICE_FIGURES = 5, 2  # a choice to predict from is rounded more than its answer
+ORIGINS = {
+    "given": "from the scenario",
+    "computed": "computed here",
+    "counted": "counted",
+    "modelled": "modelled for the {gpu}",
+    "recorded": "recorded on an H200",
+}
 KEYS = {
     **dict.fromkeys(("ArrowRight", " ", "PageDown"), "tour_next"),
     **dict.fromkeys(("ArrowLeft", "PageUp"), "tour_back"),
-    **{str(choice + 1): f"tour_choice_{choice}" for choice in range(MOST_CHOICES)},
+    **{str(choice + 1): f"tour_choice_{choice}" for choice in range(file.MOST)},
 }
-HELP = "Keys: → or Space goes on, ← goes back, 1 to 5 vote, Enter plays, p presents."
+STYLE = """
+<style>
+  .st-key-tour_head { flex-wrap: wrap; column-gap: 1rem; }
+  .st-key-tour_head > :has([data-testid="stHeading"]) { flex: 1 1 16rem; width: auto; }
+  .st-key-tour_text { min-height: 4.9rem; margin-top: -0.5rem; }
+  .st-key-tour_words { gap: 0.4rem; }
+  .st-key-tour_head button p, .st-key-tour_words button p { font-size: 1rem; }
+  .st-key-tour_words code, .st-key-tour_words pre { font-size: 0.85rem; line-height: 1.5; }
+  .st-key-tour_picture .masks { max-width: max(18rem, calc(100dvh - 18.5rem)); grid-template-columns: 1fr; }
+  .st-key-tour_picture .bars { row-gap: 0.8rem; }
+  .st-key-tour_picture .bars .bar { height: 2.6rem; }
+  .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
+  .st-key-tour_words .katex-display { margin: 0; padding: 0.2rem 0 0; text-align: left; }
+  .st-key-tour_words .katex-display > .katex { text-align: left; }
+</style>
+"""
+HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, Enter plays, p presents."
 
 
 def show() -> None:
     """Draw the step that the link names."""
+    st.html(STYLE)
     name = _chosen()
     try:
         shown = file.load(name)
@@ -35,8 +60,11 @@ def show() -> None:
     step = shown.steps[number - 1]
     scenario.arrive(f"{name} {number}", step.experiment)
     if not presenting():
-        st.caption(f"**{shown.title}.** {shown.about} {HELP}")
-    _screen(step, number, len(shown.steps), _tally(name, number))
+        st.caption(f"**{shown.title}.** {shown.about if number == 1 else ''} {HELP}")
+    tally = _tally(name, number)
+    if presenting():
+        lectern.tell(_notes(shown.steps, number, tally))
+    _screen(step, number, len(shown.steps), tally)
 
 
 def _chosen() -> str:
@@ -69,57 +97,103 @@ def _number(steps: int) -> int:
 
 def _tally(name: str, number: int) -> list[int]:
     """Of one step: whether its answer is shown, then the votes for each choice."""
-    return scenario.kept(f"tally {name} {number}", [0] * (1 + MOST_CHOICES))
+    return scenario.kept(f"tally {name} {number}", [0] * (1 + file.MOST))
 
 
 def _screen(step: Step, number: int, steps: int, tally: list[int]) -> None:
-    """Words, question and answer on the left, the picture on the right."""
-    experiment = scenario.current()
-    st.header(step.title, anchor=False)
+    """Title and way on, then words, then question and answer on the left, the picture on the right."""
+    experiment, told = scenario.current(), bool(tally[0])
+    keys.bind(KEYS, key="tour_keys")
+    with st.container(horizontal=True, vertical_alignment="center", key="tour_head"):
+        st.header(step.title, anchor=False)
+        _way(step, number, steps, tally)
     try:
-        st.markdown(words.filled(step.before, experiment))
+        if not step.question:
+            _told(step, experiment)
+            return
+        with st.container(key="tour_text"):
+            st.markdown(words.filled(step.after if told and step.after else step.before, experiment))
         left, picture = st.columns([1, 1.8], gap="large")
         with left, st.container(key="tour_words"):
             _question(step, experiment, tally)
-            _way(number, steps, tally)
-            if tally[0]:
+            if told:
                 _answer(step, experiment)
         with picture, st.container(key="tour_picture"):
-            PICTURES[step.picture](experiment, theme.colours())
+            PICTURES[step.reveals if told else step.picture](experiment, theme.colours())
     except AnswerError as error:
         st.text(f"This step cannot be computed for the scenario: {error}.")
-    keys.bind(KEYS, key="tour_keys")
+
+
+def _notes(steps: Sequence[Step], number: int, tally: list[int]) -> dict[str, str]:
+    """What the lecturer's own window shows of a step: its answer too."""
+    step, after = steps[number - 1], steps[number : number + 1]
+    notes = {
+        "now": step.title,
+        "next": after[0].title if after else "The end",
+        "place": f"step {number} of {len(steps)}",
+    }
+    if not step.question:
+        return notes
+    experiment = scenario.current()
+    try:
+        options = words.options(step.choices, step.answer, step.unit, experiment)
+        question = words.filled(step.question, experiment)
+    except AnswerError:
+        return notes
+    right = next((each for each in options if each.right(options)), options[0])
+    votes = " · ".join(map(str, tally[1 : 1 + len(options)]))
+    return notes | {"question": question, "answer": right.text, "votes": f"Votes: {votes}" * any(tally[1:])}
+
+
+def _told(step: Step, experiment: Experiment) -> None:
+    """A step that asks nothing: its words, and beside them what else it says, with its picture."""
+    left, right = st.columns([1.5, 1], gap="medium")
+    with left, st.container(key="tour_words"):
+        st.markdown(words.filled(step.before, experiment))
+    with right, st.container(key="tour_picture"):
+        st.markdown(words.filled(step.after, experiment))
+        PICTURES[step.picture](experiment, theme.colours())
 
 
 def _question(step: Step, experiment: Experiment, tally: list[int]) -> None:
-    """What the room predicts: a button a choice, each counting its votes."""
-    choices = words.options(step.choices, experiment)
-    right = words.nearest(choices, answer(step.answer, experiment)) if tally[0] else None
-    st.subheader(step.question, anchor=False)
-    for index, choice in enumerate(choices):
+    """What the room predicts: a button a choice, each counting its votes; replies come with the answer."""
+    options = words.options(step.choices, step.answer, step.unit, experiment)
+    told = bool(tally[0])
+    st.subheader(words.filled(step.question, experiment), anchor=False)
+    for index, option in enumerate(options):
         votes = tally[1 + index]
+        right = told and option.right(options)
         counted = f" · {votes} {'vote' if votes == 1 else 'votes'}" if votes else ""
         st.button(
-            f"{index + 1} &nbsp; **{words.text(choice, step.unit, CHOICE_FIGURES)}**{counted}",
+            f"{index + 1} &nbsp; **{option.text}**{counted}",
             key=f"tour_choice_{index}",
-            type="primary" if index == right else "secondary",
+            type="primary" if right else "secondary",
             width="stretch",
-            on_click=_count,
-            args=(tally, 1 + index),
+            on_click=_choose,
+            args=(tally, index),
         )
+        if told and votes and option.reply and not right:
+            st.markdown(option.reply)
 
 
-def _way(number: int, steps: int, tally: list[int]) -> None:
+def _way(step: Step, number: int, steps: int, tally: list[int]) -> None:
     """Back, and on: first to the answer, then to the next step."""
     label, act, arguments = "Next", _go, (number + 1,)
-    if not tally[0]:
+    if step.question and not tally[0]:
         label, act, arguments = "The answer", _count, (tally, 0)
-    ended = bool(tally[0]) and number == steps
+    ended = act is _go and number == steps
     label = "The end" if ended else label
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", width="content", key="tour_way"):
         st.button("Back", key="tour_back", disabled=number == 1, on_click=_go, args=(number - 1,))
         st.button(label, key="tour_next", disabled=ended, width=160, on_click=act, args=arguments)
         st.markdown(f":gray[{number} of {steps}]", width="content")
+
+
+def _choose(tally: list[int], index: int) -> None:
+    """Count a vote. A room votes on until the answer is asked for; a single reader gets it at once."""
+    _count(tally, 1 + index)
+    if not presenting() and not tally[0]:
+        _count(tally, 0)
 
 
 def _count(tally: list[int], index: int) -> None:
@@ -131,16 +205,13 @@ def _go(number: int) -> None:
 
 
 def _answer(step: Step, experiment: Experiment) -> None:
-    """The computed answer, where it comes from, and the words that explain it."""
-    computed = answer(step.answer, experiment)
-    origin = {
-        "given": "from the scenario",
-        "counted": "counted by the scheduler",
-        "modelled": f"modelled for the {experiment.gpu.name}",
-    }[computed.origin]
-    st.metric(f"Answer, {origin}", words.text(computed, step.unit))
-    if step.formula:
-        st.latex(step.formula)
-    st.markdown(words.filled(step.after, experiment))
-    if experiment != step.experiment:
-        st.caption("You have changed the step's scenario: the numbers follow it, the words do not.")
+    """The computed answer, where it comes from, and its formula."""
+    with st.container(key="tour_told"):
+        if step.answer:
+            computed = answer(step.answer, experiment)
+            origin = ORIGINS[computed.origin].format(gpu=experiment.gpu.name)
+            st.metric(f"Answer, {origin}", words.text(computed, step.unit))
+        if step.formula:
+            st.latex(step.formula)
+        if experiment != step.experiment:
+            st.caption("You have changed the step's scenario: the numbers follow it, the words do not.")

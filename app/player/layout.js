@@ -1,7 +1,7 @@
 // Where the panels of the single player, of the race and of a narrow screen lie.
 
 import { clamp } from "../canvas/format.js";
-import { NARROW } from "../canvas/stage.js";
+import { NARROW, ROOMY } from "../canvas/stage.js";
 import { BackwardGridPanel } from "./backward_grid.js";
 import { BackwardRowPanel, BackwardTrafficPanel } from "./backward_panels.js";
 import { ChipPanel } from "./chip_panel.js";
@@ -21,7 +21,8 @@ function panelsOf(model) {
 
 /** New panels for a model and a mode, on a stage of this size. */
 export function layoutOf({ width, height, u }, model, race) {
-  const layout = width < NARROW ? narrowLayout(race) : race ? raceLayout : singleLayout;
+  const crowded = width < NARROW || (u > 1 && width < ROOMY * u);
+  const layout = crowded ? narrowLayout(race) : race ? raceLayout : singleLayout;
   return layout(width, height, u, model);
 }
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 
 from app import scenario
-from app.presenter import keys, mode
+from app.presenter import keys, lectern, mode
 
 WHILE_PRESENTING = {
     "p": "present",
@@ -21,6 +21,7 @@ WHILE_PRESENTING = {
 }
 TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
 HINT = "PageUp, PageDown turn pages · j, k scroll · f full screen · a the audience's link · p leaves"
+TOUR_HINT = "PageDown goes on, PageUp back · 1 to 5 vote · f full screen · a the audience's link · p leaves"
 HERE = Path(__file__).parent
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
@@ -43,6 +44,9 @@ def _room():
 
 def show(pages: Sequence[st.Page], opened: st.Page) -> None:
     """The keys, the buttons that they press, and the audience's link where it is asked for."""
+    if mode.lecturing():
+        lectern.show()
+        st.stop()
     if not mode.presenting():
         keys.bind({"p": "present"}, key="presenter_keys")
         return
@@ -58,10 +62,13 @@ def show(pages: Sequence[st.Page], opened: st.Page) -> None:
     if back or on:
         page = pages[at + (1 if on else -1)]
         st.switch_page(page, query_params=scenario.link_values(page.url_path))
+    if opened.url_path != "tour":  # which tells its steps
+        after = pages[at + 1].title if at + 1 < len(pages) else ""
+        lectern.tell({"now": opened.title, "next": after, "place": f"page {at + 1} of {len(pages)}"})
     turns = {} if opened.url_path == "tour" else TURN_PAGES  # there these keys turn the steps
     keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
     with st.container(key="presenter_hint"):
-        st.caption(HINT)
+        st.caption(TOUR_HINT if opened.url_path == "tour" else HINT)
     if scenario.place("audience"):
         with st.container(key="audience_link", border=True):
             _link(opened.url_path)

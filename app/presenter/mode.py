@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from app import scenario
 
-USUAL_TYPE, ROOM_TYPE = 14, 18  # px of the page's type: without a presenter, and the least with one
+USUAL_TYPE, ROOM_TYPE = 14, 19  # px of the page's type: without a presenter, and the least with one
 
 
 def presenting() -> bool:
     """Whether the page is shown to a room."""
     return scenario.place("present") == "true"
+
+
+def lecturing() -> bool:
+    """Whether this is the lecturer's own window."""
+    return scenario.place("presenter") == "true"
 
 
 def turn() -> None:

@@ -11,6 +11,7 @@ from app.scenario import state, widgets
 from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
+LECTERN = "presenter"  # in the URL of the lecturer's own window, with or without a value
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 FOLLOWING = {"kv_heads": "as many as heads", "seq_kv": "as many as queries"}  # what they are by default
 
@@ -25,6 +26,8 @@ def adopt() -> None:
     if state.started() and not (values and _went_back()):
         return widgets.take()
     places = {name: values.pop(name) for name in PLACES if name in values}
+    if LECTERN in values:
+        places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
     experiment, errors = Experiment.lenient(values)
     if places.get("present", "false") not in ("true", "false"):
         errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))

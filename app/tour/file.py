@@ -7,9 +7,11 @@ A file is a title, some words about the tour, and steps:
 
     ## The step's title
     scenario: algorithm=flash2&seq=4096&block_q=128     what a link to the dashboard holds
-    picture: player                                      one of PICTURES
+    picture: hierarchy                                   one of PICTURES
+    reveals: player                                      optional, the picture that comes with the answer
     question: How many times is K read?                  what the room predicts
-    choices: 1 | query_blocks | keys                     2 to 5 expressions
+    choice: 1 | Whoever reads it once must keep all of it.          an expression, and what is said of it
+    choice: query_blocks | Once for each of them.
     answer: k_reads                                      an expression, see `engine.studies.answers`
     unit: times                                          optional, of a plain number; or ×, % of something
     formula: \\lceil N / B_r \\rceil                        optional, LaTeX, shown with the answer
@@ -19,26 +21,59 @@ A file is a title, some words about the tour, and steps:
     ---
 
     Markdown that is shown with the answer.
+
+Two to five lines begin with choice:, and what is said of each may be left out. All of them can stand in one
+line without that: `choices: 1 | query_blocks | keys`. Choices may be words, each with the condition under
+which they are true, and exactly one is: `choice: "It does fewer FLOPs" | flash2.flops < standard.flops | Both
+multiply the same matrices.` Such a question needs no answer; one that is given is shown as the number behind
+it. A step without a question shows its words and its picture, and nothing is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from app.tour.words import apart, filled, options, text
+from app.tour.words import Choice, filled, options, text
 from engine.experiment import Experiment, ExperimentError
 from engine.studies.answers import AnswerError, answer
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "tours"
-PICTURES = ("player", "race", "bytes", "length", "memory", "roofline", "softmax", "inside")
-REQUIRED = ("scenario", "picture", "question", "choices", "answer")
-OPTIONAL = ("unit", "formula")
+PICTURES = (
+    *("player", "race", "bytes", "length", "memory", "roofline", "softmax", "inside"),
+    *(
+        "by hand",
+        "row by hand",
+        "safe softmax",
+        "first tile",
+        "online softmax",
+        "tiles by hand",
+        "all by hand",
+    ),
+    *("weights by hand", "again by hand", "hierarchy", "tile bytes", "tile grid", "mask", "loops"),
+    *(
+        "busy and times",
+        "units",
+        "overlap",
+        "formats",
+        "rounding",
+        "one query",
+        "decoding",
+        "layer",
+        "speed-up",
+    ),
+    *("lanes", "recorded race", "summary"),
+)
+REQUIRED = ("scenario", "picture")
+QUESTION, MANY, ONE, ANSWER = "question", "choices", "choice", "answer"
+OPTIONAL = (QUESTION, ONE, MANY, ANSWER, "reveals", "unit", "formula")
 CLOSE = 1.25  # an answer must lie within this factor of a choice, and no second choice may
+FEWEST, MOST = 2, 5  # choices
 LARGEST_FILE = 200_000  # characters
 
 
@@ -48,13 +83,20 @@ class TourError(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """One screen: a scenario's picture, a question, and words before and after its answer."""
+    """One screen: a scenario's picture, a question, and words before and after its answer.
+
+    Attributes:
+        reveals: the picture with the answer; where the file names none, the one before.
+        question: empty where nothing is asked; then there are no choices.
+        answer: an expression; empty where the choices are words and no number stands behind them.
+    """
 
     title: str
     experiment: Experiment
     picture: str
+    reveals: str
     question: str
-    choices: tuple[str, ...]
+    choices: tuple[Choice, ...]
     answer: str
     unit: str
     formula: str
@@ -108,35 +150,24 @@ def parse(text: str, file: str) -> Tour:
 
 def _step(lines: Sequence[str], first: int, file: str) -> Step:
     """A step from its lines; `first` is the number of the first."""
-    at = dict.fromkeys((*REQUIRED, *OPTIONAL), first)
-    values: dict[str, str] = {}
-    body = len(lines)
-    for offset, line in enumerate(lines[1:], 1):
-        if not line.strip():
-            body = offset
-            break
-        name, colon, value = (part.strip() for part in line.partition(":"))
-        if not colon or name not in at or name in values or not value:
-            known = ", ".join((*REQUIRED, *OPTIONAL))
-            must = f"must be 'name: value' with each of {known} once at most, or empty before the text"
-            raise TourError(f"{file}, line {first + offset}: {line.strip()!r:.60} {must}")
-        values[name], at[name] = value, first + offset
-    for name in REQUIRED:
+    values, at, choices, body = _header(lines, first, file)
+    for name in REQUIRED + ((ANSWER,) if _numbers(values, choices) else ()):
         if name not in values:
-            raise TourError(
-                f"{file}, line {first}: the step has no {name}; it must have {', '.join(REQUIRED)}"
-            )
-    if values["picture"] not in PICTURES:
-        must = f"it must be one of {', '.join(PICTURES)}"
-        raise TourError(f"{file}, line {at['picture']}: picture is {values['picture']!r:.60}; {must}")
+            must = f"it must have {', '.join((*REQUIRED, QUESTION, MANY, ANSWER))}"
+            raise TourError(f"{file}, line {first}: the step has no {name}; {must}")
+    for name in ("picture", "reveals"):
+        if values.get(name, PICTURES[0]) not in PICTURES:
+            must = f"it must be one of {', '.join(PICTURES)}"
+            raise TourError(f"{file}, line {at[name]}: {name} is {values[name]!r:.60}; {must}")
     before, _, after = _joined(lines[body:]).partition("\n---\n")
     step = Step(
         lines[0][3:].strip(),
         _experiment(values["scenario"], at["scenario"], file),
         values["picture"],
-        values["question"],
-        tuple(choice.strip() for choice in values["choices"].split("|")),
-        values["answer"],
+        values.get("reveals", values["picture"]),
+        values.get(QUESTION, ""),
+        choices,
+        values.get(ANSWER, ""),
         values.get("unit", ""),
         values.get("formula", ""),
         before.strip(),
@@ -144,6 +175,49 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
     )
     _check(step, at, first + body + 1, file)
     return step
+
+
+def _header(lines: Sequence[str], first: int, file: str):
+    """The values of a step by name, the lines they stand in, its choices, and where its text begins."""
+    at = dict.fromkeys((*REQUIRED, *OPTIONAL), first)
+    values: dict[str, str] = {}
+    choices: list[Choice] = []
+    for offset, line in enumerate(lines[1:], 1):
+        number = first + offset
+        if not line.strip():
+            return values, at, tuple(choices), offset
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        twice = name in values or (name in (ONE, MANY) and choices and (name != ONE or MANY in values))
+        if not colon or name not in at or twice or not value:
+            known = ", ".join((*REQUIRED, *OPTIONAL))
+            must = (
+                f"must be 'name: value' with each of {known} once at most (choice often, if choices is not "
+                "there), or empty before the text"
+            )
+            raise TourError(f"{file}, line {number}: {line.strip()!r:.60} {must}")
+        at[name] = number
+        if name == ONE:
+            choices.append(_choice(value, number))
+            continue
+        values[name] = value
+        if name == MANY:
+            choices = [Choice(part.strip(), line=number) for part in value.split("|")]
+    return values, at, tuple(choices), len(lines)
+
+
+def _choice(value: str, line: int) -> Choice:
+    """`expression | reply`, or `"words" | condition | reply`."""
+    if value.startswith('"'):
+        label, _, rest = value[1:].partition('"')
+        condition, _, reply = rest.strip().removeprefix("|").partition("|")
+        return Choice(condition.strip(), label.strip(), reply.strip(), line)
+    expression, _, reply = value.partition("|")
+    return Choice(expression.strip(), "", reply.strip(), line)
+
+
+def _numbers(values: dict[str, str], choices: Sequence[Choice]) -> bool:
+    """Whether numbers are asked for."""
+    return bool(QUESTION in values or choices) and not any(choice.label for choice in choices)
 
 
 def _experiment(link: str, line: int, file: str) -> Experiment:
@@ -155,27 +229,56 @@ def _experiment(link: str, line: int, file: str) -> Experiment:
 
 def _check(step: Step, at: dict[str, int], body: int, file: str) -> None:
     """Whether everything can be computed, and exactly one choice is the answer."""
-    for name, line, check in (
-        ("choices", at["choices"], lambda: options(step.choices, step.experiment)),
-        ("answer", at["answer"], lambda: answer(step.answer, step.experiment)),
-        ("text", body, lambda: (filled(step.before, step.experiment), filled(step.after, step.experiment))),
+    for name, line, texts in (
+        ("text", body, (step.before, step.after)),
+        (QUESTION, at[QUESTION], (step.question,)),
     ):
-        try:
-            check()
-        except AnswerError as error:
-            raise TourError(f"{file}, line {line}: {name}: {error}") from None
-    found, right = options(step.choices, step.experiment), answer(step.answer, step.experiment)
-    if not 2 <= len(found) <= 5 or len(found) < len(step.choices):
+        with _at(file, line, name):
+            for each in texts:
+                filled(each, step.experiment)
+    if step.answer:
+        with _at(file, at[ANSWER], ANSWER):
+            answer(step.answer, step.experiment)
+    if bool(step.question) != bool(step.choices):
+        missing = MANY if step.question else QUESTION
+        raise TourError(f"{file}, line {at[QUESTION]}: the step has no {missing}; a question has both")
+    if step.question:
+        _check_choices(step, file)
+
+
+def _check_choices(step: Step, file: str) -> None:
+    line = step.choices[0].line
+    worded = [bool(choice.label) for choice in step.choices]
+    if any(worded) and not all(worded):
+        number = step.choices[worded.index(False)].line
         raise TourError(
-            f"{file}, line {at['choices']}: choices must be 2 to 5 different ones between | signs"
+            f'{file}, line {number}: choices must be all numbers, or all "words" with a condition'
         )
-    near = [choice for choice in found if apart(choice, right) <= log(CLOSE)]
-    if len(near) != 1:
-        must = f"exactly one must be within a factor of {CLOSE} of it"
-        value = text(right, step.unit)
+    for choice in step.choices:
+        with _at(file, choice.line, MANY):
+            options((choice,), step.answer, step.unit, step.experiment)
+    found = options(step.choices, step.answer, step.unit, step.experiment)
+    if not FEWEST <= len(found) <= MOST or len(found) < len(step.choices):
         raise TourError(
-            f"{file}, line {at['choices']}: the answer is {value}, {len(near)} choices fit; {must}"
+            f"{file}, line {line}: choices must be {FEWEST} to {MOST} different ones between | signs"
         )
+    near = [option for option in found if option.distance <= log(CLOSE)]
+    if len(near) == 1:
+        return
+    if any(worded):
+        raise TourError(f"{file}, line {line}: {len(near)} choices are true; exactly one must be")
+    value = text(answer(step.answer, step.experiment), step.unit)
+    must = f"exactly one must be within a factor of {CLOSE} of it"
+    raise TourError(f"{file}, line {line}: the answer is {value}, {len(near)} choices fit; {must}")
+
+
+@contextmanager
+def _at(file: str, line: int, name: str):
+    """What cannot be computed is said with its line."""
+    try:
+        yield
+    except AnswerError as error:
+        raise TourError(f"{file}, line {line}: {name}: {error}") from None
 
 
 def _joined(lines: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from app.page.parts.elements import chart
 from app.player import player
 from app.player.payload import begun, build
 from app.presenter.mode import presenting
+from app.tour import lecture
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
@@ -23,12 +24,12 @@ from engine.studies.comparison import modelled_rows, under_roof
 from engine.studies.survey import by_algorithm, by_length, largest_contexts
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
-CHART_HEIGHT = 370  # px at the usual scale
+CHART_HEIGHT = 270  # px at the usual scale: with its words it fits a low screen
 ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
 
 
 def _chart(figure, alt: str) -> None:
-    figure.layout.height = max(figure.layout.height, CHART_HEIGHT * theme.colours().scale)
+    figure.layout.height = CHART_HEIGHT * theme.colours().scale
     chart(figure, alt)
 
 
@@ -98,4 +99,5 @@ PICTURES = {
     "roofline": _roofline,
     "softmax": _softmax,
     "inside": _inside,
+    **lecture.PICTURES,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
+from re import escape
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from engine.algorithms import compared
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
-from engine.studies.answers import COUNTED, GIVEN, MODELLED, QUANTITIES, Answer, AnswerError, answer
+from engine.studies.answers import Answer, AnswerError, answer, holds
+from engine.studies.quantities import COUNTED, GIVEN, MODELLED, QUANTITIES
 from tests.engine import closed_form
 
 UNMASKED = st.builds(
@@ -103,3 +105,64 @@ def test_what_cannot_be_computed_is_one_sentence(text, sentence):
         answer(text, Experiment.of())
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "true"),
+    [
+        ("flash2.flops < standard.flops", False),
+        ("flash2.flops == standard.flops", True),
+        ("flash2.dram_bytes < standard.dram_bytes", True),
+        ("keys >= 4096", True),
+        ("keys > 4096", False),
+        ("keys <= 4095", False),
+    ],
+)
+def test_a_condition_is_two_expressions_compared(text, true):
+    assert holds(text, Experiment.of(seq=4096, head_dim=128, block_q=128)) is true
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("keys", "'keys' is no condition; it must be like flash2.flops < standard.flops"),
+        ("1 < keys < 3", "is no condition"),
+        ("keys != 3", "is no condition"),
+        ("keys <", "'keys <' is no condition"),
+        ("dram_bytes < keys", "B and a number cannot be compared"),
+        ("key < 3", "'key' is no quantity"),
+    ],
+)
+def test_what_is_no_condition_is_one_sentence(text, sentence):
+    with pytest.raises(AnswerError, match=escape(sentence)):
+        holds(text, Experiment.of())
+
+
+def test_recorded_seconds_are_the_recordings_of_exactly_this_problem():
+    """From assets/recordings: 4,096 tokens, batch 4, 16 heads of 128, on an H200, in microseconds."""
+    recorded = Experiment.of(batch=4, heads=16, seq=4096, head_dim=128)
+    for provider, microseconds in (("eager", 5570.9), ("flash2", 971.5), ("flash3", 788.7)):
+        found = answer(f"{provider}.recorded_seconds", recorded)
+        assert (found.unit, found.origin) == ("s", "recorded")
+        assert found.value == pytest.approx(microseconds * 1e-6, rel=0.001)
+    for text, sentence in (
+        ("eager.recorded_seconds", "eager was not recorded for this problem"),
+        ("mine.recorded_seconds", "'mine' is in no recording; it must be one of "),
+    ):
+        with pytest.raises(AnswerError, match=sentence):
+            answer(text, Experiment.of(seq=4000))
+
+
+def test_rates_and_shares_are_those_of_the_data_sheet_and_of_a_layers_matrices():
+    experiment = Experiment.of(heads=16, seq=4096, head_dim=128)
+    assert value("hbm_rate", experiment) == 4.8e12
+    assert value("shared_rate", experiment) == pytest.approx(32 * 4 * 132 * 1.83e9)  # 32 banks of 4 bytes
+    # per token and layer: 8 D² of projections, 16 D² of the MLP, 4 N D of attention
+    hidden, keys = 16 * 128, 4096
+    assert value("layer_share", experiment) == pytest.approx(
+        4 * keys * hidden / (4 * keys * hidden + 24 * hidden**2)
+    )
+    assert value("flash1.busy_sms", experiment) == 16
+    assert value("flash2.thread_blocks", experiment) == 16 * 4096 / 64
+    assert value("flash2.busy_sms", experiment) == 132
+    assert value("dram_seconds", experiment) == pytest.approx(value("dram_bytes", experiment) / 4.8e12)

@@ -57,6 +57,13 @@ test("a race has a lane for each algorithm, equally wide, and the clock below", 
   }
 });
 
+test("where a room's type is large, panels are dropped and none is shrunk", () => {
+  const low = stage(1230, 470, 19 / 13.6),
+    placed = layoutOf(low, model, false);
+  assert.deepEqual(named(placed), ["GridPanel", "TrafficPanel"]);
+  tidy(placed, low);
+});
+
 test("a narrow screen has grid and traffic below each other, a low one side by side", () => {
   const [grid, traffic] = layoutOf(stage(380, 700), model, false);
   assert.ok(traffic.box.y >= grid.box.y + grid.box.h);

@@ -39,3 +39,24 @@ def test_every_page_lists_every_term(open_app):
     for page in ("traffic", "softmax"):
         lists = [html.proto.body for html in open_app(page).sidebar.get("html")]
         assert sum(listed() in body for body in lists) == 1
+
+
+CONCEPTS = (  # of the articles that the lecture follows
+    *(
+        "memory hierarchy",
+        "IO complexity",
+        "arithmetic intensity",
+        "kernel fusion",
+        "overflow",
+        "safe softmax",
+    ),
+    *("online softmax", "exactness", "tile", "block size", "causal", "recomputation", "loop order"),
+    *("sequence parallelism", "warp partitioning", "occupancy", "asynchrony", "warp group", "TMA", "FP8"),
+    *("decoding", "KV cache", "how to use it", "when not to use it", "profiling", "ncu", "recording"),
+    *("general lesson", "bottleneck", "roofline"),
+)
+
+
+@pytest.mark.parametrize("concept", CONCEPTS)
+def test_every_concept_of_the_articles_is_found(concept):
+    assert concept in {name for term in TERMS for name in names(term)}

@@ -21,57 +21,81 @@ def test_every_picture_that_a_file_may_name_can_be_drawn():
     assert tuple(pictures.PICTURES) == file.PICTURES
 
 
-def shown(app) -> str:
-    (metric,) = app.metric
-    return metric.value
-
-
 def press(app, name: str):
     return app.button(key=name).click().run()
 
 
+def told(app) -> list[str]:
+    return [metric.value for metric in app.metric if metric.label.startswith("Answer")]
+
+
+def markdown(app) -> str:
+    return "\n".join(element.value for element in app.main.markdown)
+
+
 def test_the_tour_goes_on_to_its_end_and_back(open_app):
-    app = open_app("tour")
+    app = open_app("tour", present="true")
     steps = file.load("attention").steps
     for number, step in enumerate(steps, 1):
         assert not app.exception
         assert app.header[0].value == step.title
         assert app.query_params["step"] == str(number)
         assert app.session_state["experiment"] == step.experiment
-        assert not app.metric  # nothing is told before it is asked for
-        press(app, "tour_next")
-        assert shown(app) == words.text(answer(step.answer, step.experiment), step.unit)
+        assert not told(app)  # nothing is told before it is asked for
+        assert words.filled(step.before, step.experiment) in markdown(app)
+        if step.question:
+            press(app, "tour_next")
+            assert words.filled(step.after, step.experiment) in markdown(app)
+        if step.answer:
+            assert told(app) == [words.text(answer(step.answer, step.experiment), step.unit)]
         if number < len(steps):
             press(app, "tour_next")
     assert app.button(key="tour_next").disabled
+    assert app.get("download_button")
     press(app, "tour_back")
     assert app.query_params["step"] == str(len(steps) - 1)
 
 
+CAUSAL = "7"  # the step whose answer follows the blocks
+
+
 def test_the_answer_is_computed_for_the_scenario_on_screen(open_app):
-    app = open_app("tour", tour="attention", step="6")
+    app = open_app("tour", tour="attention", step=CAUSAL)
     press(app, "tour_next")
-    assert shown(app) == "16 times"  # 1024 queries in blocks of 64
+    assert told(app) == ["56.2% of the tiles"]  # 8 x 9 / 2 of 64: 1024 queries in blocks of 128
     app.sidebar.select_slider(key="scenario block_q").set_value(256).run()
-    assert shown(app) == "4 times"
+    assert told(app) == ["62.5% of the tiles"]  # 2 + 4 + 6 + 8 of 32
     assert any("You have changed the step's scenario" in caption.value for caption in app.caption)
 
 
-def test_votes_are_counted_and_the_right_choice_is_marked_only_with_the_answer(open_app):
-    app = open_app("tour", step="6")
+def test_a_room_votes_until_the_answer_and_then_each_wrong_choice_gets_its_sentence(open_app):
+    app = open_app("tour", step=CAUSAL, present="true")
     for _ in range(2):
         press(app, "tour_choice_0")
     press(app, "tour_choice_1")
+    assert not told(app)
     assert "2 votes" in app.button(key="tour_choice_0").label
     assert "1 vote" in app.button(key="tour_choice_1").label
+    step = file.load("attention").steps[int(CAUSAL) - 1]
+    whole, _, quarter = (words.filled(choice.reply, step.experiment) for choice in step.choices)
+    assert whole not in markdown(app)
     press(app, "tour_next")
     types = [app.button(key=f"tour_choice_{index}").proto.type for index in range(3)]
     assert types == ["secondary", "primary", "secondary"]
+    assert whole in markdown(app)
+    assert quarter not in markdown(app)  # nobody chose it
+
+
+def test_a_single_reader_who_chooses_is_answered_at_once(open_app):
+    app = open_app("tour", step="2")
+    press(app, "tour_choice_0")
+    assert "Both multiply the same matrices: 137 GFLOP and 137 GFLOP." in markdown(app)
+    assert told(app) == ["32.9× fewer bytes"]
 
 
 def test_a_link_into_the_tour_opens_its_step_and_keeps_a_scenario_of_its_own(open_app):
-    assert open_app("tour", step="5").session_state["experiment"].algorithm == "flash1"
-    app = open_app("tour", step="5", algorithm="flash2", seq="2048")
+    assert open_app("tour", step="3").session_state["experiment"].algorithm == "standard"
+    app = open_app("tour", step="3", algorithm="flash2", seq="2048")
     assert app.session_state["experiment"] == Experiment.of(algorithm="flash2", seq=2048)
 
 

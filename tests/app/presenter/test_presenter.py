@@ -31,14 +31,15 @@ def test_charts_have_larger_type_while_presenting(open_app):
 
 
 def test_the_audiences_link_is_short_restores_the_scenario_and_leaves_the_presentation_out(open_app):
-    app = open_app("tour", present="true", step="5")
+    app = open_app("tour", present="true", step="3")
     press(app, "audience")
     (link,) = [code.value for code in app.main.get("code")]
     parts = urlsplit(link)
     values = dict(parse_qsl(parts.query))
     assert parts.path == "/tour"
-    assert values == {"tour": "attention", "step": "5", "algorithm": "flash1"}
-    assert Experiment.of(algorithm=values["algorithm"]) == app.session_state["experiment"]
+    places = {name: values.pop(name) for name in ("tour", "step")}
+    assert places == {"tour": "attention", "step": "3"}
+    assert Experiment.of(**values) == app.session_state["experiment"]
 
 
 def test_a_link_that_presents_neither_nor_is_one_sentence(open_app):
@@ -47,3 +48,13 @@ def test_a_link_that_presents_neither_nor_is_one_sentence(open_app):
     assert notice == "The link's present is 'maybe'; it must be true or false. Shown instead: false."
     assert app.session_state["experiment"] == Experiment.of(seq=512)
     assert "present" not in app.query_params
+
+
+def test_the_lecturers_window_has_no_page_and_no_sidebar(open_app):
+    for value in ("", "true"):
+        app = open_app("tour", presenter=value)
+        assert not app.exception
+        assert not app.text
+        assert not app.header
+        assert not app.sidebar
+    assert open_app("tour", presenter="false").header

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.tour import file, words
+from app.tour import file, summary, words
 from app.tour.file import TourError
 from engine import simulate
 from engine.experiment import Experiment
@@ -39,11 +39,91 @@ def test_a_step_is_read_with_its_words_before_and_after():
     assert words.filled(step.before, step.experiment) == "Before 1,024."
 
 
+def shown(step: file.Step) -> list[words.Option]:
+    return words.options(step.choices, step.answer, step.unit, step.experiment)
+
+
 def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
     """L2 serves most of it: only what is never asked for is certainly not read from HBM."""
     for step in file.load("attention").steps:
         if "_reads" in step.answer or "_writes" in step.answer:
             assert "HBM" not in step.question or answer(step.answer, step.experiment).value == 0
+
+
+NEW = """# A tour
+
+## A step
+scenario: seq=1024
+picture: by hand
+reveals: player
+question: What does it do less of?
+choice: "FLOPs" | flash2.flops < standard.flops | Both do {flops}.
+choice: "Bytes" | flash2.dram_bytes < standard.dram_bytes
+answer: keys
+
+Words.
+"""
+
+
+def test_choices_in_words_have_conditions_and_replies_and_a_picture_of_their_answer():
+    (step,) = file.parse(NEW, "mine.md").steps
+    assert (step.picture, step.reveals) == ("by hand", "player")
+    flops, fewer = shown(step)
+    assert (flops.text, fewer.text, fewer.reply) == ("FLOPs", "Bytes", "")
+    assert flops.reply == f"Both do {4 * 16 * 1024**2 * 64 / 1e9:.2f} GFLOP."
+    assert fewer.right([flops, fewer])
+    assert not flops.right([flops, fewer])
+
+
+def test_a_choice_of_a_number_may_have_a_reply_and_the_step_before_the_answer_keeps_its_picture():
+    text = written(choices=None).replace(
+        "answer:", "choice: 1 | Not once, but {k_reads} times.\nchoice: query_blocks\nanswer:"
+    )
+    (step,) = file.parse(text, "mine.md").steps
+    one, right = shown(step)
+    assert (one.text, one.reply, right.text, right.reply) == ("1", "Not once, but 16 times.", "16", "")
+    assert step.reveals == step.picture == "player"
+
+
+def test_a_step_may_ask_nothing():
+    (step,) = file.parse(written(question=None, choices=None, answer=None), "mine.md").steps
+    assert (step.question, step.choices, step.before) == ("", (), "Some words.")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "flash2.dram_bytes <",
+            "flash2.dram_bytes >",
+            "mine.md, line 8: 0 choices are true; exactly one must be",
+        ),
+        ("flash2.flops <", "flash2.flops ==", "mine.md, line 8: 2 choices are true; exactly one must be"),
+        (
+            "| flash2.flops < standard.flops",
+            "| flash2.flops",
+            "mine.md, line 8: choices: 'flash2.flops' is no condition",
+        ),
+        ("{flops}", "{flop}", "mine.md, line 8: choices: 'flop' is no quantity"),
+        (
+            '"Bytes" | flash2.dram_bytes < standard.dram_bytes',
+            "3",
+            "mine.md, line 9: choices must be all numbers, or all",
+        ),
+        ('choice: "Bytes"', 'choices: "Bytes"', "mine.md, line 9: 'choices: "),
+        (
+            "reveals: player",
+            "reveals: film",
+            "mine.md, line 6: reveals is 'film'; it must be one of player, ",
+        ),
+        ("do less of?", "do {less} of?", "mine.md, line 7: question: 'less' is no quantity"),
+        ("answer: keys", "answer: key", "mine.md, line 10: answer: 'key' is no quantity"),
+        ("question: What does it do less of?\n", "", "mine.md, line 3: the step has no question"),
+    ],
+)
+def test_what_is_wrong_in_choices_names_its_line(old, new, sentence):
+    assert old in NEW
+    assert refused(NEW.replace(old, new)).startswith(sentence)
 
 
 def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
@@ -90,23 +170,59 @@ def test_a_file_that_is_no_text_or_is_not_there_is_a_sentence(tmp_path):
 
 @pytest.mark.parametrize("name", file.names())
 def test_every_tour_of_ours_is_whole(name):
-    assert 8 <= len(file.load(name).steps) <= 10
+    assert 12 <= len(file.load(name).steps) <= 15
+
+
+def test_every_wrong_choice_of_ours_is_answered_with_a_sentence():
+    for step in file.load("attention").steps:
+        options = shown(step) if step.question else []
+        for option in options:
+            right = option.right(options)
+            assert bool(option.reply) != right, (step.title, option.text)
+            assert right or (option.reply[0].isupper() and option.reply.endswith("."))
+
+
+def test_no_picture_before_the_vote_is_the_one_with_the_answer():
+    for step in file.load("attention").steps:
+        assert not step.question or step.picture != step.reveals
+
+
+ALIKE = (  # 1, by hand or by the format: the same whatever the scenario
+    *("A safe softmax takes three passes", "Online softmax: never look back"),
+    *("Tiles, and O along with them", "FP8: half the bits"),
+)
 
 
 def test_no_answer_is_written_down():
-    """Each answer follows the scenario: on another one it is computed anew."""
-    other = Experiment.of(seq=1536, head_dim=32, block_q=32, block_kv=128, dtype="float32")
-    steps = file.load("attention").steps
+    """Each answer follows the scenario: on another recorded one it is computed anew."""
+    other = Experiment.of(
+        batch=16, heads=32, seq=1024, head_dim=64, block_q=32, block_kv=128, hardware="a100"
+    )
+    steps = [step for step in file.load("attention").steps if step.answer]
     same = [s.title for s in steps if answer(s.answer, s.experiment) == answer(s.answer, other)]
-    assert same == ["Never write S", "A softmax that never looks back"]  # 0 and 1, whatever the scenario
+    assert tuple(same) == ALIKE
+
+
+def test_the_file_to_take_home_has_every_question_with_its_answer():
+    tour = file.load("attention")
+    text = summary.text(tour)
+    assert text.count("\nAnswer: ") == sum(bool(step.question) for step in tour.steps)
+    for told in (
+        "Answer: 3 times (counted).",
+        "Answer: Traffic: fewer bytes, 32.9",
+        "Answer: 5.73× (recorded).",
+    ):
+        assert told in text
+    assert "{" not in text.replace("\\frac{", "").split("$$")[0]
 
 
 def test_the_nearest_choice_is_by_ratio_and_equal_choices_are_one():
     (step,) = file.parse(written(), "mine.md").steps
     one_block = Experiment.of(seq=16)
-    assert len(words.options(step.choices, one_block)) == 1
-    choices = [answer(text, one_block) for text in ("10", "100")]
-    assert [words.nearest(choices, answer(text, one_block)) for text in ("31", "32")] == [0, 1]
+    assert len(words.options(step.choices, step.answer, step.unit, one_block)) == 1
+    for wanted, nearest in (("31", "10"), ("32", "100")):
+        options = words.options([words.Choice("10"), words.Choice("100")], wanted, "", one_block)
+        assert [option.text for option in options if option.right(options)] == [nearest]
 
 
 @pytest.mark.parametrize(
@@ -122,6 +238,8 @@ def test_the_nearest_choice_is_by_ratio_and_equal_choices_are_one():
         (0.515625, "% of the tiles", "51.6% of the tiles"),
         (0.999, "% as long", "99.9% as long"),
         (1, "", "1"),
+        (5.24e-8, "at most", "5.2·10⁻⁸ at most"),
+        (32.94, "× fewer bytes", "32.9× fewer bytes"),
     ],
 )
 def test_counts_are_words_ratios_have_their_sign_and_shares_are_per_cent(value, unit, told):

@@ -1,0 +1,237 @@
+"""The four tokens as matrices and lines of numbers, in HTML: type that the last row of a room can read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from app.figures.base import MONO
+from app.figures.colours import Palette
+from app.figures.tables import LINE
+from engine.studies.by_hand import BLOCK, ROW, ByHand
+
+CELLS = f"min-width: 2.2rem; height: 1.9rem; padding: 0 0.35rem; text-align: right; font: 1rem {MONO}"
+STYLE = f"""
+<style>
+  .hand {{ display: flex; flex-wrap: wrap; align-items: center; gap: 0.7rem 0.55rem; }}
+  .hand + .hand {{ margin-top: 0.7rem; }}
+  .hand .sign {{ font-size: 1.3rem; }}
+  .hand figure {{ margin: 0; }}
+  .hand figcaption {{ font-weight: 700; padding-bottom: 0.2rem; }}
+  .hand table, table.hand-rows {{ border-collapse: separate; border-spacing: 2px; margin: 0; border: none; }}
+  .hand td {{ border: none; {CELLS}; }}
+  .hand tr.faint td {{ opacity: 0.3; }}
+  .hand td.gap {{ min-width: 0.5rem; padding: 0; background: none !important; }}
+  .hand tr.gap td {{ height: 0.5rem; background: none !important; }}
+  table.hand-rows td, table.hand-rows th {{ border: none; padding: 0.35rem 0.3rem; text-align: right; }}
+  table.hand-rows td {{ border-bottom: 1px solid {LINE}; font: 1rem {MONO}; white-space: nowrap; }}
+  table.hand-rows th {{ font-weight: 600; vertical-align: bottom; }}
+  table.hand-rows .words {{ text-align: left; font-family: inherit; }}
+  table.hand-rows .strong {{ font-weight: 700; }}
+  .hand-scroll {{ overflow-x: auto; }}
+  .hand-scroll.small td {{ font-size: 0.87rem; }}
+  .hand-scroll.large td {{ font-size: 1.15rem; padding: 0.55rem 0.45rem; }}
+  @media (max-width: 760px) {{
+    .hand td {{ min-width: 2.5rem; padding: 0 0.2rem; }}
+    table.hand-rows td, table.hand-rows th {{ padding: 0.3rem 0.2rem; }}
+  }}
+</style>
+"""
+UNKNOWN = "?"
+
+
+def number(value: float, places: int = 2) -> str:
+    """As many places, with a minus sign."""
+    return f"{value:.{places}f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def matrix(
+    title: str, values: np.ndarray, colour: str, *, row: int | None = None, tiles: bool = False, hidden=False
+) -> str:
+    """A matrix with its name above.
+
+    Args:
+        row: the one that matters; the others are faint.
+        tiles: whether a gap shows the blocks of rows and columns.
+        hidden: whether its numbers are not known yet.
+    """
+    lines, places = [], 2 if (values % 1).any() else 0
+    for index, line in enumerate(values):
+        cells = [_cell(UNKNOWN if hidden else number(value, places), colour) for value in line]
+        if tiles and len(cells) > BLOCK:
+            cells.insert(BLOCK, "<td class='gap'></td>")
+        faint = " class='faint'" if row is not None and index != row else ""
+        lines.append(f"<tr{faint}>{''.join(cells)}</tr>")
+    if tiles:
+        lines.insert(BLOCK, "<tr class='gap'><td></td></tr>")
+    caption = f"<figcaption style='color:{colour}'>{title}</figcaption>"
+    return f"<figure>{caption}<table><tbody>{''.join(lines)}</tbody></table></figure>"
+
+
+def _cell(text: str, colour: str) -> str:
+    ground = f"background:color-mix(in srgb, {colour} 20%, transparent)"
+    return f"<td style='{ground}'>{text}</td>"
+
+
+def _line(*parts: str) -> str:
+    return f"<div class='hand'>{''.join(parts)}</div>"
+
+
+def _sign(text: str) -> str:
+    return f"<span class='sign'>{text}</span>"
+
+
+def whole(hand: ByHand, colours: Palette) -> str:
+    """Q, K and V to S, P and O."""
+    scores = (
+        matrix("Q", hand.q, colours.q),
+        _sign("·"),
+        matrix("Kᵀ", hand.k.T, colours.k),
+        _sign("/ √2 ="),
+        matrix("S, scores", hand.scores, colours.s),
+    )
+    output = (
+        matrix("P, softmax of each row", hand.weights, colours.s),
+        _sign("·"),
+        matrix("V", hand.v, colours.v),
+        _sign("="),
+        matrix("O, output", hand.out, colours.o),
+    )
+    return STYLE + _line(*scores) + _line(*output)
+
+
+def one_row(hand: ByHand, colours: Palette) -> str:
+    """S with the row that is followed, its weights not yet known."""
+    row = slice(ROW, ROW + 1)
+    return STYLE + _line(
+        matrix("S, scores", hand.scores, colours.s, row=ROW),
+        _sign("→"),
+        matrix("weights of the first row", hand.weights[row], colours.s, hidden=True),
+    )
+
+
+def weights(hand: ByHand, colours: Palette) -> str:
+    """P alone."""
+    return STYLE + _line(matrix("P, weights", hand.weights, colours.s))
+
+
+def three_passes(hand: ByHand) -> str:
+    """The row read three times: for its maximum, for the sum, for the weights."""
+    falling = hand.falling[ROW]
+    rows = [
+        ("1st pass", "s", hand.scores[ROW], f"m = {number(hand.maxima[ROW])}"),
+        ("2nd pass", "e^(s − m)", falling, f"l = {number(falling.sum())}"),
+        ("3rd pass", "e^(s − m) ÷ l", hand.weights[ROW], "weights"),
+    ]
+    lines = [
+        _row(_words(name), _words(what), *map(_number_cell, values), _words(result))
+        for name, what, values, result in rows
+    ]
+    return STYLE + _lines("", lines, "large")
+
+
+def online(hand: ByHand, *, both: bool) -> str:
+    """m, l, α and O of the row after its first tile, or after both."""
+    first, second = hand.of_row()
+    m, total, m_next, alpha = (number(values[ROW]) for values in (first.m, first.l, second.m, second.alpha))
+    terms, added = (" + ".join(map(number, visit.weights[ROW])) for visit in (first, second))
+    rows = [
+        ("scores s", _list(first.scores[ROW]), _list(second.scores[ROW])),
+        ("maximum m", m, m_next),
+        ("factor α", "", f"e^({m} − {m_next}) = {alpha}"),
+        ("sum l", f"{terms} = {total}", f"α · {total} + {added} = {number(second.l[ROW])}"),
+        ("O so far", _list(first.out[ROW]), f"α · O + P V = {_list(second.out[ROW])}"),
+        ("O ÷ l", "", _list(hand.tiled[ROW])),
+        ("in one go", "", _list(hand.out[ROW])),
+    ]
+    known = (
+        rows if both else [(name, one, two if two == rows[0][2] else UNKNOWN) for name, one, two in rows[:5]]
+    )
+    head = "<tr><td></td><th>after tile 1</th><th>after tile 2</th></tr>"
+    return STYLE + _lines(head, [_row(_words(name), *map(_cell_of, cells)) for name, *cells in known])
+
+
+def _list(values: Sequence[float]) -> str:
+    return "(" + ", ".join(map(number, values)) + ")"
+
+
+def _words(text: str) -> str:
+    return f"<td class='words strong'>{escape(text)}</td>"
+
+
+def _cell_of(text: str) -> str:
+    return f"<td>{escape(text)}</td>"
+
+
+def _number_cell(value: float) -> str:
+    return _cell_of(number(value))
+
+
+def _row(*cells: str) -> str:
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _lines(head: str, rows: Sequence[str], size: str = "") -> str:
+    body = f"<thead>{head}</thead><tbody>{''.join(rows)}</tbody>"
+    return f"<div class='hand-scroll {size}'><table class='hand-rows'>{body}</table></div>"
+
+
+def tiled(hand: ByHand, colours: Palette) -> str:
+    """S in tiles between Q, K and V, and an O that is not known yet."""
+    return STYLE + _line(
+        matrix("Q", hand.q, colours.q, tiles=True),
+        _sign("·"),
+        matrix("Kᵀ", hand.k.T, colours.k, tiles=False),
+        _sign("→"),
+        matrix("S, in tiles", hand.scores, colours.s, tiles=True),
+        _sign("→"),
+        matrix("O", hand.out, colours.o, tiles=True, hidden=True),
+    )
+
+
+def every_tile(hand: ByHand) -> str:
+    """m, l, α and O of every row after each of its tiles, and O in one go."""
+    head = (
+        "<tr><th class='words' rowspan='2'>row</th><th colspan='3'>after tile 1</th>"
+        "<th colspan='4'>after tile 2</th><th colspan='2'>the same O</th></tr>"
+        "<tr><th>m</th><th>l</th><th>O</th><th>m</th><th>α</th><th>l</th><th>O</th>"
+        "<th>O ÷ l</th><th>in one go</th></tr>"
+    )
+    rows = []
+    for row in range(len(hand.out)):
+        first, second = hand.of_row(row)
+        at = row % BLOCK
+        rows.append(
+            _row(
+                _words(str(row + 1)),
+                *(_number_cell(values[at]) for values in (first.m, first.l)),
+                _cell_of(_pair(first.out[at])),
+                *(_number_cell(values[at]) for values in (second.m, second.alpha, second.l)),
+                *(_cell_of(_pair(values)) for values in (second.out[at], hand.tiled[row], hand.out[row])),
+            )
+        )
+    return STYLE + _lines(head, rows, "small")
+
+
+def _pair(values: Sequence[float]) -> str:
+    return " ".join(map(number, values))
+
+
+def again(hand: ByHand, colours: Palette) -> str:
+    """P from S and one number per row, beside the P of the forward pass."""
+    return (
+        STYLE
+        + _line(
+            matrix("S, again from Q and K", hand.scores, colours.s),
+            _sign("−"),
+            matrix("lse, kept", hand.lse[:, None], colours.statistics),
+        )
+        + _line(
+            _sign("e^ ="),
+            matrix("P, recomputed", hand.again, colours.s),
+            _sign("="),
+            matrix("P, forward", hand.weights, colours.s),
+        )
+    )

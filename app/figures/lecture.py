@@ -1,0 +1,284 @@
+"""The pictures of a lecture that no page has: memories, loops, SMs, bits and races, in large type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+from app.figures.base import MONO, drawn
+from app.figures.colours import Palette
+from app.figures.decoding import sms as squares
+from app.figures.units import bytes_text, log_ticks, scaled, seconds_text
+from engine.problem.hardware import KIB, Gpu
+
+RACE_SECONDS = 6.0  # that the slowest lane takes on the screen
+TRACK = "color-mix(in srgb, currentColor 8%, transparent)"
+STYLE = f"""
+<style>
+  .levels, .lanes, .layer {{ display: grid; gap: 0.6rem; }}
+  .levels > div {{ border-left: 0.5rem solid; padding: 0.35rem 0.8rem; }}
+  .levels b, .levels span, .lanes b, .lanes span {{ display: block; }}
+  .levels .wide {{ height: 0.9rem; margin-top: 0.2rem; }}
+  .mono {{ font-family: {MONO}; font-variant-numeric: tabular-nums; }}
+  .loops {{ display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }}
+  .loops pre {{ margin: 0.3rem 0 0; font: 1rem/1.6 {MONO}; white-space: pre; overflow-x: auto; }}
+  .loops pre b {{ font-weight: 700; }}
+  .lanes .lane {{ display: grid; grid-template-columns: 1fr auto; gap: 0.1rem 1rem; }}
+  .lanes .track {{ grid-column: 1 / -1; height: 1.5rem; background: {TRACK}; }}
+  .lanes .track i {{ display: block; height: 100%; width: 100%; }}
+  .lanes.running .track i {{ animation: run var(--seconds) linear both; transform-origin: left; }}
+  .lanes.running .time {{ animation: show 0.2s var(--seconds) both; }}
+  @keyframes run {{ from {{ transform: scaleX(0); }} }}
+  @keyframes show {{ from {{ opacity: 0; }} }}
+  .busy {{ display: grid; gap: 0.3rem; margin-bottom: 0.9rem; }}
+  .busy .sms {{ grid-template-columns: repeat(44, 1fr); }}
+  .busy .sms i {{ font-size: 0; }}
+  .bits {{ display: flex; gap: 3px; margin: 0.3rem 0 1.1rem; }}
+  .bits i {{ flex: 1; max-width: 3rem; height: 2.2rem; font: 1rem {MONO}; }}
+  .bits i {{ display: grid; place-items: center; }}
+  .ruler {{ position: relative; height: 3rem; margin: 0.2rem 0 1.2rem; border-bottom: 2px solid; }}
+  .ruler i {{ position: absolute; bottom: 0; width: 1px; height: 1.6rem; background: currentColor; }}
+  .ruler span {{ position: absolute; bottom: 1.65rem; transform: translateX(-50%); font: 1rem {MONO}; }}
+  .scores {{ display: grid; grid-template-columns: repeat(32, 1fr); gap: 2px; margin: 0.2rem 0 1rem; }}
+  .scores i {{ height: 1.4rem; }}
+  .gantt {{ display: grid; grid-template-columns: auto 1fr; gap: 0.25rem 0.8rem; margin: 0.2rem 0 1.1rem; }}
+  .gantt div {{ position: relative; height: 1.9rem; background: {TRACK}; }}
+  .gantt i {{ position: absolute; top: 0; bottom: 0; }}
+  .layer > div {{ padding: 0.7rem 1rem; border-radius: 4px; }}
+  @media (prefers-reduced-motion: reduce) {{
+    .lanes.running .track i, .lanes.running .time {{ animation: none; }}
+  }}
+  @media (max-width: 760px) {{ .loops {{ grid-template-columns: 1fr; }} }}
+</style>
+"""
+LOOPS = (
+    (
+        "FlashAttention-1: keys outside",
+        (
+            "for each key block j:",
+            "  load K[j], V[j]",
+            "  for each query block i:",
+            "    load Q[i]",
+            "    <b>load O[i], m[i], l[i]</b>",
+            "    one tile: S, m, α, l, O",
+            "    <b>store O[i], m[i], l[i]</b>",
+        ),
+    ),
+    (
+        "FlashAttention-2: queries outside",
+        (
+            "for each query block i:",
+            "  load Q[i]",
+            "  for each key block j:",
+            "    load K[j], V[j]",
+            "    one tile: S, m, α, l, O",
+            "  O = O ÷ l",
+            "  <b>store O[i], lse[i]</b>",
+        ),
+    ),
+)
+
+
+def hierarchy(gpu: Gpu, shared_rate: float, colours: Palette) -> str:
+    """The memories of a GPU, from the smallest and fastest to the largest: what each holds and delivers.
+
+    Args:
+        shared_rate: of all SMs' shared memory, B/s.
+    """
+    rates = {"shared": shared_rate, "hbm": gpu.memory_bytes_per_second}
+    levels = (
+        ("Registers", gpu.register_bytes_sm * gpu.sms, None, "m, l and O of the rows at work", colours.o),
+        ("Shared memory", gpu.shared_bytes_sm * gpu.sms, rates["shared"], "tiles of Q, K, V", colours.k),
+        ("L2 cache", gpu.l2_bytes, None, "shared by all SMs, fills itself", colours.violet),
+        ("HBM", gpu.memory_bytes, rates["hbm"], "Q, K, V and O; S and P too, if they are stored", colours.q),
+    )
+    most = max(rates.values())
+    return STYLE + f"<div class='levels'>{''.join(_level(*level, most) for level in levels)}</div>"
+
+
+def _level(name: str, size: float, rate: float | None, holds: str, colour: str, most: float) -> str:
+    told = f", {scaled(rate, 'B/s')}" if rate else ""
+    bar = (
+        f"<div class='wide' style='background:{colour};width:{100 * rate / most:.2f}%'></div>" if rate else ""
+    )
+    words = f"<b>{name}: <span class='mono' style='display:inline'>{bytes_text(size)}{told}</span></b>"
+    return f"<div style='border-color:{colour}'>{words}<span>{escape(holds)}</span>{bar}</div>"
+
+
+def loops(colours: Palette) -> str:
+    """The two orders of the loops, what goes to memory and back set off."""
+    columns = "".join(f"<div><b>{title}</b><pre>{chr(10).join(lines)}</pre></div>" for title, lines in LOOPS)
+    return STYLE + f"<div class='loops'>{columns.replace('<pre><b>', '<pre>')}</div>"
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One of a race: its name, its time in seconds, its colour."""
+
+    name: str
+    seconds: float
+    colour: str
+
+
+def lanes(entries: Sequence[Lane], *, told: bool) -> str:
+    """Bars as long as they took, which grow as fast as they ran, all slowed down alike; empty until told."""
+    slowest = max(entry.seconds for entry in entries)
+    rows = []
+    for entry in entries:
+        share = entry.seconds / slowest
+        style = f"background:{entry.colour};width:{100 * share if told else 0:.2f}%"
+        time = f"<span class='mono time'>{seconds_text(entry.seconds)}</span>" if told else "<span></span>"
+        rows.append(
+            f"<div class='lane' style='--seconds:{RACE_SECONDS * share:.2f}s'>"
+            f"<b>{escape(entry.name)}</b>{time}"
+            f"<div class='track'><i style='{style}'></i></div></div>"
+        )
+    return STYLE + f"<div class='lanes{' running' * told}'>{''.join(rows)}</div>"
+
+
+def slowed(entries: Sequence[Lane]) -> float:
+    """How many times slower than recorded a race is shown."""
+    return RACE_SECONDS / max(entry.seconds for entry in entries)
+
+
+def busy(rows: Sequence[tuple[str, int, int]], colours: Palette) -> str:
+    """SMs with work, a grid for each of (what, SMs that have a block, SMs)."""
+    grids = "".join(
+        f"<div class='busy'><b>{escape(what)}: {count} of {total} SMs have work</b>"
+        f"{squares((np.arange(total) < count).astype(int), colours)}</div>"
+        for what, count, total in rows
+    )
+    return STYLE + grids
+
+
+def bits(formats: Mapping[str, tuple[int, int, int]], colours: Palette) -> str:
+    """Number formats as boxes: (bits of the sign, of the exponent, of the fraction) by name."""
+    parts = []
+    for name, (sign, exponent, fraction) in formats.items():
+        kinds = (("±", sign, colours.muted), ("e", exponent, colours.k), ("f", fraction, colours.q))
+        boxes = "".join(
+            f"<i style='background:color-mix(in srgb, {colour} 35%, transparent)'>{letter}</i>"
+            for letter, count, colour in kinds
+            for _ in range(count)
+        )
+        told = f"{exponent} bits of exponent, {fraction} of fraction"
+        parts.append(f"<b>{escape(name)}</b>: {told}<div class='bits'>{boxes}</div>")
+    return STYLE + "".join(parts)
+
+
+def ruler(name: str, values: np.ndarray, low: float, high: float, labels: bool) -> str:
+    """The values of a format between two numbers, each a mark."""
+    inside = values[(values >= low) & (values <= high)]
+    places = 100 * (inside - low) / (high - low)
+    marks = "".join(f"<i style='left:{place:.2f}%'></i>" for place in places)
+    words = "".join(
+        f"<span style='left:{place:.2f}%'>{value:g}</span>"
+        for place, value in zip(places, inside, strict=True)
+        if labels or value in (low, high)
+    )
+    return (
+        STYLE
+        + f"<div style='padding:0 1.6rem'><b>{escape(name)}</b><div class='ruler'>{marks}{words}</div></div>"
+    )
+
+
+def gantt(rows: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], seconds: float) -> str:
+    """When units work: (name, colour, starts and ends) of each, on one axis of so many seconds."""
+    lines = []
+    for name, colour, spans in rows:
+        marks = "".join(
+            f"<i style='background:{colour};left:{100 * start / seconds:.2f}%;"
+            f"width:{100 * (end - start) / seconds:.2f}%'></i>"
+            for start, end in spans
+            if end <= seconds
+        )
+        lines.append(f"<span>{escape(name)}</span><div>{marks}</div>")
+    return f"<div class='gantt'>{''.join(lines)}</div>"
+
+
+def one_query(keys: int, colours: Palette) -> str:
+    """A single row of scores against all keys of a cache."""
+
+    def row(colour: str, count: int) -> str:
+        cells = "<i style='background:color-mix(in srgb, {} 45%, transparent)'></i>"
+        return f"<div class='scores'>{cells.format(colour) * count}</div>"
+
+    return STYLE + (
+        f"<b style='color:{colours.q}'>Q: one row</b>{row(colours.q, 1)}"
+        f"<b style='color:{colours.k}'>K: {keys:,} rows</b>{row(colours.k, 32)}"
+        f"<b style='color:{colours.s}'>S: one row of {keys:,} scores</b>{row(colours.s, 32)}"
+        f"<b style='color:{colours.v}'>V: {keys:,} rows</b>{row(colours.v, 32)}"
+    )
+
+
+def layer(colours: Palette) -> str:
+    """What a transformer layer computes, in order."""
+    parts = (
+        ("Projections to Q, K and V", colours.panel),
+        ("Attention", f"color-mix(in srgb, {colours.s} 45%, transparent)"),
+        ("Projection of O", colours.panel),
+        ("Two matrices of the MLP, each four times as wide", colours.panel),
+    )
+    boxes = "".join(f"<div style='background:{colour}'><b>{name}</b></div>" for name, colour in parts)
+    return STYLE + f"<div class='layer'>{boxes}</div>"
+
+
+def bytes_over_memory(
+    sizes: Sequence[int],
+    counted: Sequence[float],
+    theorem: Sequence[float],
+    standard: float,
+    chosen: int,
+    colours: Palette,
+):
+    """Bytes per head over the memory on the chip, both axes logarithmic; the chosen size is marked."""
+    kib = [size / KIB for size in sizes]
+    low, high = min(counted) / 2, max(*counted, standard) * 2
+    at = sizes.index(chosen)
+    line = {"type": "scatter", "x": kib}
+    traces = [
+        {
+            **line,
+            "y": [standard] * len(kib),
+            "mode": "lines",
+            "name": "standard",
+            "line": {"color": colours.muted, "width": 3},
+        },
+        {
+            **line,
+            "y": theorem,
+            "mode": "lines",
+            "name": "8 N²d²/M",
+            "line": {"color": colours.v, "dash": "dot", "width": 3},
+        },
+        {
+            **line,
+            "y": counted,
+            "mode": "markers",
+            "name": "tiles, counted",
+            "marker": {"color": colours.v, "size": 9},
+        },
+        {
+            "type": "scatter",
+            "x": kib[at : at + 1],
+            "y": counted[at : at + 1],
+            "mode": "markers+text",
+            "text": [bytes_text(counted[at])],
+            "textposition": "top center" if at else "middle right",
+            "textfont": {"size": 15, "color": colours.ink},
+            "marker": {"color": colours.o, "size": 15},
+            "showlegend": False,
+        },
+    ]
+    ticks = {"tickvals": kib, "ticktext": [f"{size:.0f}" for size in kib], "type": "log"}
+    edges = [np.log10(kib[0]) - 0.12, np.log10(kib[-1]) + 0.12]
+    return drawn(
+        traces,
+        colours,
+        height=240,
+        x={"title_text": "M: memory for tiles, KiB per thread block", **ticks, "range": edges},
+        y=log_ticks(low, high, "B"),
+    )

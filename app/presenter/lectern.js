@@ -1,0 +1,108 @@
+// The lecturer's own window: what the audience sees, what comes next, and the time. Windows of one browser
+// talk over a channel: the one that is presented tells what it shows, the lecturer's passes its keys on.
+
+const CHANNEL = "attention lectern",
+  TURNS = ["ArrowRight", "ArrowLeft", "PageDown", "PageUp", " ", "1", "2", "3", "4", "5"],
+  MINUTE = 60;
+const windows = new WeakMap();
+
+const clock = (seconds) =>
+  `${Math.floor(seconds / MINUTE)}:${String(Math.floor(seconds % MINUTE)).padStart(2, "0")}`;
+
+/** The window that is presented: says what it shows, also to a lecturer's window that opens later. */
+class Stage {
+  constructor() {
+    this.channel = new BroadcastChannel(CHANNEL);
+    this.channel.onmessage = ({ data }) => {
+      if (data.ask) this.tell();
+      if (data.key) window.dispatchEvent(new KeyboardEvent("keydown", { key: data.key }));
+    };
+  }
+
+  show(data) {
+    this.data = data;
+    this.tell();
+  }
+
+  tell() {
+    this.channel.postMessage({ shown: this.data });
+  }
+
+  release() {
+    this.channel.close();
+  }
+}
+
+/** The lecturer's window. */
+class Lectern {
+  constructor(root) {
+    this.part = (name) => root.querySelector(`[data-is="${name}"]`);
+    this.channel = new BroadcastChannel(CHANNEL);
+    this.channel.onmessage = ({ data }) => data.shown && this.follow(data.shown);
+    this.seconds = 0;
+    this.press = (event) => this.pressed(event);
+    window.addEventListener("keydown", this.press);
+    this.part("run").onclick = () => this.run(!this.started);
+    this.part("zero").onclick = () => this.zero();
+    this.beat = setInterval(() => this.tick(), 250);
+    this.channel.postMessage({ ask: true });
+    this.tick();
+  }
+
+  show() {}
+
+  follow({ now, next, place, question = "", answer = "", votes = "" }) {
+    if (this.place && this.place !== place && !this.started && !this.seconds) this.run(true);
+    this.place = place;
+    for (const [name, words] of Object.entries({ now, next, question, answer, votes, place }))
+      this.part(name).textContent = words;
+  }
+
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !TURNS.includes(event.key)) return;
+    if (event.composedPath()[0].matches?.("button") && event.key === " ") return;
+    event.preventDefault();
+    this.channel.postMessage({ key: event.key });
+  }
+
+  run(on) {
+    if (!on) this.seconds = this.elapsed();
+    this.started = on ? performance.now() : 0;
+    this.part("run").textContent = on ? "Stop" : "Start";
+  }
+
+  zero() {
+    this.seconds = 0;
+    if (this.started) this.started = performance.now();
+    this.tick();
+  }
+
+  elapsed() {
+    return this.seconds + (this.started ? (performance.now() - this.started) / 1000 : 0);
+  }
+
+  tick() {
+    this.part("time").textContent = clock(this.elapsed());
+    this.part("clock").textContent = new Date().toLocaleTimeString([], {
+      hour: "2-digit",
+      minute: "2-digit",
+    });
+  }
+
+  release() {
+    clearInterval(this.beat);
+    window.removeEventListener("keydown", this.press);
+    this.channel.close();
+  }
+}
+
+export default function show({ data, parentElement }) {
+  const root = parentElement.querySelector(".lectern"),
+    one = windows.get(parentElement) ?? (root ? new Lectern(root) : new Stage());
+  windows.set(parentElement, one);
+  one.show(data);
+  return () => {
+    one.release();
+    windows.delete(parentElement);
+  };
+}

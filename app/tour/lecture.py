@@ -1,0 +1,275 @@
+"""The lecture's own pictures: four tokens by hand, and what no other page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import streamlit as st
+
+from app import scenario, theme
+from app.figures import by_hand as hands
+from app.figures import lecture as figures
+from app.figures import masks as mask_figures
+from app.figures.algorithms import implementation, look
+from app.figures.colours import Palette
+from app.figures.speed import lengths_to, speed_by_length
+from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
+from app.page.parts.elements import chart
+from app.sidebar.recording import chosen_recording
+from app.tour import summary
+from engine.algorithms import flash3
+from engine.experiment import Experiment
+from engine.model.simulation import simulate
+from engine.model.timeline import Mark
+from engine.model.warp_groups import PV, QK, SOFTMAX, Inside, inside
+from engine.recordings.rows import recorded_rows, timings_of
+from engine.studies import fp8, io_bound
+from engine.studies.answers import answer
+from engine.studies.by_hand import by_hand
+from engine.studies.masks import under_masks
+from engine.studies.recorded_times import recorded_times
+
+Picture = Callable[[Experiment, Palette], None]
+IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
+LOW = 240  # px of a chart's height at the usual scale: with its words it fits a low screen
+FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim": 64}  # more heads than SMs
+FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, exponent and fraction
+ONE_TOKEN = ("flash2", "split_kv")
+FASTER = ("flash2", "flash3")
+
+
+def _html(words: str, draw: Callable[[Palette], str]) -> Picture:
+    """A picture in HTML below one line that says what it is."""
+
+    def picture(experiment: Experiment, colours: Palette) -> None:
+        st.markdown(words)
+        st.html(draw(colours))
+
+    return picture
+
+
+def _hierarchy(experiment: Experiment, colours: Palette) -> None:
+    st.markdown(f"**The memories of the {experiment.gpu.name}**: what each holds, by its data sheet")
+    st.html(figures.hierarchy(experiment.gpu, answer("shared_rate", experiment).value, colours))
+
+
+@st.fragment
+def _tile_bytes(experiment: Experiment, colours: Palette) -> None:
+    """Bytes over M, with a slider of M; only this is drawn anew when it moves."""
+    experiment, colours = scenario.current(), theme.colours()
+    st.markdown(f"**Bytes of one head over M**, {experiment.problem.seq_q:,} tokens, counted")
+    sizes = io_bound.SIZES
+    size = st.select_slider(
+        "M, memory for tiles", sizes, sizes[3], format_func=chip_bytes_text, key="tour chip memory"
+    )
+    problem = experiment.problem
+    standard = answer("standard.compulsory_bytes", experiment).value / problem.all_heads
+    figure = figures.bytes_over_memory(
+        sizes,
+        [io_bound.tile_bytes(experiment, each) for each in sizes],
+        [io_bound.theorem_bytes(problem, each) for each in sizes],
+        standard,
+        size,
+        colours,
+    )
+    chart(figure, "Bytes over the memory on the chip")
+
+
+def _grid(told: bool) -> Picture:
+    def picture(experiment: Experiment, colours: Palette) -> None:
+        problem = experiment.problem
+        unmasked, causal, *_ = under_masks(experiment)
+        one = causal if told else unmasked
+        count = simulate(experiment).traffic.per_head
+        words = f"{count.tiles_visited} of {answer('tiles', experiment).value} tiles computed, counted"
+        panel = (
+            "S in tiles",
+            words if told else "queries downwards, keys to the right",
+            (),
+            one.density,
+            False,
+        )
+        st.html(mask_figures.multiples([panel], problem.seq_q, problem.seq_kv, colours))
+        if told:
+            st.html(mask_figures.key(one.density.exact, colours))
+
+    return picture
+
+
+def _busy_and_times(experiment: Experiment, colours: Palette) -> None:
+    """SMs with work under both loop orders; and recorded times where there are enough heads for all."""
+    st.html(figures.busy(_busy(experiment, ("flash1", "flash2")), colours))
+    full = Experiment.of(**FULL)
+    heads = full.problem.all_heads
+    st.markdown(
+        f"**On full SMs**: {heads} heads of {full.problem.seq_q:,} tokens, "
+        f"{recorded_times(full.problem).origin}. Version 1 is Algorithm 1 as written, one block per head."
+    )
+    _lanes(full, ("flash1", "flash2"), colours, told=True)
+
+
+def _busy(experiment: Experiment, names: tuple[str, ...]) -> list[tuple[str, int, int]]:
+    return [
+        (
+            experiment.changed(algorithm=name).record.label,
+            int(answer(f"{name}.busy_sms", experiment).value),
+            experiment.gpu.sms,
+        )
+        for name in names
+    ]
+
+
+def _lanes(experiment: Experiment, names: tuple[str, ...], colours: Palette, *, told: bool) -> None:
+    entries = _entries(experiment, names, colours)
+    if entries:
+        st.html(figures.lanes(entries, told=told))
+    else:
+        st.caption("The recording has no times of this problem.")
+
+
+def _entries(experiment: Experiment, names: tuple[str, ...], colours: Palette) -> list[figures.Lane]:
+    seconds = recorded_times(experiment.problem).seconds
+    return [
+        figures.Lane(
+            implementation({"provider": name, "label": name}), seconds[name], look(name).colour(colours)
+        )
+        for name in names
+        if name in seconds
+    ]
+
+
+def _race(told: bool) -> Picture:
+    def picture(experiment: Experiment, colours: Palette) -> None:
+        entries = _entries(experiment, IN_RACE, colours)
+        origin = recorded_times(experiment.problem).origin
+        words = f"**The race**, {origin}"
+        if told and entries:
+            words += f", shown {figures.slowed(entries):,.0f} times slower"
+        st.markdown(words)
+        _lanes(experiment, IN_RACE, colours, told=told)
+
+    return picture
+
+
+def _units(experiment: Experiment, colours: Palette) -> None:
+    gpu, problem = experiment.gpu, experiment.problem
+    st.markdown(f"**Two units of the {gpu.name}**, peaks by its data sheet")
+    left, right = st.columns(2)
+    left.metric("Tensor cores", scaled(gpu.matrix_flops[problem.dtype], "FLOP/s"))
+    right.metric("Exponential units", scaled(gpu.exponentials_per_second, "exp/s"))
+
+
+def _overlap(experiment: Experiment, colours: Palette) -> None:
+    """When the tensor cores and the softmax units of an SM work, taking turns and at the same time."""
+    together = flash3.ALGORITHM.pipeline
+    ways = {"In turns": replace(together, overlapped=False), "Overlapped, as version 3": together}
+    blocks = {name: inside(experiment, pipeline) for name, pipeline in ways.items()}
+    seconds = max(block.switch for block in blocks.values())
+    st.markdown(f"**One thread block of FlashAttention-3**, {blocks['In turns'].visits} key blocks, modelled")
+    for name, block in blocks.items():
+        rows = [
+            ("copies", colours.k, _spans(block, lambda mark: mark.operation in ("K", "V", "Q"))),
+            ("tensor cores", colours.s, _spans(block, lambda mark: mark.operation in (QK, PV))),
+            ("softmax", colours.statistics, _spans(block, lambda mark: mark.operation == SOFTMAX)),
+        ]
+        st.markdown(f"**{name}**: {seconds_text(block.switch)}")
+        st.html(figures.STYLE + figures.gantt(rows, seconds))
+
+
+def _spans(block: Inside, wanted: Callable[[Mark], bool]) -> list[tuple[float, float]]:
+    return [(mark.start, mark.end) for lane in block.lanes.lanes for mark in lane.marks if wanted(mark)]
+
+
+def _rounding(experiment: Experiment, colours: Palette) -> None:
+    st.html(figures.ruler("FP8 (e4m3) from 1 to 2", fp8.e4m3_values(), 1, 2, True))
+    st.html(figures.ruler("float16 from 1 to 2", fp8.float16_values(), 1, 2, False))
+    found = fp8.rounding_errors()
+    st.markdown("**Error of O**, relative, computed: Q, K and V of normal entries are rounded, nothing else")
+    left, right = st.columns(2)
+    left.metric("FP8 (e4m3)", share_text(found.e4m3, 1))
+    right.metric("float16", share_text(found.float16, 2))
+
+
+def _one_query(experiment: Experiment, colours: Palette) -> None:
+    st.html(figures.one_query(experiment.problem.seq_kv, colours))
+
+
+def _decoding(experiment: Experiment, colours: Palette) -> None:
+    st.html(figures.busy(_busy(experiment, ("flash2", "split_kv")), colours))
+    recording = chosen_recording()
+    rows = [row for row in recording.decoding if row.problem == experiment.problem] if recording else []
+    entries = [
+        figures.Lane(
+            row.label, row.times.p50, look("flash2" if row.provider == "flash2" else "fa4").colour(colours)
+        )
+        for row in rows
+        if row.provider in ONE_TOKEN and row.times and row.splits is None
+    ]
+    if entries:
+        st.markdown(f"**One token**, {recording.origin}")
+        st.html(figures.lanes(sorted(entries, key=lambda lane: -lane.seconds), told=True))
+
+
+def _speed_up(experiment: Experiment, colours: Palette) -> None:
+    """Recorded speed-ups over unfused PyTorch, over the length."""
+    recording = chosen_recording()
+    if recording is None:
+        return
+    problem = experiment.problem
+    rows = recorded_rows(timings_of(recording, problem.head_dim, not problem.mask.looks_ahead))
+    shown = [row for row in rows if row["provider"] in FASTER and row["speedup"]]
+    st.markdown(f"**Times as fast as unfused PyTorch**, attention alone, {recording.origin}")
+    lengths = lengths_to(max(row["keys"] for row in shown))
+    figure = speed_by_length(
+        [("recorded", shown)], "speedup", lengths, colours, linear=True, mark=problem.seq_kv
+    )
+    figure.layout.height = LOW * colours.scale
+    chart(figure, "Speed-up over the length")
+    share = answer("layer_share", experiment).value
+    st.markdown(
+        f"At {problem.seq_kv:,} tokens attention is **{share_text(share, 1)}** of the layer's FLOPs; "
+        f"half of them at {6 * problem.hidden_size:,} tokens."
+    )
+
+
+HAND = "**Four tokens by hand**, d = 2, computed"
+PICTURES: dict[str, Picture] = {
+    "by hand": _html(HAND, lambda colours: hands.whole(by_hand(), colours)),
+    "row by hand": _html(HAND, lambda colours: hands.one_row(by_hand(), colours)),
+    "safe softmax": _html(
+        "**Softmax of the first row**, computed", lambda colours: hands.three_passes(by_hand())
+    ),
+    "first tile": _html(
+        "**The first row, two scores at a time**, computed",
+        lambda colours: hands.online(by_hand(), both=False),
+    ),
+    "online softmax": _html(
+        "**The first row, two scores at a time**, computed",
+        lambda colours: hands.online(by_hand(), both=True),
+    ),
+    "tiles by hand": _html(HAND, lambda colours: hands.tiled(by_hand(), colours)),
+    "all by hand": _html(
+        "**Every row after each tile**, computed in float32; in one go in float64",
+        lambda colours: hands.every_tile(by_hand()),
+    ),
+    "weights by hand": _html(HAND, lambda colours: hands.weights(by_hand(), colours)),
+    "again by hand": _html(HAND, lambda colours: hands.again(by_hand(), colours)),
+    "hierarchy": _hierarchy,
+    "tile bytes": _tile_bytes,
+    "tile grid": _grid(told=False),
+    "mask": _grid(told=True),
+    "loops": _html("**What each version does**; bold: to memory and back", figures.loops),
+    "busy and times": _busy_and_times,
+    "units": _units,
+    "overlap": _overlap,
+    "formats": _html("**Bits of a number**", lambda colours: figures.bits(FORMATS, colours)),
+    "rounding": _rounding,
+    "one query": _one_query,
+    "decoding": _decoding,
+    "layer": _html("**A transformer layer**, in order", figures.layer),
+    "speed-up": _speed_up,
+    "lanes": _race(told=False),
+    "recorded race": _race(told=True),
+    "summary": summary.show,
+}

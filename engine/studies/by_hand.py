@@ -1,0 +1,180 @@
+"""Attention on four tokens, small enough to be followed by hand: every number of it, computed.
+
+What a lecture writes on the board: the scores, the softmax in one go, and the same in tiles of 2 x 2 by
+FlashAttention-2's own schedule, through the memory that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.algorithms import ALGORITHMS
+from engine.model.launch import Launch
+from engine.problem.hardware import GPUS
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.step import Operation, Tensor
+from engine.trace.forward import Executor
+
+TOKENS, BLOCK = 4, 2
+Q = ((1, 0), (0, 1), (1, 1), (1, -2))
+K = ((1, 0), (0, 1), (1, 2), (2, 1))
+V = ((1, 0), (0, 1), (2, 0), (0, 2))
+ROW = 0  # the row of scores that is followed alone
+PROBLEM = Problem(heads=1, kv_heads=1, seq_q=TOKENS, seq_kv=TOKENS, head_dim=2, dtype="float32")
+TILING = Tiling(block_q=BLOCK, block_kv=BLOCK)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A tile of 2 x 2, and what its rows hold when it is done.
+
+    Attributes:
+        query, key: its blocks.
+        scores, weights: [2, 2] S, and exp(S - m).
+        m, l, alpha: [2] running maximum, running sum and rescale factor.
+        out: [2, d] O so far, not yet divided by l.
+    """
+
+    query: int
+    key: int
+    scores: np.ndarray
+    weights: np.ndarray
+    m: np.ndarray
+    l: np.ndarray  # noqa: E741 - the field's name
+    alpha: np.ndarray
+    out: np.ndarray
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """The four tokens, all at once in float64 and tile by tile in float32.
+
+    Attributes:
+        q, k, v: [4, d].
+        scores, weights: [4, 4] S and P, float64.
+        out: [4, d] O in one go, float64.
+        visits: the tiles in the order of FlashAttention-2.
+        tiled: [4, d] O of the tiles, float32.
+        lse: [4] log-sum-exp of the tiles' m and l, float32.
+        again: [4, 4] P computed again from Q, K and lse alone, float32.
+    """
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    scores: np.ndarray
+    weights: np.ndarray
+    out: np.ndarray
+    visits: tuple[Visit, ...]
+    tiled: np.ndarray
+    lse: np.ndarray
+    again: np.ndarray
+
+    @property
+    def maxima(self) -> np.ndarray:
+        """[4] the largest score of each row."""
+        return self.scores.max(1)
+
+    @property
+    def falling(self) -> np.ndarray:
+        """[4, 4] exp(S - m), of which each row's sum is l."""
+        return np.exp(self.scores - self.maxima[:, None])
+
+    @property
+    def difference(self) -> float:
+        """The largest difference between O by tiles and O in one go."""
+        return float(np.abs(self.tiled - self.out).max())
+
+    def of_row(self, row: int = ROW) -> list[Visit]:
+        """The visits of the block that a row is in, in order."""
+        return [visit for visit in self.visits if visit.query == row // BLOCK]
+
+
+class _Watched(Executor):
+    """The executor, with each tile written down as it is visited."""
+
+    def __init__(self, run: Launch, *tensors: np.ndarray):
+        super().__init__(run, *tensors)
+        self.seen: list[Visit] = []
+        self.scored = None
+
+    def take(self, phase: int, operation: int, tensor: int, query: int, key: int) -> None:
+        super().take(phase, operation, tensor, query, key)
+        if operation == Operation.SCORES:
+            self.scored = self.tiles[Tensor.S].copy()
+        elif operation == Operation.ACCUMULATE:
+            m, total = self.tiles[Tensor.STATISTICS].T.copy()
+            weights, out = self.tiles[Tensor.S].copy(), self.tiles[Tensor.O].copy()
+            self.seen.append(Visit(query, key, self.scored, weights, m, total, self.alpha, out))
+
+
+@lru_cache(maxsize=1)
+def by_hand() -> ByHand:
+    """The example, computed once."""
+    q, k, v = (np.array(matrix, np.float64) for matrix in (Q, K, V))
+    scores = q @ k.T * PROBLEM.scale
+    weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    run = watched("flash2")
+    trace, singles = run.trace(), [array.astype(np.float32) for array in (q, k)]
+    again = np.exp(singles[0] @ singles[1].T * np.float32(PROBLEM.scale) - trace.lse[:, None])
+    return ByHand(q, k, v, scores, weights, weights @ v, tuple(run.seen), trace.out, trace.lse, again)
+
+
+def watched(algorithm: str) -> _Watched:
+    """The tiles of an algorithm run on the four tokens."""
+    launch = Launch.of(ALGORITHMS[algorithm], PROBLEM, TILING, GPUS["h200"])
+    run = _Watched(launch, *(np.array(matrix, np.float32) for matrix in (Q, K, V)))
+    run.run()
+    return run
+
+
+class _Row:
+    """A row of scores that counts how often it is read."""
+
+    def __init__(self, scores: np.ndarray):
+        self.scores, self.passes = scores, 0
+
+    def read(self) -> np.ndarray:
+        """The whole row, in one pass."""
+        self.passes += 1
+        return self.scores
+
+
+def safe_weights(row: _Row) -> np.ndarray:
+    """Softmax with the maximum subtracted: three passes, for the maximum, the sum and the weights."""
+    m = row.read().max()
+    total = np.exp(row.read() - m).sum()
+    return np.exp(row.read() - m) / total
+
+
+def online_weights(row: _Row) -> np.ndarray:
+    """Softmax with maximum and sum carried together (arXiv 1805.02867): two passes."""
+    m, total, _ = _carried(row.read(), np.zeros((len(row.scores), 1)))
+    return np.exp(row.read() - m) / total
+
+
+def online_output(row: _Row) -> np.ndarray:
+    """The row's O, accumulated along with maximum and sum (arXiv 2205.14135): one pass, no weights."""
+    _, total, out = _carried(row.read(), by_hand().v)
+    return out / total
+
+
+def _carried(scores: np.ndarray, v: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """m, l and O after one score after another."""
+    m, total, out = -np.inf, 0.0, np.zeros(v.shape[1])
+    for score, value in zip(scores, v, strict=True):
+        larger = max(m, score)
+        alpha, weight = np.exp(m - larger), np.exp(score - larger)
+        m, total, out = larger, alpha * total + weight, alpha * out + weight * value
+    return m, total, out
+
+
+def passes(way: Callable[[_Row], np.ndarray]) -> int:
+    """How often one of these three reads the row that is followed."""
+    row = _Row(by_hand().scores[ROW])
+    way(row)
+    return row.passes

@@ -1,0 +1,69 @@
+"""Numbers of 8 bits, e4m3: which there are, and how far attention of such inputs is off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+MANTISSA_BITS, LOWEST_EXPONENT, LARGEST = 3, -6, 448.0
+ROWS, HEAD_DIM = 256, 64
+
+
+def round_e4m3(array: np.ndarray) -> np.ndarray:
+    """The nearest e4m3 values, ties to even, float64; what is larger than 448 becomes 448."""
+    array = np.asarray(array, np.float64)
+    _, exponent = np.frexp(array)
+    step = np.exp2(np.maximum(exponent - 1, LOWEST_EXPONENT) - MANTISSA_BITS)
+    return np.clip(np.rint(array / step) * step, -LARGEST, LARGEST)
+
+
+def e4m3_values() -> np.ndarray:
+    """Every positive e4m3 value, in order."""
+    fractions = np.arange(2**MANTISSA_BITS)
+    smallest = fractions[1:] * 2.0 ** (LOWEST_EXPONENT - MANTISSA_BITS)
+    exponents = np.exp2(np.arange(LOWEST_EXPONENT, 9))
+    normal = (exponents[:, None] * (1 + fractions / 2**MANTISSA_BITS)).ravel()
+    return np.concatenate((smallest, normal[normal <= LARGEST]))
+
+
+def float16_values() -> np.ndarray:
+    """Every positive finite float16 value, in order."""
+    values = np.arange(1, 2**15, dtype=np.uint16).view(np.float16)
+    return values[np.isfinite(values)].astype(np.float64)
+
+
+def values_in(values: np.ndarray, low: float, high: float) -> int:
+    """How many of some values lie from low up to, but not at, high."""
+    return int(((values >= low) & (values < high)).sum())
+
+
+@dataclass(frozen=True)
+class RoundingErrors:
+    """Root mean square error of O over its root mean square, inputs in a format, all sums in float64."""
+
+    float16: float
+    e4m3: float
+
+
+@lru_cache(maxsize=1)
+def rounding_errors() -> RoundingErrors:
+    """Attention of 256 tokens, d 64, of normal entries: Q, K and V rounded, and nothing else."""
+    generator = np.random.Generator(np.random.PCG64(0))
+    tensors = [generator.standard_normal((ROWS, HEAD_DIM)) for _ in range(3)]
+    exact = _attention(*tensors)
+
+    def error(rounded) -> float:
+        found = _attention(*map(rounded, tensors))
+        return float(np.sqrt(((found - exact) ** 2).mean() / (exact**2).mean()))
+
+    return RoundingErrors(
+        error(lambda tensor: tensor.astype(np.float16).astype(np.float64)), error(round_e4m3)
+    )
+
+
+def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    scores = q @ k.T * HEAD_DIM**-0.5
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True) @ v

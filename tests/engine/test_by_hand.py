@@ -1,0 +1,68 @@
+"""The four tokens: every number against arithmetic written out here, without the engine."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+
+from engine.studies.by_hand import by_hand, online_output, online_weights, passes, safe_weights, watched
+
+Q, K, V = (
+    [(1, 0), (0, 1), (1, 1), (1, -2)],
+    [(1, 0), (0, 1), (1, 2), (2, 1)],
+    [(1, 0), (0, 1), (2, 0), (0, 2)],
+)
+S = [[(a * c + b * d) / sqrt(2) for c, d in K] for a, b in Q]
+
+
+def test_scores_weights_and_output_are_what_a_pocket_calculator_says():
+    hand = by_hand()
+    assert hand.scores == pytest.approx(np.array(S))
+    for row, scores in enumerate(S):
+        total = sum(map(exp, scores))
+        assert hand.weights[row] == pytest.approx([exp(score) / total for score in scores])
+        out = [sum(exp(s) * v[column] for s, v in zip(scores, V, strict=True)) / total for column in (0, 1)]
+        assert hand.out[row] == pytest.approx(out)
+        assert hand.tiled[row] == pytest.approx(out, rel=1e-6)
+        assert hand.lse[row] == pytest.approx(log(total), rel=1e-6)
+        assert hand.again[row] == pytest.approx(hand.weights[row], rel=1e-6)
+    assert 0 < hand.difference < 1e-6
+
+
+def test_m_l_alpha_and_o_of_a_tile_are_those_of_the_scores_so_far():
+    for row, scores in enumerate(S):
+        first, second = by_hand().of_row(row)
+        at, maximum = row % 2, max(scores)
+        assert first.m[at] == pytest.approx(max(scores[:2]))
+        assert first.l[at] == pytest.approx(sum(exp(score - max(scores[:2])) for score in scores[:2]))
+        assert second.m[at] == pytest.approx(maximum)
+        assert second.alpha[at] == pytest.approx(exp(max(scores[:2]) - maximum))
+        assert second.l[at] == pytest.approx(sum(exp(score - maximum) for score in scores))
+        out = [sum(exp(s - maximum) * v[column] for s, v in zip(scores, V, strict=True)) for column in (0, 1)]
+        assert second.out[at] == pytest.approx(out, rel=1e-6)
+        assert second.weights[at] == pytest.approx([exp(score - maximum) for score in scores[2:]], rel=1e-6)
+
+
+def test_a_row_is_read_three_times_twice_or_once_and_the_results_agree():
+    """Safe softmax needs three passes, online softmax two for its weights, and one for O = P V alone."""
+    assert [passes(way) for way in (safe_weights, online_weights, online_output)] == [3, 2, 1]
+
+    class Row:
+        scores = np.array(S[0])
+
+        def read(self):
+            return self.scores
+
+    assert safe_weights(Row()) == pytest.approx(by_hand().weights[0])
+    assert online_weights(Row()) == pytest.approx(by_hand().weights[0])
+    assert online_output(Row()) == pytest.approx(by_hand().out[0])
+
+
+def test_both_loop_orders_give_the_same_o_and_the_first_moves_more():
+    one, two = (watched(name).trace() for name in ("flash1", "flash2"))
+    assert one.out == pytest.approx(two.out, rel=1e-6)
+    # float32: Q, K, V, O of 4 x 2 numbers; version 1 brings Q, O and m, l twice, version 2 K and V
+    assert one.counted.total == 4 * (2 * 8 + 8 + 8 + 2 * 2 * 8 + 2 * 2 * 8)
+    assert two.counted.total == 4 * (8 + 2 * 8 + 2 * 8 + 8 + 4)

@@ -1,0 +1,40 @@
+"""FP8, e4m3: its values by the format's own rule, rounding by search among them, and what it costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.studies.fp8 import e4m3_values, float16_values, round_e4m3, rounding_errors, values_in
+
+
+def by_bits() -> list[float]:
+    """Codes 1 to 126: sign 0, four bits of exponent with bias 7, three of fraction; 127 is NaN."""
+    found = []
+    for code in range(1, 127):
+        exponent, fraction = code >> 3, code & 7
+        found.append(fraction / 8 * 2**-6 if exponent == 0 else (1 + fraction / 8) * 2.0 ** (exponent - 7))
+    return found
+
+
+def test_the_values_are_those_of_the_codes():
+    assert e4m3_values().tolist() == by_bits()
+    assert values_in(e4m3_values(), 1, 2) == 8
+    assert values_in(float16_values(), 1, 2) == 1024
+    assert float16_values().max() == 65504
+
+
+def test_rounding_goes_to_the_nearest_value_and_halves_to_the_even_one():
+    numbers = np.random.default_rng(1).normal(0, 30, 400)
+    values = np.array(by_bits())
+    signed = np.concatenate((-values[::-1], [0.0], values))
+    nearest = signed[np.abs(numbers[:, None] - signed).argmin(1)]
+    assert round_e4m3(numbers).tolist() == nearest.tolist()
+    assert round_e4m3(np.array([1.0625, 1.1875, 0.0, 500, -1e9])).tolist() == [1.0, 1.25, 0.0, 448, -448]
+
+
+def test_three_bits_of_fraction_lose_over_a_hundred_times_what_ten_lose():
+    """Halving a step twice per bit: 2 ** (10 - 3) = 128 times, as errors of a sum go."""
+    found = rounding_errors()
+    assert found.e4m3 / found.float16 == pytest.approx(128, rel=0.25)
+    assert 0.01 < found.e4m3 < 0.1
