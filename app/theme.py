@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
+from app.page import HOME
 from app.presenter import mode
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
@@ -17,6 +18,20 @@ FAILED = (
 )
 STYLE = """
 <style>
+  .skip { position: fixed; left: 0.5rem; top: -4rem; z-index: 1000000; padding: 0.5rem 1rem; }
+  .skip { color: CanvasText; background: Canvas; border-radius: 6px; }
+  .skip:focus { top: 0.5rem; }
+  [data-testid="stMain"]:focus { outline: none; }
+  .st-key-navigation { gap: 0 1.4rem; margin-bottom: -0.3rem; }
+  .st-key-navigation [class*="st-key-navigation_"] { gap: 0; flex-wrap: nowrap; align-items: baseline; }
+  .st-key-navigation :is([data-testid="stLayoutWrapper"], [data-testid="stElementContainer"], .stHtml),
+  .st-key-navigation [class*="st-key-navigation_"] { width: auto; min-width: 0; flex: none; }
+  .st-key-navigation [data-testid="stHtml"] { font-size: 0.86rem; opacity: 0.7; padding-right: 0.3rem; }
+  .st-key-navigation [data-testid="stPageLink-NavLink"] { padding: 0.1rem 0.4rem; margin: 0; }
+  .st-key-navigation p { white-space: nowrap; }
+  @media (max-width: 767px) {
+    .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
+  }
   [data-testid="stSidebar"][aria-expanded="true"] { min-width: 256px; max-width: 256px; }
   [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
   [data-testid="stSidebarHeader"] { height: 1.6rem; margin-block: 0; }
@@ -69,6 +84,13 @@ STYLE = """
   @media (max-width: 767px) { .st-key-tools { margin-top: 0.3rem; } } /* the pages' names stand above */
 </style>
 """
+START_STYLE = """
+<style>
+  @media (min-width: 769px) { /* a phone's sidebar is a drawer, with the navigation in it */
+    [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"] { display: none; }
+  }
+</style>
+"""
 PRESENTER_STYLE = """
 <style>
   html { font-size: clamp(18px, 1.4vw, 30px) !important; }
@@ -101,12 +123,13 @@ def colours() -> Palette:
     return replace(chosen, scale=mode.type_size() / mode.USUAL_TYPE) if mode.presenting() else chosen
 
 
-def apply() -> None:
-    """Send the style rules; once a run, before anything is drawn."""
+def apply(page: str) -> None:
+    """Send the style rules of a page; once a run, before anything is drawn."""
     # Streamlit writes on its coloured buttons in white, too pale on the dark theme's light blue
     button = f"[data-testid='stBaseButton-primary'] * {{ color: {colours().ground}; }}"
     failed = (
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
     rules = STYLE + TABLE_STYLE + f"<style>{button} {failed}</style>"
-    st.html(rules + (PRESENTER_STYLE if mode.presenting() else ""))
+    rules += START_STYLE * (page == HOME)
+    st.html(rules + PRESENTER_STYLE * mode.presenting())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
-from app import scenario
+from app import frame, scenario
+from app.page import HOME, PAGES
 from app.presenter import keys, mode
 
 WHILE_PRESENTING = {
@@ -41,8 +41,8 @@ def _room():
     return st.components.v2.component("room", js=(HERE / "room.js").read_text("utf-8"))
 
 
-def show(pages: Sequence[st.Page], opened: st.Page) -> None:
-    """The keys, the buttons that they press, and the audience's link where it is asked for."""
+def show(opened: str) -> None:
+    """The keys of a page, the buttons that they press, and the audience's link where it is asked for."""
     if not mode.presenting():
         keys.bind({"p": "present"}, key="presenter_keys")
         return
@@ -52,27 +52,27 @@ def show(pages: Sequence[st.Page], opened: st.Page) -> None:
     with st.container(key="presenter"):
         button()
         st.button("Link for the audience", key="audience", on_click=mode.turn_link)
+        pages = tuple(PAGES)
         at = pages.index(opened)
         back = st.button("Page before", key="page_back", disabled=at == 0)
         on = st.button("Page after", key="page_next", disabled=at == len(pages) - 1)
     if back or on:
-        page = pages[at + (1 if on else -1)]
-        st.switch_page(page, query_params=scenario.link_values(page.url_path))
-    turns = {} if opened.url_path == "tour" else TURN_PAGES  # there these keys turn the steps
+        frame.turn_to(pages[at + (1 if on else -1)])
+    turns = {} if opened == "tour" else TURN_PAGES  # there these keys turn the steps
     keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
     with st.container(key="presenter_hint"):
         st.caption(HINT)
     if scenario.place("audience"):
         with st.container(key="audience_link", border=True):
-            _link(opened.url_path)
+            _link(opened)
 
 
-def _link(path: str) -> None:
+def _link(page: str) -> None:
     """The same scenario without the presentation, in as few values as it takes."""
     here = urlsplit(st.context.url or "")
     folder = here.path.rpartition("/")[0]
-    values = urlencode(scenario.short_values(path))
-    link = urlunsplit((here.scheme, here.netloc, f"{folder}/{path}", values, ""))
+    values = urlencode(scenario.short_values(page))
+    link = urlunsplit((here.scheme, here.netloc, f"{folder}/{'' if page == HOME else page}", values, ""))
     st.markdown("**The same scenario on your own screen** (a closes this)")
     st.code(link, language=None, wrap_lines=True)
     if here.hostname in THIS_MACHINE:

@@ -4,18 +4,20 @@ The Experiment in the session is the truth (`state`). A link or the back button 
 changes one value of it (`widgets`); every run shows it in the widgets and writes it to the URL.
 """
 
-from app.scenario.link import adopt, link_values, publish, short_values, url_values
-from app.scenario.presets import PRESETS, preset
-from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place
+from app.scenario.link import adopt, link_values, publish, settle, short_values, url_values
+from app.scenario.presets import PRESETS, first, preset
+from app.scenario.state import arrive, came_by_link, current, go, kept, kept_in_run, notices, place, replace
 from app.scenario.widgets import control, divisors, options
 
 __all__ = [
     "PRESETS",
     "adopt",
     "arrive",
+    "came_by_link",
     "control",
     "current",
     "divisors",
+    "first",
     "go",
     "kept",
     "kept_in_run",
@@ -25,6 +27,8 @@ __all__ = [
     "place",
     "preset",
     "publish",
+    "replace",
+    "settle",
     "short_values",
     "url_values",
 ]

@@ -1,0 +1,8 @@
+"""The Start page."""
+
+import streamlit as st
+
+
+def show() -> None:
+    """Draw the page."""
+    st.header("Start")
