@@ -18,19 +18,16 @@ FAILED = (
 )
 STYLE = """
 <style>
-  .skip { position: fixed; left: 0.5rem; top: -4rem; z-index: 1000000; padding: 0.5rem 1rem; }
-  .skip { color: CanvasText; background: Canvas; border-radius: 6px; }
-  .skip:focus { top: 0.5rem; }
-  [data-testid="stMain"]:focus { outline: none; }
-  .st-key-navigation { gap: 0 1.4rem; margin-bottom: -0.3rem; }
-  .st-key-navigation [class*="st-key-navigation_"] { gap: 0; flex-wrap: nowrap; align-items: baseline; }
-  .st-key-navigation :is([data-testid="stLayoutWrapper"], [data-testid="stElementContainer"], .stHtml),
-  .st-key-navigation [class*="st-key-navigation_"] { width: auto; min-width: 0; flex: none; }
-  .st-key-navigation [data-testid="stHtml"] { font-size: 0.86rem; opacity: 0.7; padding-right: 0.3rem; }
-  .st-key-navigation [data-testid="stPageLink-NavLink"] { padding: 0.1rem 0.4rem; margin: 0; }
+  [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
+  .st-key-navigation { row-gap: 0; }
+  .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
   .st-key-navigation p { white-space: nowrap; }
+  .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4.5rem; } /* as tall as a link */
+  .st-key-navigation [data-testid="stElementContainer"] { min-height: 1.72rem; }
+  .st-key-navigation [data-testid="stText"] { opacity: 0.65; padding-right: 0.3rem; }
   @media (max-width: 767px) {
     .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
+    .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }
   }
   [data-testid="stSidebar"][aria-expanded="true"] { min-width: 256px; max-width: 256px; }
   [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
@@ -59,7 +56,8 @@ STYLE = """
   [data-testid="stPopoverBody"] [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
   [data-testid="stPopoverBody"] dl { margin: 0; padding-right: 0.8rem; }
   [data-testid="stPopoverBody"] dd { margin: 0 0 0.7rem; }
-  .st-key-presenter_keys, .st-key-room, .st-key-tour_keys, .st-key-glossary { position: absolute; }
+  .st-key-frame, .st-key-glossary { position: absolute; }
+  .st-key-presenter_keys, .st-key-room, .st-key-tour_keys { position: absolute; }
   .st-key-tour_words { gap: 0.4rem; }
   .st-key-tour_picture .bars { row-gap: 0.8rem; }
   .st-key-tour_picture .bars .bar { height: 2.6rem; }
@@ -86,9 +84,7 @@ STYLE = """
 """
 START_STYLE = """
 <style>
-  @media (min-width: 769px) { /* a phone's sidebar is a drawer, with the navigation in it */
-    [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"] { display: none; }
-  }
+  .st-key-tools { margin-top: 0; max-width: none; }
 </style>
 """
 PRESENTER_STYLE = """

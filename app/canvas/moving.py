@@ -47,7 +47,10 @@ class Moving:
         """An HTML file that shows the same without server and network."""
         return html_file(self.html, self.css, self.js, data, title)
 
-    def show(self, data: Any, *, key: str, title: str) -> None:
-        """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run."""
+    def show(self, data: Any, *, key: str, title: str, height: int | None = None) -> None:
+        """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run.
+
+        Pixels of `height` are kept free before the picture is there; without, it has its own.
+        """
         offer(title, partial(self.offline, data, title))
-        self._component(key=key, data=data)
+        self._component(key=key, data=data, height=height or "content")

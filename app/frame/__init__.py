@@ -20,20 +20,20 @@ def navigate() -> st.Page:
     """The page that is opened, of all that there are."""
     pages = scenario.kept_in_run("pages", {name: _page(name) for name in PAGES})
     opened = st.navigation(list(pages.values()), position="hidden")
-    if name_of(opened) == HOME and scenario.came_by_link():
+    if name_of(opened) == HOME and scenario.leads_on():
         turn_to(LINKED)
     title = NAME if name_of(opened) == HOME else f"{opened.title} · {NAME}"
-    st.set_page_config(page_title=title, layout="wide")
+    st.set_page_config(page_title=title)
     return opened
 
 
 def navigation() -> None:
     """Every page by name, in groups that stay together where the window is too narrow for all in a line."""
     pages = scenario.kept_in_run("pages", {})
-    with st.container(horizontal=True, key="navigation"):
+    with st.container(horizontal=True, gap="medium", key="navigation"):
         for group, names in GROUPS.items():
-            with st.container(horizontal=True, key=f"navigation_{group.lower()}"):
-                st.html(f"<span>{group}</span>")
+            with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
+                st.text(group, width="content")
                 for name in names:
                     st.page_link(pages[name])
 

@@ -35,6 +35,11 @@ def button() -> None:
     )
 
 
+def bind() -> None:
+    """The key that begins a presentation."""
+    keys.bind({"p": "present"}, key="presenter_keys")
+
+
 @lru_cache(maxsize=1)
 def _room():
     """The component that tells the size of the page's type, which follows the window's width."""
@@ -42,10 +47,7 @@ def _room():
 
 
 def show(opened: str) -> None:
-    """The keys of a page, the buttons that they press, and the audience's link where it is asked for."""
-    if not mode.presenting():
-        keys.bind({"p": "present"}, key="presenter_keys")
-        return
+    """The keys of a page in a presentation, the buttons that they press, and the audience's link."""
     told = mode.type_size()
     room = _room()(key="room", data=told, default={"type": told}, on_type_change=lambda: None, height=0)
     mode.set_type_size(room.type)

@@ -4,16 +4,15 @@ The Experiment in the session is the truth (`state`). A link or the back button 
 changes one value of it (`widgets`); every run shows it in the widgets and writes it to the URL.
 """
 
-from app.scenario.link import adopt, link_values, publish, settle, short_values, url_values
+from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, url_values
 from app.scenario.presets import PRESETS, first, preset
-from app.scenario.state import arrive, came_by_link, current, go, kept, kept_in_run, notices, place, replace
+from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace
 from app.scenario.widgets import control, divisors, options
 
 __all__ = [
     "PRESETS",
     "adopt",
     "arrive",
-    "came_by_link",
     "control",
     "current",
     "divisors",
@@ -21,6 +20,7 @@ __all__ = [
     "go",
     "kept",
     "kept_in_run",
+    "leads_on",
     "link_values",
     "notices",
     "options",

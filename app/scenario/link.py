@@ -43,6 +43,11 @@ def _went_back() -> bool:
     return getattr(get_script_run_ctx(), "is_history_navigation", False)
 
 
+def leads_on() -> bool:
+    """Whether a link to no page has brought a scenario; on the way back it leads no further."""
+    return state.came_by_link() and not _went_back()
+
+
 def settle(page: str) -> None:
     """Give the reader's own scenario back on every page but the tour's, whose steps show theirs."""
     if page != TOUR:

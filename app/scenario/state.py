@@ -54,7 +54,7 @@ def start(experiment: Experiment, notices: Sequence[str], places: Mapping[str, s
 
 
 def came_by_link() -> bool:
-    """Whether this run shows a scenario for the first time that a link has brought."""
+    """Whether a link has brought the scenario and no page has shown it yet."""
     return st.session_state[ARRIVED] == BY_LINK
 
 
