@@ -1,7 +1,6 @@
 """The dashboard's entry point: `streamlit run app/main.py` from the repository root."""
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -10,47 +9,47 @@ if str(ROOT) not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from app import glossary, presenter, scenario, sidebar, take_home, theme  # noqa: E402
-from app.page import PAGES  # noqa: E402
-from app.presenter.mode import presenting  # noqa: E402
+from app import frame, glossary, presenter, scenario, sidebar, take_home, theme  # noqa: E402
+from app.page import HOME  # noqa: E402
+from app.presenter import lectern  # noqa: E402
+from app.presenter.mode import lecturing, presenting  # noqa: E402
 
-
-def page(name: str, title: str) -> st.Page:
-    """A page whose module is imported when it is first opened."""
-
-    def show():
-        import_module(f"app.page.{name}").show()
-
-    return st.Page(show, title=title, url_path=name)
-
-
-st.set_page_config(page_title="Attention, tile by tile", layout="wide")
+st.set_page_config(layout="wide")
 scenario.adopt()
-theme.apply()
-pages = [page(name, title) for name, title in PAGES.items()]
-# Streamlit gives its default page no path of its own: a hidden one stands at "/" and leads to /tiles.
-home = st.Page(lambda: None, title="Home", url_path="home", default=True, visibility="hidden")
-opened = st.navigation([home, *pages], position="top")
-if opened == home:
-    st.switch_page(pages[0], query_params=scenario.link_values())
+if lecturing():
+    lectern.show()
+    st.stop()
+opened = frame.navigate()
+name = frame.name_of(opened)
+scenario.settle(name)
+theme.apply(name)
+if not presenting():
+    frame.navigation()
 if scenario.notices():
     # As text, not Markdown: the sentences quote what came with the link.
     with st.container(border=True, key="notices"):
         st.text("\n".join(scenario.notices()))
-presenter.show(pages, opened)
+if presenting():
+    presenter.show(name)
 # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
 failure = None
 try:
     opened.run()
 except Exception as error:  # the sidebar still comes: another scenario may be shown
     failure = error
-with st.sidebar, st.container(horizontal=True, key="tools"):
+# Start has no scenario to set: it has no sidebar, and its tools stand below the page.
+with st.container() if name == HOME else st.sidebar, st.container(horizontal=True, key="tools"):
     take_home.show()
     glossary.show()
     if not presenting():
         presenter.button()
 glossary.hover()
-sidebar.show()
-scenario.publish(opened.url_path)
+if name != HOME:
+    sidebar.show()
+# What takes no room comes last: until its style is there, it would push the page down.
+if not presenting():
+    presenter.bind()
+frame.show()
+scenario.publish(name)
 if failure:
     raise failure  # to the terminal; the page says it in the theme's words

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
+from app.page import HOME
 from app.presenter import mode
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
@@ -17,6 +18,17 @@ FAILED = (
 )
 STYLE = """
 <style>
+  [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
+  .st-key-navigation { row-gap: 0; }
+  .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
+  .st-key-navigation p { white-space: nowrap; }
+  .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4.5rem; } /* as tall as a link */
+  .st-key-navigation [data-testid="stElementContainer"] { min-height: 1.72rem; }
+  .st-key-navigation [data-testid="stText"] { opacity: 0.65; padding-right: 0.3rem; }
+  @media (max-width: 767px) {
+    .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
+    .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }
+  }
   [data-testid="stSidebar"][aria-expanded="true"] { min-width: 256px; max-width: 256px; }
   [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
   [data-testid="stSidebarHeader"] { height: 1.6rem; margin-block: 0; }
@@ -44,8 +56,8 @@ STYLE = """
   [data-testid="stPopoverBody"] [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
   [data-testid="stPopoverBody"] dl { margin: 0; padding-right: 0.8rem; }
   [data-testid="stPopoverBody"] dd { margin: 0 0 0.7rem; }
-  .st-key-presenter_keys, .st-key-room, .st-key-tour_keys, .st-key-glossary { position: absolute; }
-  .st-key-lectern_teller { position: absolute; }
+  .st-key-frame, .st-key-glossary, .st-key-lectern_teller { position: absolute; }
+  .st-key-presenter_keys, .st-key-room, .st-key-tour_keys { position: absolute; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-flash3_words { min-height: 3.2rem; }
@@ -63,6 +75,11 @@ STYLE = """
     [data-testid="stMain"] [data-testid="stColumn"] { min-width: calc(100% - 1.5rem); }
   }
   @media (max-width: 767px) { .st-key-tools { margin-top: 0.3rem; } } /* the pages' names stand above */
+</style>
+"""
+START_STYLE = """
+<style>
+  .st-key-tools { margin-top: 0; max-width: none; }
 </style>
 """
 PRESENTER_STYLE = """
@@ -98,12 +115,13 @@ def colours() -> Palette:
     return replace(chosen, scale=mode.type_size() / mode.USUAL_TYPE) if mode.presenting() else chosen
 
 
-def apply() -> None:
-    """Send the style rules; once a run, before anything is drawn."""
+def apply(page: str) -> None:
+    """Send the style rules of a page; once a run, before anything is drawn."""
     # Streamlit writes on its coloured buttons in white, too pale on the dark theme's light blue
     button = f"[data-testid='stBaseButton-primary'] * {{ color: {colours().ground}; }}"
     failed = (
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
     rules = STYLE + TABLE_STYLE + f"<style>{button} {failed}</style>"
-    st.html(rules + (PRESENTER_STYLE if mode.presenting() else ""))
+    rules += START_STYLE * (page == HOME)
+    st.html(rules + PRESENTER_STYLE * mode.presenting())

@@ -43,11 +43,14 @@ class Moving:
         """Registered when a page first needs it."""
         return st.components.v2.component(self.name, html=self.html, css=self.css, js=self.js)
 
-    def offline(self, data: Any, title: str) -> str:
-        """An HTML file that shows the same without server and network."""
-        return html_file(self.html, self.css, self.js, data, title)
+    def offline(self, data: Any, title: str, above: str = "", below: str = "") -> str:
+        """An HTML file that shows the same without server and network, between some HTML of its own."""
+        return html_file(self.html, self.css, self.js, data, title, above, below)
 
-    def show(self, data: Any, *, key: str, title: str) -> None:
-        """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run."""
+    def show(self, data: Any, *, key: str, title: str, height: int | None = None) -> None:
+        """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run.
+
+        Pixels of `height` are kept free before the picture is there; without, it has its own.
+        """
         offer(title, partial(self.offline, data, title))
-        self._component(key=key, data=data)
+        self._component(key=key, data=data, height=height or "content")

@@ -24,17 +24,23 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", start);
 """
 
 
-def html_file(html: str, css: str, js: str, data: Any, title: str) -> str:
+def html_file(html: str, css: str, js: str, data: Any, title: str, above: str = "", below: str = "") -> str:
     """A whole HTML document that shows a component's data, bytes or what JSON holds, in the reader's theme.
 
-    The JavaScript is one module whose default export is named `show`.
+    The JavaScript is one module whose default export is named `show`; `above` and `below` are HTML around it.
     """
+    script = f'<script type="module">\n{js}\n{START}\n</script>'
+    return document(title, css, f"{above}{html}{below}\n{_carried(data)}\n{script}")
+
+
+def document(title: str, css: str, body: str, policy: str = POLICY) -> str:
+    """A whole HTML document in the reader's theme."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{escape(title)}</title>
 <style>
 :root {{ color-scheme: light dark; {_variables(LIGHT)} }}
@@ -44,12 +50,7 @@ body {{ margin: 0; padding: 14px 20px 0; background: var(--st-background-color);
 </style>
 </head>
 <body>
-{html}
-{_carried(data)}
-<script type="module">
-{js}
-{START}
-</script>
+{body}
 </body>
 </html>
 """

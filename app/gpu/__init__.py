@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 @lru_cache(maxsize=1)
-def _moving() -> Moving:
+def moving() -> Moving:
     """The replay as a component."""
     styles = [CANVAS / "canvas.css", HERE / "gpu.css"]
     return Moving.of("attention_on_the_gpu", HERE / "gpu.html", styles, HERE / "gpu.js")
@@ -19,4 +19,4 @@ def _moving() -> Moving:
 
 def on_the_gpu(payload: bytes, *, key: str) -> None:
     """Show what `payload.build` packed; a changed payload under the same key keeps the share of the run."""
-    _moving().show(payload, key=key, title="SMs over time")
+    moving().show(payload, key=key, title="SMs over time")

@@ -15,14 +15,14 @@ NARROW_NAMES = {"copies by TMA": "TMA"}  # of the copying lane, where a picture 
 
 
 @lru_cache(maxsize=1)
-def _moving() -> Moving:
+def moving() -> Moving:
     """The picture as a component."""
     return Moving.of("inside_a_block", HERE / "inside.html", [HERE / "inside.css"], HERE / "inside.js")
 
 
 def show(block: Inside, *, key: str = "inside") -> None:
     """Show a block's lanes; another block under the same key keeps the playhead's share of the way."""
-    _moving().show(payload(block), key=key, title="Inside one block")
+    moving().show(payload(block), key=key, title="Inside one block")
 
 
 def payload(block: Inside) -> dict[str, Any]:

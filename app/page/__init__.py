@@ -9,20 +9,29 @@ kind, and runs the file that a link names by itself.
 
 from types import MappingProxyType
 
-# the page's module, which is its path in the URL too, and its title
-PAGES = MappingProxyType(
+# by the group in the navigation: a page's module, which is its path in the URL too, and its title
+GROUPS = MappingProxyType(
     {
-        "tiles": "Tiles",
-        "softmax": "Softmax",
-        "masks": "Masks",
-        "traffic": "Traffic",
-        "speed": "Speed",
-        "backward": "Backward",
-        "decoding": "Decoding",
-        "flash3": "FlashAttention-3",
-        "gpu": "On the GPU",
-        "agreement": "Agreement",
-        "claims": "Claims",
-        "tour": "Tour",
+        "Learn": {
+            "start": "Start",
+            "tour": "Tour",
+            "claims": "Claims",
+        },
+        "Watch": {
+            "tiles": "Tiles",
+            "softmax": "Softmax",
+            "masks": "Masks",
+            "backward": "Backward",
+            "decoding": "Decoding",
+            "flash3": "FlashAttention-3",
+        },
+        "Measure": {
+            "traffic": "Traffic",
+            "speed": "Speed",
+            "gpu": "On the GPU",
+            "agreement": "Agreement",
+        },
     }
 )
+PAGES = MappingProxyType({name: title for group in GROUPS.values() for name, title in group.items()})
+HOME = "start"  # the page at the bare address

@@ -38,8 +38,11 @@ def show() -> None:
         "Documents in the sequence", scenario.options("documents", DOCUMENTS), **scenario.control("documents")
     )
     says.caption(_assumed(experiment))
-    panels = [_panel(one, found[0], experiment) for one in found]
-    st.html(figures.multiples(panels, experiment.problem.seq_q, experiment.problem.seq_kv, colours))
+    st.html(
+        figures.multiples(
+            panels(found, experiment), experiment.problem.seq_q, experiment.problem.seq_kv, colours
+        )
+    )
     st.html(figures.key(found[0].density.exact, colours))
     st.caption(_scale(found[0], experiment))
     st.html(f"<div class='scrolled' tabindex='0'>{_table(found)}</div>")
@@ -82,6 +85,11 @@ def _assumed(experiment: Experiment) -> str:
         "end to end and have equal length; the kernels here take no such mask, so nothing of it is "
         "measured or recorded."
     )
+
+
+def panels(found: tuple[Masked, ...], experiment: Experiment) -> list[tuple]:
+    """What `figures.multiples` draws of each mask."""
+    return [_panel(one, found[0], experiment) for one in found]
 
 
 def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:

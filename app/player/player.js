@@ -14,6 +14,9 @@ import { Narrator } from "./narrator.js";
 import { NONE } from "./run.js";
 import { TileTip } from "./tile_tip.js";
 
+const FEW_TILES = 36,
+  WHOLE_RUN = 15, // seconds that a run of so few tiles takes at most, for it is watched from end to end
+  LONG_RUN = 90; // and any other
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
@@ -74,7 +77,8 @@ class Player extends Journey {
     else this.open();
     this.controls.suit(this.model, this.races);
     const visits = this.run.visits;
-    if (!this.chosen) this.speeds.single = SPEEDS.find((speed) => visits / speed <= 90) || SPEEDS.at(-1);
+    const most = visits <= FEW_TILES ? WHOLE_RUN : LONG_RUN;
+    if (!this.chosen) this.speeds.single = SPEEDS.find((speed) => visits / speed <= most) || SPEEDS.at(-1);
   }
 
   /** The first moment shown: what the link says, what was seen last, or a tile that makes a row rescale. */

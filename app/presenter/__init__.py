@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
-from app import scenario
+from app import frame, scenario
+from app.page import HOME, PAGES
 from app.presenter import keys, lectern, mode
 
 WHILE_PRESENTING = {
@@ -36,50 +36,49 @@ def button() -> None:
     )
 
 
+def bind() -> None:
+    """The key that begins a presentation."""
+    keys.bind({"p": "present"}, key="presenter_keys")
+
+
 @lru_cache(maxsize=1)
 def _room():
     """The component that tells the size of the page's type, which follows the window's width."""
     return st.components.v2.component("room", js=(HERE / "room.js").read_text("utf-8"))
 
 
-def show(pages: Sequence[st.Page], opened: st.Page) -> None:
-    """The keys, the buttons that they press, and the audience's link where it is asked for."""
-    if mode.lecturing():
-        lectern.show()
-        st.stop()
-    if not mode.presenting():
-        keys.bind({"p": "present"}, key="presenter_keys")
-        return
+def show(opened: str) -> None:
+    """The keys of a page in a presentation, the buttons that they press, and the audience's link."""
     told = mode.type_size()
     room = _room()(key="room", data=told, default={"type": told}, on_type_change=lambda: None, height=0)
     mode.set_type_size(room.type)
     with st.container(key="presenter"):
         button()
         st.button("Link for the audience", key="audience", on_click=mode.turn_link)
+        pages = tuple(PAGES)
         at = pages.index(opened)
         back = st.button("Page before", key="page_back", disabled=at == 0)
         on = st.button("Page after", key="page_next", disabled=at == len(pages) - 1)
     if back or on:
-        page = pages[at + (1 if on else -1)]
-        st.switch_page(page, query_params=scenario.link_values(page.url_path))
-    if opened.url_path != "tour":  # which tells its steps
-        after = pages[at + 1].title if at + 1 < len(pages) else ""
-        lectern.tell({"now": opened.title, "next": after, "place": f"page {at + 1} of {len(pages)}"})
-    turns = {} if opened.url_path == "tour" else TURN_PAGES  # there these keys turn the steps
+        frame.turn_to(pages[at + (1 if on else -1)])
+    if opened != "tour":  # which tells its steps
+        after = PAGES[pages[at + 1]] if at + 1 < len(pages) else ""
+        lectern.tell({"now": PAGES[opened], "next": after, "place": f"page {at + 1} of {len(pages)}"})
+    turns = {} if opened == "tour" else TURN_PAGES  # there these keys turn the steps
     keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
     with st.container(key="presenter_hint"):
-        st.caption(TOUR_HINT if opened.url_path == "tour" else HINT)
+        st.caption(TOUR_HINT if opened == "tour" else HINT)
     if scenario.place("audience"):
         with st.container(key="audience_link", border=True):
-            _link(opened.url_path)
+            _link(opened)
 
 
-def _link(path: str) -> None:
+def _link(page: str) -> None:
     """The same scenario without the presentation, in as few values as it takes."""
     here = urlsplit(st.context.url or "")
     folder = here.path.rpartition("/")[0]
-    values = urlencode(scenario.short_values(path))
-    link = urlunsplit((here.scheme, here.netloc, f"{folder}/{path}", values, ""))
+    values = urlencode(scenario.short_values(page))
+    link = urlunsplit((here.scheme, here.netloc, f"{folder}/{'' if page == HOME else page}", values, ""))
     st.markdown("**The same scenario on your own screen** (a closes this)")
     st.code(link, language=None, wrap_lines=True)
     if here.hostname in THIS_MACHINE:

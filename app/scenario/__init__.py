@@ -4,9 +4,9 @@ The Experiment in the session is the truth (`state`). A link or the back button 
 changes one value of it (`widgets`); every run shows it in the widgets and writes it to the URL.
 """
 
-from app.scenario.link import adopt, link_values, publish, short_values, url_values
-from app.scenario.presets import PRESETS, preset
-from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place
+from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, url_values
+from app.scenario.presets import PRESETS, first, preset
+from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace
 from app.scenario.widgets import control, divisors, options
 
 __all__ = [
@@ -16,15 +16,19 @@ __all__ = [
     "control",
     "current",
     "divisors",
+    "first",
     "go",
     "kept",
     "kept_in_run",
+    "leads_on",
     "link_values",
     "notices",
     "options",
     "place",
     "preset",
     "publish",
+    "replace",
+    "settle",
     "short_values",
     "url_values",
 ]

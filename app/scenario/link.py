@@ -7,12 +7,14 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app.scenario import state, widgets
+from app.page import HOME
+from app.scenario import presets, state, widgets
 from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
 LECTERN = "presenter"  # in the URL of the lecturer's own window, with or without a value
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
+TOUR = "tour"  # the page whose steps have scenarios of their own
 FOLLOWING = {"kv_heads": "as many as heads", "seq_kv": "as many as queries"}  # what they are by default
 
 
@@ -23,7 +25,7 @@ def adopt() -> None:
     """
     values = st.query_params.to_dict()
     state.begin_run()
-    if state.started() and not (values and _went_back()):
+    if state.started() and not (values.keys() - PLACES and _went_back()):
         return widgets.take()
     places = {name: values.pop(name) for name in PLACES if name in values}
     if LECTERN in values:
@@ -44,28 +46,39 @@ def _went_back() -> bool:
     return getattr(get_script_run_ctx(), "is_history_navigation", False)
 
 
-def publish(path: str) -> None:
-    """Write the scenario to the URL, and where the reader is on the page of that path."""
-    wanted = link_values(path)
+def leads_on() -> bool:
+    """Whether a link to no page has brought a scenario; on the way back it leads no further."""
+    return state.came_by_link() and not _went_back()
+
+
+def settle(page: str) -> None:
+    """Give the reader's own scenario back on every page but the tour's, whose steps show theirs."""
+    if page != TOUR:
+        state.leave(presets.first(page))
+
+
+def publish(page: str) -> None:
+    """Write the scenario to the URL, and where the reader is on the page of that name."""
+    wanted = link_values(page)
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
 
 
-def link_values(path: str = "") -> dict[str, str]:
-    """The values of a link to what is shown now: the scenario, the mode and, on the tour's page, its step."""
-    names = PLACES if path == "tour" else ("present",)
+def link_values(page: str) -> dict[str, str]:
+    """The values of a link to what is shown now: the mode, the scenario and, on the tour's page, its step."""
+    names = PLACES if page == TOUR else ("present",)
     places = {name: state.place(name) for name in names if state.place(name) not in ("", "false")}
-    return places | url_values(state.current())
+    return places if page == HOME else places | url_values(state.current())
 
 
-def short_values(path: str) -> dict[str, str]:
+def short_values(page: str) -> dict[str, str]:
     """The fewest values of a link that others open: the scenario's own, and a step of the tour."""
     plain = {name: _text(parameter.default) for name, parameter in BY_NAME.items()}
-    return {
-        name: value
-        for name, value in link_values(path).items()
-        if name != "present" and value != plain.get(name)
-    }
+    values = link_values(page)
+    values.pop("present", None)
+    short = {name: value for name, value in values.items() if value != plain.get(name)}
+    bare = page in presets.FIRST and state.current() != presets.first(page)  # no value is another
+    return short or ({"algorithm": values["algorithm"]} if bare else {})
 
 
 def url_values(experiment: Experiment) -> dict[str, str]:

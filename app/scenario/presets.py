@@ -37,3 +37,12 @@ PRESETS = {
 def preset(name: str) -> Experiment:
     """The experiment of a preset; raises KeyError."""
     return Experiment.of(**PRESETS[name])
+
+
+# what a page shows until the reader has chosen a scenario; on the others it is the usual one
+FIRST = {"tiles": "Tiny, to count by hand"}
+
+
+def first(page: str) -> Experiment:
+    """The experiment that a page opens with where neither a link nor the reader has said which."""
+    return preset(FIRST[page]) if page in FIRST else Experiment()

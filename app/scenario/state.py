@@ -9,7 +9,8 @@ import streamlit as st
 
 from engine.experiment import Experiment
 
-EXPERIMENT, NOTICES, PLACE, ARRIVED, RUN = "experiment", "notices", "place", "arrived", "run"
+EXPERIMENT, OWN, NOTICES, PLACE = "experiment", "own experiment", "notices", "place"
+ARRIVED, RUN = "arrived", "run"
 BY_LINK = "by link"  # where a scenario that a link brought has arrived at: wherever the link leads
 Value = TypeVar("Value")
 
@@ -20,8 +21,13 @@ def current() -> Experiment:
 
 
 def replace(experiment: Experiment) -> None:
-    """Show another experiment; what was said of the link's values is said no longer."""
+    """Show another experiment, the reader's own from now on unless the place has one of its own.
+
+    What was said of the link's values is said no longer.
+    """
     st.session_state[EXPERIMENT], st.session_state[NOTICES] = experiment, ()
+    if st.session_state[ARRIVED] in ("", BY_LINK):
+        st.session_state[OWN] = experiment
 
 
 def notices() -> tuple[str, ...]:
@@ -35,10 +41,21 @@ def started() -> bool:
 
 
 def start(experiment: Experiment, notices: Sequence[str], places: Mapping[str, str], by_link: bool) -> None:
-    """Begin anew with what a link says, or with the usual scenario where it says nothing."""
+    """Begin anew with what a link says, or with the usual scenario where it says nothing.
+
+    A link into a tour brings the scenario of a step: the reader's own stays what it was.
+    """
     st.session_state[EXPERIMENT], st.session_state[NOTICES] = experiment, tuple(notices)
     st.session_state[PLACE] = dict(places)
     st.session_state[ARRIVED] = BY_LINK if by_link else ""
+    st.session_state.setdefault(OWN, None)
+    if by_link and "step" not in places:
+        st.session_state[OWN] = experiment
+
+
+def came_by_link() -> bool:
+    """Whether a link has brought the scenario and no page has shown it yet."""
+    return st.session_state[ARRIVED] == BY_LINK
 
 
 def place(name: str) -> str:
@@ -55,7 +72,13 @@ def arrive(where: str, experiment: Experiment) -> None:
     """Show a place's own scenario when the reader comes there; a link that brings its own keeps it."""
     arrived, st.session_state[ARRIVED] = st.session_state[ARRIVED], where
     if arrived not in (where, BY_LINK):
-        replace(experiment)
+        st.session_state[EXPERIMENT], st.session_state[NOTICES] = experiment, ()
+
+
+def leave(usual: Experiment) -> None:
+    """Show the reader's own scenario, whatever the place before has shown; `usual` until there is one."""
+    st.session_state[EXPERIMENT] = st.session_state[OWN] or usual
+    st.session_state[ARRIVED] = ""
 
 
 def kept(name: str, first: Value) -> Value:

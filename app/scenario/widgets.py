@@ -86,13 +86,17 @@ def key_beside(name: str) -> str:
 
 
 def value_beside(name: str) -> Any:
-    """What such a widget holds; None before it is first drawn, as pages run before the sidebar."""
-    return st.session_state.get(key_beside(name))
+    """What such a widget holds, or held where a page does not draw it; None before it is first drawn."""
+    held = state.kept("beside", {})
+    if key_beside(name) in st.session_state:
+        held[name] = st.session_state[key_beside(name)]
+    return held.get(name)
 
 
 def clear_beside(name: str) -> None:
     """Let such a widget start anew."""
     st.session_state.pop(key_beside(name), None)
+    state.kept("beside", {}).pop(name, None)
 
 
 def counter(name: str, most: int, first: int) -> dict[str, Any]:

@@ -122,8 +122,6 @@ def test_switching_pages_and_going_back_keeps_the_scenario(page, dashboard):
     settled(page)
     stands_at(page, "Query", 32)
     assert query(page) == scenario
-    page.go_back()  # Streamlit leaves an entry of its own at every change of page
-    settled(page)
     page.go_back()
     page.wait_for_url("**/softmax?*")
     settled(page)

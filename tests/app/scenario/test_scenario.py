@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from streamlit.util import calc_hash
 
 from app import scenario
 from app.scenario.link import notice
@@ -151,3 +152,40 @@ def test_whatever_a_link_holds_there_is_an_experiment_and_a_sentence_for_every_b
 def test_no_page_shows_a_traceback_for_a_broken_link(open_app, name, value):
     app = open_app(**{name: value})
     assert not app.exception
+
+
+def turn(app, page: str, **values: str):
+    """Open another page of the session, as a click on its name does."""
+    app._page_hash = calc_hash(page)
+    app.query_params.clear()
+    for name, value in values.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def test_visiting_the_tour_gives_the_readers_scenario_back(open_app):
+    app = open_app("traffic", seq="512", heads="3")
+    turn(app, "tour")
+    steps = app.session_state["experiment"]
+    assert steps != Experiment.of(seq=512, heads=3)
+    app.sidebar.number_input(key="scenario batch").set_value(9).run()  # the step's, and left with it
+    assert app.session_state["experiment"] == steps.changed(batch=9)
+    assert turn(app, "traffic").session_state["experiment"] == Experiment.of(seq=512, heads=3)
+    assert app.query_params["seq"] == "512"
+
+
+def test_until_a_scenario_is_chosen_the_tiles_are_few_and_other_pages_show_the_usual_one(open_app):
+    app = open_app("tiles")
+    tiny = app.session_state["experiment"]
+    assert (tiny.problem.seq_q // tiny.tiling.block_q, tiny.problem.seq_kv // tiny.tiling.block_kv) == (4, 4)
+    assert turn(app, "softmax").session_state["experiment"] == Experiment.of()
+    app.sidebar.number_input(key="scenario batch").set_value(9).run()
+    assert turn(app, "tiles").session_state["experiment"] == Experiment.of(batch=9)
+    assert scenario.first("traffic") == Experiment.of()
+
+
+def test_the_bare_address_is_the_start_and_with_a_scenario_it_leads_to_the_tiles(open_app):
+    app = open_app("start")
+    assert not app.exception
+    assert dict(app.query_params) == {}
+    assert open_app("start", seq="2048").session_state["experiment"] == Experiment.of(seq=2048)

@@ -1,0 +1,67 @@
+"""What stands around every page: the navigation in groups, and what keeps addresses and drawers tidy."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+
+import streamlit as st
+
+from app import scenario
+from app.page import GROUPS, HOME, PAGES
+
+NAME = "Attention, tile by tile"
+LINKED = "tiles"  # the page that opens a link which names a scenario and no page
+HERE = Path(__file__).parent
+
+
+def navigate() -> st.Page:
+    """The page that is opened, of all that there are."""
+    pages = scenario.kept_in_run("pages", {name: _page(name) for name in PAGES})
+    opened = st.navigation(list(pages.values()), position="hidden")
+    if name_of(opened) == HOME and scenario.leads_on():
+        turn_to(LINKED)
+    title = NAME if name_of(opened) == HOME else f"{opened.title} · {NAME}"
+    st.set_page_config(page_title=title)
+    return opened
+
+
+def navigation() -> None:
+    """Every page by name, in groups that stay together where the window is too narrow for all in a line."""
+    pages = scenario.kept_in_run("pages", {})
+    with st.container(horizontal=True, gap="medium", key="navigation"):
+        for group, names in GROUPS.items():
+            with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
+                st.html(f"<span>{group}</span>", width="content")
+                for name in names:
+                    st.page_link(pages[name])
+
+
+def turn_to(name: str) -> None:
+    """Open another page, with the scenario and the mode of this one."""
+    st.switch_page(scenario.kept_in_run("pages", {})[name], query_params=scenario.link_values(name))
+
+
+def name_of(page: st.Page) -> str:
+    """The name of a page in the list; Streamlit gives the one at the bare address no path."""
+    return page.url_path or HOME
+
+
+def _page(name: str) -> st.Page:
+    """A page whose module is imported when it is first opened."""
+
+    def show():
+        import_module(f"app.page.{name}").show()
+
+    return st.Page(show, title=PAGES[name], url_path=name, default=name == HOME)
+
+
+@lru_cache(maxsize=1)
+def _component():
+    return st.components.v2.component("frame", js=(HERE / "frame.js").read_text("utf-8"))
+
+
+def show() -> None:
+    """Let the browser keep to what `frame.js` says."""
+    _component()(key="frame", height=0)

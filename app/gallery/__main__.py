@@ -1,0 +1,30 @@
+"""`python -m app.gallery --out site/` writes the gallery."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from app.gallery.site import site
+
+
+def main() -> int:
+    """Write every file of the site, and say how many there are and how large they are."""
+    parser = argparse.ArgumentParser("python -m app.gallery", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write to; it is made")
+    out = parser.parse_args().out
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"out is {out}; it must be a folder that can be written to ({error.strerror})")
+    size = 0
+    for name, text in site().items():
+        size += (out / name).write_text(text, "utf-8", newline="\n")
+    files = len(list(out.glob("*.html")))
+    print(f"{files} files, {size / 1e6:.1f} million characters: open {out / 'index.html'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

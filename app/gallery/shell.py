@@ -1,0 +1,49 @@
+"""What the gallery's pages share: their head, their look in both themes, and the way back to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+from app.canvas.offline import POLICY, document
+from app.figures.colours import DARK, LIGHT, Palette
+from app.figures.tables import STYLE as TABLES
+from app.frame import NAME
+
+HERE = Path(__file__).parent
+HOME = "index.html"
+FRAMES = f"{POLICY}; frame-src 'self' file:"  # a page that shows others of the site within it
+
+
+def styles() -> str:
+    """The style sheet of every page."""
+    return (HERE / "gallery.css").read_text("utf-8") + TABLES.replace("<style>", "").replace("</style>", "")
+
+
+def head(title: str, about: str) -> str:
+    """What stands above a page's picture."""
+    way = f"<nav class='site'><a href='{HOME}'>{NAME}</a><b>{escape(title)}</b></nav>"
+    return f"{way}<p class='about'>{escape(about)}</p>"
+
+
+def above(title: str, about: str) -> str:
+    """The same, with its style sheet: for a document whose own is the picture's."""
+    return f"<style>{styles()}</style>{head(title, about)}"
+
+
+def page(title: str, about: str, body: str, script: str = "", policy: str = FRAMES) -> str:
+    """A document of words, tables and charts."""
+    code = f"<script>{script}</script>" if script else ""
+    text = f"<main class='prose'>{head(title, about)}{body}</main>{code}"
+    return document(f"{title} · {NAME}", styles(), text, policy)
+
+
+def both(make: Callable[[Palette], str]) -> str:
+    """A picture in both themes, of which the reader's is shown."""
+    return f"<div class='on-light'>{make(LIGHT)}</div><div class='on-dark'>{make(DARK)}</div>"
+
+
+def frame(file: str, title: str) -> str:
+    """Another page of the site within this one."""
+    return f"<iframe src='{file}' title='{escape(title)}' loading='lazy'></iframe>"

@@ -1,0 +1,239 @@
+"""A chart of this project as SVG, without a browser: lines, bands and marks on one pair of axes."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+from app.figures.base import MONO, SANS
+
+WIDTH, LEGEND_LINE, GLYPH = 720, 20, 7.4  # px; the last of a character of 12 px
+RIGHT, BOTTOM, TOP = 14, 46, 12
+DASHES = {"dot": "2 4", "dash": "8 5", "dashdot": "8 4 2 4", "longdash": "12 5"}
+MOST_TICKS = 8
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: where its ends are in pixels and in numbers (logarithms where it is logarithmic)."""
+
+    log: bool
+    low: float
+    high: float
+    first: float
+    last: float
+    layout: dict[str, Any]
+
+    def at(self, value: float) -> float:
+        """The pixel of a value."""
+        return self.at_place(math.log10(value) if self.log else value)
+
+    def at_place(self, place: float) -> float:
+        """The pixel of a place as annotations give it: a logarithm on a logarithmic axis."""
+        return self.first + (place - self.low) / (self.high - self.low) * (self.last - self.first)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """(pixel, words) of every label within the axis."""
+        if "tickvals" in self.layout:
+            pairs = zip(self.layout["tickvals"], self.layout["ticktext"], strict=True)
+        else:
+            pairs = ((value, f"{value:,.10g}") for value in self._round())
+        at = [(self.at(value), words) for value, words in pairs]
+        low, high = sorted((self.first, self.last))
+        return [(pixel, words) for pixel, words in at if low - 1 <= pixel <= high + 1]
+
+    def _round(self) -> list[float]:
+        if self.log:
+            powers = range(math.ceil(self.low), math.floor(self.high) + 1)
+            return [10.0**power for power in powers][:: max(1, len(powers) // MOST_TICKS)]
+        span = (self.high - self.low) / MOST_TICKS
+        power = 10.0 ** math.floor(math.log10(span))
+        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= span)
+        return [step * n for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
+
+
+def chart(figure: Any, alt: str) -> str:
+    """A Plotly figure of scatter traces as an SVG element that scales with the page."""
+    drawn = figure.to_plotly_json()
+    layout, traces = drawn["layout"], drawn["data"]
+    y = _axis(layout["yaxis"], [t["y"] for t in traces], layout["height"] - BOTTOM, 0)
+    left = 12 + GLYPH * max((len(words) for _, words in y.ticks()), default=0)
+    left += LEGEND_LINE * bool(layout["yaxis"].get("title", {}).get("text"))
+    legend = _legend(traces, left) if layout.get("showlegend") else []
+    top = TOP + LEGEND_LINE * (1 + max((line for _, line, _ in legend), default=-1))
+    height = layout["height"] + top
+    x = _axis(layout["xaxis"], [t["x"] for t in traces], left, WIDTH - RIGHT)
+    y = replace(y, first=height - BOTTOM, last=top)
+    parts = [*_grid(x, y, layout), *(_shape(shape, x, y) for shape in layout.get("shapes", ()))]
+    for trace in traces:
+        parts += _trace(trace, x, y, layout)
+    parts += [_annotation(words, x, y) for words in layout.get("annotations", ())]
+    parts += _key(legend, layout)
+    return (
+        f"<div class='scroll'><svg viewBox='0 0 {WIDTH} {_n(height)}' role='img' aria-label='{escape(alt)}' "
+        f"font-family=\"{SANS}\" font-size='12'>{''.join(parts)}</svg></div>"
+    )
+
+
+def _axis(layout: dict, columns: list, first: float, last: float) -> Axis:
+    log = layout.get("type") == "log"
+    if "range" in layout:
+        low, high = layout["range"]
+    else:
+        values = [value for column in columns for value in column if value is not None]
+        places = [math.log10(value) if log else value for value in values]
+        pad = 0.05 * (max(places) - min(places) or 1)
+        low, high = min(places) - pad, max(places) + pad
+    return Axis(log, low, high, first, last, layout)
+
+
+def _grid(x: Axis, y: Axis, layout: dict) -> list[str]:
+    """Lines, numbers and titles of both axes."""
+    parts, ink = [], f"fill='{layout['xaxis']['tickfont']['color']}' font-family=\"{MONO}\""
+    low, high = y.first, y.last
+    for pixel, words in x.ticks():
+        parts.append(_line(pixel, low, pixel, high, layout["xaxis"]["gridcolor"], 1))
+        parts.append(
+            f"<text x='{_n(pixel)}' y='{_n(low + 16)}' text-anchor='middle' {ink}>{escape(words)}</text>"
+        )
+    for pixel, words in y.ticks():
+        parts.append(_line(x.first, pixel, x.last, pixel, layout["yaxis"]["gridcolor"], 1))
+        parts.append(
+            f"<text x='{_n(x.first - 6)}' y='{_n(pixel + 4)}' text-anchor='end' {ink}>{escape(words)}</text>"
+        )
+    titled = {axis: layout[axis].get("title", {}).get("text") for axis in ("xaxis", "yaxis")}
+    ink = f"fill='{layout['xaxis']['title']['font']['color']}' text-anchor='middle'"
+    if titled["xaxis"]:
+        middle = (x.first + x.last) / 2
+        parts.append(f"<text x='{_n(middle)}' y='{_n(low + 36)}' {ink}>{escape(titled['xaxis'])}</text>")
+    if titled["yaxis"]:
+        turned = f"transform='translate(14 {_n((low + high) / 2)}) rotate(-90)'"
+        parts.append(f"<text {turned} {ink}>{escape(titled['yaxis'])}</text>")
+    return parts
+
+
+def _trace(trace: dict, x: Axis, y: Axis, layout: dict) -> list[str]:
+    """A line with its band, and its marks, each saying its value where it is pointed at."""
+    points = [
+        None if a is None or b is None else (x.at(a), y.at(b))
+        for a, b in zip(trace["x"], trace["y"], strict=True)
+    ]
+    mode, line, parts = trace.get("mode", "lines"), trace.get("line", {}), []
+    path = "".join(
+        " "
+        if point is None
+        else f"{'M' if not n or points[n - 1] is None else 'L'}{_n(point[0])} {_n(point[1])}"
+        for n, point in enumerate(points)
+    )
+    if "fill" in trace:
+        return [f"<path d='{path}Z' fill='{trace['fillcolor']}'/>"]
+    if "lines" in mode:
+        dash = DASHES.get(line.get("dash", ""), "")
+        dashed = f" stroke-dasharray='{dash}'" * bool(dash)
+        stroke = f"stroke='{line['color']}' stroke-width='{line.get('width', 2)}'{dashed}"
+        parts.append(f"<path d='{path}' fill='none' {stroke}/>")
+    if "markers" in mode:
+        parts += [_mark(trace, n, point) for n, point in enumerate(points) if point]
+    return parts
+
+
+def _mark(trace: dict, n: int, point: tuple[float, float]) -> str:
+    """One mark with the words that Plotly shows for it."""
+    mark = trace.get("marker", {})
+    colour = _nth(mark.get("color", trace.get("line", {}).get("color")), n)
+    symbol, size = _nth(mark.get("symbol", "circle"), n), mark.get("size", 7) / 2
+    x, y = point
+    told = next((trace[name][n] for name in ("customdata", "text") if name in trace), "")
+    named = f"{trace.get('name', '')}: {told}"
+    title = f"<title>{escape(named)}</title>" if told else ""
+    hollow = f"fill='none' stroke='{colour}' stroke-width='2'" if "open" in symbol or symbol == "x" else ""
+    look = hollow or f"fill='{colour}'"
+    if symbol.startswith("diamond"):
+        shape = (
+            f"M{_n(x)} {_n(y - size)}l{_n(size)} {_n(size)}l{_n(-size)} {_n(size)}l{_n(-size)} {_n(-size)}Z"
+        )
+    elif symbol.startswith("square"):
+        shape = f"M{_n(x - size)} {_n(y - size)}h{_n(2 * size)}v{_n(2 * size)}h{_n(-2 * size)}Z"
+    elif symbol.startswith("triangle"):
+        shape = f"M{_n(x)} {_n(y - size)}l{_n(size)} {_n(2 * size)}h{_n(-2 * size)}Z"
+    elif symbol in ("x", "cross"):
+        side = _n(2 * size)
+        shape = f"M{_n(x - size)} {_n(y - size)}l{side} {side}m0 -{side}l-{side} {side}"
+    else:
+        return f"<circle cx='{_n(x)}' cy='{_n(y)}' r='{_n(size)}' {look}>{title}</circle>"
+    return f"<path d='{shape}' {look}>{title}</path>"
+
+
+def _shape(shape: dict, x: Axis, y: Axis) -> str:
+    """A line across the plot; "paper" is a share of it."""
+    ends = []
+    for axis, name in ((x, "x"), (y, "y")):
+        paper = shape.get(f"{name}ref") == "paper"
+        for end in ("0", "1"):
+            value = shape[f"{name}{end}"]
+            ends.append(axis.first + value * (axis.last - axis.first) if paper else axis.at(value))
+    x0, x1, y0, y1 = ends
+    line = shape["line"]
+    return _line(x0, y0, x1, y1, line["color"], line["width"], DASHES.get(line.get("dash", ""), ""))
+
+
+def _annotation(words: dict, x: Axis, y: Axis) -> str:
+    """Words beside a point."""
+
+    def place(axis: Axis, name: str) -> float:
+        share = words.get(f"{name}ref") == "paper"
+        return axis.first + words[name] * (axis.last - axis.first) if share else axis.at_place(words[name])
+
+    anchor = {"left": "start", "right": "end"}.get(words.get("xanchor", ""), "middle")
+    left = place(x, "x") + words.get("xshift", 0)
+    top = place(y, "y") - (4 if words.get("yanchor") == "bottom" else -4)
+    plain = re.sub(r"<[^>]+>", "", words["text"])
+    look = f"text-anchor='{anchor}' fill='{words['font']['color']}'"
+    return f"<text x='{_n(left)}' y='{_n(top)}' {look}>{escape(plain)}</text>"
+
+
+def _legend(traces: list[dict], left: float) -> list[tuple[dict, int, float]]:
+    """Named traces with the line and the place at which each stands above the plot."""
+    placed, line, at = [], 0, left
+    for trace in traces:
+        if not trace.get("name") or trace.get("showlegend") is False:
+            continue
+        wide = 44 + GLYPH * len(trace["name"])
+        if at + wide > WIDTH and at > left:
+            line, at = line + 1, left
+        placed.append((trace, line, at))
+        at += wide
+    return placed
+
+
+def _key(legend: list[tuple[dict, int, float]], layout: dict) -> list[str]:
+    """Each entry: a piece of its line or its mark, and its name."""
+    parts = []
+    for trace, line, at in legend:
+        y = TOP + LEGEND_LINE * line
+        if "lines" in trace.get("mode", "lines"):
+            stroke, dash = trace["line"], DASHES.get(trace["line"].get("dash", ""), "")
+            parts.append(_line(at, y, at + 24, y, stroke["color"], stroke.get("width", 2), dash))
+        else:
+            parts.append(_mark({**trace, "customdata": [""], "name": ""}, 0, (at + 12, y)))
+        ink = f"fill='{layout['font']['color']}'"
+        parts.append(f"<text x='{_n(at + 30)}' y='{y + 4}' {ink}>{escape(trace['name'])}</text>")
+    return parts
+
+
+def _line(x0: float, y0: float, x1: float, y1: float, colour: str, width: float, dash: str = "") -> str:
+    dashed = f" stroke-dasharray='{dash}'" * bool(dash)
+    ends = f"x1='{_n(x0)}' y1='{_n(y0)}' x2='{_n(x1)}' y2='{_n(y1)}'"
+    return f"<line {ends} stroke='{colour}' stroke-width='{width}'{dashed}/>"
+
+
+def _nth(value: Any, n: int) -> Any:
+    return value[n] if isinstance(value, list | tuple) else value
+
+
+def _n(value: float) -> str:
+    """A pixel, to a tenth."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,33 @@
+"""The Start page: what this is, the same work twice as an H200 recorded it, and the two ways on."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import frame, scenario, start
+from app.presenter import mode
+from engine.experiment import Experiment
+
+HEIGHT, ROOM_HEIGHT = 440, 26  # of the picture: px, and times the size of a presenter's type
+
+
+def show() -> None:
+    """Draw the page."""
+    st.title(frame.NAME, anchor=False)
+    st.markdown(start.SENTENCE)
+    with st.container(horizontal=True, key="start_ways"):
+        lecture = st.button("Start the lecture", type="primary")
+        explore = st.button("Explore")
+    work = start.shown()
+    if work is None:
+        st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
+    else:
+        height = int(ROOM_HEIGHT * mode.type_size()) if mode.presenting() else HEIGHT
+        start.moving().show(start.payload(work, height), key="opening", title=start.TITLE, height=height)
+        st.markdown(f"**{start.conclusion(work)}**")
+        st.caption(start.origin(work))
+    if lecture:
+        frame.turn_to("tour")
+    if explore:
+        scenario.replace(Experiment())
+        frame.turn_to("tiles")

@@ -1,0 +1,87 @@
+"""The opening picture: the same work twice, its bytes streaming between two memories."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from app.canvas.moving import Moving
+from app.canvas.tables import palettes
+from app.figures.units import bytes_text, chip_bytes_text, digits, seconds_text
+from engine.problem.hardware import gpu_named
+from engine.recordings.file import recordings
+from engine.recordings.recording import Counters
+from engine.studies.opening import TENSORS, SameWork, dram_bytes, same_work
+
+HERE = Path(__file__).parent
+TITLE = "The same work twice"
+FLIGHT = 4_000_000  # bytes that a square stands for
+SENTENCE = (
+    "See how a GPU computes attention and why FlashAttention is faster: tile by tile, with every byte and "
+    "every microsecond computed from the algorithm or recorded on a real H200."
+)
+
+
+@lru_cache(maxsize=1)
+def moving() -> Moving:
+    """The picture as a component."""
+    return Moving.of("opening", HERE / "start.html", [HERE / "start.css"], HERE / "start.js")
+
+
+@lru_cache(maxsize=1)
+def shown() -> SameWork | None:
+    """The two calls, of the first recording that has such a pair."""
+    return next(filter(None, map(same_work, recordings())), None)
+
+
+def payload(work: SameWork, height: int = 440) -> dict[str, Any]:
+    """What the picture needs: both calls kernel by kernel, bytes and seconds as recorded; its height, px."""
+    gpu = gpu_named(work.recording.device.gpu)
+    problem = work.problem
+    return {
+        "lanes": [
+            _lane("Standard attention", "S and P go to memory and come back", work.stored, True),
+            _lane("FlashAttention-2", "S and P stay on the chip, tile by tile", work.fused, False),
+        ],
+        "height": height,
+        "flight": FLIGHT,
+        "keys": problem.seq_kv,
+        "width": problem.head_dim,
+        "memory": f"HBM, {bytes_text(gpu.memory_bytes)}" if gpu else "HBM",
+        "chip": f"{gpu.sms} SMs, {chip_bytes_text(gpu.shared_bytes_block)} each" if gpu else "SMs",
+        "sms": gpu.sms if gpu else 128,
+        "palettes": palettes(),
+    }
+
+
+def _lane(name: str, about: str, call: Counters, stores: bool) -> dict[str, Any]:
+    kernels = [
+        {"seconds": each.seconds, "read": each.dram_read, "written": each.dram_written, "of": of}
+        for each, of in zip(call.kernels, TENSORS[call.provider], strict=True)
+    ]
+    return {"name": name, "about": about, "kernels": kernels, "stores": stores}
+
+
+def conclusion(work: SameWork) -> str:
+    """The two totals and their ratios, in one sentence."""
+    stored, fused = work.stored, work.fused
+    return (
+        f"Standard attention moved {bytes_text(dram_bytes(stored))} through HBM in "
+        f"{seconds_text(stored.total('seconds'))}; FlashAttention-2 moved {bytes_text(dram_bytes(fused))} in "
+        f"{seconds_text(fused.total('seconds'))}: {digits(work.fewer_bytes)} times fewer bytes and "
+        f"{digits(work.less_time)} times less time for the same result."
+    )
+
+
+def origin(work: SameWork) -> str:
+    """Where the numbers come from, and what the picture adds to them."""
+    problem, device = work.problem, work.recording.device
+    return (
+        f"Bytes were recorded by the hardware counters of an {device.gpu} and the time by the same "
+        f"profiler on {device.date[:10]}: {problem.batch * problem.heads} heads, {problem.seq_kv:,} tokens, "
+        f"head dimension {problem.head_dim}, {problem.dtype}, both as Triton kernels in blocks of "
+        f"{work.fused.block_q} × {work.fused.block_kv}, with L2 emptied before each kernel. "
+        f"A square stands for {bytes_text(FLIGHT)}; "
+        "the picture spreads a kernel's bytes evenly over its time."
+    )

@@ -1,0 +1,68 @@
+"""The same work done twice, as a GPU's counters recorded it: with S and P stored in memory, and without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+
+from engine.algorithms import FORWARD, flash2, standard
+from engine.problem.problem import Problem
+from engine.recordings.recording import Counters, KernelCounters, Recording
+
+SHOWN = Problem(seq_q=4096, seq_kv=4096, head_dim=128)  # the pair shown is the one recorded nearest to this
+TENSORS = {  # by algorithm, of each kernel in turn: what it reads, and what it writes
+    standard.ALGORITHM.key: (("QK", "S"), ("S", "P"), ("PV", "O")),
+    flash2.ALGORITHM.key: (("QKV", "O"),),
+}
+
+
+@dataclass(frozen=True)
+class SameWork:
+    """Two recorded calls on one problem in the same blocks; bytes are those that crossed to DRAM."""
+
+    recording: Recording
+    stored: Counters
+    fused: Counters
+
+    @property
+    def problem(self) -> Problem:
+        """What both computed."""
+        return self.fused.problem
+
+    @property
+    def fewer_bytes(self) -> float:
+        """How many times fewer bytes the fused call moved."""
+        return dram_bytes(self.stored) / dram_bytes(self.fused)
+
+    @property
+    def less_time(self) -> float:
+        """How many times less time it took."""
+        return self.stored.total("seconds") / self.fused.total("seconds")
+
+
+def dram_bytes(call: Counters | KernelCounters) -> float:
+    """Bytes that crossed between DRAM and the chip, read and written."""
+    if isinstance(call, KernelCounters):
+        return call.dram_read + call.dram_written
+    return call.total("dram_read") + call.total("dram_written")
+
+
+def same_work(recording: Recording) -> SameWork | None:
+    """The pair of calls to show; None where a recording has no two calls on one problem."""
+    calls = {}
+    for row in recording.counters:
+        key = row.provider, (row.problem, row.block_q, row.block_kv)
+        if row.direction == FORWARD and len(row.kernels) == len(TENSORS.get(row.provider, ())):
+            calls.setdefault(key, row)
+    pairs = [
+        SameWork(recording, row, calls[flash2.ALGORITHM.key, what])
+        for (provider, what), row in calls.items()
+        if provider == standard.ALGORITHM.key and (flash2.ALGORITHM.key, what) in calls
+    ]
+    return min(pairs, key=lambda pair: _away(pair.problem), default=None)
+
+
+def _away(problem: Problem) -> tuple[float, ...]:
+    """How far a problem is from the one to show."""
+    length = abs(log2(problem.seq_kv / SHOWN.seq_kv)) + abs(log2(problem.head_dim / SHOWN.head_dim))
+    return (problem.mask != SHOWN.mask, length)

@@ -1,0 +1,65 @@
+"""The gallery's own charts, formulas and words, each against what it must look like."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from app.figures.base import drawn
+from app.figures.colours import DARK
+from app.gallery.formulas import mathml
+from app.gallery.svg import chart
+from app.gallery.words import html
+
+
+def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
+    """On logarithmic axes of three and of six powers of ten, of which the points are the thirds."""
+    line = {
+        "type": "scatter",
+        "x": [1, 10, 100, 1000],
+        "y": [1, 100, 1e4, 1e6],
+        "mode": "lines+markers",
+        "name": "bytes",
+        "line": {"color": "#123456", "width": 2, "dash": "dot"},
+        "customdata": ["1 B", "100 B", "10 kB", "1 MB"],
+    }
+    axes = {"x": {"type": "log", "range": [0, 3]}, "y": {"type": "log", "range": [0, 6]}}
+    made = chart(drawn([line], DARK, height=270, **axes), "a line")
+    (path,) = re.findall(r"<path d='([^']+)' fill='none' stroke='#123456'", made)
+    points = [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)]
+    for axis in (0, 1):
+        steps = [b[axis] - a[axis] for a, b in pairwise(points)]
+        assert max(steps) - min(steps) < 0.2  # pixels are written to a tenth
+    marks = [(float(x), float(y)) for x, y in re.findall(r"<circle cx='([\d.]+)' cy='([\d.]+)'", made)]
+    assert marks[: len(points)] == points
+    assert "<title>bytes: 10 kB</title>" in made
+    assert all(f">{power:,}</text>" in made for power in (1, 10, 100, 1000))
+
+
+def test_a_gap_in_a_line_is_not_bridged():
+    line = {"type": "scatter", "x": [1, 2, None, 3], "y": [1, 2, None, 3], "line": {"color": "#123456"}}
+    (path,) = re.findall(r"<path d='([^']+)'", chart(drawn([line], DARK, height=200), "gap"))
+    assert path.count("M") == 2
+
+
+@pytest.mark.parametrize(
+    ("latex", "made"),
+    [
+        (r"B_r d", "<msub><mi>B</mi><mi>r</mi></msub><mi>d</mi>"),
+        (r"\frac{N}d + 1", "<mfrac><mrow><mi>N</mi></mrow><mi>d</mi></mfrac><mo>+</mo><mn>1</mn>"),
+        (r"O^\text{a}_i", "<mrow><msub><msup><mi>O</mi><mtext>a</mtext></msup><mi>i</mi></msub></mrow>"),
+        (r"x \le 80\ \text{GB}", "<mi>x</mi><mi>≤</mi><mn>80</mn><mtext>\u00a0</mtext><mtext>GB</mtext>"),
+    ],
+)  # fmt: skip
+def test_a_formula_becomes_mathml(latex, made):
+    assert mathml(latex) == f"<math display='block'><mrow>{made}</mrow></math>"
+
+
+def test_words_are_shown_as_they_are_meant_and_html_as_it_is_written():
+    made = html("**S** of `N < d`, <b>x</b>\n\n- one\n- two\n\n```python\na < b\n```")
+    assert made == (
+        "<p><b>S</b> of <code>N &lt; d</code>, &lt;b&gt;x&lt;/b&gt;</p>\n"
+        "<ul><li>one</li><li>two</li></ul>\n<pre><code>a &lt; b\n</code></pre>"
+    )

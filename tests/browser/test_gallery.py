@@ -1,0 +1,50 @@
+"""Every file of the gallery in a real Chromium, offline: drawn, without a complaint, within the window."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.gallery.site import site
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST = 10e6  # bytes of the whole site
+DRAWN = """() => [...document.querySelectorAll('canvas[role=img], .picture svg')].every((picture) => {
+    const { width, height } = picture.getBoundingClientRect();
+    return width > 100 && height > 60;
+})"""
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def test_every_file_opens_offline_and_the_lecture_tells_its_answers(page, tmp_path):
+    """One visit for all: the files are opened one after the other in one page without a network."""
+    command = [sys.executable, "-m", "app.gallery", "--out", str(tmp_path)]
+    subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "7"})
+    files = {path.name: path for path in tmp_path.iterdir()}
+    assert {name: path.read_text("utf-8") for name, path in files.items()} == site()  # made twice, alike
+    assert sum(path.stat().st_size for path in files.values()) < LARGEST
+    page.context.set_offline(True)
+    for name, path in files.items():
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(path.as_uri())
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(DRAWN)
+            assert page.evaluate(WIDER) <= 0, f"{name} at {width} pixels"
+        assert page.watch.complaints == [], name
+    page.goto(files["index.html"].as_uri())
+    page.get_by_role("link", name="Start the lecture").click()
+    step = page.locator(".step").first
+    step.get_by_role("button").first.click()
+    assert step.get_by_role("button").first.inner_text().endswith("1 vote")
+    assert step.locator(".answer").is_hidden()
+    step.get_by_role("button", name="The answer").click()
+    assert step.locator(".answer").is_visible()
+    assert step.locator("button.right").count() == 1
+    assert {host for host in page.watch.hosts if host} == set()
