@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from app.figures.tables import table
 from app.figures.units import bytes_text, digits, scaled
 from engine.problem.hardware import KIB, MIB, Gpu
 
-HEAD = ("figures", "of this GPU", "source")
 
-
-def figures_table(gpu: Gpu) -> str:
-    """Every group of a preset's figures with its source."""
-    rows = [[group, _words(gpu)[group], source] for group, source in gpu.sources.items()]
-    return table(HEAD, rows, words=(0, 1, 2))
+def figures_lines(gpu: Gpu) -> list[tuple[str, str, str]]:
+    """(what they are of, the figures in words, their source) of every group of a preset's figures."""
+    words = _words(gpu)
+    return [(group, words[group], source) for group, source in gpu.sources.items()]
 
 
 def _words(gpu: Gpu) -> dict[str, str]:

@@ -215,7 +215,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
     st.caption(
         "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all. "
-        f"The ratio is modelled over recorded time. {' '.join(caveats(row.kernel for row in rows))}"
+        f"The ratio is modelled over recorded time. {caveats(row.kernel for row in rows)}"
     )
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app import scenario
-from app.figures.hardware import figures_table
-from app.figures.tables import scrolled
+from app.figures.hardware import figures_lines
 from app.sidebar import recording
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
@@ -21,7 +20,6 @@ from engine.recordings.file import recordings
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
-TALL = 600  # pixels of the table of figures
 WINDOW_HELP = "A query sees only this many keys back, its own included. Leave it empty for no window."
 DOCUMENTS_HELP = (
     "The keys are this many documents of equal length; a query sees only those of its own document. 1 means "
@@ -160,6 +158,7 @@ def _unchecked(gpu: Gpu) -> str:
 def _figures(gpu: Gpu) -> None:
     """Every figure of the GPU with its source."""
     with st.expander(f"Figures of the {gpu.name}, and their sources"):
-        st.html(scrolled(figures_table(gpu), TALL))
+        lines = (f"**{group}**: {words}  \n:gray[{source}]" for group, words, source in figures_lines(gpu))
+        st.markdown("\n\n".join(lines))
         if gpu.limits:
             st.caption(gpu.limits)

@@ -71,6 +71,8 @@ def test_a_scenario_that_the_kernel_does_not_run_says_so(open_app):
 
 def test_recorded_kernels_are_named_as_recorded(open_app):
     app = open_app("flash3", seq="4096", head_dim="128")
+    captions = " ".join(caption.value for caption in app.caption)
+    assert "FlashAttention-1 is its paper's Algorithm 1 taken literally" in captions
     assert any("recorded on NVIDIA" in text.value for text in app.markdown)
 
 

@@ -1,0 +1,27 @@
+"""Every figure of a GPU is shown with its unit and its source."""
+
+import pytest
+
+from app.figures.hardware import figures_lines
+from engine.problem.hardware import GPUS
+
+
+def test_an_h200s_figures_by_hand():
+    words = {group: text for group, text, _ in figures_lines(GPUS["h200"])}
+    assert words["SMs, clock, peaks, bandwidth"] == (
+        "132 SMs at 1.83 GHz; 989 TFLOP/s in float16, 66.9 TFLOP/s in float32; 4.8 TB/s of memory; 16 "
+        "exponentials per clock and SM"
+    )
+    assert words["blocks and shared memory"] == (
+        "227 KiB per block, 228 KiB per SM; 256 KiB of registers and 32 blocks per SM"
+    )
+    assert words["memory"] == "150 GB"
+    assert words["L2 to SMs"] == "9.37 TB/s, 5,120 B per clock"
+    assert words["L2 for what all SMs share"] == "34 of 60 MiB"
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
+def test_no_figure_is_without_its_source(gpu):
+    lines = figures_lines(gpu)
+    assert len(lines) == 5
+    assert [source for _, _, source in lines] == list(gpu.sources.values())
