@@ -96,7 +96,7 @@ def _picks(recording: Recording | None) -> tuple[Finding, ...]:
 def _better(_: Recording | None) -> tuple[Finding, ...]:
     return (
         states("transformers has to_bettertransformer in 4.57", LAST_WITH < REMOVED_IN, SOURCE),
-        states("it has in 5.0", REMOVED_IN <= LAST_WITH, SOURCE),
+        states("transformers has it in 5.0", REMOVED_IN <= LAST_WITH, SOURCE),
     )
 
 
