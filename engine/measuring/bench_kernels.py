@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_auto
+from engine.measuring import bench_auto, bench_cache
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.clock import Repeats, machine
 from engine.measuring.device import device
@@ -103,7 +103,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a recording")
     parser.add_argument("--tutorial", default=TUTORIAL, help="module with Triton's tutorial 06; %(default)s")
     parser.add_argument("--auto", action="store_true", help="what auto takes against the fastest of ours")
+    parser.add_argument("--cache", action="store_true", help="what L2 alone delivers to the SMs")
     options = parser.parse_args(arguments)
+    if options.cache:
+        return bench_cache.run()
     try:
         where = device()
         if options.auto:
