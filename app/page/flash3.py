@@ -207,7 +207,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
     st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
     st.caption(
-        "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all. "
+        "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all fused ones. "
         "The ratio is modelled over recorded time."
     )
 

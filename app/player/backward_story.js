@@ -79,8 +79,8 @@ function closing(model, run) {
         ? "about as much"
         : `${times(1 / part)} times less than blocks of ${block_q} × ${block_kv} request`;
   return (
-    `Done. The tiles requested ${traffic(run.total)} from L2 and HBM for this head. ${capital(against.title)} attention, which stores P, ` +
-    `must move ${traffic(against.total)}, ${than}.`
+    `Done. This head's tiles requested ${traffic(run.total)}, of which ${traffic(run.crossing)} had to cross HBM (modelled). ` +
+    `${capital(against.title)} attention, which stores P, must move ${traffic(against.total)}, ${than}.`
   );
 }
 

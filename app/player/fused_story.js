@@ -71,7 +71,13 @@ function step(told) {
       : tileSentence(told);
 }
 
-function loadSentence({ model, run, i, j, tensor, size }) {
+/** Where a load comes from, by the model. */
+function origin(run, step) {
+  const share = run.crossingOf(step);
+  return share > 0.99 ? "HBM" : share < 0.01 ? "L2" : "L2 or HBM";
+}
+
+function loadSentence({ model, run, step, i, j, tensor, size }) {
   const keys = `${plural(j === NONE ? 0 : model.keyRows(j), "row")}, ${size}`;
   if (run.keysOutside) {
     return {
@@ -86,7 +92,7 @@ function loadSentence({ model, run, i, j, tensor, size }) {
     Q:
       `Query tile ${i} is loaded onto the chip: ${plural(model.queryRows(i), "row")}, ${size}. ` +
       `It stays while the key tiles that it sees pass by.`,
-    K: `Key tile ${j} is loaded from L2 or HBM for query tile ${i}: ${keys}.`,
+    K: `Key tile ${j} is loaded from ${origin(run, step)} for query tile ${i}: ${keys}.`,
     V: `Value tile ${j} is loaded with its key tile: ${keys}.`,
   }[tensor];
 }

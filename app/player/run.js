@@ -26,10 +26,10 @@ export class Run {
     };
     this.phase = lookUp(0);
     [this.readBytes, this.writtenBytes, this.seconds] = [3, 4, 5].map(accumulate);
+    this.moved = { asked: [this.readBytes, this.writtenBytes], crossing: [6, 7].map(accumulate) }; // of L2, and across HBM
     this.phaseEnds = this.phases.map((_, n) => this.seconds[this.phase.lastIndexOf(n) + 1]);
-    this.totalRead = this.readBytes[this.steps];
-    this.totalWritten = this.writtenBytes[this.steps];
-    this.total = this.totalRead + this.totalWritten;
+    this.total = this.readAt(this.steps) + this.writtenAt(this.steps);
+    this.crossing = this.readAt(this.steps, "crossing") + this.writtenAt(this.steps, "crossing");
     this.time = this.seconds[this.steps];
   }
 
@@ -87,13 +87,13 @@ export class Run {
     this.visits = this.visitStart.length;
   }
 
-  /** Whether a step has happened: -1 is before the first, `steps` after the last. */
-  readAt(step) {
-    return this.readBytes[clamp(step + 1, 0, this.steps)];
+  /** What the steps have read, asked of L2 or crossing HBM; -1 is before the first step, `steps` after the last. */
+  readAt(step, level = "asked") {
+    return this.moved[level][0][clamp(step + 1, 0, this.steps)];
   }
 
-  writtenAt(step) {
-    return this.writtenBytes[clamp(step + 1, 0, this.steps)];
+  writtenAt(step, level = "asked") {
+    return this.moved[level][1][clamp(step + 1, 0, this.steps)];
   }
 
   timeAt(step) {
@@ -114,7 +114,15 @@ export class Run {
     return low;
   }
 
-  /** What the steps on one tile ask of HBM; what is loaded or stored once for a whole block is not among it. */
+  /** The share of a step's bytes that crosses HBM, modelled: 0 where L2 answers it, or where it moves nothing. */
+  crossingOf(step) {
+    const [asked, crossing] = ["asked", "crossing"].map((level) =>
+      this.moved[level].reduce((sum, total) => sum + total[step + 1] - total[step], 0),
+    );
+    return asked ? crossing / asked : 0;
+  }
+
+  /** What the steps on one tile ask of L2; what is loaded or stored once for a whole block is not among it. */
   bytesOfTile(i, j) {
     let read = 0,
       written = 0;

@@ -43,7 +43,7 @@ def test_the_ladder_takes_one_sensible_step_at_a_time():
 
 @pytest.mark.parametrize(("techniques", "algorithm"), kernels().items())
 def test_where_a_kernel_exists_the_bytes_are_its_schedules(techniques, algorithm):
-    blocks = {} if algorithm == "flash3" else BLOCKS
+    blocks = {} if algorithm in ("flash3", "standard") else BLOCKS
     like = simulate(SCENARIO.changed(algorithm=algorithm, **blocks))
     found = variant(SCENARIO, techniques)
     assert found.kernel == algorithm
@@ -53,7 +53,7 @@ def test_where_a_kernel_exists_the_bytes_are_its_schedules(techniques, algorithm
 
 def test_all_techniques_are_flash3_and_none_is_unfused_attention():
     assert variant(SCENARIO, ALL).seconds == simulate(SCENARIO.changed(algorithm="flash3")).modelled.seconds
-    unfused = simulate(SCENARIO.changed(algorithm="standard", **BLOCKS))
+    unfused = simulate(SCENARIO.changed(algorithm="standard"))
     assert variant(SCENARIO, frozenset()).seconds == unfused.modelled.seconds
 
 
