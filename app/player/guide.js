@@ -35,6 +35,10 @@ const GUIDE = [
   ],
   ["striped", "written; the rest of a bar is read"],
   ["on chip", "what one thread block keeps on its SM, modelled; 1 KiB = 1,024 bytes"],
+  [
+    "pipes",
+    "as thick as they are fast: HBM at its peak, L2 at what all SMs could take; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
+  ],
   ["pale bars", "the whole run; the other algorithms stand at the same share of their own modelled time"],
   ["1×", "one tile per second; in the race, the slowest takes 24 s"],
 ];
@@ -51,6 +55,7 @@ const BACKWARD_GUIDE = [
   ["asked of L2", GUIDE[5][1] + "; K, V, dK and dV of kernel 2 count once for all heads that share them"],
   GUIDE[6],
   GUIDE[8],
+  GUIDE[9],
   [
     "must move",
     "at least, by a closed form: each of its kernels reads its inputs and writes its outputs once",

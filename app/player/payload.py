@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +15,7 @@ from engine.model.crossing import crossings
 from engine.model.drawable import drawable
 from engine.model.footprint import misfit
 from engine.model.launch import Launch, launch
+from engine.model.memories import memories as memories_of
 from engine.model.seconds import step_seconds
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import document_edges
@@ -94,7 +96,13 @@ def _document_edges(problem: Problem) -> list[int]:
 
 def chip(gpu: Gpu) -> dict:
     """What the picture says of a GPU."""
-    return {"name": gpu.name, "capacity": gpu.shared_bytes_block, "sms": gpu.sms}
+    memories = {memory.name: memory for memory in memories_of(gpu)}
+    return {
+        "name": gpu.name,
+        "capacity": gpu.shared_bytes_block,
+        "sms": gpu.sms,
+        "memories": {name: asdict(memory) for name, memory in memories.items()},
+    }
 
 
 def _misfits(experiment: Experiment) -> dict[str, tuple[str, ...]]:

@@ -4,6 +4,7 @@ import { clamp, traffic } from "../canvas/format.js";
 import { readTheme, wear } from "../canvas/look.js";
 import { Stage } from "../canvas/stage.js";
 import { equalBytes } from "../canvas/unpack.js";
+import { FLIGHT_SECONDS } from "../memory/flights.js";
 import { Controls, SPEEDS } from "./controls.js";
 import { takeHome } from "./film.js";
 import { Journey, RACE_MARKS } from "./journey.js";
@@ -203,10 +204,19 @@ class Player extends Journey {
       run,
       step,
       seconds: race ? this.seconds : 0,
+      at: this.at,
+      span: this.flightSteps,
       row,
       pinned,
       following: !pinned && !run.keysOutside,
     };
+  }
+
+  /** How many steps a tile is on its way for at this pace; none where the picture stands, or its reader asks for less motion. */
+  get flightSteps() {
+    const { run, race, speed, clock } = this;
+    if (race || !clock.playing || clock.calm.matches) return 0;
+    return Math.max(1, (FLIGHT_SECONDS * speed * run.steps) / run.visits);
   }
 
   paint() {

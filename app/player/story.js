@@ -22,7 +22,7 @@ export function sentence(model, run, step, index) {
   if (step < 0) return story.opening(model, run);
   if (step >= run.steps) return story.closing(model, run);
   const tensor = run.tensor(step),
-    size = kib(bytesOf(run, step));
+    size = kib(run.bytesOf(step));
   const told = {
     model,
     run,
@@ -47,7 +47,7 @@ function plainSentence({ run, step, i, j, size }) {
   const where = [i === NONE ? "" : `query tile ${i}`, j === NONE ? "" : `key tile ${j}`]
     .filter(Boolean)
     .join(", ");
-  const moved = bytesOf(run, step) ? `, ${size}` : "";
+  const moved = run.bytesOf(step) ? `, ${size}` : "";
   return `${capital(where || "all tiles")}: ${stepWords(run, step)}${moved}.`;
 }
 
@@ -76,6 +76,3 @@ export function stepWords(run, step) {
     tensor = run.tensor(step);
   return OPERATION_WORDS[operation] ?? `${operation} ${TENSOR_WORDS[tensor] ?? tensor}`;
 }
-
-const bytesOf = (run, step) =>
-  run.readBytes[step + 1] - run.readBytes[step] + run.writtenBytes[step + 1] - run.writtenBytes[step];

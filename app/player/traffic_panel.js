@@ -9,7 +9,7 @@ export const LEVELS = [
   { level: "asked", title: "Asked of L2", origin: "counted" },
   { level: "crossing", title: "Crosses HBM", origin: "modelled" },
 ];
-const GROUP = 88,
+const GROUP = 92,
   ROW = 30; // units of height: a heading with two bars, and a bar
 
 const wholeOf = (run, level) => (level === "asked" ? run.total : run[level]);
@@ -37,13 +37,13 @@ export class TrafficPanel {
       right = box.x + box.w;
     LEVELS.forEach(({ level, title, origin }, n) => {
       const y = box.y + (16 + GROUP * n) * u;
-      const width = pen.text(title, box.x, y, { size: 15, weight: 600 });
-      pen.text(origin, box.x + width + 8 * u, y, { size: 12.5, color: n ? theme.muted : theme.good });
+      const width = pen.text(title, box.x, y, { size: 13.5, weight: 600 });
+      pen.text(origin, box.x + width + 7 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });
       const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
         words = run.unfused ? "" : compared(bytes, others);
-      pen.text(words, right, y, { size: 13.5, weight: 700, align: "right" });
+      pen.text(words, right, y, { size: 12.5, weight: 700, align: "right" });
       this.rows(view).forEach(([name, other, step], row) => {
-        const area = { x: box.x, y: y + (4 + ROW * row) * u, w: box.w };
+        const area = { x: box.x, y: y + (7 + ROW * row) * u, w: box.w };
         amountBar(pen, area, {
           title: name,
           run: other,

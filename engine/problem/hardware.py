@@ -3,6 +3,9 @@
 Sources of a group of figures, besides each GPU's own `source`:
 - shared memory of a block and of an SM, resident blocks, registers, exponentials a clock: CUDA C++
   Programming Guide, "Compute Capabilities" and "Arithmetic Instructions".
+- register file: 64 Ki registers of 4 bytes an SM, the same table. Shared memory a clock: 32 banks of 4 bytes
+  an SM (the same guide, "Shared Memory"); a Turing SM loads through 16 units instead of 32 (Turing
+  architecture whitepaper), so half of that.
 - effective L2: on an H200 measured, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the
   chip has two L2 partitions, all of it where it has one.
 """
@@ -34,6 +37,7 @@ class Gpu:
         shared_bytes_block: shared memory that one thread block can have, bytes.
         shared_bytes_sm: shared memory of one SM, bytes.
         register_bytes_sm: register file of one SM, bytes.
+        shared_bytes_per_clock: what one SM can load from its shared memory, bytes a clock.
         l2_bytes: level-2 cache, bytes.
         l2_effective_bytes: room in L2 for what all SMs use, bytes. Where the chip has two L2 partitions each
             keeps its own copy: an H200 with 60 MB behaves as if it had 34 (fitted to its DRAM counters with
@@ -61,6 +65,12 @@ class Gpu:
     matrix_flops: MappingProxyType
     source: str
     register_bytes_sm: int = 256 * KIB
+    shared_bytes_per_clock: int = 128
+
+    @property
+    def shared_bytes_per_second(self) -> float:
+        """Peak rate at which all SMs load from their shared memories, bytes/s."""
+        return self.shared_bytes_per_clock * self.sms * self.clock_hz
 
     @property
     def exponentials_per_second(self) -> float:
@@ -88,6 +98,7 @@ _T4 = Gpu(
     blocks_sm=16,
     shared_bytes_block=64 * KIB,
     shared_bytes_sm=64 * KIB,
+    shared_bytes_per_clock=64,
     l2_bytes=4 * MIB,
     l2_effective_bytes=4 * MIB,
     memory_bytes=16 * GB,
