@@ -57,7 +57,7 @@ export const rate = (bytesPerSecond) => `${Number(significant(bytesPerSecond / 1
 
 /** A memory's size as its maker states it: on a chip in powers of 1,024, beside it in powers of ten. */
 export function capacity(bytes) {
-  if (bytes % 1024) return traffic(bytes);
+  if (bytes >= 1e9) return traffic(bytes);
   return bytes < 2 ** 20 ? kib(bytes) : `${Number(significant(bytes / 2 ** 20))} MiB`;
 }
 
