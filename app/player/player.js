@@ -10,7 +10,7 @@ import { takeHome } from "./film.js";
 import { Journey, RACE_MARKS } from "./journey.js";
 import { layoutOf } from "./layout.js";
 import { Model } from "./model.js";
-import { linkedMoment, note, noted, tellingStep } from "./moment.js";
+import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./moment.js";
 import { Narrator } from "./narrator.js";
 import { NONE } from "./run.js";
 import { TileTip } from "./tile_tip.js";
@@ -105,7 +105,7 @@ class Player extends Journey {
   get followed() {
     const { model, run } = this,
       step = this.stepNow;
-    if (run.keysOutside) return Math.round(0.6 * (model.queryBlocks - 1));
+    if (run.keysOutside) return waitingBlock(model, run);
     if (step < 0) return 0;
     if (step >= run.steps) return model.queryBlocks - 1;
     const near = [0, 1, 2, -1, -2].map((by) => step + by); // a key tile itself comes and goes without a query tile

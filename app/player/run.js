@@ -88,6 +88,12 @@ export class Run {
     this.findTransfers();
   }
 
+  /** How many steps the outer block has that a step belongs to. */
+  outerSteps(step) {
+    const n = this.outerOf[step];
+    return (this.outerStart[n + 1] ?? this.steps) - this.outerStart[n];
+  }
+
   /** How many loads and stores came before each step, and of every stored tensor how much stands in memory after it. */
   findTransfers() {
     const { steps, query, key } = this,

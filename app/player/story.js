@@ -28,6 +28,7 @@ export function sentence(model, run, step, index) {
     run,
     step,
     index,
+    own: model.blockOf(index) === run.query[step], // whether that row is among those at work
     i: run.query[step],
     j: run.key[step],
     operation: run.operation(step),
@@ -37,9 +38,9 @@ export function sentence(model, run, step, index) {
   return story.step(told) ?? plainSentence(told);
 }
 
-/** What a whole outer block does, for speeds at which single tiles cannot be read. */
-export function blockSentence(model, run, step) {
-  return run.has(step) ? storyOf(run).block(model, run, step) : sentence(model, run, step, 0);
+/** What a whole outer block does, for speeds at which single tiles cannot be read; without its number where blocks cannot be read either. */
+export function blockSentence(model, run, step, numbered = true) {
+  return run.has(step) ? storyOf(run).block(model, run, step, numbered) : sentence(model, run, step, 0);
 }
 
 /** Of a step that no story knows: what it does, and where. */
