@@ -10,7 +10,15 @@ from app import inside, scenario, theme
 from app.figures import techniques as figures
 from app.figures.algorithms import kernel
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, ratio_text, seconds_text, share_text, short, times_text
+from app.figures.units import (
+    bytes_text,
+    ratio_digits,
+    ratio_text,
+    seconds_text,
+    share_text,
+    short,
+    times_text,
+)
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash3
@@ -89,12 +97,10 @@ def _cost(shown: Variant, full: Variant) -> str:
     """What attention takes with what is on, beside FlashAttention-3."""
     usual = f"FlashAttention-3, with everything on, takes {seconds_text(full.seconds)} (modelled)."
     if shown.seconds is None:
-        return (
-            f"Without tiling, a thread block needs whole rows of S on the chip, and they do not fit. {usual}"
-        )
+        return f"Without tiling, a thread block needs whole rows of S on the chip. They do not fit. {usual}"
     what = "Unfused attention" if "fusion" not in shown.techniques else "Attention with these techniques off"
-    times = times_text(shown.seconds, full.seconds)
-    return f"{what} takes {seconds_text(shown.seconds)} (modelled), {times} as long. {usual}"
+    times = ratio_digits(shown.seconds, full.seconds)
+    return f"{what} takes {seconds_text(shown.seconds)} (modelled), {times} times as long. {usual}"
 
 
 def _toggles() -> frozenset[str]:
