@@ -108,7 +108,7 @@ def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
     assert len(mauve) >= 3  # S in the key, read and written, on the dark theme
     rows = list(csv.reader(io.StringIO(taken(page, "as CSV").decode("utf-8-sig"))))
     assert rows[0] == ["", "Standard", "Flash 1", "Flash 2"]
-    assert rows[1][0] == "requested"
+    assert rows[1][0] == "asked of L2"
     assert page.watch.complaints == []
     assert page.watch.hosts == {"127.0.0.1"}
 
