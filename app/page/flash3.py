@@ -95,12 +95,16 @@ def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
 
 def _cost(shown: Variant, full: Variant) -> str:
     """What attention takes with what is on, beside FlashAttention-3."""
-    usual = f"FlashAttention-3, with everything on, takes {seconds_text(full.seconds)} (modelled)."
+    usual = f"FlashAttention-3 with everything on, which takes {seconds_text(full.seconds)}"
     if shown.seconds is None:
-        return f"Without tiling, a thread block needs whole rows of S on the chip. They do not fit. {usual}"
+        return (
+            "Without tiling, a thread block needs whole rows of S on the chip, and they do not fit. It has "
+            f"no time beside {usual} (modelled)."
+        )
     what = "Unfused attention" if "fusion" not in shown.techniques else "Attention with these techniques off"
     times = ratio_digits(shown.seconds, full.seconds)
-    return f"{what} takes {seconds_text(shown.seconds)} (modelled), {times} times as long. {usual}"
+    took = seconds_text(shown.seconds)
+    return f"{what} takes {took}, {times} times as long as {usual} (both modelled)."
 
 
 def _toggles() -> frozenset[str]:

@@ -56,7 +56,8 @@ export class ChipPanel {
       style = { size: 11.5, mono: true, align: "right", color: fits ? theme.muted : theme.bad };
     const amount = `${inKib(fits ? held : whole)} of ${kib(chip.capacity)}`,
       width = pen.text(amount, box.x + box.w, y, style);
-    pen.text(`One of ${chip.sms} SMs, modelled`, box.x, y, {
+    const whose = box.w < 275 * u ? "One SM" : `One of ${chip.sms} SMs`;
+    pen.text(`${whose}, modelled`, box.x, y, {
       size: 12.5,
       weight: 600,
       room: box.w - width - 4 * u,

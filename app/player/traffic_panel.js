@@ -37,11 +37,11 @@ export class TrafficPanel {
       right = box.x + box.w;
     LEVELS.forEach(({ level, title, origin }, n) => {
       const y = box.y + (16 + GROUP * n) * u;
-      const width = pen.text(title, box.x, y, { size: 13.5, weight: 600 });
-      pen.text(origin, box.x + width + 7 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });
+      const width = pen.text(title, box.x, y, { size: 13, weight: 600 });
+      pen.text(origin, box.x + width + 6 * u, y, { size: 11, color: n ? theme.muted : theme.good });
       const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
         words = run.unfused ? "" : compared(bytes, others);
-      pen.text(words, right, y, { size: 12.5, weight: 700, align: "right" });
+      pen.text(words, right, y, { size: 12, weight: 700, align: "right" });
       this.rows(view).forEach(([name, other, step], row) => {
         const area = { x: box.x, y: y + (7 + ROW * row) * u, w: box.w };
         amountBar(pen, area, {
@@ -79,21 +79,21 @@ export function amountBar(pen, { x, y, w }, { title, run, step, level, most, str
     whole = wholeOf(run, level);
   const [read, written] = moving ? [run.readAt(step, level), run.writtenAt(step, level)] : [0, 0];
   const total = pen.text(`${moving ? " of " : ""}${traffic(whole)}`, x + w, y + 13 * u, {
-    size: 12.5,
+    size: 11.5,
     mono: true,
     align: "right",
     color: moving ? theme.muted : theme.ink,
   });
   const number = moving
     ? pen.text(traffic(read + written), x + w - total, y + 13 * u, {
-        size: 13.5,
+        size: 13,
         weight: strong ? 700 : 400,
         mono: true,
         align: "right",
       })
     : 0;
   pen.text(title, x, y + 13 * u, {
-    size: 12.5,
+    size: 12,
     weight: strong ? 600 : 400,
     color: strong ? theme.ink : theme.muted,
     room: w - total - number - 8 * u,

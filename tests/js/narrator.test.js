@@ -39,6 +39,7 @@ test("the first moment of a run with key tiles outside is one at which the follo
   const outside = new Model(toy({ run: { phases, rewrites: true } }));
   const step = tellingStep(outside, outside.run, 0.5);
   assert.equal(outside.run.query[step], Math.round(0.6 * (outside.queryBlocks - 1)));
+  assert.equal(outside.run.operation(step), "rescale");
 });
 
 test("a race that is under way is told in tenths, one that stands exactly", () => {
