@@ -37,7 +37,7 @@ export class TrafficPanel {
       right = box.x + box.w;
     LEVELS.forEach(({ level, title, origin }, n) => {
       const y = box.y + (16 + GROUP * n) * u;
-      const width = pen.text(title, box.x, y, { size: 13, weight: 600 });
+      const width = pen.text(title, box.x, y, { size: box.w < 270 * u ? 12 : 13, weight: 600 });
       pen.text(origin, box.x + width + 6 * u, y, { size: 11, color: n ? theme.muted : theme.good });
       const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
         words = run.unfused ? "" : compared(bytes, others);
