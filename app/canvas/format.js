@@ -52,6 +52,15 @@ export function traffic(bytes) {
   return `${significant(bytes / unit)} ${name}`;
 }
 
+/** Bytes a second of a memory: all of them in one unit, to be compared. */
+export const rate = (bytesPerSecond) => `${Number(significant(bytesPerSecond / 1e12))} TB/s`;
+
+/** A memory's size as its maker states it: on a chip in powers of 1,024, beside it in powers of ten. */
+export function capacity(bytes) {
+  if (bytes >= 1e9) return traffic(bytes);
+  return bytes < 2 ** 20 ? kib(bytes) : `${Number(significant(bytes / 2 ** 20))} MiB`;
+}
+
 export function duration(seconds) {
   const [unit, name] = seconds < 999.5e-6 ? [1e-6, "µs"] : seconds < 0.9995 ? [1e-3, "ms"] : [1, "s"];
   return `${seconds === 0 ? "0.00" : significant(seconds / unit)} ${name}`;

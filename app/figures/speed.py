@@ -213,6 +213,11 @@ def _linear(metric: str, most: float) -> dict:
     }
 
 
+def mark_of_length(keys: int, longest: int, colours: Palette) -> tuple[dict, dict]:
+    """A line at the scenario's length, and its name."""
+    return _mark(keys, colours), _mark_name(keys, longest, colours)
+
+
 def _mark(keys: int, colours: Palette) -> dict:
     """A line at the scenario's length."""
     line = {"color": colours.muted, "width": 1, "dash": "dot"}

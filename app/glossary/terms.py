@@ -162,7 +162,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "Q": "The queries: one row of d numbers for each position that asks.",
         "query block|query tile": "A group of consecutive rows of Q that are on the chip at the same time.",
         "recorded": "Measured on a named GPU on the date given, and stored in a file.",
-        "requested|requested bytes": (
+        "requested|requested bytes|asked of L2": (
             "What the tiles request from memory beyond the SM, whether a cache or DRAM answers."
         ),
         "roofline": (

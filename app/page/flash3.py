@@ -10,7 +10,15 @@ from app import inside, scenario, theme
 from app.figures import techniques as figures
 from app.figures.algorithms import caveats, kernel
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, ratio_text, seconds_text, share_text, short, times_text
+from app.figures.units import (
+    bytes_text,
+    ratio_digits,
+    ratio_text,
+    seconds_text,
+    share_text,
+    short,
+    times_text,
+)
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash3
@@ -38,8 +46,8 @@ WORTH = (
     "without",
     "time, modelled",
     "factor",
-    "requested, counted",
-    "DRAM, modelled",
+    "asked of L2, counted",
+    "crosses HBM, modelled",
     "what happens instead",
 )
 PAPERS_IDEA = (
@@ -55,10 +63,9 @@ KERNELS = ("kernel", "adds", "recorded", "rate", "modelled", "ratio")
 def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
-    full = variant(experiment, ALL)
-    st.header(_headline(experiment, full), anchor=False)
-    chosen = _toggles()
-    shown = variant(experiment, chosen)
+    full, head = variant(experiment, ALL), st.container()
+    shown = variant(experiment, _toggles())
+    head.header(_headline(experiment, shown, full), anchor=False)
     with st.container(key="flash3_words"):
         st.caption(_what_runs(experiment, shown))
     picture, numbers = st.columns([2.6, 1], gap="large")
@@ -76,13 +83,30 @@ def show() -> None:
     _worth(experiment, full)
 
 
-def _headline(experiment: Experiment, full: Variant) -> str:
+def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
+    """What everything together gains or, where something is off, what that costs."""
+    if shown.techniques != full.techniques:
+        return _cost(shown, full)
     apart = variant(experiment, without("overlapped")).seconds
     return (
         "FlashAttention-3 gives copying to a dedicated warp and lets one warp group do softmax while "
         f"another uses the tensor cores: {seconds_text(full.seconds)} instead of {seconds_text(apart)} "
         "(modelled). Any gap in the bottom two rows is a unit standing idle."
     )
+
+
+def _cost(shown: Variant, full: Variant) -> str:
+    """What attention takes with what is on, beside FlashAttention-3."""
+    usual = f"FlashAttention-3 with everything on, which takes {seconds_text(full.seconds)}"
+    if shown.seconds is None:
+        return (
+            "Without tiling, a thread block needs whole rows of S on the chip, and they do not fit. It has "
+            f"no time beside {usual} (modelled)."
+        )
+    what = "Unfused attention" if "fusion" not in shown.techniques else "Attention with these techniques off"
+    times = ratio_digits(shown.seconds, full.seconds)
+    took = seconds_text(shown.seconds)
+    return f"{what} takes {took}, {times} times as long as {usual} (both modelled)."
 
 
 def _toggles() -> frozenset[str]:
@@ -129,7 +153,7 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
     """Time and bytes of what is switched on, beside FlashAttention-3's."""
     time = "does not fit" if shown.seconds is None else seconds_text(shown.seconds)
     st.metric("Time, modelled", time, _against(shown.seconds, full.seconds), **GREY)
-    for label, kind in (("Requested by tiles, counted", "requested"), ("DRAM bytes, modelled", "dram")):
+    for label, kind in (("Asked of L2, counted", "requested"), ("Crosses HBM, modelled", "dram")):
         value, usual = (getattr(each.traffic, kind).total for each in (shown, full))
         st.metric(label, bytes_text(value), _against(value, usual), **GREY)
     looping = shown.techniques >= LOOP
@@ -214,7 +238,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
     st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
     st.caption(
-        "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all. "
+        "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all fused ones. "
         f"The ratio is modelled over recorded time. {caveats(row.kernel for row in rows)}"
     )
 

@@ -13,7 +13,7 @@ from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text
-from app.page.parts import chip, recorded
+from app.page.parts import chip, gains, recorded
 from app.page.parts.elements import chart, one_of
 from app.page.parts.job import job_panel
 from app.sidebar.recording import chosen_recording
@@ -22,10 +22,11 @@ from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.roofline import roofline
 from engine.problem.hardware import same_machine
 from engine.studies.comparison import counted_pairs, measured_rows, modelled_rows, pairs, under_roof
+from engine.studies.gains import fused_of, modelled_gain
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
 
-METRICS = {"p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s", "speedup": "speed-up"}
+METRICS = {"speedup": "speed-up", "p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s"}
 MEANINGS = {
     "p50": "The time is the median of the calls.",
     "tflops": (
@@ -37,18 +38,36 @@ MEANINGS = {
     "algorithm.",
 }
 LONGEST = 65536  # keys of the axis, unless something longer is shown
+LITTLE = 1.5  # times fewer bytes that are no reason for less time
 
 
 def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
-    st.header(
+    st.header(_headline(experiment), anchor=False)
+    gains.show(experiment, chosen_recording())
+    st.caption(
         "Press Measure to time the real kernels on this machine; a result is timed only after it matches "
         "float64. As N grows, PyTorch's unfused attention falls behind and at last runs out of memory, "
-        "because it stores two N × N matrices.",
-        anchor=False,
+        "because it stores two N × N matrices."
     )
     job_panel(SWEEP, sweep_payload(experiment), "Measure on this machine", lambda job: _draw(experiment, job))
+
+
+def _headline(experiment: Experiment) -> str:
+    """Why fewer bytes are less time, in the scenario's own numbers."""
+    fused, gain = fused_of(experiment), modelled_gain(experiment)
+    title = fused.record.label
+    if gain.bytes < LITTLE:
+        return (
+            f"Here S and P are small, so {title} moves about as many bytes across HBM as unfused attention, "
+            f"and takes {gains.times(gain.seconds, 'less')} time (modelled)."
+        )
+    return (
+        f"{title} computes the same matrix products as unfused attention, but moves "
+        f"{gains.times(gain.bytes, 'fewer')} bytes across HBM. It takes {gains.times(gain.seconds, 'less')} "
+        "time (modelled)."
+    )
 
 
 def _draw(experiment: Experiment, job: Job | None) -> None:

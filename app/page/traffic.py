@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import streamlit as st
 
-from app import scenario, theme
+from app import memory, scenario, theme
 from app.figures import traffic as figures
 from app.figures.algorithms import short
 from app.figures.colours import Palette
@@ -27,15 +27,15 @@ from engine.studies.survey import (
 )
 
 KINDS = {
-    "dram": "DRAM, modelled",
-    "requested": "requested",
+    "dram": "crosses HBM",
+    "requested": "asked of L2",
     "compulsory": "compulsory",
 }
 MEANINGS = {
-    "requested": "**Requested** bytes are what the tiles request from memory beyond the SM.",
+    "requested": "**Asked of L2** are the bytes that the tiles request from beyond the SM.",
     "dram": (
-        "**DRAM** bytes are the compulsory ones and what L2 must fetch again; each kernel starts with empty "
-        "caches."
+        "**Crosses HBM** are the bytes of DRAM: the compulsory ones and what L2 must fetch again; each "
+        "kernel starts with empty caches."
     ),
     "compulsory": "**Compulsory** bytes are each kernel's inputs once and its outputs once.",
 }
@@ -54,14 +54,16 @@ def show() -> None:
         st.caption("  \n".join(MEANINGS.values()))
     with numbers:
         _numbers(simulations, kind)
-    length, blocks, memory = st.columns(3, gap="medium")
+    length, blocks, filled = st.columns(3, gap="medium")
     with length:
         st.markdown(f"**Over the length**: {_origin(kind)}")
         chart(_bytes_by_length(experiment, kind, colours), "Bytes over the sequence length")
     with blocks:
         _blocks(experiment, colours)
-    with memory:
-        _memory(experiment, colours)
+    with filled:
+        _memory(experiment)
+    with st.expander(f"The memories of {experiment.gpu.with_article}"):
+        memory.show(experiment.gpu)
     if recording := chosen_recording():
         chip.traffic(recording, experiment)
 
@@ -69,12 +71,6 @@ def show() -> None:
 @lru_cache(maxsize=256)
 def _bytes_by_length(experiment: Experiment, kind: str, colours: Palette):
     return figures.bytes_by_length(by_length(experiment), kind, experiment.problem.seq_kv, colours)
-
-
-@lru_cache(maxsize=256)
-def _memory_by_length(experiment: Experiment, colours: Palette):
-    largest = largest_contexts(experiment)
-    return figures.memory_by_length(by_length(experiment), experiment.problem.seq_kv, largest, colours)
 
 
 def _headline(simulations) -> str:
@@ -90,20 +86,19 @@ def _headline(simulations) -> str:
 
 
 def _origin(kind: str) -> str:
-    return {"dram": "DRAM bytes, modelled", "requested": "requested bytes, counted"}.get(
+    return {"dram": "bytes across HBM, modelled", "requested": "bytes asked of L2, counted"}.get(
         kind, "compulsory bytes, counted"
     )
 
 
 def _numbers(simulations, kind: str) -> None:
     st.metric(f"Standard ÷ Flash 2, {_origin(kind)}", times_text(times_less(simulations, kind)))
-    kinds = {"requested": "requested", "dram": "DRAM, modelled", "compulsory": "compulsory"}
     rows = [
-        [name, *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
-        for key, name in kinds.items()
+        [KINDS[key], *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
+        for key in ("requested", "dram", "compulsory")
     ]
     rows.append(
-        ["FLOP/DRAM byte", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
+        ["FLOP per byte of HBM", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
     )
     st.html(table(["", *(short(name) for name in simulations)], rows))
 
@@ -111,7 +106,7 @@ def _numbers(simulations, kind: str) -> None:
 def _blocks(experiment: Experiment, colours: Palette) -> None:
     if not experiment.record.compared:  # it chooses its blocks itself
         experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
-    st.markdown(f"**Over block sizes**: requested, {short(experiment.algorithm)}, counted")
+    st.markdown(f"**Over block sizes**: asked of L2, {short(experiment.algorithm)}, counted")
     tiling = experiment.tiling
     st.html(figures.bytes_by_tiling(by_tiling(experiment), (tiling.block_q, tiling.block_kv), colours))
     st.caption(
@@ -120,9 +115,9 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
     )
 
 
-def _memory(experiment: Experiment, colours: Palette) -> None:
-    st.markdown("**Memory the tensors take**, modelled")
-    chart(_memory_by_length(experiment, colours), "Memory over the sequence length against the GPU's")
+def _memory(experiment: Experiment) -> None:
+    st.markdown("**Memory the tensors take**: areas to scale")
+    memory.show_growth(experiment)
     largest = largest_contexts(experiment).items()
     ends = ", ".join(f"{short(name)} {keys:,}" for name, keys in largest)
     now = ", ".join(map(bytes_text, memory_taken(experiment).values()))

@@ -8,14 +8,15 @@ import numpy as np
 
 from app.canvas.pack import pack
 from app.canvas.tables import palettes, steps_tables
-from app.player.payload import SCORE_BUDGET, VALUE_BUDGET, bounds_of, run_of, sizes, title
+from app.player.payload import SCORE_BUDGET, VALUE_BUDGET, all_heads, bounds_of, chip, run_of, sizes, title
 from engine.algorithms import standard
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
 from engine.model.footprint import misfit
 from engine.model.launch import launch
+from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs, make_output_gradient
-from engine.studies.recomputation import one_kernel_bytes, standard_backward_bytes
+from engine.studies.recomputation import standard_backward_bytes
 from engine.trace.gradient_rows import gradient_rows
 from engine.trace.rows import sampled_rows, tile_share
 
@@ -26,7 +27,7 @@ def build(experiment: Experiment) -> bytes:
     asked = experiment.changed(algorithm="backward")
     drawn = drawable(asked)
     schedule = launch(drawn).schedule
-    run, columns = run_of(launch(drawn))
+    run, columns = run_of(simulate(drawn))
     why, stored = misfit(asked, launch(asked)), standard_backward_bytes(drawn)
     header = {
         "algorithm": "backward",
@@ -35,14 +36,12 @@ def build(experiment: Experiment) -> bytes:
         "asked": sizes(asked),
         "drawn": sizes(drawn),
         "group": asked.problem.group,
-        "chip": {"name": asked.gpu.name, "capacity": asked.gpu.shared_bytes_block, "sms": asked.gpu.sms},
+        "chip": chip(asked.gpu),
         "misfits": {"backward": why} if why else {},
         "runs": {"backward": {**run, "title": "the backward pass"}},
-        "against": {"title": title(standard.ALGORITHM), "total": stored},
-        "others": [
-            ["one kernel, rewriting dQ", one_kernel_bytes(schedule), "its tiles would request"],
-            ["standard, P stored", stored, "must move"],
-        ],
+        "all": all_heads(drawn),
+        # each of its kernels must move its inputs and outputs once, across HBM too
+        "against": {"title": title(standard.ALGORITHM), "total": stored, "crossing": stored},
         **steps_tables(),
         "palettes": palettes(),
     }

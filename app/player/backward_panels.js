@@ -1,45 +1,18 @@
 // Beside and below the matrix of a backward pass: bytes against other ways, and one row of P and dS.
 
-import { decimal, percent, traffic } from "../canvas/format.js";
+import { decimal, percent } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
 import { NONE } from "./run.js";
-import { TrafficPanel, trafficBar } from "./traffic_panel.js";
-import { compared } from "./words.js";
+import { TrafficPanel } from "./traffic_panel.js";
 
-/** The pass under way above what two others would request: closed forms, so they do not move. */
+/** The pass under way above what others would move: closed forms, so they do not move. */
 export class BackwardTrafficPanel extends TrafficPanel {
-  paint(pen, box, { model, run, step }) {
-    const { u, theme } = pen,
-      right = box.x + box.w,
-      pitch = (box.h - 52 * u) / 3;
-    const most = Math.max(run.total, ...model.others.map(([, total]) => total));
-    this.heading(pen, box, model);
-    trafficBar(
-      pen,
-      { x: box.x, y: box.y + 28 * u, w: box.w },
-      run,
-      step,
-      most,
-      true,
-      "two kernels, as played",
-    );
-    model.others.forEach(([title, total, claim], n) => {
-      const y = box.y + 28 * u + (n + 1) * pitch,
-        top = y + 20 * u,
-        h = 11 * u;
-      pen.text(title, box.x, y + 14 * u, { size: 13.5, room: box.w - 90 * u });
-      pen.text(traffic(total), right, y + 14 * u, { size: 15, mono: true, align: "right" });
-      pen.box(box.x, top, box.w, h, theme.panel, 3);
-      pen.box(box.x, top, (box.w * total) / most, h, theme.cell, 3);
-      pen.text(`${claim}, closed form`, box.x, top + h + 13 * u, { size: 11.5, color: theme.muted });
-    });
-    const { against } = model;
-    pen.text(compared(run, against, against.title), right, box.y + box.h - 8 * u, {
-      size: 13.5,
-      weight: 700,
-      align: "right",
-    });
-    pen.text("whole run", box.x, box.y + box.h - 8 * u, { size: 12.5, color: theme.muted });
+  rows({ model, run, step }) {
+    const { title, ...totals } = model.against;
+    return [
+      ["two kernels, as played", run, step],
+      [`${title}, P stored: must move`, totals],
+    ];
   }
 }
 

@@ -79,13 +79,13 @@ function closing(model, run) {
         ? "about as much"
         : `${times(1 / part)} times less than blocks of ${block_q} × ${block_kv} request`;
   return (
-    `Done. The tiles requested ${traffic(run.total)} from L2 and HBM for this head. ${capital(against.title)} attention, which stores P, ` +
-    `must move ${traffic(against.total)}, ${than}.`
+    `Done. This head's tiles requested ${traffic(run.total)}, of which ${traffic(run.crossing)} had to cross HBM (modelled). ` +
+    `${capital(against.title)} attention, which stores P, must move ${traffic(against.total)}, ${than}.`
   );
 }
 
 /** One sentence about a step of the backward pass. */
-function stepSentence({ model, run, step, index, i, j, operation, tensor, size }) {
+function stepSentence({ model, run, step, index, own, i, j, operation, tensor, size }) {
   const kernel = `Kernel ${run.phase[step] + 1} of 3: `,
     byKeys = run.phase[step] === 1;
   switch (operation) {
@@ -94,7 +94,7 @@ function stepSentence({ model, run, step, index, i, j, operation, tensor, size }
     case "store":
       return kernel + backwardStore({ model, i, j, tensor, size });
     default:
-      return kernel + backwardTile({ model, byKeys, operation, index, i, j });
+      return kernel + backwardTile({ model, byKeys, operation, index, own, i, j });
   }
 }
 
@@ -138,7 +138,7 @@ function backwardStore({ model, i, j, tensor, size }) {
 }
 
 /** A tile visit on the chip; `index` is the sampled row that is followed. */
-function backwardTile({ model, byKeys, operation, index, i, j }) {
+function backwardTile({ model, byKeys, operation, index, own, i, j }) {
   const row = `row ${model.rows[index]}`,
     { weight, gradient } = model.rowInTile(index, j);
   const partial = model.partial(i, j) ? " The mask hides part of them." : "";
@@ -149,6 +149,8 @@ function backwardTile({ model, byKeys, operation, index, i, j }) {
   };
   switch (operation) {
     case "row_terms":
+      if (!own)
+        return `δ = rowsum(dO ∘ O) is one number for each row of query tile ${i}, which stands for its whole row of P ∘ dP.`;
       return `δ = rowsum(dO ∘ O) is ${decimal(model.arrays.delta[index])} for ${row}. This one number stands for its whole row of P ∘ dP.`;
     case "scores":
       return (
@@ -156,13 +158,15 @@ function backwardTile({ model, byKeys, operation, index, i, j }) {
         `${model.queryRows(i)} × ${model.keyRows(j)} scores.${partial}`
       );
     case "weights":
-      return `P = exp(S − lse) needs no running maximum, because lse is known. ${capital(row)} has ${percent(weight)} of its weight in this tile.`;
+      return `P = exp(S − lse) needs no running maximum, because lse is known.${own ? ` ${capital(row)} has ${percent(weight)} of its weight in this tile.` : ""}`;
     case "weight_gradient":
       return `dP = dO Vᵀ says how the loss changes with each weight P of tile (${i}, ${j}).`;
     case "score_gradient":
       return (
-        `dS = P ∘ (dP − δ). ${capital(row)}'s gradients in this tile sum to ${decimal(gradient, 3)}; ` +
-        "over the whole row they cancel to 0, because softmax weights always sum to 1."
+        (own
+          ? `dS = P ∘ (dP − δ). ${capital(row)}'s gradients in this tile sum to ${decimal(gradient, 3)}; over the whole row they `
+          : "dS = P ∘ (dP − δ). Over a whole row these gradients ") +
+        "cancel to 0, because softmax weights always sum to 1."
       );
     default:
       return sums[operation];
@@ -170,13 +174,14 @@ function backwardTile({ model, byKeys, operation, index, i, j }) {
 }
 
 /** What a whole outer block does, for speeds at which single tiles cannot be read. */
-function block(_, run, step) {
-  const i = run.query[step],
-    j = run.key[step];
+function block(_, run, step, numbered) {
+  const [query, key] = numbered
+    ? [`query tile ${run.query[step]}`, `key tile ${run.key[step]}`]
+    : ["each query tile", "each key tile"];
   return [
-    `Kernel 1 of 3 computes δ = rowsum(dO ∘ O), one number per row. It is at query tile ${i}.`,
-    `Kernel 2 of 3 keeps key tile ${j} on the chip while the query tiles that see it pass by; dK and dV accumulate there and are written once.`,
-    `Kernel 3 of 3 keeps query tile ${i} on the chip while its key tiles pass by again; dQ accumulates there and is written once.`,
+    `Kernel 1 of 3 computes δ = rowsum(dO ∘ O), one number per row${numbered ? `. It is at ${query}` : ""}.`,
+    `Kernel 2 of 3 keeps ${key} on the chip while the query tiles that see it pass by; dK and dV accumulate there and are written once.`,
+    `Kernel 3 of 3 keeps ${query} on the chip while its key tiles pass by again; dQ accumulates there and is written once.`,
   ][run.phase[step]];
 }
 

@@ -1,6 +1,6 @@
 // What the chip holds at a step, and how much of it that takes.
 
-import { inKib, kib, subscript, traffic } from "../canvas/format.js";
+import { clamp, inKib, kib, subscript, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
 import { onChip } from "./on_chip.js";
 import { NONE } from "./run.js";
@@ -23,15 +23,14 @@ export class ChipPanel {
     const held = shared.reduce((total, part) => total + (tiles[part.tensor] ? part.bytes : 0), 0);
     const whole = shared.reduce((total, part) => total + part.bytes, 0);
     this.heading(pen, box, model.chip, held, whole);
-    const room = box.h - 102 * u,
-      gap = 6 * u; // a heading above, two lines below
-    const weights = parts.map(
-      (part) => 1 + 1.1 * Math.sqrt(part.bytes / Math.max(...parts.map((p) => p.bytes))),
-    );
-    const unit = Math.min(27 * u, (room - gap * parts.length) / weights.reduce((a, b) => a + b, 0));
+    const gap = parts.length > 7 ? 3 * u : 5 * u,
+      least = Math.min(20 * u, (box.h - 54 * u) / parts.length - gap); // a tile with its name
+    const room = box.h - 98 * u - (least + gap) * parts.length; // a heading above, two lines below
+    const weights = parts.map((part) => Math.sqrt(part.bytes / Math.max(...parts.map((p) => p.bytes))));
+    const unit = clamp(room / weights.reduce((a, b) => a + b, 0), 0, 36 * u);
     let y = box.y + 50 * u;
     parts.forEach((part, n) => {
-      const h = unit * weights[n];
+      const h = least + unit * weights[n];
       this.tile(pen, { x: box.x, y, w: box.w, h }, part, this.name(part, run, step), tiles[part.tensor]);
       y += h + gap;
     });
@@ -59,14 +58,14 @@ export class ChipPanel {
   heading(pen, box, chip, held, whole) {
     const { u, theme } = pen,
       fits = whole <= chip.capacity;
-    const y = box.y + 16 * u;
-    const width = pen.text("On chip, modelled", box.x, y, { size: 13.5, weight: 600 });
-    const amount = fits ? `${inKib(held)} of ${kib(chip.capacity)}` : `${inKib(whole)}/${kib(chip.capacity)}`;
-    pen.text(amount, box.x + box.w, y, {
-      size: 11.5,
-      mono: true,
-      align: "right",
-      color: fits ? theme.muted : theme.bad,
+    const y = box.y + 16 * u,
+      style = { size: 11.5, mono: true, align: "right", color: fits ? theme.muted : theme.bad };
+    const amount = `${inKib(fits ? held : whole)} of ${kib(chip.capacity)}`,
+      width = pen.text(amount, box.x + box.w, y, style);
+    const whose = box.w < 275 * u ? "One SM" : `One of ${chip.sms} SMs`;
+    pen.text(`${whose}, modelled`, box.x, y, {
+      size: 12.5,
+      weight: 600,
       room: box.w - width - 4 * u,
     });
     const bar = { x: box.x, y: box.y + 27 * u, w: box.w, h: 9 * u };
@@ -93,9 +92,10 @@ export class ChipPanel {
     if (words) pen.box(x, y, w, h, mix(color, theme.ground, dark ? 0.24 : 0.2), 4);
     else pen.frame(x + 0.5, y + 0.5, w - 1, h - 1, theme.line, 1, 4);
     pen.box(x, y, 4 * u, h, words ? color : theme.line, 2);
-    const base = y + h / 2 + 5 * u;
+    const base = y + h / 2 + 5 * u,
+      tall = h / u; // in a low tile type is smaller
     const label = pen.text(name, x + 14 * u, base, {
-      size: 15,
+      size: Math.min(15, tall),
       weight: 700,
       mono: true,
       color: words ? theme.ink : theme.muted,

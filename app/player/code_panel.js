@@ -13,7 +13,8 @@ export class CodePanel {
       [lines, lit] = codeShown(run, step);
     pen.rule(box.x, box.y, box.w);
     const pitch = Math.min(18 * u, (box.h - 10 * u) / lines.length),
-      size = Math.min(12.6, (pitch / u) * 0.74);
+      longest = Math.max(...lines.map((line) => line.length)),
+      size = Math.min(12.6, (pitch / u) * 0.74, (box.w / u - 14) / (0.605 * longest));
     lines.forEach((line, n) => {
       const y = box.y + 8 * u + n * pitch;
       if (n === lit)

@@ -17,17 +17,24 @@ export function visitColumns(run) {
   ];
   const bytes = [
     {
-      title: "read from L2/HBM",
+      title: "read from L2",
       unit: "bytes",
       number: true,
       of: (_, visit) => run.readAt(end(visit)),
       show: traffic,
     },
     {
-      title: "written to L2/HBM",
+      title: "written to L2",
       unit: "bytes",
       number: true,
       of: (_, visit) => run.writtenAt(end(visit)),
+      show: traffic,
+    },
+    {
+      title: "of both across HBM, modelled",
+      unit: "bytes",
+      number: true,
+      of: (_, visit) => run.readAt(end(visit), "crossing") + run.writtenAt(end(visit), "crossing"),
       show: traffic,
     },
     {

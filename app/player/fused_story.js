@@ -71,7 +71,13 @@ function step(told) {
       : tileSentence(told);
 }
 
-function loadSentence({ model, run, i, j, tensor, size }) {
+/** Where a load comes from, by the model. */
+function origin(run, step) {
+  const share = run.crossingOf(step);
+  return share > 0.99 ? "HBM" : share < 0.01 ? "L2" : "L2 or HBM";
+}
+
+function loadSentence({ model, run, step, i, j, tensor, size }) {
   const keys = `${plural(j === NONE ? 0 : model.keyRows(j), "row")}, ${size}`;
   if (run.keysOutside) {
     return {
@@ -86,12 +92,12 @@ function loadSentence({ model, run, i, j, tensor, size }) {
     Q:
       `Query tile ${i} is loaded onto the chip: ${plural(model.queryRows(i), "row")}, ${size}. ` +
       `It stays while the key tiles that it sees pass by.`,
-    K: `Key tile ${j} is loaded from L2 or HBM for query tile ${i}: ${keys}.`,
+    K: `Key tile ${j} is loaded from ${origin(run, step)} for query tile ${i}: ${keys}.`,
     V: `Value tile ${j} is loaded with its key tile: ${keys}.`,
   }[tensor];
 }
 
-function storeSentence({ model, run, index, i, j, tensor, size }) {
+function storeSentence({ model, run, index, own, i, j, tensor, size }) {
   if (run.rewrites) {
     return tensor === "O"
       ? `O of query tile ${i} is not finished, but it must make room: ${size} are written back, to be read again for the next key tile.`
@@ -103,25 +109,35 @@ function storeSentence({ model, run, index, i, j, tensor, size }) {
   if (tensor === "O")
     return `Query tile ${i} has seen all its keys, so O is divided by l once and written to HBM once: ${size}.`;
   if (tensor !== "lse") return undefined;
-  const { lse } = rowState(model, run, run.steps, index);
-  return `Its log-sum-exp, m + log l, is ${decimal(lse)} for row ${model.rows[index]}. These ${size} let the backward pass recompute P, so P need not be stored.`;
+  const { lse } = rowState(model, run, run.steps, index),
+    known = own ? `is ${decimal(lse)} for row ${model.rows[index]}` : "is written too, one number per row";
+  return `Its log-sum-exp, m + log l, ${known}. These ${size} let the backward pass recompute P, so P need not be stored.`;
 }
 
+/** What a step does in a tile, whatever the row: all there is to say where the row that is followed is in another. */
+const OF_ALL_ROWS = {
+  scores(model, i, j) {
+    const shape = `${model.queryRows(i)} × ${model.keyRows(j)} scores`;
+    const masked = model.partial(i, j) ? " The mask hides part of them." : " They never leave the chip.";
+    return ` S = Q Kᵀ · scale gives ${shape}.${masked}`;
+  },
+  maximum: () => " Each of its rows compares its maximum m with the largest of its scores in this tile.",
+  rescale: () =>
+    " In each row whose maximum rose, everything accumulated so far is multiplied by its own α; in the others α = 1.",
+  accumulate: () => " The sum l and the output O of each of its rows take in this tile.",
+};
+
 /** A tile visit on the chip: scores, maximum, rescale, accumulate. */
-function tileSentence({ model, run, step, index, i, j, operation }) {
+function tileSentence({ model, run, step, index, own, i, j, operation }) {
   const row = `row ${model.rows[index]}`,
     meets = `Query tile ${i} meets key tile ${j}.`;
+  if (operation === "scores" || !own) return meets + (OF_ALL_ROWS[operation]?.(model, i, j) ?? "");
   const state = rowState(model, run, step, index),
     { before, next } = state;
   if (next.m === -Infinity)
     return `${meets} The mask hides every key so far from ${row}, so m stays −∞ and nothing is added.`;
   const rises = next.m > before.m;
   switch (operation) {
-    case "scores": {
-      const shape = `${model.queryRows(i)} × ${model.keyRows(j)} scores`;
-      const masked = model.partial(i, j) ? " The mask hides part of them." : " They never leave the chip.";
-      return `${meets} S = Q Kᵀ · scale gives ${shape}.${masked}`;
-    }
     case "maximum":
       if (before.m === -Infinity)
         return `${meets} The largest score of ${row} is ${decimal(next.m)}, which becomes its first maximum m.`;
@@ -153,19 +169,21 @@ function rescaleSentence(meets, row, before, next, rises) {
   );
 }
 
-function block(model, run, step) {
+function block(model, run, step, numbered) {
   const i = run.query[step],
     j = run.key[step],
     { first, stop } = model.arrays;
   if (run.keysOutside) {
     return (
-      `Key tile ${j} stays on the chip while the query tiles that see it pass by. ` +
+      `${numbered ? `Key tile ${j}` : "Each key tile"} stays on the chip while the query tiles that see it pass by. ` +
       `Each reads its unfinished O, m and l back and writes them again.`
     );
   }
   const ends = run.reverse ? [stop[i] - 1, `down to ${first[i]}`] : [first[i], `to ${stop[i] - 1}`];
   const passing =
     stop[i] - first[i] > 1 ? `key tiles ${ends.join(" ")} pass by` : `key tile ${first[i]} passes by`;
+  if (!numbered)
+    return "Each query tile stays on the chip while the key tiles that it sees pass by. S never leaves the chip, and O is written once, at the end.";
   return `Query tile ${i} stays on the chip while ${passing}. S never leaves the chip, and O is written once, at the end.`;
 }
 

@@ -28,11 +28,17 @@ const GUIDE = [
     "O",
     "pale while it accumulates, full when written for good; where it comes and goes, every part is one rewrite",
   ],
+  ["asked of L2", "bytes that one head's tiles request, counted; 1 MB = 10⁶ bytes"],
   [
-    "counted",
-    "bytes that one head's tiles request from L2 and HBM; L2 answers a part, which the page Traffic tells apart; 1 MB = 10⁶ bytes",
+    "crosses HBM",
+    "what of that L2 cannot answer, modelled: a tile that a kernel touches for the first time, one that L2 has lost since, and what is written",
   ],
+  ["striped", "written; the rest of a bar is read"],
   ["on chip", "what one thread block keeps on its SM, modelled; 1 KiB = 1,024 bytes"],
+  [
+    "pipes",
+    "as thick as they are fast: HBM at its peak, L2 at what all SMs could take; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
+  ],
   ["pale bars", "the whole run; the other algorithms stand at the same share of their own modelled time"],
   ["1×", "one tile per second; in the race, the slowest takes 24 s"],
 ];
@@ -46,12 +52,14 @@ const BACKWARD_GUIDE = [
   GUIDE[3],
   ["striped", "a gradient, in the colour of its tensor: pale while it accumulates, full when written"],
   ["δ", "one number per row, rowsum(dO ∘ O)"],
-  [
-    "counted",
-    "bytes that one head's tiles request from L2 and HBM; L2 answers a part; 1 MB = 10⁶ bytes; K, V, dK and dV of kernel 2 count once for all heads that share them",
-  ],
+  ["asked of L2", GUIDE[5][1] + "; K, V, dK and dV of kernel 2 count once for all heads that share them"],
   GUIDE[6],
-  ["closed form", "what the formulas of the papers give for other ways through the same pass"],
+  GUIDE[8],
+  GUIDE[9],
+  [
+    "must move",
+    "at least, by a closed form: each of its kernels reads its inputs and writes its outputs once",
+  ],
   ["1×", "one tile per second"],
 ];
 

@@ -1,6 +1,5 @@
 // Where the panels of the single player, of the race and of a narrow screen lie.
 
-import { clamp } from "../canvas/format.js";
 import { NARROW, ROOMY } from "../canvas/stage.js";
 import { BackwardGridPanel } from "./backward_grid.js";
 import { BackwardRowPanel, BackwardTrafficPanel } from "./backward_panels.js";
@@ -8,6 +7,7 @@ import { ChipPanel } from "./chip_panel.js";
 import { ClockPanel } from "./clock_panel.js";
 import { CodePanel } from "./code_panel.js";
 import { GridPanel } from "./grid_panel.js";
+import { MemoryPanel } from "./memory_panel.js";
 import { RacePanel } from "./race_panel.js";
 import { RowPanel } from "./row_panel.js";
 import { TrafficPanel } from "./traffic_panel.js";
@@ -29,20 +29,24 @@ export function layoutOf({ width, height, u }, model, race) {
 function singleLayout(w, h, u, model) {
   const [Grid, Traffic, Row] = panelsOf(model);
   const gap = 36 * u,
+    inner = 24 * u, // that the pipe to the SM bridges
     below = 172 * u,
     top = h - below - 8 * u;
   const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u),
-    rest = w - gridW - 2 * gap;
-  const chipW = clamp(0.42 * rest, 190 * u, 310 * u),
-    sideW = rest - chipW;
-  const chipX = gridW + gap,
-    sideX = chipX + chipW + gap,
-    trafficH = Math.min(244 * u, 0.55 * top);
+    rest = w - gridW - gap - inner;
+  const memoryX = gridW + gap,
+    memoryW = 0.5 * rest,
+    chipX = memoryX + memoryW + inner,
+    chipW = rest - memoryW,
+    trafficH = Math.min(212 * u, 0.45 * top),
+    codeH = Math.min(196 * u, 0.42 * top),
+    above = (h) => top - h - 16 * u;
   return [
     { panel: new Grid(), box: { x: 0, y: 0, w: gridW, h: top } },
-    { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: top } },
-    { panel: new Traffic(), box: { x: sideX, y: 0, w: sideW, h: trafficH } },
-    { panel: new CodePanel(), box: { x: sideX, y: trafficH + 8 * u, w: sideW, h: top - trafficH - 14 * u } },
+    { panel: new MemoryPanel(), box: { x: memoryX, y: 0, w: memoryW + inner - 8 * u, h: above(trafficH) } },
+    { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: above(codeH) } },
+    { panel: new Traffic(), box: { x: memoryX, y: top - trafficH, w: memoryW, h: trafficH } },
+    { panel: new CodePanel(), box: { x: chipX, y: top - codeH, w: chipW, h: codeH } },
     { panel: new Row(), box: { x: 0, y: h - below, w, h: below } },
   ];
 }

@@ -8,8 +8,6 @@ export class Model {
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header, { arrays });
     const { drawn, asked } = this;
-    this.queryBlocks = Math.ceil(drawn.seq_q / drawn.block_q);
-    this.keyBlocks = Math.ceil(drawn.seq_kv / drawn.block_kv);
     this.backward = header.runs[this.algorithm].rows === "gradients";
     this.scaled = drawn.seq_q !== asked.seq_q || drawn.seq_kv !== asked.seq_kv;
     this.runs = {};
@@ -30,14 +28,36 @@ export class Model {
     const fit = this.algorithms.filter((name) => !this.misfits[name]);
     this.finishing = fit.sort((a, b) => this.runs[a].time - this.runs[b].time); // those that can run, the fastest first
     this.longest = Math.max(...(fit.length ? fit : this.algorithms).map((name) => this.runs[name].time));
-    this.mostTraffic = Math.max(...this.algorithms.map((name) => this.runs[name].total));
+    this.mostTraffic = Math.max(this.against.total, ...this.algorithms.map((name) => this.runs[name].total));
     this.rows = arrays.rows;
+    this.layTiles();
+  }
+
+  /** What follows from the size of the tiles. */
+  layTiles() {
+    const { drawn, arrays } = this;
+    this.queryBlocks = Math.ceil(drawn.seq_q / drawn.block_q);
+    this.keyBlocks = Math.ceil(drawn.seq_kv / drawn.block_kv);
     this.rowStart = [0];
     for (let n = 1; n < this.rows.length; n++)
       if (this.blockOf(n) !== this.blockOf(n - 1)) this.rowStart.push(n);
     this.rowStart.push(this.rows.length);
     this.visible = 0;
     for (let i = 0; i < this.queryBlocks; i++) this.visible += arrays.stop[i] - arrays.first[i];
+  }
+
+  /** The model on the tiles of a run, which may have its own. */
+  on({ name, tile }) {
+    if (!tile) return this;
+    const own = Object.keys(this.arrays).filter((key) => key.startsWith(`${name}.`)),
+      arrays = own.map((key) => [key.slice(name.length + 1), this.arrays[key]]);
+    const model = Object.assign(Object.create(this), {
+      drawn: { ...this.drawn, ...tile },
+      arrays: { ...this.arrays, ...Object.fromEntries(arrays) },
+    });
+    model.rows = model.arrays.rows;
+    model.layTiles();
+    return model;
   }
 
   seen(i, j) {

@@ -29,16 +29,26 @@ export function linkedMoment() {
   return new URLSearchParams(url.pathname === location.pathname ? url.hash.slice(1) : "");
 }
 
-/** A step about a third through at which the followed row rescales, so that the first picture has something to say. */
+/** The query block whose row is followed where query tiles come and go: one of them all the time; null where it follows the tile at work. */
+export function waitingBlock(model, run) {
+  return run.keysOutside ? Math.round(0.6 * (model.queryBlocks - 1)) : null;
+}
+
+/** The step about a third through at which the followed row rescales, so that the first picture has something to say. */
 export function tellingStep(model, run, slot) {
   const from = Math.floor(run.steps * 0.37);
   if (model.backward) return tellingGradient(model, run, slot, from);
-  for (let s = from; s < run.steps; s++) {
-    if (run.operation(s) !== "rescale") continue;
+  const waiting = waitingBlock(model, run);
+  let best = null;
+  for (let s = waiting === null ? from : 0; s < run.steps; s++) {
+    if (run.operation(s) !== "rescale" || (waiting !== null && run.query[s] !== waiting)) continue;
     const { alpha } = model.after(model.rowOf(run.query[s], slot), run.key[s]);
-    if (alpha > 0.05 && alpha < 0.9) return s;
+    if (!(alpha > 0.05 && alpha < 0.9)) continue;
+    if (best !== null && Math.abs(s - from) > Math.abs(best - from)) break;
+    best = s;
+    if (s >= from) break;
   }
-  return from;
+  return best ?? from;
 }
 
 /** A step at which the followed row has a good part of its weight in the tile, and so something to pass on. */

@@ -2,9 +2,9 @@
 
 import { duration, grouped, plural } from "../canvas/format.js";
 import { raceSentence } from "./race_story.js";
-import { NONE } from "./run.js";
 import { blockSentence, sentence, stepWords } from "./story.js";
 
+const READABLE = 0.7; // s that a sentence stands for at least; what changes sooner is not named in it
 const TELLING = ["rescale", "softmax", "score_gradient"]; // the step of a tile that says most of it
 
 export class Narrator {
@@ -16,7 +16,7 @@ export class Narrator {
     const { model, run, race, seconds } = this.player;
     if (race) {
       const [winner] = model.finishing;
-      const sentence = this.steady(() => raceSentence(model, seconds), 300);
+      const sentence = raceSentence(model, seconds, this.player.playing);
       if (!winner) return { sentence, where: "nothing races", length: "" };
       return {
         sentence,
@@ -36,34 +36,17 @@ export class Narrator {
   /** The sentence for this moment; at speeds too fast to read, that of the tile or of the whole block. */
   headline(step) {
     const { model, run, playing, speed } = this.player;
-    if (!playing || !run.has(step)) return sentence(model, run, step, this.rowAtWork(step));
+    if (!playing || !run.has(step)) return sentence(model, run, step, this.player.row);
     const visits = speed,
       steps = visits * (run.steps / run.visits);
-    if (steps <= 3) return sentence(model, run, step, this.rowAtWork(step));
-    if (visits > 1.5) return this.steady(() => blockSentence(model, run, step), 700);
+    if (steps <= 3) return sentence(model, run, step, this.player.row);
+    if (visits > 1.5) return blockSentence(model, run, step, run.outerSteps(step) / steps >= READABLE);
     const start = run.visit[step] < 0 ? step : run.visitStart[run.visit[step]];
     let told = start;
     while (told < run.steps && run.visit[told] === run.visit[start] && !TELLING.includes(run.operation(told)))
       told++;
     if (told >= run.steps || run.visit[told] !== run.visit[start])
       told = run.visit[step] < 0 ? step : start + 2;
-    return sentence(model, run, Math.min(told, run.steps - 1), this.rowAtWork(step));
-  }
-
-  /** While playing, words stand for a while before others replace them. */
-  steady(words, milliseconds) {
-    const now = performance.now(),
-      { playing, race } = this.player;
-    if (!playing || !this.stood || now - this.stood.since > milliseconds || race !== this.stood.race) {
-      this.stood = { words: words(), since: now, race };
-    }
-    return this.stood.words;
-  }
-
-  /** The row that the sentence tells of: the chosen one when its tile is at work, else its like in that tile. */
-  rowAtWork(step) {
-    const { model, run, row } = this.player,
-      i = run.has(step) ? run.query[step] : NONE;
-    return i === NONE || model.blockOf(row) === i ? row : model.rowOf(i, this.player.slot);
+    return sentence(model, run, Math.min(told, run.steps - 1), this.player.row);
   }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import lru_cache
 
 import numpy as np
@@ -10,11 +11,15 @@ from app.canvas.pack import pack, with_header
 from app.canvas.tables import palettes, steps_tables, tensor_name
 from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
 from engine.experiment import Experiment
+from engine.model.crossing import crossings
 from engine.model.drawable import drawable
 from engine.model.footprint import IN_REGISTERS, misfit
-from engine.model.launch import Launch
+from engine.model.launch import Launch, launch
+from engine.model.memories import memories as memories_of
 from engine.model.seconds import step_seconds
+from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import document_edges
+from engine.problem.hardware import Gpu
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule
@@ -39,7 +44,7 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     """
     if experiment.algorithm not in offered():
         experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
-    drawn, record = drawable(experiment), experiment.record
+    drawn, record = _drawn(experiment), experiment.record
     apart = record.chooses_tiling or record.caveat
     runs, columns = _runs(drawn if apart else drawn.changed(algorithm=flash2.ALGORITHM.key))
     # unfused attention rounds S and reduces rows whole, flash3 goes backwards: other m and l
@@ -51,14 +56,11 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         "agrees": agrees,
         "asked": sizes(experiment),
         "drawn": sizes(drawn),
-        "chip": {
-            "name": experiment.gpu.name,
-            "capacity": experiment.gpu.shared_bytes_block,
-            "sms": experiment.gpu.sms,
-        },
+        "chip": chip(experiment.gpu),
         "misfits": _misfits(experiment),
         "runs": runs,
         "against": _total(drawn, flash2.ALGORITHM if record.unfused else standard.ALGORITHM),
+        "all": all_heads(drawn),
         **steps_tables(),
         "palettes": palettes(),
     }
@@ -93,44 +95,74 @@ def _document_edges(problem: Problem) -> list[int]:
     return document_edges(problem).tolist() if 1 < count <= MOST_DOCUMENTS else []
 
 
+def chip(gpu: Gpu) -> dict:
+    """What the picture says of a GPU."""
+    memories = {memory.name: memory for memory in memories_of(gpu)}
+    return {
+        "name": gpu.name,
+        "capacity": gpu.shared_bytes_block,
+        "sms": gpu.sms,
+        "memories": {name: asdict(memory) for name, memory in memories.items()},
+    }
+
+
 def _misfits(experiment: Experiment) -> dict[str, tuple[str, ...]]:
     """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
-    names = _side_by_side(experiment)
-    words = {
-        name: misfit(experiment.changed(algorithm=name), _on_one_grid(experiment, name)) for name in names
-    }
+    each = {name: experiment.changed(algorithm=name) for name in _side_by_side(experiment)}
+    words = {name: misfit(one, launch(one)) for name, one in each.items()}
     return {name: why for name, why in words.items() if why}
 
 
 def _side_by_side(experiment: Experiment) -> tuple[str, ...]:
-    """The algorithms that are drawn on one grid of tiles: with flash3 that of its own blocks."""
+    """The algorithms that are shown together, each on the tiles that it runs on everywhere else."""
     own = standard.ALGORITHM.key, flash2.ALGORITHM.key, experiment.algorithm
     if experiment.record.chooses_tiling:
         return own
     return tuple(name for name in compared() if name in own or not ALGORITHMS[name].caveat)
 
 
-def _on_one_grid(experiment: Experiment, name: str) -> Launch:
-    """An algorithm on the tiles of the experiment's."""
-    return Launch.of(ALGORITHMS[name], experiment.problem, experiment.tiling, experiment.gpu)
+def _drawn(experiment: Experiment) -> Experiment:
+    """The experiment, or its sibling of which no algorithm has too many tiles to draw."""
+    each = [drawable(experiment.changed(algorithm=name)) for name in _side_by_side(experiment)]
+    smallest = min(each, key=lambda one: (one.problem.seq_q, one.problem.seq_kv))
+    return smallest.changed(algorithm=experiment.algorithm)
 
 
 def _total(experiment: Experiment, algorithm: Algorithm) -> dict:
-    """What another algorithm's tiles request for one head on the same tiles, to compare a run with."""
-    columns = _on_one_grid(experiment, algorithm.key).schedule.columns
-    total = int(columns.read_bytes.sum() + columns.written_bytes.sum())
-    return {"title": title(algorithm), "total": total}
+    """What another algorithm moves for one head, to compare a run with."""
+    moved = simulate(experiment.changed(algorithm=algorithm.key)).traffic
+    return {
+        "name": algorithm.key,
+        "title": title(algorithm),
+        "total": moved.per_head.requested.total,
+        "crossing": moved.dram.total / moved.heads,
+    }
+
+
+def all_heads(experiment: Experiment) -> dict[str, int]:
+    """What all heads together ask of L2, and what of it crosses HBM: bytes."""
+    moved = simulate(experiment).traffic
+    return {"asked": moved.requested.total, "crossing": moved.dram.total}
 
 
 @lru_cache(maxsize=16)
 def _runs(experiment: Experiment) -> tuple[dict, dict[str, np.ndarray]]:
-    """The steps of every algorithm on one problem and tiling, and the bounds of its mask."""
-    runs, arrays = {}, {}
+    """The steps of every algorithm on one problem, and the bounds of its mask on the experiment's tiles."""
+    runs, arrays = {}, bounds_of(launch(experiment).schedule)
     for name in _side_by_side(experiment):
-        run = _on_one_grid(experiment, name)
-        runs[name], columns = run_of(run)
+        one = experiment.changed(algorithm=name)
+        runs[name], columns = run_of(simulate(one))
+        if blocks(one) != blocks(experiment):
+            runs[name]["tile"] = blocks(one)
+            own = _statistics(one)
+            columns |= bounds_of(launch(one).schedule) | {name: own[name] for name in ("rows", "share")}
         arrays |= {f"{name}.{column}": values for column, values in columns.items()}
-    return runs, arrays | bounds_of(run.schedule)
+    return runs, arrays
+
+
+def blocks(experiment: Experiment) -> dict[str, int]:
+    """The rows of its query and key tiles."""
+    return {"block_q": experiment.tiling.block_q, "block_kv": experiment.tiling.block_kv}
 
 
 def bounds_of(schedule: Schedule) -> dict[str, np.ndarray]:
@@ -139,13 +171,15 @@ def bounds_of(schedule: Schedule) -> dict[str, np.ndarray]:
     return {name: getattr(schedule.bounds, name).astype(np.uint16) for name in names}
 
 
-def run_of(run: Launch) -> tuple[dict, dict[str, np.ndarray]]:
+def run_of(simulation: Simulation) -> tuple[dict, dict[str, np.ndarray]]:
     """One algorithm's steps; those that are alike in all but their blocks share a row of `kinds`."""
+    run, moved = simulation.launch, simulation.traffic
     schedule, columns = run.schedule, run.schedule.columns
+    crossing = crossings(run, moved)
     ragged = 2 * (columns.query_block == len(schedule.query_rows) - 1)
     ragged += columns.key_block == len(schedule.key_rows) - 1
     alike = columns.phase.astype(np.int32) * len(Operation) + columns.operation
-    alike = (alike * len(Tensor) + columns.tensor) * 4 + ragged
+    alike = ((alike * len(Tensor) + columns.tensor) * 4 + ragged) * 2 + crossing.first
     present = np.unique(alike)
     number = np.zeros(present[-1] + 1, np.uint8)
     number[present] = np.arange(len(present))
@@ -154,9 +188,12 @@ def run_of(run: Launch) -> tuple[dict, dict[str, np.ndarray]]:
     example[kind] = np.arange(len(kind))
     fields = (columns.phase, columns.operation, columns.tensor, columns.read_bytes, columns.written_bytes)
     table = np.stack([field[example].astype(np.int64) for field in fields], 1).tolist()
-    seconds = step_seconds(run)[example].tolist()
+    modelled = (step_seconds(run, moved), crossing.read, crossing.written)
     steps = about(run)
-    steps["kinds"] = [[*row, time] for row, time in zip(table, seconds, strict=True)]
+    steps["kinds"] = [
+        [*row, *more]
+        for row, *more in zip(table, *(column[example].tolist() for column in modelled), strict=True)
+    ]
     query, key = (
         np.where(c < 0, NO_BLOCK, c).astype(np.uint8) for c in (columns.query_block, columns.key_block)
     )

@@ -4,12 +4,13 @@ import { clamp, traffic } from "../canvas/format.js";
 import { readTheme, wear } from "../canvas/look.js";
 import { Stage } from "../canvas/stage.js";
 import { equalBytes } from "../canvas/unpack.js";
+import { FLIGHT_SECONDS } from "../memory/flights.js";
 import { Controls, SPEEDS } from "./controls.js";
 import { takeHome } from "./film.js";
 import { Journey, RACE_MARKS } from "./journey.js";
 import { layoutOf } from "./layout.js";
 import { Model } from "./model.js";
-import { linkedMoment, note, noted, tellingStep } from "./moment.js";
+import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./moment.js";
 import { Narrator } from "./narrator.js";
 import { NONE } from "./run.js";
 import { TileTip } from "./tile_tip.js";
@@ -108,7 +109,7 @@ class Player extends Journey {
   get followed() {
     const { model, run } = this,
       step = this.stepNow;
-    if (run.keysOutside) return Math.round(0.6 * (model.queryBlocks - 1));
+    if (run.keysOutside) return waitingBlock(model, run);
     if (step < 0) return 0;
     if (step >= run.steps) return model.queryBlocks - 1;
     const near = [0, 1, 2, -1, -2].map((by) => step + by); // a key tile itself comes and goes without a query tile
@@ -193,7 +194,8 @@ class Player extends Journey {
       "aria-label",
       `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
         `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
-        `Requested so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written.`,
+        `Asked of L2 so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written; ` +
+        `across HBM, modelled: ${traffic(run.readAt(this.stepNow, "crossing"))} and ${traffic(run.writtenAt(this.stepNow, "crossing"))}.`,
     );
   }
 
@@ -206,10 +208,19 @@ class Player extends Journey {
       run,
       step,
       seconds: race ? this.seconds : 0,
+      at: this.at,
+      span: this.flightSteps,
       row,
       pinned,
       following: !pinned && !run.keysOutside,
     };
+  }
+
+  /** How many steps a tile is on its way for at this pace; none where the picture stands, or its reader asks for less motion. */
+  get flightSteps() {
+    const { run, race, speed, clock } = this;
+    if (race || !clock.playing || clock.calm.matches) return 0;
+    return Math.max(1, (FLIGHT_SECONDS * speed * run.steps) / run.visits);
   }
 
   paint() {

@@ -4,7 +4,7 @@ import { capital, duration } from "../canvas/format.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
 import { doing } from "./race_story.js";
-import { trafficBar } from "./traffic_panel.js";
+import { amountBar, LEVELS } from "./traffic_panel.js";
 
 const PLACES = ["first", "second", "third", "fourth"];
 
@@ -16,9 +16,10 @@ export class RacePanel {
 
   layout({ model, u, dpr, theme }, box) {
     const run = model.runs[this.name],
-      room = { x: box.x, y: box.y + 42 * u, w: box.w, h: box.h - 118 * u };
-    this.grid = new GridLayout(model, room, { left: 20 * u, right: 44 * u }, u, dpr);
-    this.painter = new GridPainter(model, run, this.grid, theme, u);
+      room = { x: box.x, y: box.y + 42 * u, w: box.w, h: box.h - 118 * u },
+      tiles = model.on(run);
+    this.grid = new GridLayout(tiles, room, { left: 20 * u, right: 44 * u }, u, dpr);
+    this.painter = new GridPainter(tiles, run, this.grid, theme, u);
   }
 
   signature({ model, seconds }) {
@@ -65,15 +66,10 @@ export class RacePanel {
     }
     this.painter.paint(pen, step);
     if (misfit) this.sign(pen, misfit);
-    trafficBar(
-      pen,
-      { x: box.x, y: grid.y0 + grid.h + 12 * u, w: box.w },
-      run,
-      step,
-      model.mostTraffic,
-      true,
-      "requested, one head, counted",
-    );
+    LEVELS.forEach(({ level, title, origin }, n) => {
+      const area = { x: box.x, y: grid.y0 + grid.h + (8 + 31 * n) * u, w: box.w };
+      amountBar(pen, area, { title: `${title}, ${origin}`, run, step, level, most: model.mostTraffic });
+    });
   }
 
   /** Over a grid on which nothing will happen: why. */

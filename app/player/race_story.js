@@ -22,7 +22,10 @@ function outOfRace(model) {
   return ` ${capital(names.join(" and "))} ${names.length > 1 ? "do" : "does"} not fit.`;
 }
 
-export function raceSentence(model, seconds) {
+const TENTHS = 10; // that a sentence tells apart while the race goes on: finer ones could not be read
+
+/** Where the race stands; while it is `moving`, in steps that can be read. */
+export function raceSentence(model, seconds, moving = false) {
   const { runs, finishing: order } = model,
     out = outOfRace(model),
     took = (name) => duration(runs[name].time);
@@ -46,9 +49,14 @@ export function raceSentence(model, seconds) {
   }
   const ended = order.filter((name) => runs[name].time <= seconds),
     going = order.filter((name) => runs[name].time > seconds);
-  const share = (name) => `${title(name)} is ${Math.floor((seconds / runs[name].time) * 100)}% through`;
-  if (!ended.length)
-    return `After ${duration(seconds)} of modelled time ${going.map(share).join(", ")}.${out}`;
+  const share = (name) => {
+    const part = seconds / runs[name].time;
+    return `${title(name)} is ${moving ? 10 * Math.floor(TENTHS * part) : Math.floor(100 * part)}% through`;
+  };
+  if (!ended.length) {
+    const when = moving ? "" : `After ${duration(seconds)} of modelled time `;
+    return `${capital(`${when}${going.map(share).join(", ")}`)}.${out}`;
+  }
   return `${capital(ended.map((name) => `${title(name)} was done after ${took(name)}`).join(", "))}; ${going.map(share).join(", ")}.${out}`;
 }
 

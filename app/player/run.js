@@ -26,10 +26,10 @@ export class Run {
     };
     this.phase = lookUp(0);
     [this.readBytes, this.writtenBytes, this.seconds] = [3, 4, 5].map(accumulate);
+    this.moved = { asked: [this.readBytes, this.writtenBytes], crossing: [6, 7].map(accumulate) }; // of L2, and across HBM
     this.phaseEnds = this.phases.map((_, n) => this.seconds[this.phase.lastIndexOf(n) + 1]);
-    this.totalRead = this.readBytes[this.steps];
-    this.totalWritten = this.writtenBytes[this.steps];
-    this.total = this.totalRead + this.totalWritten;
+    this.total = this.readAt(this.steps) + this.writtenAt(this.steps);
+    this.crossing = this.readAt(this.steps, "crossing") + this.writtenAt(this.steps, "crossing");
     this.time = this.seconds[this.steps];
   }
 
@@ -85,15 +85,61 @@ export class Run {
       this.visitsSoFar[s] = this.visitStart.length;
     }
     this.visits = this.visitStart.length;
+    this.findTransfers();
   }
 
-  /** Whether a step has happened: -1 is before the first, `steps` after the last. */
-  readAt(step) {
-    return this.readBytes[clamp(step + 1, 0, this.steps)];
+  /** How many steps the outer block has that a step belongs to. */
+  outerSteps(step) {
+    const n = this.outerOf[step];
+    return (this.outerStart[n + 1] ?? this.steps) - this.outerStart[n];
   }
 
-  writtenAt(step) {
-    return this.writtenBytes[clamp(step + 1, 0, this.steps)];
+  /** How many loads and stores came before each step, and of every stored tensor how much stands in memory after it. */
+  findTransfers() {
+    const { steps, query, key } = this,
+      seen = new Set();
+    this.transfers = new Int32Array(steps + 1);
+    this.stored = {}; // by tensor, bytes after so many steps, each tile once
+    for (const [operation, tensor] of this.kinds)
+      if (operation === "store") this.stored[tensor] ??= new Float64Array(steps + 1);
+    for (let s = 0; s < steps; s++) {
+      const operation = this.operation(s),
+        tensor = this.tensor(s),
+        tile = `${tensor} ${query[s]} ${key[s]}`;
+      this.transfers[s + 1] = this.transfers[s] + (operation === "load" || operation === "store" ? 1 : 0);
+      for (const total of Object.values(this.stored)) total[s + 1] = total[s];
+      if (operation !== "store" || seen.has(tile)) continue;
+      seen.add(tile);
+      this.stored[tensor][s + 1] += this.writtenBytes[s + 1] - this.writtenBytes[s];
+    }
+  }
+
+  /** The share of a tensor that the run has left in memory by a step. */
+  storedAt(tensor, step) {
+    const total = this.stored[tensor];
+    return total[clamp(step + 1, 0, this.steps)] / (total[this.steps] || 1);
+  }
+
+  /** The loads and stores of steps from one to another, thinned evenly to a number of them. */
+  transfersWithin(from, to, most) {
+    const found = [],
+      first = Math.max(0, from),
+      last = Math.min(this.steps - 1, to),
+      every = Math.ceil((this.transfers[last + 1] - this.transfers[first]) / most);
+    for (let s = first; s <= last; s++) {
+      const moves = this.transfers[s + 1] > this.transfers[s];
+      if (moves && this.transfers[s] % every === 0) found.push(s);
+    }
+    return found;
+  }
+
+  /** What the steps have read, asked of L2 or crossing HBM; -1 is before the first step, `steps` after the last. */
+  readAt(step, level = "asked") {
+    return this.moved[level][0][clamp(step + 1, 0, this.steps)];
+  }
+
+  writtenAt(step, level = "asked") {
+    return this.moved[level][1][clamp(step + 1, 0, this.steps)];
   }
 
   timeAt(step) {
@@ -114,7 +160,17 @@ export class Run {
     return low;
   }
 
-  /** What the steps on one tile ask of HBM; what is loaded or stored once for a whole block is not among it. */
+  /** What a step moves: bytes asked of L2, or across HBM. */
+  bytesOf(step, level = "asked") {
+    return this.moved[level].reduce((sum, total) => sum + total[step + 1] - total[step], 0);
+  }
+
+  /** The share of a step's bytes that crosses HBM, modelled: 0 where L2 answers it, or where it moves nothing. */
+  crossingOf(step) {
+    return this.bytesOf(step, "crossing") / (this.bytesOf(step) || 1);
+  }
+
+  /** What the steps on one tile ask of L2; what is loaded or stored once for a whole block is not among it. */
   bytesOfTile(i, j) {
     let read = 0,
       written = 0;

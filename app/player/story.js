@@ -22,12 +22,13 @@ export function sentence(model, run, step, index) {
   if (step < 0) return story.opening(model, run);
   if (step >= run.steps) return story.closing(model, run);
   const tensor = run.tensor(step),
-    size = kib(bytesOf(run, step));
+    size = kib(run.bytesOf(step));
   const told = {
     model,
     run,
     step,
     index,
+    own: model.blockOf(index) === run.query[step], // whether that row is among those at work
     i: run.query[step],
     j: run.key[step],
     operation: run.operation(step),
@@ -37,9 +38,9 @@ export function sentence(model, run, step, index) {
   return story.step(told) ?? plainSentence(told);
 }
 
-/** What a whole outer block does, for speeds at which single tiles cannot be read. */
-export function blockSentence(model, run, step) {
-  return run.has(step) ? storyOf(run).block(model, run, step) : sentence(model, run, step, 0);
+/** What a whole outer block does, for speeds at which single tiles cannot be read; without its number where blocks cannot be read either. */
+export function blockSentence(model, run, step, numbered = true) {
+  return run.has(step) ? storyOf(run).block(model, run, step, numbered) : sentence(model, run, step, 0);
 }
 
 /** Of a step that no story knows: what it does, and where. */
@@ -47,7 +48,7 @@ function plainSentence({ run, step, i, j, size }) {
   const where = [i === NONE ? "" : `query tile ${i}`, j === NONE ? "" : `key tile ${j}`]
     .filter(Boolean)
     .join(", ");
-  const moved = bytesOf(run, step) ? `, ${size}` : "";
+  const moved = run.bytesOf(step) ? `, ${size}` : "";
   return `${capital(where || "all tiles")}: ${stepWords(run, step)}${moved}.`;
 }
 
@@ -76,6 +77,3 @@ export function stepWords(run, step) {
     tensor = run.tensor(step);
   return OPERATION_WORDS[operation] ?? `${operation} ${TENSOR_WORDS[tensor] ?? tensor}`;
 }
-
-const bytesOf = (run, step) =>
-  run.readBytes[step + 1] - run.readBytes[step] + run.writtenBytes[step + 1] - run.writtenBytes[step];

@@ -23,7 +23,7 @@ function tileWords(model, run, i, j) {
     `queries ${range(i, block_q, model.queryRows(i))}`,
     `keys ${range(j, block_kv, model.keyRows(j))}`,
     `softmax share ${percent(model.share(i, j))}, mean of ${plural(rows, "row")}`,
-    read + written ? `requests ${traffic(read + written)} from L2/HBM, counted` : "requests nothing",
+    read + written ? `asks L2 for ${traffic(read + written)}, counted` : "asks for nothing",
     ...(written ? [`${traffic(written)} of that written`] : []),
   ];
 }
@@ -43,13 +43,13 @@ export class TileTip {
   }
 
   point(x, y) {
-    const { model, stage } = this.player;
+    const { stage } = this.player;
     for (const [n, { grid, painter }] of stage.panels.entries()) {
       const tile = grid?.tileAt(x, y);
       if (!tile) continue;
       const name = `${n} ${tile}`;
       if (name !== this.shown)
-        this.tip.show(stage, grid.cell(...tile), tileWords(model, painter.run, ...tile));
+        this.tip.show(stage, grid.cell(...tile), tileWords(painter.model, painter.run, ...tile));
       this.shown = name;
       return;
     }

@@ -1,80 +1,112 @@
-// What the tiles have requested from L2 and HBM.
+// What the tiles have asked of L2, and what of that has crossed HBM, each beside another run.
 
-import { traffic } from "../canvas/format.js";
+import { grouped, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
 import { compared } from "./words.js";
+
+/** The two places where bytes are told apart: one of them is counted, the other modelled. */
+export const LEVELS = [
+  { level: "asked", title: "Asked of L2", origin: "counted" },
+  { level: "crossing", title: "Crosses HBM", origin: "modelled" },
+];
+const GROUP = 92,
+  ROW = 30; // units of height: a heading with two bars, and a bar
+
+const wholeOf = (run, level) => (level === "asked" ? run.total : run[level]);
 
 export class TrafficPanel {
   signature({ run, step }) {
     return `${run.name} ${step}`;
   }
 
-  heading(pen, box, model) {
-    const { u, theme } = pen,
-      heading = model.scaled ? "Requested, one head as drawn" : "Requested, one head";
-    pen.text(heading, box.x, box.y + 16 * u, { size: 15, weight: 600 });
-    pen.text("counted", box.x + box.w, box.y + 16 * u, { size: 12.5, color: theme.good, align: "right" });
+  /** The run in view and what it stands beside: [title, run or totals, step], where those have steps. */
+  rows({ model, run, step }) {
+    const { against } = model,
+      other = model.runs[against.name];
+    const share = run.time ? run.timeAt(step) / run.time : 0;
+    const at = step < 0 ? -1 : step >= run.steps ? other?.steps : other?.stepAt(share * other.time);
+    return [
+      [run.title, run, step],
+      [against.title, other ?? against, at],
+    ];
   }
 
-  paint(pen, box, { model, run, step }) {
-    const { u, theme } = pen,
+  paint(pen, box, view) {
+    const { model, run } = view,
+      { u, theme } = pen,
       right = box.x + box.w;
-    this.heading(pen, box, model);
-    const part = run.time ? run.timeAt(step) / run.time : 0;
-    const pitch = (box.h - 52 * u) / model.algorithms.length;
-    model.algorithms.forEach((name, n) => {
-      const other = model.runs[name];
-      const at =
-        name === run.name
-          ? step
-          : step < 0
-            ? -1
-            : step >= run.steps
-              ? other.steps
-              : other.stepAt(part * other.time);
-      const area = { x: box.x, y: box.y + 28 * u + n * pitch, w: box.w };
-      trafficBar(pen, area, other, at, model.mostTraffic, name === run.name);
+    LEVELS.forEach(({ level, title, origin }, n) => {
+      const y = box.y + (16 + GROUP * n) * u;
+      const width = pen.text(title, box.x, y, { size: box.w < 270 * u ? 12 : 13, weight: 600 });
+      pen.text(origin, box.x + width + 6 * u, y, { size: 11, color: n ? theme.muted : theme.good });
+      const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
+        words = run.unfused ? "" : compared(bytes, others);
+      pen.text(words, right, y, { size: 12, weight: 700, align: "right" });
+      this.rows(view).forEach(([name, other, step], row) => {
+        const area = { x: box.x, y: y + (7 + ROW * row) * u, w: box.w };
+        amountBar(pen, area, {
+          title: name,
+          run: other,
+          step,
+          level,
+          most: model.mostTraffic,
+          strong: row === 0,
+        });
+      });
     });
-    const y = box.y + box.h - 8 * u;
-    const { against } = model;
-    const [subject, words] = run.unfused
-      ? [`${against.title}, whole run`, compared(against, run)]
-      : ["whole run", compared(run, against, against.title)];
-    pen.text(words, right, y, { size: 13.5, weight: 700, align: "right" });
-    pen.text(subject, box.x, y, { size: 12.5, color: theme.muted });
+    this.foot(pen, box, model);
+  }
+
+  /** What one head's bytes are of all. */
+  foot(pen, box, { asked, all, scaled }) {
+    const words =
+      asked.heads === 1
+        ? "The one head"
+        : `One head; all ${grouped(asked.heads)}: ${traffic(all.asked)} and ${traffic(all.crossing)}`;
+    const y = box.y + (2 * GROUP + 12) * pen.u;
+    pen.text(scaled ? `${words}, as drawn` : words, box.x, y, {
+      size: 12.5,
+      color: pen.theme.muted,
+      room: box.w,
+    });
   }
 }
 
-/** One algorithm's bytes: solid so far, pale to its total; written is striped as well as orange. */
-export function trafficBar(pen, { x, y, w }, run, step, most, strong, title = run.title) {
+/** One run's bytes of a level: solid so far, pale to its total; written is striped as well as orange. A run without steps has totals alone. */
+export function amountBar(pen, { x, y, w }, { title, run, step, level, most, strong = true }) {
   const { u, theme } = pen,
-    right = x + w;
-  const read = run.readAt(step),
-    written = run.writtenAt(step);
-  pen.text(title, x, y + 14 * u, { size: 13.5, weight: strong ? 700 : 400 });
-  pen.text(traffic(read + written), right, y + 14 * u, {
-    size: 15,
-    weight: strong ? 700 : 400,
+    moving = run.moved !== undefined,
+    whole = wholeOf(run, level);
+  const [read, written] = moving ? [run.readAt(step, level), run.writtenAt(step, level)] : [0, 0];
+  const total = pen.text(`${moving ? " of " : ""}${traffic(whole)}`, x + w, y + 13 * u, {
+    size: 11.5,
     mono: true,
     align: "right",
+    color: moving ? theme.muted : theme.ink,
   });
-  const h = 11 * u,
-    top = y + 20 * u,
+  const number = moving
+    ? pen.text(traffic(read + written), x + w - total, y + 13 * u, {
+        size: 13,
+        weight: strong ? 700 : 400,
+        mono: true,
+        align: "right",
+      })
+    : 0;
+  pen.text(title, x, y + 13 * u, {
+    size: 12,
+    weight: strong ? 600 : 400,
+    color: strong ? theme.ink : theme.muted,
+    room: w - total - number - 8 * u,
+  });
+  const h = 8 * u,
+    top = y + 18 * u,
     scale = w / most;
   pen.box(x, top, w, h, theme.panel, 3);
-  pen.box(x, top, Math.max(2, run.total * scale), h, theme.cell, 3);
+  pen.box(x, top, Math.max(2, whole * scale), h, theme.cell, 3);
   pen.box(x, top, read * scale, h, theme.Q, 3);
-  const from = x + read * scale + (read ? 1 : 0);
+  const from = x + read * scale + (read * scale > 2 && written ? 1 : 0);
   pen.box(from, top, written * scale, h, theme.O, 3);
   stripes(pen, from, top, written * scale, h);
-  const foot = top + h + 13 * u,
-    small = { size: 11.5, mono: true };
-  const first = pen.text(`read ${traffic(read)}`, x, foot, { ...small, color: theme.Q });
-  const whole = { ...small, color: theme.muted, align: "right" };
-  const rest = pen.text(`of ${traffic(run.total)}`, right, foot, whole);
-  const words = `written ${traffic(written)}`,
-    fits = 110 * u + pen.ctx.measureText(words).width + 8 * u < w - rest; // where all bars' words can begin alike
-  pen.text(words, x + Math.max(first + 12 * u, fits ? 110 * u : 0), foot, { ...small, color: theme.O });
 }
 
 function stripes(pen, x, y, w, h) {

@@ -37,7 +37,7 @@ function opening({ drawn, queryBlocks, keyBlocks }) {
   );
 }
 
-function stepSentence({ model, run, step, index, i, j, operation, tensor, size }) {
+function stepSentence({ model, run, step, index, own, i, j, operation, tensor, size }) {
   const kernel = `Kernel ${run.phase[step] + 1} of ${run.phases.length}`;
   if (operation === "scores") {
     const hidden = model.seen(i, j) ? "" : " The mask hides them all, but they are computed anyway.";
@@ -45,6 +45,7 @@ function stepSentence({ model, run, step, index, i, j, operation, tensor, size }
   }
   if (operation === "softmax") {
     const { m, l } = rowState(model, run, step, index);
+    if (!own) return `${kernel} takes the softmax of the whole rows of query tile ${i}: P = exp(S − m) / l.`;
     return (
       `${kernel} takes the softmax of the whole rows of query tile ${i}. Row ${model.rows[index]} has maximum ${decimal(m)} ` +
       `and sum ${sum(l)}, so P = exp(S − m) / l.`
@@ -67,13 +68,14 @@ function stepSentence({ model, run, step, index, i, j, operation, tensor, size }
   }[tensor];
 }
 
-function block(_, run, step) {
-  const i = run.query[step];
-  return [
-    `Kernel 1 of 3 multiplies Q and K: every tile of S is computed, masked or not, and written to HBM. It is at query tile ${i}.`,
-    `Kernel 2 of 3 reads S back, takes the softmax of whole rows and writes P to HBM. It is at query tile ${i}.`,
-    `Kernel 3 of 3 reads P back and multiplies it by V; O is written once. It is at query tile ${i}.`,
+function block(_, run, step, numbered) {
+  const where = numbered ? ` It is at query tile ${run.query[step]}.` : "";
+  const words = [
+    "Kernel 1 of 3 multiplies Q and K: every tile of S is computed, masked or not, and written to HBM.",
+    "Kernel 2 of 3 reads S back, takes the softmax of whole rows and writes P to HBM.",
+    "Kernel 3 of 3 reads P back and multiplies it by V; O is written once.",
   ][run.phase[step]];
+  return words + where;
 }
 
 export const UNFUSED_STORY = { code, opening, closing: closingWords, step: stepSentence, block };

@@ -1,10 +1,10 @@
 // What several panels and stories say of a run and of its size.
 
-import { capital, grouped, plural, times, traffic } from "../canvas/format.js";
+import { grouped, plural, times, traffic } from "../canvas/format.js";
 
-/** How the bytes of a whole run compare with another's: "5.9 times less than standard". */
-export function compared(run, other, name = "") {
-  const part = other.total / run.total,
+/** How bytes compare with others: "5.9 times less than standard". */
+export function compared(bytes, others, name = "") {
+  const part = others / bytes,
     than = name && ` than ${name}`;
   if (part >= 1.05) return `${times(part)} times less${than}`;
   return part <= 0.95 ? `${times(1 / part)} times more${than}` : `about as much${name && ` as ${name}`}`;
@@ -14,13 +14,21 @@ export function compared(run, other, name = "") {
 export const sizeWords = ({ seq_q, seq_kv }) =>
   `${plural(seq_q, "query", "queries")} and ${plural(seq_kv, "key")}`;
 
-/** The end of a forward run: what it requested, beside the run that it is compared with. */
-export function closingWords(model, run) {
-  const { against } = model,
-    asked = `Done. ${capital(run.title)} requested ${traffic(run.total)} from L2 and HBM for this head`;
-  if (run.unfused)
-    return `${asked}; ${against.title} requests ${traffic(against.total)}, ${compared(against, run)}.`;
-  return `${asked}, ${compared(run, against, `${against.title} attention`)} (${traffic(against.total)}).`;
+/** The end of a forward run: what it asked for and what of it crossed HBM, beside the run that it is compared with. */
+export function closingWords({ against }, run) {
+  const asked = `Done. This head's tiles requested ${traffic(run.total)}`,
+    crossed = traffic(run.crossing);
+  if (run.unfused) {
+    return (
+      `${asked}, ${against.title}'s ${traffic(against.total)}: ${compared(against.total, run.total)}. ` +
+      `${crossed} had to come from or go to HBM (modelled), with ${against.title} ${traffic(against.crossing)}: ` +
+      `${compared(against.crossing, run.crossing)}.`
+    );
+  }
+  return (
+    `${asked}, ${compared(run.total, against.total, `${against.title} attention`)}. Only ${crossed} of that had to ` +
+    `come from or go to HBM (modelled): ${compared(run.crossing, against.crossing)}.`
+  );
 }
 
 /** How much of a large problem is drawn. */

@@ -46,7 +46,7 @@ def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes) -> Bytes:
     """Modelled DRAM bytes over batch and heads, by tensor: from compulsory to requested."""
     read, written = dict(compulsory.read), dict(compulsory.written)
     for kernel in launch.kernels:
-        again, rewritten = _fetched_again(launch, kernel)
+        again, rewritten = fetched_again(launch, kernel)
         for amounts, more in ((read, again), (written, rewritten)):
             for tensor, amount in more.items():
                 amounts[tensor] += round(amount)
@@ -56,7 +56,7 @@ def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes) -> Bytes:
     )
 
 
-def _fetched_again(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+def fetched_again(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
     """Bytes that one kernel, the caches empty before it, reads beyond the first time, and writes likewise."""
     schedule, phase = launch.schedule, kernel.phase
     if phase.rewritten:

@@ -74,13 +74,14 @@ def _bound(busy: Mapping[str, float], seconds: float, pipeline: Pipeline) -> str
     )[0]
 
 
-def step_seconds(launch: Launch) -> np.ndarray:
+def step_seconds(launch: Launch, traffic: Traffic | None = None) -> np.ndarray:
     """[steps] float64: modelled seconds of every step of one head, each kernel's time spread over its steps.
 
-    All heads run side by side, so one head's steps add up to the time of the whole launch.
+    All heads run side by side, so one head's steps add up to the time of the whole launch. `traffic` is the
+    launch's, where it is known already.
     """
     schedule, problem = launch.schedule, launch.problem
-    seconds, columns = modelled_time(launch, traffic_of(launch)).parts, schedule.columns
+    seconds, columns = modelled_time(launch, traffic or traffic_of(launch)).parts, schedule.columns
     rates = Rates.of(launch.gpu, problem.dtype)
     scores = schedule.query_rows[columns.query_block].astype(np.float64)
     scores *= np.where(columns.key_block < 0, problem.seq_kv, schedule.key_rows[columns.key_block])

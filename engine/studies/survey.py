@@ -10,11 +10,12 @@ from itertools import product
 from engine.algorithms import compared, flash2, offered, standard
 from engine.experiment import LARGEST_SEQUENCE, Experiment
 from engine.model.drawable import at_length
-from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
+from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes, memory_parts
 from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.schedule.bytes import Bytes
+from engine.schedule.step import Tensor
 
 SMALLEST_LENGTH = 64
 BLOCKS = (16, 32, 64, 128, 256)
@@ -105,3 +106,40 @@ def by_tiling(experiment: Experiment) -> dict[tuple[int, int], TilingCost]:
         run = launch(tiled)
         found[rows, keys] = TilingCost(requested_bytes(run.schedule), footprint(run))
     return found
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What unfused attention keeps in device memory, over batch and heads, beside what there is; bytes.
+
+    Attributes:
+        matrices: S and P, a number for each query and key.
+        tensors: all else: Q, K, V, O and lse, a number or a row of them for each token.
+        capacity: of the GPU.
+        longest: the most keys that fit, by UNFUSED and FUSED.
+    """
+
+    matrices: int
+    tensors: int
+    capacity: int
+    longest: Mapping[str, int]
+
+
+UNFUSED, FUSED = "unfused", "fused"
+
+
+@lru_cache(maxsize=256)
+def growth(experiment: Experiment) -> Growth:
+    """How far an experiment's matrices of scores fill the GPU's memory."""
+    parts = memory_parts(experiment.changed(algorithm=standard.ALGORITHM.key))
+    matrices = parts[Tensor.S] + parts[Tensor.P]
+    records = {UNFUSED: standard, FUSED: flash2}
+    return Growth(
+        matrices,
+        sum(parts.values()) - matrices,
+        experiment.gpu.memory_bytes,
+        {
+            name: largest_context(experiment.changed(algorithm=each.ALGORITHM.key))
+            for name, each in records.items()
+        },
+    )

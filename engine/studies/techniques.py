@@ -1,7 +1,8 @@
 """FlashAttention taken apart: each technique switched off, and what that does to bytes and modelled time.
 
 A technique that is off changes the schedule (what is read, written and multiplied) or the pipeline (what runs
-at the same time). All variants take the blocks of FlashAttention-3, so that nothing else differs.
+at the same time). All fused variants take the blocks of FlashAttention-3, so that nothing else differs;
+unfused attention is the scenario's, with the blocks that it has on every page.
 """
 
 from __future__ import annotations
@@ -151,6 +152,8 @@ def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
     whole = launch(experiment.changed(algorithm=flash3.ALGORITHM.key))
     base = _base(techniques)
     run = Launch.of(base, whole.problem, whole.tiling, whole.gpu)
+    if base is standard.ALGORITHM:
+        run = launch(experiment.changed(algorithm=base.key))
     misfit = None
     if "fusion" in techniques and "tiling" not in techniques:  # with whole rows at hand one pass is enough
         misfit = _misfit(whole)

@@ -10,11 +10,12 @@ import pytest
 from app.canvas.pack import pack, with_header
 from app.page import tiles
 from app.player import payload
-from engine.algorithms import compared
+from engine.algorithms import compared, offered
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS, QUANTITIES, Agreement
 from engine.model.launch import launch, schedule_of
 from engine.model.seconds import step_seconds
+from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs
 from engine.trace.rows import row_statistics
 
@@ -83,7 +84,7 @@ def test_version_1_taken_literally_races_only_when_it_is_chosen():
     assert runs["flash1"]["blocks"] == 16  # of its heads: what the lane says of 132 SMs
 
 
-def test_flash3_is_drawn_beside_others_on_its_own_blocks():
+def test_flash3_is_drawn_on_its_own_blocks_beside_others_on_theirs():
     scenario = Experiment.of(algorithm="flash3", seq=1600, causal=True)
     header, arrays = unpack(payload.build(scenario))
     assert (header["drawn"]["block_q"], header["drawn"]["block_kv"]) == (192, 128)
@@ -91,11 +92,50 @@ def test_flash3_is_drawn_beside_others_on_its_own_blocks():
     columns = schedule_of(scenario).columns
     visits = columns.key_block >= 0
     np.testing.assert_array_equal(arrays["flash3.key"][visits], columns.key_block[visits])
-    np.testing.assert_array_equal(np.sort(arrays["flash2.key"]), np.sort(arrays["flash3.key"]))
+    assert "tile" not in header["runs"]["flash3"]
+    assert header["runs"]["flash2"]["tile"] == {"block_q": 64, "block_kv": 64}
+    assert arrays["flash2.stop"].tolist() == list(range(1, 26))  # of 1,600 keys in 64s, causal
+    np.testing.assert_allclose(arrays["flash2.share"].reshape(25, 25).sum(1), 1, rtol=1e-5)
     q, k, _ = make_inputs(scenario.problem)
     expected = row_statistics(scenario, q[0], k[0], arrays["rows"])
     np.testing.assert_allclose(arrays["m"], expected.m.ravel(), rtol=1e-5)
     assert np.nanmax(np.diff(expected.m, axis=1)) <= 0  # the maximum rises towards the first key block
+
+
+def moved(block: bytes, name: str) -> tuple[float, float]:
+    """Bytes of one run's steps as the browser adds them up: asked of L2, and across HBM."""
+    header, arrays = unpack(block)
+    table = np.array(header["runs"][name]["kinds"])[arrays[f"{name}.kind"]]
+    return table[:, 3:5].sum(), table[:, 6:8].sum()
+
+
+@pytest.mark.parametrize("algorithm", offered())
+@pytest.mark.parametrize(
+    "values", [{}, {"seq": 700, "causal": True, "kv_heads": 4}], ids=["default", "ragged"]
+)
+def test_bytes_are_those_of_every_page_whichever_algorithm_is_picked(algorithm, values):
+    scenario = Experiment.of(**values, algorithm=algorithm)
+    block = payload.build(scenario)
+    header, _ = unpack(block)
+    for name in header["runs"]:
+        traffic = simulate(Experiment.of(**values, algorithm=name)).traffic
+        heads = traffic.requested.total / 16, traffic.dram.total / 16
+        assert moved(block, name) == pytest.approx(heads, rel=1e-9), name
+    assert header["all"] == {
+        "asked": pytest.approx(16 * moved(block, algorithm)[0]),
+        "crossing": pytest.approx(16 * moved(block, algorithm)[1]),
+    }
+    against = header["against"]
+    assert (against["total"], against["crossing"]) == pytest.approx(moved(block, against["name"]), rel=1e-9)
+
+
+def test_standard_attention_moves_what_the_papers_formula_says():
+    """4 N^2 elements of S and P cross HBM, 4 N d of Q, K, V and O: the count of FlashAttention's paper."""
+    asked, crossing = moved(payload.build(Experiment.of(algorithm="flash3")), "standard")
+    assert crossing == pytest.approx(2 * (4 * 1024**2 + 4 * 1024 * 64), rel=1e-3)
+    assert asked == pytest.approx(
+        crossing + 2 * 3 * 15 * 1024 * 64, rel=1e-3
+    )  # Q, K and V 16 times, not once
 
 
 @pytest.mark.parametrize("algorithm", ["backward"])

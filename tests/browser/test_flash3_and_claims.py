@@ -81,7 +81,7 @@ def test_the_player_runs_flash3_from_the_last_key_tile_to_the_first(page, dashbo
     assert len(seen) > 10
     assert seen == sorted(seen, key=lambda tile: (tile[0], -tile[1]))
     page.evaluate(f"window.__player.seek({last})")
-    assert "FlashAttention-3 requested " in page.evaluate("window.__player.state().sentence")
+    assert "This head's tiles requested " in page.evaluate("window.__player.state().sentence")
     page.get_by_role("button", name="Race").click()
     assert page.evaluate("window.__player.state().race")
     assert "FlashAttention-3" in page.evaluate("window.__player.state().sentence")

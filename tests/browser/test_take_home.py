@@ -59,7 +59,7 @@ def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard,
     page.keyboard.press("End")
     end = page.evaluate("window.__player.state()")
     assert (before["algorithm"], end["position"]) == ("flash1", end["last"])
-    assert "FlashAttention-1 requested " in end["sentence"]
+    assert "This head's tiles requested " in end["sentence"]
     assert page.locator(".transport").bounding_box()["y"] < 720
     assert page.watch.complaints == []
     assert page.watch.asked == [file.as_uri()]
@@ -108,7 +108,7 @@ def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
     assert len(mauve) >= 3  # S in the key, read and written, on the dark theme
     rows = list(csv.reader(io.StringIO(taken(page, "as CSV").decode("utf-8-sig"))))
     assert rows[0] == ["", "Standard", "Flash 1", "Flash 2"]
-    assert rows[1][0] == "requested"
+    assert rows[1][0] == "asked of L2"
     assert page.watch.complaints == []
     assert page.watch.hosts == {"127.0.0.1"}
 
@@ -131,7 +131,7 @@ def test_the_tile_visits_are_a_table_of_all_with_whole_numbers(page, dashboard):
     visits = list(csv.DictReader(io.StringIO(text)))
     assert [int(row["visit"]) for row in visits] == list(range(1, 257))
     queries, keys, size = 16 * 64 * 64, 16 * 1024 * 64, 2
-    assert int(visits[-1]["read from L2/HBM (bytes)"]) == (queries + 2 * keys) * size
+    assert int(visits[-1]["read from L2 (bytes)"]) == (queries + 2 * keys) * size
     first = visits[0]  # of whose row l is a sum of 64 exponentials, the largest of them 1
     assert 1 < float(first["l"]) < 64
     assert len(first["l"]) > 8

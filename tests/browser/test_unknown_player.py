@@ -28,7 +28,7 @@ def test_it_has_its_picture_its_sentences_and_its_lane_in_the_race(page, toy, tm
     assert state(page)["algorithm"] == "toy"
     assert not any(word in sentence for sentence in said for word in ("undefined", "NaN", "null"))
     assert len(pictures) > last // 20
-    assert said[-1].startswith("Done. Toy requested ")
+    assert said[-1].startswith("Done. This head's tiles requested ")
     page.keyboard.press("r")
     page.evaluate("window.__player.seek(0)")
     assert state(page)["sentence"].startswith("3 algorithms compute one head")

@@ -7,7 +7,14 @@ import pytest
 from engine import Experiment, simulate
 from engine.experiment import LARGEST_SEQUENCE
 from engine.model.footprint import largest_context, memory_bytes
-from engine.studies.survey import by_algorithm, by_length, largest_contexts, memory_taken, times_less
+from engine.studies.survey import (
+    by_algorithm,
+    by_length,
+    growth,
+    largest_contexts,
+    memory_taken,
+    times_less,
+)
 
 FIRST_AND_LAST = "standard", "flash2"
 
@@ -39,3 +46,12 @@ def test_memory_and_bytes_are_those_of_each_algorithm():
         assert largest[name] == largest_context(alone)
     moved = [simulate(experiment.changed(algorithm=name)).traffic.requested.total for name in FIRST_AND_LAST]
     assert times_less(by_algorithm(experiment), "requested") == moved[0] / moved[1]
+
+
+def test_the_matrices_fill_the_memory_at_the_length_at_which_it_ends():
+    """S and P are 2 * 16 heads * N^2 * 2 B: 64 N^2; with Q, K, V and O they fill 141 GB at 46,873 tokens."""
+    now, last, over = (growth(Experiment.of(seq=seq)) for seq in (1024, 46_873, 46_874))
+    assert now.matrices == 64 * 1024**2
+    assert now.tensors == pytest.approx(16 * 1024 * (4 * 64 * 2 + 4), rel=0.01)
+    assert now.longest["unfused"] == 46_873
+    assert last.matrices + last.tensors <= last.capacity < over.matrices + over.tensors

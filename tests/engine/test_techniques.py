@@ -82,7 +82,7 @@ def test_dividing_at_every_visit_costs_two_multiplications_a_number_of_o():
 
 @pytest.mark.parametrize(("techniques", "algorithm"), kernels().items())
 def test_where_a_kernel_exists_the_bytes_are_its_schedules(techniques, algorithm):
-    blocks = {} if algorithm == "flash3" else BLOCKS
+    blocks = {} if algorithm in ("flash3", "standard") else BLOCKS
     like = simulate(SCENARIO.changed(algorithm=algorithm, **blocks))
     found = variant(SCENARIO, techniques)
     assert found.kernel == algorithm
@@ -92,7 +92,7 @@ def test_where_a_kernel_exists_the_bytes_are_its_schedules(techniques, algorithm
 
 def test_all_techniques_are_flash3_and_none_is_unfused_attention():
     assert variant(SCENARIO, ALL).seconds == simulate(SCENARIO.changed(algorithm="flash3")).modelled.seconds
-    unfused = simulate(SCENARIO.changed(algorithm="standard", **BLOCKS))
+    unfused = simulate(SCENARIO.changed(algorithm="standard"))
     assert variant(SCENARIO, frozenset()).seconds == unfused.modelled.seconds
 
 

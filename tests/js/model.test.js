@@ -31,7 +31,34 @@ test("bytes add up step by step, from none to all", () => {
     [12, 13, 14, 29, 30, 99].map((step) => run.writtenAt(step)),
     [0, 32, 40, 80, 80, 80],
   );
-  assert.deepEqual([run.totalRead, run.totalWritten, run.total], [448, 80, 528]);
+  assert.equal(run.total, 528);
+});
+
+test("what crosses HBM adds up beside what is asked of L2", () => {
+  assert.deepEqual(
+    [-1, 0, 1, 2, 8, 30].map((step) => run.readAt(step, "crossing")),
+    [0, 32, 64, 96, 128, 256],
+  );
+  assert.deepEqual([run.writtenAt(30, "crossing"), run.crossing], [80, 336]);
+});
+
+test("a run on tiles of its own has its own grid, and the others keep theirs", () => {
+  const own = new Model(
+    toy({
+      run: { tile: { block_q: 4, block_kv: 2 } },
+      arrays: {
+        "toy.first": ["uint16", [0]],
+        "toy.stop": ["uint16", [3]],
+        "toy.share": ["float32", [0.5, 0.25, 0.25]],
+        "toy.rows": ["uint32", [1, 2]],
+      },
+    }),
+  );
+  const tiles = own.on(own.run);
+  assert.deepEqual([tiles.queryBlocks, tiles.keyBlocks, tiles.visible], [1, 3, 3]);
+  assert.deepEqual([tiles.keyRows(2), tiles.share(0, 1), tiles.rowStart], [2, 0.25, [0, 2]]);
+  assert.deepEqual([own.queryBlocks, own.keyBlocks, own.share(0, 0)], [2, 2, 0.75]);
+  assert.equal(model.on(run), model);
 });
 
 test("seconds add up, and each moment has its step", () => {

@@ -21,7 +21,8 @@ test("it opens with the problem and closes with what was asked for, beside anoth
   );
   assert.equal(
     said(30),
-    "Done. A toy requested 528 B from L2 and HBM for this head, 2.0 times less than standard attention (1.06 kB).",
+    "Done. This head's tiles requested 528 B, 2.0 times less than standard attention. " +
+      "Only 336 B of that had to come from or go to HBM (modelled): 3.0 times less.",
   );
 });
 
@@ -142,13 +143,14 @@ test("key tiles outside have their own story", () => {
 
 test("unfused attention is compared with the run that it is given", () => {
   const phases = ["scores", "softmax", "output"].map((name) => ({ ...PHASE, name }));
-  const against = { title: "a fused run", total: 264 };
+  const against = { title: "a fused run", total: 264, crossing: 112 };
   const unfused = new Model(
     toy({ run: { phases, rows: "whole", unfused: true, title: "standard" }, header: { against } }),
   );
   assert.equal(
     sentence(unfused, unfused.run, 30, 0),
-    "Done. Standard requested 528 B from L2 and HBM for this head; a fused run requests 264 B, 2.0 times less.",
+    "Done. This head's tiles requested 528 B, a fused run's 264 B: 2.0 times less. " +
+      "336 B had to come from or go to HBM (modelled), with a fused run 112 B: 3.0 times less.",
   );
   assert.equal(
     sentence(unfused, unfused.run, 3, 0),

@@ -26,6 +26,19 @@ def test_nothing_runs_before_the_button(own_worker):
     assert "*modelled* for the H200" in texts(page)
 
 
+def test_the_hero_is_recorded_where_the_scenario_was_and_modelled_elsewhere(own_worker):
+    """14.73 and 2.840 are ratios of recorded counters, 16.87 is a closed form: tests/engine/test_gains."""
+    page = opened("speed")
+    shown = {metric.label: (metric.value, metric.delta) for metric in page.metric}
+    assert shown == {
+        "Bytes across HBM, recorded": ("14.7× fewer", "16.9 times fewer, modelled"),
+        "Time, recorded": ("2.84× less", "2.75 times less, modelled"),
+    }
+    assert "moves 16.9 times fewer bytes across HBM. It takes 2.75 times less time" in page.header[0].value
+    elsewhere = opened("speed", heads=5)
+    assert [metric.label.split(", ")[1] for metric in elsewhere.metric] == ["modelled", "modelled"]
+
+
 def test_pressing_measures_and_says_where(own_worker, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:short_sweep")

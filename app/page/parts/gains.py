@@ -1,0 +1,68 @@
+"""The hero of Speed, which a tour may show too: how many times fewer bytes, and how many times less time."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import theme
+from app.figures.algorithms import short
+from app.figures.gains import gains_by_length
+from app.figures.units import ratio_digits
+from app.page.parts.elements import chart
+from engine.experiment import Experiment
+from engine.recordings.recording import Recording
+from engine.studies.gains import Gain, fused_of, gain_at, modelled_gain, modelled_gains, recorded_gains
+
+LONGEST = 65536  # keys of the axis, unless the scenario has more
+GREY = {"delta_color": "off", "delta_arrow": "off", "border": True}
+
+
+def show(experiment: Experiment, recording: Recording | None) -> None:
+    """Two ratios at the scenario's length, and both over the length."""
+    keys, fused = experiment.problem.seq_kv, fused_of(experiment)
+    modelled = [gain for gain in modelled_gains(experiment) if gain.keys <= max(LONGEST, keys)]
+    recorded = recorded_gains(recording, experiment) if recording else ()
+    numbers, lines = st.columns([1, 2.4], gap="large")
+    with numbers:
+        _numbers(modelled_gain(experiment), gain_at(recorded, keys))
+    with lines:
+        st.markdown(f"**Bytes and time over the length**: {short(fused.algorithm)} against unfused attention")
+        origin = recording.origin if recording else ""
+        figure = gains_by_length(modelled, recorded, origin, keys, theme.colours())
+        chart(figure, "Bytes and time over the sequence length, as many times less than unfused attention")
+        st.caption(_read_so(recorded, recording))
+
+
+def _numbers(modelled: Gain, recorded: Gain | None) -> None:
+    rows = (
+        ("bytes across HBM", "fewer", lambda gain: gain.bytes),
+        ("time", "less", lambda gain: gain.seconds),
+    )
+    for name, less, ratio in rows:
+        shown, origin, beside = modelled, "modelled", "not recorded at this scenario"
+        if recorded:
+            shown, origin, beside = recorded, "recorded", f"{times(ratio(modelled), less)}, modelled"
+        value = times(ratio(shown), less).split()
+        label = f"{name}, {origin}"
+        st.metric(label[:1].upper() + label[1:], f"{value[0]}× {value[-1]}", beside, **GREY)
+
+
+def times(ratio: float, less: str) -> str:
+    """A ratio as "16.9 times fewer" or, below 1, as "1.2 times more"; `less` is fewer or less."""
+    if ratio < 1:
+        return f"{ratio_digits(1, ratio)} times more"
+    return f"{ratio_digits(ratio, 1)} times {less}"
+
+
+def _read_so(recorded: tuple[Gain, ...], recording: Recording | None) -> str:
+    """What lines and marks are, and why they part."""
+    marks = "Nothing was recorded for this shape."
+    if recorded:
+        marks = (
+            f"Diamonds are {recording.origin} by the chip's counters, under the profiler, for this shape and "
+            "these tiles; the counters miss what still lay in L2 when a kernel ended."
+        )
+    return (
+        f"Lines are modelled. {marks} The bytes saved grow with N, but the time saved levels off: once HBM "
+        "no longer holds the fused kernel up, its arithmetic does, and unfused attention has as much of that."
+    )

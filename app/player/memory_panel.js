@@ -1,0 +1,213 @@
+// From HBM by L2 to an SM: what lies in memory, pipes as wide as they are fast, and the tiles on their way through them.
+
+import { capacity, rate, traffic, wholePercent } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+import { flightsOf } from "../memory/flights.js";
+
+const SIZED = {
+  query: ["Q", "O", "dO", "dQ"],
+  key: ["K", "V", "dK", "dV"],
+  scores: ["S", "P", "dS"],
+};
+const FORWARD = ["Q", "K", "V", "S", "P", "O"],
+  BACKWARD = ["Q", "K", "V", "dO", "P", "dS", "dQ", "dK", "dV"];
+const WIDEST = 62; // units: the widest pipe
+
+/** Bytes of a tensor of one head. */
+function sizeOf({ seq_q, seq_kv, head_dim, itemsize }, tensor) {
+  if (SIZED.scores.includes(tensor)) return seq_q * seq_kv * itemsize;
+  return (SIZED.query.includes(tensor) ? seq_q : seq_kv) * head_dim * itemsize;
+}
+
+export class MemoryPanel {
+  layout({ model, u }, box) {
+    const { memories } = model.chip,
+      top = box.y + 40 * u,
+      h = box.h - 40 * u,
+      middle = top + h / 2;
+    const column = (from, to) => ({ x: box.x + from * box.w, y: top, w: (to - from) * box.w, h });
+    this.hbm = column(0, 0.33);
+    this.l2 = column(0.5, 0.71);
+    const fastest = Math.max(memories.HBM.bytes_per_second, memories.L2.bytes_per_second);
+    const pipe = (from, to, memory) => {
+      const thick = (rate) => Math.max(2, (WIDEST * u * rate) / fastest);
+      return {
+        x: from,
+        w: to - from,
+        middle,
+        thick: thick(memory.bytes_per_second),
+        reached: thick(memory.reached),
+        memory,
+      };
+    };
+    this.pipes = [
+      pipe(this.hbm.x + this.hbm.w, this.l2.x, memories.HBM),
+      pipe(this.l2.x + this.l2.w, box.x + box.w, memories.L2),
+    ];
+    Object.assign(this, { middle, u });
+  }
+
+  signature({ run, step, at, span }) {
+    return span ? `${run.name} ${at.toFixed(3)}` : `${run.name} ${step}`;
+  }
+
+  paint(pen, box, { model, run, step, at, span }) {
+    const { u, theme } = pen,
+      { memories } = model.chip,
+      { hbm, l2 } = this;
+    const title = (name, place) => {
+      pen.text(name, place.x, box.y + 16 * u, { size: 15, weight: 600 });
+      const size = capacity(memories[name].bytes);
+      pen.text(size, place.x, box.y + 32 * u, { size: 12, color: theme.muted });
+    };
+    title("HBM", hbm);
+    title("L2", l2);
+    const flights = flightsOf(run, at, span);
+    for (const pipe of this.pipes) this.pipe(pen, pipe);
+    if (!span) for (const flight of flights) this.light(pen, run, flight);
+    for (const place of [hbm, l2]) {
+      pen.box(place.x, place.y, place.w, place.h, theme.panel, 5);
+      pen.frame(place.x + 0.5, place.y + 0.5, place.w - 1, place.h - 1, theme.line, 1, 5);
+    }
+    this.contents(pen, model, run, step);
+    this.answered(pen, run, step);
+    for (const flight of flights) this.tile(pen, run, flight);
+  }
+
+  /** As thick as it is fast: its edges at most, solid as much of it as kernels reach. */
+  pipe(pen, { x, w, middle, thick, reached, memory }) {
+    const { theme, u } = pen;
+    pen.box(x, middle - thick / 2, w, thick, mix(theme.muted, theme.ground, 0.16), 0);
+    pen.box(x, middle - reached / 2, w, reached, mix(theme.muted, theme.ground, 0.36), 0);
+    const words = rate(memory.bytes_per_second);
+    pen.text(words, x + w / 2, middle - thick / 2 - 7 * u, {
+      size: w < 52 * u ? 10 : 11.5,
+      color: theme.muted,
+      align: "center",
+    });
+  }
+
+  /** The pipes that a tile takes, in its colour: in a picture that stands still they say where it comes from. */
+  light(pen, run, { step }) {
+    const { theme } = pen,
+      color = mix(theme[run.tensor(step)] ?? theme.statistics, theme.ground, 0.5);
+    const share = run.crossingOf(step);
+    this.pipes.forEach(({ x, w, middle, reached }, n) => {
+      const h = n ? reached : reached * share;
+      if (h >= 1) pen.box(x, middle - h / 2, w, h, color, 0);
+    });
+  }
+
+  /** What of each tensor lies in HBM; the whole length of a bar is the largest of them. */
+  contents(pen, model, run, step) {
+    const { hbm } = this,
+      { u } = pen,
+      tensors = model.backward ? BACKWARD : FORWARD,
+      most = Math.max(...tensors.map((tensor) => sizeOf(model.drawn, tensor)));
+    const pitch = Math.min(38 * u, (hbm.h - 12 * u) / tensors.length),
+      start = hbm.y + (hbm.h - pitch * tensors.length) / 2;
+    tensors.forEach((tensor, n) => {
+      const moved = run.kinds.some(([, name]) => name === tensor),
+        size = sizeOf(model.drawn, tensor);
+      const row = {
+        tensor,
+        size: moved ? traffic(size) : "never",
+        part: size / most,
+        share: tensor in run.stored ? run.storedAt(tensor, step) : 1,
+        moved,
+      };
+      this.tensorBar(pen, { x: hbm.x + 8 * u, y: start + n * pitch, w: hbm.w - 16 * u, h: pitch }, row);
+    });
+  }
+
+  /** A tensor's name, its size and its bar, below them or, in a low row, beside its name. */
+  tensorBar(pen, { x, y, w, h }, { tensor, size, part, share, moved }) {
+    const { u, theme } = pen,
+      low = h < 26 * u,
+      color = moved ? theme[tensor] : theme.muted;
+    const thick = low ? 7 * u : Math.min(9 * u, h / 3),
+      base = low ? y + h / 2 + 4 * u : y + h - thick - 6 * u;
+    pen.text(tensor, x, base, { size: 12.5, weight: 700, color });
+    if (!low || !moved)
+      pen.text(size, x + w, base, { size: 11.5, mono: moved, align: "right", color: theme.muted });
+    const left = low ? x + 28 * u : x,
+      top = low ? y + (h - thick) / 2 : base + 4 * u,
+      long = Math.max(2, (x + w - left) * part);
+    if (!moved) return low ? undefined : dashes(pen, left, top, long, thick);
+    pen.box(left, top, long, thick, theme.cell, 2);
+    pen.box(left, top, long * share, thick, color, 2);
+  }
+
+  /** How much of what was asked for so far L2 answered by itself. */
+  answered(pen, run, step) {
+    const { u, theme } = pen,
+      { l2 } = this,
+      sum = (level) => run.readAt(step, level) + run.writtenAt(step, level),
+      asked = sum("asked");
+    const at = { size: 11.5, color: theme.muted, align: "center" },
+      x = l2.x + l2.w / 2,
+      y = l2.y + l2.h - 44 * u;
+    pen.text("answers", x, y, at);
+    const share = asked ? wholePercent(1 - sum("crossing") / asked) : "–";
+    pen.text(share, x, y + 21 * u, { size: 17, weight: 700, mono: true, align: "center" });
+    pen.text("so far", x, y + 36 * u, at);
+  }
+
+  /** A tile at its part of the way; between HBM and L2 only as much of it as crosses there. */
+  tile(pen, run, { step, part }) {
+    const { u, theme } = pen,
+      { hbm, l2, pipes } = this,
+      share = run.crossingOf(step),
+      tensor = run.tensor(step);
+    const { size, lane } = this.look(run, step),
+      w = 21 * u * size,
+      within = l2.x + (l2.w - w) / 2,
+      outside = share > 0.005 ? hbm.x + hbm.w - w : within,
+      chip = pipes[1].x + pipes[1].w - w;
+    const [from, to] = run.operation(step) === "load" ? [outside, chip] : [chip, outside];
+    const x = from + part * (to - from),
+      y = this.middle + lane * Math.max(0, (x - within) / (chip - within)); // lanes part on the wider way
+    const h = 17 * u * size * (x + w < l2.x ? Math.max(0.25, share) : 1),
+      color = theme[tensor] ?? theme.statistics;
+    pen.box(x, y - h / 2, w, h, color, 3);
+    if (h < 12 * u || tensor.length > 2) return;
+    pen.text(tensor, x + w / 2, y + 4.5 * u, { size: 12, weight: 700, color: theme.ground, align: "center" });
+  }
+
+  /** How large a tile is beside the largest of its kernel, and how far its lane is from the middle. */
+  look(run, step) {
+    this.looks ??= run.phases.map((_, phase) => this.looksOf(run, phase));
+    return this.looks[run.phase[step]][run.tensor(step)];
+  }
+
+  looksOf(run, phase) {
+    const bytes = {};
+    for (let s = run.phase.indexOf(phase); s <= run.phase.lastIndexOf(phase); s++) {
+      const tensor = run.tensor(s);
+      if (tensor && !(tensor in bytes)) bytes[tensor] = run.bytesOf(s);
+    }
+    const names = Object.keys(bytes),
+      most = Math.max(...Object.values(bytes)),
+      apart = (WIDEST - 17) / Math.max(2, names.length - 1); // units
+    return Object.fromEntries(
+      names.map((name, n) => [
+        name,
+        {
+          size: Math.max(0.35, Math.sqrt(bytes[name] / most)),
+          lane: (n - (names.length - 1) / 2) * Math.min(18, apart) * this.u,
+        },
+      ]),
+    );
+  }
+}
+
+/** The outline of what is not there. */
+function dashes(pen, x, y, w, h) {
+  const { ctx, theme } = pen;
+  ctx.save();
+  ctx.setLineDash([3, 3]);
+  ctx.strokeStyle = theme.muted;
+  ctx.lineWidth = 1;
+  ctx.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
+  ctx.restore();
+}

@@ -1,0 +1,50 @@
+"""The memories of a GPU from the registers out: how much each holds, and how fast bytes leave it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.model.rates import Rates
+from engine.model.roofline import roofline
+from engine.problem.hardware import Gpu
+
+REGISTERS, SHARED, L2, HBM = "registers", "shared memory", "L2", "HBM"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One kind of memory of a whole GPU.
+
+    Attributes:
+        name: as the field calls it.
+        bytes: of all of it on the GPU.
+        parts: how many it is divided into, one an SM; 1 where all SMs share it.
+        bytes_per_second: at most, towards the SMs' arithmetic; None of registers, the nearest to it.
+        reached: of that by kernels, fitted or measured on an H200; None where it is not known.
+    """
+
+    name: str
+    bytes: int
+    parts: int
+    bytes_per_second: float | None
+    reached: float | None
+
+    @property
+    def each(self) -> int:
+        """Bytes of one part."""
+        return self.bytes // self.parts
+
+
+def memories(gpu: Gpu) -> tuple[Memory, ...]:
+    """Registers, shared memory, L2 and HBM, the nearest to the arithmetic first.
+
+    Sizes and the rates of shared memory and HBM are the datasheet's, see `engine.problem.hardware`; L2's is
+    what all SMs together could take, as under the roofline.
+    """
+    rates, cache = Rates.of(gpu, "float16"), roofline(gpu, "float16").cache_bytes_per_second
+    return (
+        Memory(REGISTERS, gpu.sms * gpu.register_bytes_sm, gpu.sms, None, None),
+        Memory(SHARED, gpu.sms * gpu.shared_bytes_sm, gpu.sms, gpu.shared_bytes_per_second, None),
+        Memory(L2, gpu.l2_bytes, 1, cache, rates.cache),
+        Memory(HBM, gpu.memory_bytes, 1, gpu.memory_bytes_per_second, rates.memory),
+    )

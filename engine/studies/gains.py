@@ -1,0 +1,98 @@
+"""What fusing gains at every length: how many times fewer bytes across HBM, how many times less time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.algorithms import flash2, standard
+from engine.experiment import Experiment
+from engine.model.simulation import Simulation, simulate
+from engine.recordings.counters import RecordedCounters, recorded_counters
+from engine.recordings.recording import Recording
+from engine.studies.survey import by_length
+
+UNFUSED = standard.ALGORITHM.key
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Unfused attention over a fused algorithm, on one problem.
+
+    Attributes:
+        keys: of the problem.
+        bytes: ratio of the bytes that cross HBM.
+        seconds: ratio of the times.
+        fused: the fused algorithm, on its tiles.
+    """
+
+    keys: int
+    bytes: float
+    seconds: float
+    fused: Experiment
+
+
+def fused_of(experiment: Experiment) -> Experiment:
+    """The experiment itself where it is fused, else under FlashAttention-2."""
+    unfused = experiment.record.unfused or not experiment.record.offered
+    return experiment.changed(algorithm=flash2.ALGORITHM.key) if unfused else experiment
+
+
+def modelled_gains(experiment: Experiment) -> tuple[Gain, ...]:
+    """Over powers of two of the length, modelled."""
+    survey, fused = by_length(experiment), fused_of(experiment).algorithm
+    pairs = zip(survey.simulations[UNFUSED], survey.simulations[fused], strict=True)
+    return tuple(_modelled(*pair) for pair in pairs)
+
+
+def modelled_gain(experiment: Experiment) -> Gain:
+    """That of the experiment itself, modelled."""
+    return _modelled(simulate(experiment.changed(algorithm=UNFUSED)), simulate(fused_of(experiment)))
+
+
+def _modelled(unfused: Simulation, fused: Simulation) -> Gain:
+    return Gain(
+        fused.experiment.problem.seq_kv,
+        unfused.traffic.dram.total / fused.traffic.dram.total,
+        unfused.modelled.seconds / fused.modelled.seconds,
+        fused.experiment,
+    )
+
+
+def recorded_gains(recording: Recording, experiment: Experiment) -> tuple[Gain, ...]:
+    """Recorded by the chip's counters under a profiler, of the scenario's problem at any length.
+
+    The bytes are those that the counters saw: what still lay in L2 when a kernel ended is not among them. Of
+    several tilings that of the scenario counts, and none that is another.
+    """
+    fused = fused_of(experiment)
+    found = {}
+    for row in recorded_counters(recording):
+        if _alike(row.experiment, experiment, fused):
+            found[row.experiment.problem, row.experiment.record.unfused] = row
+    both = {problem for problem, unfused in found if unfused and (problem, False) in found}
+    gains = (_recorded(found[problem, True], found[problem, False]) for problem in both)
+    return tuple(sorted(gains, key=lambda gain: gain.keys))
+
+
+def gain_at(gains: Sequence[Gain], keys: int) -> Gain | None:
+    """That of a length, where there is one."""
+    return next((gain for gain in gains if gain.keys == keys), None)
+
+
+def _alike(row: Experiment, experiment: Experiment, fused: Experiment) -> bool:
+    """Whether a row is of one of the two, each on its tiles, and of the problem at any length."""
+    wanted = experiment.problem
+    if wanted.seq_q != wanted.seq_kv or row.problem.seq_q != row.problem.seq_kv:
+        return False
+    same = replace(row.problem, seq_q=wanted.seq_q, seq_kv=wanted.seq_kv) == wanted
+    if not same or row.hardware != experiment.hardware or row.algorithm not in (UNFUSED, fused.algorithm):
+        return False
+    like = fused if row.algorithm == fused.algorithm else experiment.changed(algorithm=UNFUSED)
+    return (row.tiling.block_q, row.tiling.block_kv) == (like.tiling.block_q, like.tiling.block_kv)
+
+
+def _recorded(unfused: RecordedCounters, fused: RecordedCounters) -> Gain:
+    moved = [row.dram_read + row.dram_written for row in (unfused, fused)]
+    keys = fused.experiment.problem.seq_kv
+    return Gain(keys, moved[0] / moved[1], unfused.seconds / fused.seconds, fused.experiment)

@@ -1,0 +1,53 @@
+"""The memories of a GPU against figures that others published of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.model.memories import HBM, L2, REGISTERS, SHARED, memories
+from engine.problem.hardware import GPUS
+
+
+def of(hardware: str) -> dict:
+    return {memory.name: memory for memory in memories(GPUS[hardware])}
+
+
+@pytest.mark.parametrize(
+    ("hardware", "terabytes"),
+    [
+        ("a100", 23.101 * 108 / 128),  # doi 10.1016/j.ultsonch.2023.106546, table 3, of a full chip's 128 SMs
+        ("h100", 32.348 * 132 / 144 * 1.83 / 1.755),  # the same, of 144 SMs at 1.755 GHz
+    ],
+)
+def test_shared_memory_is_as_fast_as_the_literature_says(hardware, terabytes):
+    assert of(hardware)[SHARED].bytes_per_second == pytest.approx(1e12 * terabytes, rel=0.005)
+
+
+def test_the_sram_of_an_a100_is_that_of_flashattentions_paper():
+    """arXiv 2205.14135, section 2.1: about 19 TB/s beside HBM of 1.5 to 2.0 TB/s."""
+    a100 = of("a100")
+    assert a100[SHARED].bytes_per_second == pytest.approx(19e12, rel=0.03)
+    assert a100[HBM].bytes_per_second == pytest.approx(2.0e12, rel=0.03)
+
+
+def test_the_hierarchy_of_an_h100_is_that_of_flashattention_3s_paper():
+    """arXiv 2407.08608, table 1: registers 256 KiB, shared memory 228 KiB an SM at 31 TB/s, L2 50 MiB."""
+    h100 = of("h100")
+    assert (h100[REGISTERS].each, h100[SHARED].each) == (256 * 1024, 228 * 1024)
+    assert h100[SHARED].bytes_per_second == pytest.approx(31e12, rel=0.01)
+    assert (h100[L2].bytes, h100[HBM].bytes) == (50 * 2**20, 80e9)
+    assert h100[HBM].bytes_per_second == pytest.approx(3.35e12)
+
+
+@pytest.mark.parametrize(("hardware", "published"), [("a100", 7.219e12), ("h100", 8.986e12)])
+def test_what_others_say_of_l2_lies_between_what_kernels_reach_and_what_sms_could_take(hardware, published):
+    """The same table 3; nobody's figure of L2 agrees with another's, and the picture shows both ends."""
+    l2 = of(hardware)[L2]
+    assert l2.reached < published < l2.bytes_per_second
+
+
+@pytest.mark.parametrize("hardware", GPUS)
+def test_the_nearer_a_memory_the_smaller_and_faster_it_is(hardware):
+    shared, l2, hbm = (of(hardware)[name] for name in (SHARED, L2, HBM))
+    assert shared.bytes_per_second >= l2.bytes_per_second > hbm.bytes_per_second
+    assert shared.each < l2.bytes < hbm.bytes

@@ -1,0 +1,33 @@
+// The matrix in the memory: its area is its share of the bytes, whatever its shape.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { capacity, rate } from "../../app/canvas/format.js";
+import { sidesOf, wordsOf } from "../../app/memory/growth.js";
+
+test("a matrix as large as the memory has its sides, and one of half the length half of them", () => {
+  assert.deepEqual(sidesOf(1, 5, 5), { w: 220, h: 220 });
+  assert.deepEqual(sidesOf(0.25, 5, 5), { w: 110, h: 110 });
+  const { w, h } = sidesOf(0.1, 100, 400);
+  assert.ok(Math.abs(w * h - 0.1 * 220 ** 2) < 1e-9 && Math.abs(w / h - 4) < 1e-9);
+});
+
+test("it says what does not fit, and by how much", () => {
+  const sizes = { tensors: 1e9, capacity: 10e9, gpu: "H200", heads: 16, queries: 1024, keys: 1024 };
+  assert.equal(wordsOf({ ...sizes, matrices: 1e9 }).verdict, "Standard attention takes 20% of the memory.");
+  const beyond = wordsOf({ ...sizes, matrices: 24e9 });
+  assert.deepEqual(
+    [beyond.fits, beyond.verdict],
+    [false, "Standard attention does not fit: it takes 2.5 times the memory."],
+  );
+});
+
+test("a memory on the chip counts in powers of 1,024, one beside it in powers of ten", () => {
+  assert.deepEqual([228 * 1024, 60 * 2 ** 20, 141e9, 16e9].map(capacity), [
+    "228 KiB",
+    "60 MiB",
+    "141 GB",
+    "16.0 GB",
+  ]);
+  assert.deepEqual([4.8e12, 15.46e12, 320e9].map(rate), ["4.8 TB/s", "15.5 TB/s", "0.32 TB/s"]);
+});

@@ -1,0 +1,58 @@
+// The sentence above the picture speaks of what the picture shows: of its row, and of the tile at work at that moment.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { sentenceAt } from "../../app/inside/words.js";
+import { Model } from "../../app/player/model.js";
+import { tellingStep } from "../../app/player/moment.js";
+import { Narrator } from "../../app/player/narrator.js";
+import { raceSentence } from "../../app/player/race_story.js";
+import { sentence } from "../../app/player/story.js";
+import { PHASE, toy } from "./payload.js";
+
+const model = new Model(toy()),
+  { run } = model;
+const playingAt = (speed) =>
+  new Narrator({ model, run, race: false, playing: true, speed, row: 2, seconds: 0 });
+
+test("where the row that is followed is in another tile, the sentence speaks of no row", () => {
+  const [inTile0, inTile1] = [4, 19].map((step) => sentence(model, run, step, 2)); // row 3, of query tile 1
+  assert.match(inTile1, /row 3/);
+  assert.equal(
+    inTile0,
+    "Query tile 0 meets key tile 0. Each of its rows compares its maximum m with the largest of its scores in this tile.",
+  );
+  for (let step = 0; step < 15; step++)
+    assert.doesNotMatch(sentence(model, run, step, 2), /[Rr]ow \d/, `${step}`);
+});
+
+test("while it plays, the sentence names the block that the step is in, or none where blocks pass too fast to read", () => {
+  // an outer block has 15 steps of 30 in 4 visits: at 16 visits a second it lasts 0.125 s, at 2 a whole second
+  for (let step = 0; step < run.steps; step++) {
+    assert.match(playingAt(2).words(step).sentence, new RegExp(`^Query tile ${run.query[step]} stays`));
+    assert.match(playingAt(16).words(step).sentence, /^Each query tile stays/);
+  }
+});
+
+test("the first moment of a run with key tiles outside is one at which the followed row is at work", () => {
+  const phases = [{ ...PHASE, outer: "key", gathers: false, carries: false }];
+  const outside = new Model(toy({ run: { phases, rewrites: true } }));
+  const step = tellingStep(outside, outside.run, 0.5);
+  assert.equal(outside.run.query[step], Math.round(0.6 * (outside.queryBlocks - 1)));
+  assert.equal(outside.run.operation(step), "rescale");
+});
+
+test("a race that is under way is told in tenths, one that stands exactly", () => {
+  const at = 0.37 * run.time;
+  assert.equal(raceSentence(model, at, true), "A toy is 30% through.");
+  assert.match(raceSentence(model, at), /^After 17\.8 µs of modelled time a toy is 37% through\.$/);
+});
+
+test("inside a block a store is said once", () => {
+  const lanes = [
+    { short: "TMA", marks: [] },
+    { short: "group 1", marks: [["softmax", 1, 0, 2]] },
+    { short: "group 2", marks: [["store O", -1, 0, 2]] },
+  ];
+  assert.equal(sentenceAt({ lanes }, 1), "No copy in flight. Group 1: softmax of S₁. Group 2: writing O.");
+});
