@@ -53,7 +53,7 @@ def test_no_script_holds_a_palette_or_an_algorithms_name(script):
 
 def test_the_header_carries_the_tables_and_what_each_run_is_called():
     for block, names in (
-        (payload.build(Experiment.of()), ["standard", "FlashAttention-1", "FlashAttention-2"]),
+        (payload.build(Experiment.of()), ["standard", "FlashAttention-2"]),
         (backward.build(Experiment.of()), ["the backward pass"]),
     ):
         header, _ = unpack(block)
