@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m app.gallery", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to; it is made")
     out = parser.parse_args().out
+    logging.disable(logging.WARNING)  # Streamlit misses a session at every call
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

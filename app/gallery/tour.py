@@ -2,76 +2,88 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 from pathlib import Path
 
-from app import inside
 from app.figures import roofline as roofs
 from app.figures import traffic
+from app.figures.colours import LIGHT
 from app.gallery import words as markdown
 from app.gallery.formulas import mathml
 from app.gallery.shell import both, frame, page
 from app.gallery.svg import chart
-from app.player import moving
-from app.player.payload import begun, build
+from app.gallery.written import written
 from app.tour import words
 from app.tour.file import Step, load
-from engine.algorithms import flash3
+from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
-from engine.model.warp_groups import inside as lanes_of
 from engine.studies.answers import answer
 from engine.studies.comparison import modelled_rows, under_roof
 from engine.studies.survey import by_algorithm, by_length, largest_contexts
 
 VOTES = Path(__file__).parent / "votes.js"
 ABOUT = "Predict each answer, then let it be told: it is computed for the step's scenario."
-CHOICE_FIGURES = 2  # a choice to predict from is rounded more than its answer
 
 
 def tour(name: str) -> dict[str, str]:
     """The tour's page, and the pages that it shows within it, by their files' names."""
     shown, files = load(name), {}
-    steps = [_step(step, number, files) for number, step in enumerate(shown.steps, 1)]
+    steps = [_step(step, f"{number}", name, files) for number, step in enumerate(shown.steps, 1)]
     body = f"<h1>{escape(shown.title)}</h1>{''.join(steps)}"
     return {"tour.html": page("Tour", ABOUT, body, VOTES.read_text("utf-8")), **files}
 
 
-def _step(step: Step, number: int, files: dict[str, str]) -> str:
+def _step(step: Step, number: str, name: str, files: dict[str, str]) -> str:
     """One step; a moving picture is a file of its own."""
     experiment = step.experiment
-    choices = words.options(step.choices, experiment)
-    told = answer(step.answer, experiment)
-    buttons = "".join(
-        f"<button data-choice='{n}'><b>{escape(words.text(choice, step.unit, CHOICE_FIGURES))}</b>"
-        "<span></span></button>"
-        for n, choice in enumerate(choices)
-    )
+    before, after = (markdown.html(words.filled(text, experiment)) for text in (step.before, step.after))
+    picture = _picture(step.picture, step, f"tour-{number}.html", name, files)
+    title = f"<h2>{number}. {escape(step.title)}</h2>"
+    if not step.question:
+        return f"<section class='step'>{title}{before}{after}{picture}</section>"
+    answer = _told(step) + after
+    if step.reveals != step.picture:
+        answer += _picture(step.reveals, step, f"tour-{number}-answer.html", name, files)
     return (
-        f"<section class='step' data-right='{words.nearest(choices, told)}'>"
-        f"<h2>{number}. {escape(step.title)}</h2>{markdown.html(words.filled(step.before, experiment))}"
-        f"<p class='question'>{markdown.inline(step.question)}</p><div class='choices'>{buttons}</div>"
+        f"<section class='step'>{title}{before}{_question(step)}{picture}"
         "<button class='tell' aria-expanded='false'>The answer</button>"
-        f"<div class='answer' hidden><p class='metric'>{escape(words.text(told, step.unit))}, "
-        f"{told.origin}</p>"
-        f"{mathml(step.formula) if step.formula else ''}"
-        f"{markdown.html(words.filled(step.after, experiment))}</div>"
-        f"{_picture(step, number, files)}</section>"
+        f"<div class='answer' hidden>{answer}</div></section>"
     )
 
 
-def _picture(step: Step, number: int, files: dict[str, str]) -> str:
-    """The step's picture; one that only the dashboard has gives way to the player of the same scenario."""
-    experiment, file = step.experiment, f"tour-{number}.html"
-    if step.picture in CHARTS:
-        return CHARTS[step.picture](experiment)
-    if step.picture == "inside":
-        block = lanes_of(experiment, flash3.ALGORITHM.pipeline)
-        files[file] = inside.moving().offline(inside.payload(block), step.title)
-    else:
-        packed = begun(build(experiment), race=step.picture == "race")
-        files[file] = moving().offline(packed, step.title)
-    return frame(file, step.title)
+def _question(step: Step) -> str:
+    """The question, and a button for each choice with what is said to those who chose it wrongly."""
+    options = words.options(step.choices, step.answer, step.unit, step.experiment)
+    buttons = "".join(
+        f"<button data-choice='{'right' if option.right(options) else 'wrong'}'>"
+        f"<b>{markdown.inline(option.text)}</b><span></span></button>"
+        f"<p class='reply' hidden>{markdown.inline(option.reply)}</p>"
+        for option in options
+    )
+    asked = markdown.inline(words.filled(step.question, step.experiment))
+    return f"<p class='question'>{asked}</p><div class='choices'>{buttons}</div>"
+
+
+def _told(step: Step) -> str:
+    """The number behind the answer, and its formula."""
+    told = ""
+    if step.answer:
+        found = answer(step.answer, step.experiment)
+        told = f"<p class='metric'>{escape(words.text(found, step.unit))}, {found.origin}</p>"
+    return told + (mathml(step.formula) if step.formula else "")
+
+
+def _picture(picture: str, step: Step, file: str, name: str, files: dict[str, str]) -> str:
+    """What the tour's own function draws, in both themes; a moving picture knows both."""
+    drawn = partial(written, PICTURES[picture], step.experiment, places={"tour": name, "step": "1"})
+    first = drawn(colours=LIGHT)
+    if not first.moving:
+        return both(lambda colours: (first if colours is LIGHT else drawn(colours=colours)).text())
+    ((moving, data),) = first.moving
+    files[file] = moving.offline(data, step.title)
+    return first.text() + frame(file, step.title)
 
 
 def bytes_by_tensor(experiment: Experiment) -> str:
@@ -109,11 +121,3 @@ def under_the_roof(experiment: Experiment) -> str:
     return f"<p><b>{alt}</b></p>" + both(
         lambda colours: chart(roofs.roofline(shape, gpu.name, points, [], problem.seq_kv, colours), alt)
     )
-
-
-CHARTS = {
-    "bytes": bytes_by_tensor,
-    "length": bytes_by_length,
-    "memory": memory_by_length,
-    "roofline": under_the_roof,
-}

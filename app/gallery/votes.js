@@ -1,18 +1,27 @@
-// Votes of the tour's steps: each choice counts, and the right one is marked with the answer.
+// Votes of the tour's steps: each choice counts; with the answer the right one is marked, and wrong ones are replied to.
 
-for (const step of document.querySelectorAll(".step")) {
+for (const step of document.querySelectorAll(".step:has(.tell)")) {
   const answer = step.querySelector(".answer"),
-    tell = step.querySelector(".tell");
-  for (const choice of step.querySelectorAll("[data-choice]")) {
+    tell = step.querySelector(".tell"),
+    choices = [...step.querySelectorAll("[data-choice]")];
+  const show = () => {
+    for (const choice of choices) {
+      const right = choice.dataset.choice === "right";
+      choice.classList.toggle("right", right && !answer.hidden);
+      choice.nextElementSibling.hidden = right || answer.hidden || !choice.dataset.votes;
+    }
+  };
+  for (const choice of choices) {
     choice.addEventListener("click", () => {
       const votes = 1 + Number(choice.dataset.votes ?? 0);
       choice.dataset.votes = votes;
       choice.querySelector("span").textContent = ` · ${votes} ${votes === 1 ? "vote" : "votes"}`;
+      show();
     });
   }
   tell.addEventListener("click", () => {
     answer.hidden = !answer.hidden;
     tell.setAttribute("aria-expanded", String(!answer.hidden));
-    step.querySelector(`[data-choice="${step.dataset.right}"]`)?.classList.toggle("right", !answer.hidden);
+    show();
   });
 }

@@ -12,7 +12,14 @@ INLINE = (
     (re.compile(r"\*\*(.+?)\*\*"), r"<b>\1</b>"),
     (re.compile(r"(?<!\*)\*([^*\s][^*]*)\*"), r"<i>\1</i>"),
     (re.compile(r"\[([^\]]+)\]\((https?://[^)\s]+)\)"), r'<a href="\2">\1</a>'),
+    (re.compile(r"\[([^\]]+)\]\((\w+)\)"), lambda found: _link(found[1], found[2])),
 )
+FILES = {  # of a page of the dashboard, where the gallery has one like it
+    "tiles": "tiles-flash2.html",
+    "decoding": "tiles-split_kv.html",
+    "flash3": "inside.html",
+    **{name: f"{name}.html" for name in ("backward", "masks", "traffic", "speed", "gpu", "claims")},
+}
 ITEM = re.compile(r"^(?:[-*]|\d+\.)\s+")
 
 
@@ -40,6 +47,10 @@ def _block(block: str) -> str:
             _block("\n".join(lines[1:])) if lines[1:] else ""
         )
     return f"<p>{inline(' '.join(lines))}</p>"
+
+
+def _link(words: str, page: str) -> str:
+    return f"<a href='{FILES[page]}'>{words}</a>" if page in FILES else words
 
 
 def inline(text: str) -> str:

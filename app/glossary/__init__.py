@@ -28,5 +28,8 @@ def hover() -> None:
 def show() -> None:
     """The popover that lists every term."""
     with st.popover("Glossary", key="words"):
-        st.caption("Point at an underlined word on a page to read its meaning there.")
+        st.caption(
+            "Point at an underlined word on a page to read its meaning there. By keyboard, Tab past the last "
+            "control of the page; arrows then go from term to term."
+        )
         st.html(scrolled(listed(), LIST_HEIGHT))

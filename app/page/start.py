@@ -14,7 +14,8 @@ HEIGHT, ROOM_HEIGHT = 440, 26  # of the picture: px, and times the size of a pre
 def show() -> None:
     """Draw the page."""
     st.title(frame.NAME, anchor=False)
-    st.markdown(start.SENTENCE)
+    if not mode.presenting():  # to a room the lecturer says it
+        st.markdown(start.SENTENCE)
     with st.container(horizontal=True, key="start_ways"):
         lecture = st.button("Start the lecture", type="primary")
         explore = st.button("Explore")

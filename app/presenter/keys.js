@@ -8,7 +8,7 @@ const ACTIONS = {
   down: () => scroll(SCROLL),
   up: () => scroll(-SCROLL),
 };
-const PLAYERS = ".player, .inside"; // they have keys of their own while they have the focus
+const PLAYERS = ".player, .inside, .terms"; // they have keys of their own while they have the focus
 const bound = new WeakMap();
 
 function scroll(part) {

@@ -6,12 +6,14 @@ import { bytesOf, inFlight, movedAt, secondsOf } from "./flights.js";
 
 const ROWS = 4; // of squares in each direction
 const SM_COLUMNS = 12;
+const PHONE = 420; // units of a lane that is narrow
+const NARROW = 150; // units of a memory or a chip that has room for few words
 const WIDE = 300; // units of a pipe that has room for words
 
 /** Where the parts of a lane lie, in a box of the canvas. */
 function partsOf({ x, y, w, h }, u) {
   const head = 46 * u,
-    side = Math.min(0.26 * w, 200 * u),
+    side = Math.min((w < PHONE * u ? 0.32 : 0.26) * w, 200 * u),
     top = y + head,
     height = h - head;
   return {
@@ -83,16 +85,21 @@ function paintMemory(pen, { x, y, w, h }, lane, data, shares) {
   const { theme, u } = pen,
     pad = 8 * u;
   pen.box(x, y, w, h, theme.panel, 6);
-  pen.text(data.memory, x + pad, y + 16 * u, { size: 12, color: theme.muted, room: w - 2 * pad });
-  const gap = 8 * u,
+  pen.text(wordsFor(data.memory, w / u), x + pad, y + 16 * u, {
+    size: 12,
+    color: theme.muted,
+    room: w - 2 * pad,
+  });
+  const gap = (w < NARROW * u ? 6 : 8) * u,
     tall = Math.min(h - 40 * u - pad, (w - 2 * pad - 5 * gap) / (2 + (4 * data.width) / data.keys)),
     thin = Math.max(2 * u, (tall * data.width) / data.keys),
     top = y + h - pad - tall;
   let at = x + pad;
+  const letter = { size: 12, align: "center", mono: true };
   const strip = (name, part) => {
     pen.box(at, top, thin, tall, theme.cell, 0);
     pen.box(at, top, thin, part * tall, theme[name], 0);
-    pen.text(name, at + thin / 2, top - 4 * u, { size: 11, align: "center", mono: true, color: theme[name] });
+    pen.text(name, at + thin / 2, top - 4 * u, { ...letter, color: theme[name] });
   };
   for (const name of "QKV") {
     strip(name, 1);
@@ -101,28 +108,28 @@ function paintMemory(pen, { x, y, w, h }, lane, data, shares) {
   if (lane.stores) {
     const written = { S: shares[0], P: shares[1] };
     for (const name of "SP") {
-      const grown = written[name] * tall;
       pen.box(at, top, tall, tall, theme.cell, 0);
-      pen.box(at, top, tall, grown, theme.S, 0);
-      const color = grown > 0.6 * tall ? theme.ground : theme.muted;
-      pen.text(name, at + tall / 2, top + tall / 2 + 5 * u, {
-        size: 14,
-        weight: 650,
-        align: "center",
-        color,
-      });
+      pen.box(at, top, tall, written[name] * tall, theme.S, 0);
+      pen.text(name, at + tall / 2, top - 4 * u, { ...letter, color: theme.S });
       at += tall + gap;
     }
   }
   strip("O", shares.at(-1));
 }
 
+/** What a memory is called: where there is little room, without its size. */
+const wordsFor = (words, units) => (units < NARROW ? words.split(",")[0] : words);
+
 /** The SMs of the chip, lit while they compute. */
 function paintChip(pen, { x, y, w, h }, data, busy) {
   const { theme, u } = pen,
     pad = 8 * u;
   pen.box(x, y, w, h, theme.panel, 6);
-  pen.text(data.chip, x + pad, y + 16 * u, { size: 12, color: theme.muted, room: w - 2 * pad });
+  pen.text(wordsFor(data.chip, w / u), x + pad, y + 16 * u, {
+    size: 12,
+    color: theme.muted,
+    room: w - 2 * pad,
+  });
   const rows = Math.ceil(data.sms / SM_COLUMNS),
     top = y + 24 * u,
     pitch = Math.min((w - 2 * pad) / SM_COLUMNS, (h - 24 * u - pad) / rows),

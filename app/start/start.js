@@ -8,8 +8,10 @@ import { Stage } from "../canvas/stage.js";
 import { flightsOf, LOOP, paceOf } from "./flights.js";
 import { paintLane } from "./picture.js";
 
-const CALM_PAUSE = 1500; // ms that a picture stands for those who ask for less motion, and press Play
+const CALM_PAUSE = 500; // ms that a picture stands for those who ask for less motion, and press Play
 const STILL = 2; // seconds of the loop at which the picture stands for them: both are at work
+const USUAL_TYPE = 13.5; // px of the page, at which the smallest words are legible
+const FOOT = 2.6; // times that type: room for the button
 const GAP = 14; // between the lanes
 const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
 
@@ -60,7 +62,9 @@ class Opening {
   draw() {
     const { width, height } = this.canvas.getBoundingClientRect(),
       dpr = window.devicePixelRatio || 1,
-      u = clamp(Math.min(width / 640, height / 430), 0.8, 1.5),
+      type = parseFloat(getComputedStyle(document.documentElement).fontSize),
+      least = Math.max(1, type / USUAL_TYPE), // a presenter's type is larger
+      u = clamp(Math.min(width / 640, height / 430), least, Math.max(1.5, least)),
       { stage } = this;
     if (!width || !this.lanes) return;
     if (width !== stage.width || height !== stage.height || dpr !== stage.dpr)
@@ -68,7 +72,7 @@ class Opening {
     stage.ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     stage.ctx.clearRect(0, 0, width, height);
     const pen = new Pen(stage.ctx, this.theme, u),
-      foot = 40,
+      foot = FOOT * type,
       h = (height - foot - GAP * u) / 2;
     this.lanes.forEach((lane, n) => {
       const box = { x: 0, y: n * (h + GAP * u), w: width, h };

@@ -27,6 +27,15 @@ def test_a_term_is_explained_where_it_is_pointed_at(page, dashboard):
     assert tip.inner_text().startswith("HBM: The GPU's large memory")
     page.mouse.move(x, y + 400)
     tip.wait_for(state="hidden")
+    terms, told = page.locator(".terms"), []
+    terms.focus()
+    tip.wait_for()
+    for _ in words:
+        told.append(terms.get_attribute("aria-label").split(":")[0])
+        page.keyboard.press("ArrowRight")
+    assert told == words
+    tip.wait_for()
+    assert tip.inner_text().startswith(f"{words[0]}: ")  # arrows go round
     assert page.watch.complaints == []
 
 

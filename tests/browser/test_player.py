@@ -67,7 +67,10 @@ def page(kept_tab):
     tab.end()
 
 
-def opened(page, dashboard, query="", fragment="", path="tiles"):
+USUAL = "seq=1024"  # the usual scenario: without a value the page opens with a smaller one
+
+
+def opened(page, dashboard, query=USUAL, fragment="", path="tiles"):
     """A page with a player that stands on its canvas, which no longer changes its size."""
     asked = f"{dashboard}/{path}?{query}{fragment}"
     if not put_back(page, asked):

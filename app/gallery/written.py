@@ -1,0 +1,97 @@
+"""What a page's function draws with Streamlit, written down as HTML: the same function, without a session."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from html import escape
+from typing import Any
+from unittest.mock import patch
+
+import streamlit as st
+
+from app import theme
+from app.canvas.moving import Moving
+from app.figures.colours import Palette
+from app.gallery import words
+from app.gallery.formulas import mathml
+from app.gallery.svg import chart
+from app.scenario import state
+from engine.experiment import Experiment
+
+
+class Written:
+    """Stands in for Streamlit, or for one of its columns, and keeps what it is given."""
+
+    def __init__(self):
+        self.parts: list[str | list[Written]] = []
+        self.moving: list[tuple[Moving, Any]] = []
+
+    def markdown(self, text: str, **_: Any) -> None:
+        self.parts.append(words.html(text))
+
+    def caption(self, text: str, **_: Any) -> None:
+        self.parts.append(f"<div class='note'>{words.html(text)}</div>")
+
+    def html(self, text: str, **_: Any) -> None:
+        self.parts.append(f"<div class='scroll'>{text}</div>")
+
+    def latex(self, text: str, **_: Any) -> None:
+        self.parts.append(mathml(text))
+
+    def metric(self, label: str, value: Any, **_: Any) -> None:
+        told = f"<span class='note'>{escape(label)}</span><br><b class='metric'>{escape(str(value))}</b>"
+        self.parts.append(f"<p>{told}</p>")
+
+    def plotly_chart(self, figure: Any, *, alt: str = "", **_: Any) -> None:
+        self.parts.append(chart(figure, alt))
+
+    def columns(self, spec: int | Sequence[float], **_: Any) -> list[Written]:
+        self.parts.append([Written() for _ in range(spec if isinstance(spec, int) else len(spec))])
+        return self.parts[-1]
+
+    def select_slider(self, label: str, options: Sequence[Any], value: Any = None, **_: Any) -> Any:
+        """A file cannot compute anew: it shows what the slider begins with."""
+        return options[0] if value is None else value
+
+    def download_button(self, *_: Any, **__: Any) -> None:
+        """A file to take home is what this is."""
+
+    def text(self) -> str:
+        """All of it, columns beside each other."""
+        return "".join(
+            part
+            if isinstance(part, str)
+            else "<div class='columns'>" + "".join(f"<div>{each.text()}</div>" for each in part) + "</div>"
+            for part in self.parts
+        )
+
+
+CALLS = (
+    *("markdown", "caption", "html", "latex", "metric", "plotly_chart", "columns", "select_slider"),
+    "download_button",
+)
+
+
+def written(
+    picture: Callable[[Experiment, Palette], None],
+    experiment: Experiment,
+    colours: Palette,
+    places: dict[str, str],
+) -> Written:
+    """What a picture draws of an experiment, and its moving pictures with their data."""
+    root = Written()
+
+    def show(moving: Moving, data: Any, **_: Any) -> None:
+        root.moving.append((moving, data))
+
+    with ExitStack() as stack:
+        for name in CALLS:
+            stack.enter_context(patch.object(st, name, getattr(root, name)))
+        stack.enter_context(patch.object(theme, "colours", lambda: colours))
+        stack.enter_context(patch.object(Moving, "show", show))
+        state.begin_run()
+        state.start(experiment, (), places, by_link=True)
+        inspect.unwrap(picture)(experiment, colours)
+    return root
