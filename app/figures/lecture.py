@@ -35,7 +35,7 @@ STYLE = f"""
   @keyframes show {{ from {{ opacity: 0; }} }}
   .busy {{ display: grid; gap: 0.3rem; margin-bottom: 0.9rem; }}
   .busy .sms {{ grid-template-columns: repeat(44, 1fr); }}
-  .busy .sms i {{ font-size: 0; }}
+  .busy .sms i {{ font-size: 0 !important; }}
   .bits {{ display: flex; gap: 3px; margin: 0.3rem 0 1.1rem; }}
   .bits i {{ flex: 1; max-width: 3rem; height: 2.2rem; font: 1rem {MONO}; }}
   .bits i {{ display: grid; place-items: center; }}

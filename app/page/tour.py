@@ -44,7 +44,7 @@ STYLE = """
   .st-key-tour_words .katex-display > .katex { text-align: left; }
 </style>
 """
-HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, Enter plays, p presents."
+HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, p presents."
 
 
 def show() -> None:
