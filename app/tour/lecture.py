@@ -16,6 +16,7 @@ from app.figures.colours import Palette
 from app.figures.speed import lengths_to, speed_by_length
 from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
 from app.page.parts.elements import chart
+from app.presenter.mode import presenting
 from app.sidebar.recording import chosen_recording
 from app.tour import summary
 from engine.algorithms import flash3
@@ -32,7 +33,7 @@ from engine.studies.recorded_times import recorded_times
 
 Picture = Callable[[Experiment, Palette], None]
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
-LOW = 240  # px of a chart's height at the usual scale: with its words it fits a low screen
+CHART_HEIGHT, LOW = 340, 240  # px at the usual scale; in a room, where the screen is low for its type
 FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim": 64}  # more heads than SMs
 FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, exponent and fraction
 ONE_TOKEN = ("flash2", "split_kv")
@@ -47,6 +48,10 @@ def _html(words: str, draw: Callable[[Palette], str]) -> Picture:
         st.html(draw(colours))
 
     return picture
+
+
+def _height(colours: Palette) -> float:
+    return (LOW if presenting() else CHART_HEIGHT) * colours.scale
 
 
 def _hierarchy(experiment: Experiment, colours: Palette) -> None:
@@ -73,6 +78,7 @@ def _tile_bytes(experiment: Experiment, colours: Palette) -> None:
         size,
         colours,
     )
+    figure.layout.height = _height(colours)
     chart(figure, "Bytes over the memory on the chip")
 
 
@@ -224,7 +230,7 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     figure = speed_by_length(
         [("recorded", shown)], "speedup", lengths, colours, linear=True, mark=problem.seq_kv
     )
-    figure.layout.height = LOW * colours.scale
+    figure.layout.height = _height(colours)
     chart(figure, "Speed-up over the length")
     share = answer("layer_share", experiment).value
     st.markdown(
