@@ -1,4 +1,4 @@
-"""The lecture's pictures: the numbers they show, read back from their HTML, against arithmetic written here."""
+"""The lecture's pictures: the numbers they show, read back from HTML, against arithmetic written here."""
 
 from __future__ import annotations
 
