@@ -11,7 +11,6 @@ import pytest
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures.colours import LIGHT
-from engine.problem.hardware import GPUS
 from engine.studies.by_hand import by_hand
 
 Q, K, V = (
@@ -72,19 +71,6 @@ def test_p_comes_again_from_one_number_per_row():
     text = words(hands.again(by_hand(), LIGHT))
     assert f"lse, kept {told([log(sum(np.exp(scores))) for scores in S])}" in text
     assert text.count(told(P)) == 2
-
-
-def test_a_gpus_memories_have_their_sizes_and_rates():
-    html = figures.hierarchy(GPUS["a100"], 19.5e12, LIGHT)
-    text = words(html)
-    for line in (
-        f"Registers: {108 * 256 * 1.024e-3:.1f} MB",
-        f"Shared memory: {108 * 164 * 1.024e-3:.1f} MB, 19.5 TB/s",
-        f"L2 cache: {40 * 1.048576:.1f} MB",
-    ):
-        assert line in text
-    widths = [float(width) for width in re.findall(r"width:([\d.]+)%", html)]
-    assert widths == pytest.approx([100, 100 * 2.039 / 19.5], rel=0.01)
 
 
 LANES = [figures.Lane("slow", 8e-3, "red"), figures.Lane("fast", 2e-3, "green")]
