@@ -87,19 +87,19 @@ START_STYLE = """
 """
 PRESENTER_STYLE = """
 <style>
-  html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; }
+  html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; --now: 1.4rem; }
   [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
   [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
   [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
-  .grid td { font-size: 0.9rem; }
+  .grid td, .sms i { font-size: 0.9rem !important; }
   button p, label p { font-size: 1rem !important; }
   div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
     position: absolute; /* out of the page's flow */
   }
   .st-key-presenter { position: fixed; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  .st-key-presenter_hint { /* in room that the page leaves free */
-    position: fixed; inset: auto 0 0; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem;
-    pointer-events: none; animation: leave 0.6s 8s forwards;
+  .st-key-presenter_hint { /* in room that the page leaves free, where it fits the screen */
+    position: fixed; inset: auto 0 0 auto; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem;
+    background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
   }
   .st-key-presenter_hint p { font-size: 0.9rem; line-height: 1.3; text-align: right; }
   .st-key-audience_link {

@@ -73,7 +73,7 @@ export function aboveOf(element) {
 }
 
 /** The least unit that type is drawn in while the page is shown to a room; 0 where it is not. */
-function roomUnit(root) {
+export function roomUnit(root) {
   if (!getComputedStyle(root).getPropertyValue("--room")) return 0;
   return parseFloat(getComputedStyle(document.documentElement).fontSize) / ROOM_TYPE;
 }

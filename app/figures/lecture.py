@@ -1,4 +1,4 @@
-"""The pictures of a lecture that no page has: memories, loops, SMs, bits and races, in large type."""
+"""The pictures of a lecture that no page has: loops, SMs, bits and races, in large type."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import numpy as np
 from app.figures.base import MONO, drawn
 from app.figures.colours import Palette
 from app.figures.decoding import sms as squares
-from app.figures.units import bytes_text, log_ticks, scaled, seconds_text
-from engine.problem.hardware import KIB, Gpu
+from app.figures.units import bytes_text, log_ticks, seconds_text
+from engine.problem.hardware import KIB
 
 RACE_SECONDS = 6.0  # that the slowest lane takes on the screen
 TRACK = "color-mix(in srgb, currentColor 8%, transparent)"
 STYLE = f"""
 <style>
-  .levels, .lanes, .layer {{ display: grid; gap: 0.6rem; }}
-  .levels > div {{ border-left: 0.5rem solid; padding: 0.35rem 0.8rem; }}
-  .levels b, .levels span, .lanes b, .lanes span {{ display: block; }}
-  .levels .wide {{ height: 0.9rem; margin-top: 0.2rem; }}
+  .lanes, .layer {{ display: grid; gap: 0.6rem; }}
+  .lanes b, .lanes span {{ display: block; }}
   .mono {{ font-family: {MONO}; font-variant-numeric: tabular-nums; }}
   .loops {{ display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }}
   .loops pre {{ margin: 0.3rem 0 0; font: 1rem/1.6 {MONO}; white-space: pre; overflow-x: auto; }}
@@ -35,7 +33,7 @@ STYLE = f"""
   @keyframes show {{ from {{ opacity: 0; }} }}
   .busy {{ display: grid; gap: 0.3rem; margin-bottom: 0.9rem; }}
   .busy .sms {{ grid-template-columns: repeat(44, 1fr); }}
-  .busy .sms i {{ font-size: 0; }}
+  .busy .sms i {{ font-size: 0 !important; }}
   .bits {{ display: flex; gap: 3px; margin: 0.3rem 0 1.1rem; }}
   .bits i {{ flex: 1; max-width: 3rem; height: 2.2rem; font: 1rem {MONO}; }}
   .bits i {{ display: grid; place-items: center; }}
@@ -80,32 +78,6 @@ LOOPS = (
         ),
     ),
 )
-
-
-def hierarchy(gpu: Gpu, shared_rate: float, colours: Palette) -> str:
-    """The memories of a GPU, from the smallest and fastest to the largest: what each holds and delivers.
-
-    Args:
-        shared_rate: of all SMs' shared memory, B/s.
-    """
-    rates = {"shared": shared_rate, "hbm": gpu.memory_bytes_per_second}
-    levels = (
-        ("Registers", gpu.register_bytes_sm * gpu.sms, None, "m, l and O of the rows at work", colours.o),
-        ("Shared memory", gpu.shared_bytes_sm * gpu.sms, rates["shared"], "tiles of Q, K, V", colours.k),
-        ("L2 cache", gpu.l2_bytes, None, "shared by all SMs, fills itself", colours.violet),
-        ("HBM", gpu.memory_bytes, rates["hbm"], "Q, K, V and O; S and P too, if they are stored", colours.q),
-    )
-    most = max(rates.values())
-    return STYLE + f"<div class='levels'>{''.join(_level(*level, most) for level in levels)}</div>"
-
-
-def _level(name: str, size: float, rate: float | None, holds: str, colour: str, most: float) -> str:
-    told = f", {scaled(rate, 'B/s')}" if rate else ""
-    bar = (
-        f"<div class='wide' style='background:{colour};width:{100 * rate / most:.2f}%'></div>" if rate else ""
-    )
-    words = f"<b>{name}: <span class='mono' style='display:inline'>{bytes_text(size)}{told}</span></b>"
-    return f"<div style='border-color:{colour}'>{words}<span>{escape(holds)}</span>{bar}</div>"
 
 
 def loops(colours: Palette) -> str:

@@ -4,7 +4,7 @@ import { Clock } from "../canvas/clock.js";
 import { capacity, grouped, rate, times } from "../canvas/format.js";
 import { mix, readTheme, wear } from "../canvas/look.js";
 import { Pen } from "../canvas/pen.js";
-import { NARROW } from "../canvas/stage.js";
+import { NARROW, roomUnit } from "../canvas/stage.js";
 
 const PACE = 46; // px a second at which bytes pass: the same in every pipe, so that thickness alone makes the difference
 const APART = 30,
@@ -57,7 +57,8 @@ class MemoriesView {
     this.canvas.height = Math.round(height * dpr);
     const ctx = this.canvas.getContext("2d");
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-    this.pen = new Pen(ctx, this.theme, Math.min(1.5, Math.max(1, width / 1100)));
+    const unit = Math.max(Math.min(1.5, Math.max(1, width / 1100)), roomUnit(this.root));
+    this.pen = new Pen(ctx, this.theme, unit);
     this.canvas.setAttribute("aria-label", this.words());
     this.root.querySelector(".about").textContent = this.about();
     this.paint();

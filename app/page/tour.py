@@ -26,6 +26,7 @@ ORIGINS = {
 KEYS = {
     **dict.fromkeys(("ArrowRight", " ", "PageDown"), "tour_next"),
     **dict.fromkeys(("ArrowLeft", "PageUp"), "tour_back"),
+    **{"+": "tour_more", "-": "tour_less"},
     **{str(choice + 1): f"tour_choice_{choice}" for choice in range(file.MOST)},
 }
 STYLE = """
@@ -36,7 +37,8 @@ STYLE = """
   .st-key-tour_words { gap: 0.4rem; }
   .st-key-tour_head button p, .st-key-tour_words button p { font-size: 1rem; }
   .st-key-tour_words code, .st-key-tour_words pre { font-size: 0.85rem; line-height: 1.5; }
-  .st-key-tour_picture .masks { max-width: max(18rem, calc(100dvh - 18.5rem)); grid-template-columns: 1fr; }
+  .st-key-tour_size button { min-width: 2.6rem; }
+  .st-key-tour_picture .masks { max-width: 50dvh; grid-template-columns: 1fr; }
   .st-key-tour_picture .bars { row-gap: 0.8rem; }
   .st-key-tour_picture .bars .bar { height: 2.6rem; }
   .st-key-tour_words [data-testid="stMetricValue"] { font-size: 1.8rem; line-height: 1.2; }
@@ -44,7 +46,7 @@ STYLE = """
   .st-key-tour_words .katex-display > .katex { text-align: left; }
 </style>
 """
-HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, Enter plays, p presents."
+HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, p presents."
 
 
 def show() -> None:

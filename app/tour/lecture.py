@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import scenario, theme
+from app import memory, scenario, theme
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures import masks as mask_figures
@@ -16,6 +16,8 @@ from app.figures.colours import Palette
 from app.figures.speed import lengths_to, speed_by_length
 from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
 from app.page.parts.elements import chart
+from app.presenter.mode import presenting
+from app.scenario import widgets
 from app.sidebar.recording import chosen_recording
 from app.tour import summary
 from engine.algorithms import flash3
@@ -32,7 +34,7 @@ from engine.studies.recorded_times import recorded_times
 
 Picture = Callable[[Experiment, Palette], None]
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
-LOW = 240  # px of a chart's height at the usual scale: with its words it fits a low screen
+CHART_HEIGHT, LOW = 340, 240  # px at the usual scale; in a room, where the screen is low for its type
 FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim": 64}  # more heads than SMs
 FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, exponent and fraction
 ONE_TOKEN = ("flash2", "split_kv")
@@ -49,9 +51,13 @@ def _html(words: str, draw: Callable[[Palette], str]) -> Picture:
     return picture
 
 
+def _height(colours: Palette) -> float:
+    return (LOW if presenting() else CHART_HEIGHT) * colours.scale
+
+
 def _hierarchy(experiment: Experiment, colours: Palette) -> None:
-    st.markdown(f"**The memories of the {experiment.gpu.name}**: what each holds, by its data sheet")
-    st.html(figures.hierarchy(experiment.gpu, answer("shared_rate", experiment).value, colours))
+    st.markdown(f"**The memories of the {experiment.gpu.name}**, by its data sheet")
+    memory.show(experiment.gpu, key="tour memories")
 
 
 @st.fragment
@@ -60,9 +66,7 @@ def _tile_bytes(experiment: Experiment, colours: Palette) -> None:
     experiment, colours = scenario.current(), theme.colours()
     st.markdown(f"**Bytes of one head over M**, {experiment.problem.seq_q:,} tokens, counted")
     sizes = io_bound.SIZES
-    size = st.select_slider(
-        "M, memory for tiles", sizes, sizes[3], format_func=chip_bytes_text, key="tour chip memory"
-    )
+    size = sizes[_chosen_size(sizes)]
     problem = experiment.problem
     standard = answer("standard.compulsory_bytes", experiment).value / problem.all_heads
     figure = figures.bytes_over_memory(
@@ -73,7 +77,23 @@ def _tile_bytes(experiment: Experiment, colours: Palette) -> None:
         size,
         colours,
     )
+    figure.layout.height = _height(colours)
     chart(figure, "Bytes over the memory on the chip")
+
+
+def _chosen_size(sizes: tuple[int, ...]) -> int:
+    """Which M is chosen, by the slider or by the buttons that the keys + and − press."""
+    most = len(sizes) - 1
+    counter = widgets.counter("tour chip memory", most, most // 2)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="tour_size"):
+        for name, label, by in (("tour_less", "−", -1), ("tour_more", "+", 1)):
+            st.button(label, key=name, on_click=widgets.count, args=(counter["key"], by, most))
+        return st.select_slider(
+            "M, memory for tiles (keys + and −)",
+            range(most + 1),
+            format_func=lambda index: chip_bytes_text(sizes[index]),
+            **counter,
+        )
 
 
 def _grid(told: bool) -> Picture:
@@ -224,7 +244,7 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     figure = speed_by_length(
         [("recorded", shown)], "speedup", lengths, colours, linear=True, mark=problem.seq_kv
     )
-    figure.layout.height = LOW * colours.scale
+    figure.layout.height = _height(colours)
     chart(figure, "Speed-up over the length")
     share = answer("layer_share", experiment).value
     st.markdown(

@@ -24,12 +24,12 @@ from engine.studies.comparison import modelled_rows, under_roof
 from engine.studies.survey import by_algorithm, by_length, largest_contexts
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
-CHART_HEIGHT = 270  # px at the usual scale: with its words it fits a low screen
+CHART_HEIGHT, LOW = 370, 270  # px at the usual scale; in a room, where the screen is low for its type
 ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
 
 
 def _chart(figure, alt: str) -> None:
-    figure.layout.height = CHART_HEIGHT * theme.colours().scale
+    figure.layout.height = (LOW if presenting() else CHART_HEIGHT) * theme.colours().scale
     chart(figure, alt)
 
 

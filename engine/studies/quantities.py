@@ -20,7 +20,6 @@ ORIGINS = (GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED)  # a number put togethe
 BYTES, FLOPS, SECONDS, INTENSITY, NUMBER = "B", "FLOP", "s", "FLOP/B", ""
 RATE = "B/s"
 CHIP_BYTES = "B of shared memory"  # bytes too, which the field tells in KiB
-SHARED_BYTES_PER_CLOCK = 128  # of one SM: 32 banks of 4 bytes (CUDA C++ Programming Guide, shared memory)
 LAYER_FLOPS = 6  # over the attention's own: N keys of d cost a token 4 N d H, a layer's matrices 24 (d H)²
 
 
@@ -172,7 +171,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
             "bytes per second of all SMs' shared memory",
             RATE,
             GIVEN,
-            lambda e: SHARED_BYTES_PER_CLOCK * e.gpu.sms * e.gpu.clock_hz,
+            lambda e: e.gpu.shared_bytes_per_second,
         ),
         "dram_seconds": Quantity(
             "time of the DRAM bytes at the GPU's peak",

@@ -9,16 +9,21 @@ import pytest
 
 pytestmark = pytest.mark.browser
 
-STEPS = 9
+STEPS, DENSE = 15, 6  # in all, and from the first as many as have most on their screens
 NOTED = """() => {  // the player's moment, for a reload
     const { position, last } = window.__player.state();
     return Math.abs(Number(sessionStorage.getItem("attention moment")) * last - position) < 0.5;
 }"""
-FITS = """() => {  // the words and the picture, which is drawn
+FITS = """() => {  // the words and the picture, which is drawn, above the room of the keys' hint
     const [words, picture] = ["words", "picture"].map((of) => document.querySelector(`.st-key-tour_${of}`));
     const ends = [words, picture].map((element) => element.getBoundingClientRect().bottom);
-    return picture.offsetHeight > 300 && Math.max(...ends) <= innerHeight;
+    const room = document.querySelector(".st-key-presenter_hint").offsetHeight;
+    return picture.offsetHeight > 100 && Math.max(...ends) <= innerHeight - room;
 }"""
+LEAST = """() => Math.min(...[...document.querySelectorAll("[class*=st-key-tour_] *")]
+    .filter((element) => element.getBoundingClientRect().height > 1 && !element.closest(".katex, .sms"))
+    .filter((element) => [...element.childNodes].some((node) => node.nodeType === 3 && /\\w/.test(node.data)))
+    .map((element) => parseFloat(getComputedStyle(element).fontSize)))"""
 PAGE_TYPE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
 ALIKE = f"""() => {{  // a chart's words, which are 13 px where the page's are 14
     const words = document.querySelector(".js-plotly-plot .xtitle");
@@ -38,37 +43,55 @@ def query(page) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
-def metric(page):
-    return page.locator("[data-testid=stMain] [data-testid=stMetricValue]")
+def told(page):
+    return page.locator(".st-key-tour_told")
 
 
-def test_a_remote_leads_through_the_whole_tour_and_every_answer_is_told_after_its_question(page, dashboard):
+def at_step(page, number: int):
+    page.get_by_text(f"{number} of {STEPS}", exact=True).wait_for()
+    told(page).wait_for(state="detached")  # Streamlit takes away what is gone when the run ends
+
+
+def test_a_remote_leads_on_each_answer_after_its_vote_and_all_fits_a_low_screen_in_large_type(
+    page, dashboard
+):
+    page.set_viewport_size({"width": 1280, "height": 720})
     opened(page, f"{dashboard}/tour?present=true")
-    answers = []
-    for number in range(1, STEPS + 1):
-        page.get_by_text(f"{number} of {STEPS}", exact=True).wait_for()
-        metric(page).wait_for(state="detached")  # Streamlit takes away what is gone when the run ends
+    for number in range(1, DENSE + 1):
+        at_step(page, number)
+        page.wait_for_function(FITS)
+        page.keyboard.press("1")
+        page.get_by_text("1 vote").wait_for()
+        assert not told(page).is_visible()
         page.keyboard.press(("PageDown", " ", "ArrowRight")[number % 3])
-        metric(page).wait_for()
-        answers.append(metric(page).inner_text())
-        if number < STEPS:
-            page.keyboard.press("PageDown")
-    assert page.get_by_role("button", name="The end").is_disabled()
-    assert len(answers) == STEPS
+        told(page).wait_for()
+        page.wait_for_function(FITS)
+        assert page.evaluate(LEAST) >= 16
+        page.keyboard.press("PageDown")
+    at_step(page, DENSE + 1)
     page.keyboard.press("PageUp")
-    page.get_by_text(f"{STEPS - 1} of {STEPS}", exact=True).wait_for()
-    page.wait_for_url(f"**step={STEPS - 1}**")
+    page.get_by_text(f"{DENSE} of {STEPS}", exact=True).wait_for()
+    page.wait_for_url(f"**step={DENSE}**")
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.wait_for_function(FITS)
     assert page.watch.complaints == []
 
 
-@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
-@pytest.mark.parametrize("step", [4, 9])
-def test_a_presented_step_fits_the_screen_with_its_answer(page, dashboard, step, size):
-    page.set_viewport_size({"width": size[0], "height": size[1]})
-    opened(page, f"{dashboard}/tour?present=true&step={step}")
-    page.keyboard.press("PageDown")
-    metric(page).wait_for()
-    page.wait_for_function(FITS)
+def test_the_lecturers_window_follows_the_presented_one_and_leads_it(page, dashboard):
+    opened(page, f"{dashboard}/tour?present=true&step={STEPS - 1}")
+    lectern = page.context.new_page()
+    lectern.goto(f"{dashboard}/tour?presenter")
+    now, following = (lectern.locator(f'[data-is="{part}"]') for part in ("now", "next"))
+    now.get_by_text("The race").wait_for()
+    assert following.inner_text() == "The lesson, and how to use it"
+    assert lectern.locator('[data-is="answer"]').inner_text() == "5.7×"
+    assert lectern.locator('[data-is="time"]').inner_text() == "0:00"
+    for state in ("visible", "detached"):  # to the answer, then to the last step
+        lectern.keyboard.press("ArrowRight")
+        told(page).wait_for(state=state)
+    now.get_by_text("The lesson, and how to use it").wait_for()
+    lectern.get_by_text("0:01").wait_for()  # the time runs from the first step on
+    assert page.get_by_role("button", name="The end").is_disabled()
 
 
 def test_charts_follow_the_type_of_the_room(page, dashboard):
@@ -79,26 +102,6 @@ def test_charts_follow_the_type_of_the_room(page, dashboard):
     page.wait_for_function(f"{PAGE_TYPE} > 26")
     page.wait_for_function(ALIKE)
     assert page.watch.complaints == []
-
-
-def test_the_room_votes_by_number_and_enter_plays_while_space_goes_on(page, dashboard):
-    opened(page, f"{dashboard}/tour?step=6")
-    page.wait_for_function("window.__player && window.__player.state().redrawn")
-    page.keyboard.press("2")
-    page.get_by_text("1 vote").wait_for()
-    page.keyboard.press("Enter")
-    page.wait_for_function("window.__player.state().playing && window.__player.state().position > 2")
-    page.keyboard.press("Enter")
-    page.keyboard.press(" ")
-    metric(page).wait_for()
-    assert not page.evaluate("window.__player.state().playing")
-    page.locator(".stage canvas").click()  # now the player has the keys, until Escape
-    before = page.evaluate("window.__player.state().position")
-    page.keyboard.press("ArrowRight")
-    assert page.evaluate("window.__player.state().position") == before + 1
-    page.keyboard.press("Escape")
-    page.keyboard.press("ArrowRight")
-    page.get_by_text(f"7 of {STEPS}", exact=True).wait_for()
 
 
 def test_presenting_turns_pages_by_keys_and_a_reload_stays_where_it_was(page, dashboard):
