@@ -81,7 +81,7 @@ class MemoriesView {
     return (
       `Areas are to scale: those on the chip are enlarged ${grouped(enlarged)} times, and the dot in HBM is L2 as it ` +
       `would be without. Bytes pass at one speed, so the pipe from L2, ${faster} times as thick as that from HBM, ` +
-      "brings as many times the bytes per second. Rates are peaks, L2's what all SMs together could take."
+      "brings as many times the bytes per second. Rates are peaks; the sidebar names the source of L2's."
     );
   }
 

@@ -41,7 +41,7 @@ def build(experiment: Experiment) -> bytes:
         "runs": {"backward": {**run, "title": "the backward pass"}},
         "all": all_heads(drawn),
         # each of its kernels must move its inputs and outputs once, across HBM too
-        "against": {"title": title(standard.ALGORITHM), "total": stored, "crossing": stored},
+        "against": {"title": title(standard.ALGORITHM), "total": stored, "crossing": stored, "least": True},
         **steps_tables(),
         "palettes": palettes(),
     }

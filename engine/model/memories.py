@@ -38,8 +38,7 @@ class Memory:
 def memories(gpu: Gpu) -> tuple[Memory, ...]:
     """Registers, shared memory, L2 and HBM, the nearest to the arithmetic first.
 
-    Sizes and the rates of shared memory and HBM are the datasheet's, see `engine.problem.hardware`; L2's is
-    what all SMs together could take, as under the roofline.
+    Sizes and rates are those of `engine.problem.hardware`, which says where each is from.
     """
     rates, cache = Rates.of(gpu, "float16"), roofline(gpu, "float16").cache_bytes_per_second
     return (

@@ -35,15 +35,17 @@ def test_the_hierarchy_of_an_h100_is_that_of_flashattention_3s_paper():
     h100 = of("h100")
     assert (h100[REGISTERS].each, h100[SHARED].each) == (256 * 1024, 228 * 1024)
     assert h100[SHARED].bytes_per_second == pytest.approx(31e12, rel=0.01)
-    assert (h100[L2].bytes, h100[HBM].bytes) == (50 * 2**20, 80e9)
+    assert h100[L2].bytes == 50 * 2**20
+    assert h100[HBM].bytes == pytest.approx(80 * 2**30, rel=0.005)  # what the driver leaves of it
     assert h100[HBM].bytes_per_second == pytest.approx(3.35e12)
 
 
-@pytest.mark.parametrize(("hardware", "published"), [("a100", 7.219e12), ("h100", 8.986e12)])
-def test_what_others_say_of_l2_lies_between_what_kernels_reach_and_what_sms_could_take(hardware, published):
-    """The same table 3; nobody's figure of L2 agrees with another's, and the picture shows both ends."""
+@pytest.mark.parametrize(("hardware", "published"), [("a100", 7.219e12), ("h100", 8.986e12 * 1.83 / 1.755)])
+def test_l2_is_as_fast_as_the_literature_says(hardware, published):
+    """The same table 3, at the clock of the preset."""
     l2 = of(hardware)[L2]
-    assert l2.reached < published < l2.bytes_per_second
+    assert l2.bytes_per_second == pytest.approx(published, rel=0.001)
+    assert l2.reached <= l2.bytes_per_second
 
 
 @pytest.mark.parametrize("hardware", GPUS)
