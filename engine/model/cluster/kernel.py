@@ -8,7 +8,6 @@ from functools import lru_cache
 from engine.algorithms.ring import step_kernel
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
-from engine.problem.flops import field_flops
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 
@@ -32,9 +31,9 @@ def kernel_seconds(problem: Problem, hardware: str, queries: int, keys: int, cau
 
 
 def _flops(part: Problem) -> int:
-    if part.mask.causal and part.seq_q != part.seq_kv:
-        return 4 * part.all_heads * part.head_dim * part.seq_q * (part.seq_kv - part.seq_q // 2)
-    return field_flops(part)
+    """In closed form, whatever the length; the last query sees all keys."""
+    hidden = part.seq_q // 2 if part.mask.causal else 0
+    return 4 * part.all_heads * part.head_dim * part.seq_q * (part.seq_kv - hidden)
 
 
 def _modelled(part: Problem, hardware: str) -> float:

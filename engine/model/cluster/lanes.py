@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from engine.algorithms.ring import MOST_GPUS, Meeting, Order, meetings
@@ -54,7 +55,7 @@ class Mark:
     tiles: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lanes:
     """A run: marks in no order, and the seconds of all."""
 
@@ -69,6 +70,7 @@ class Lanes:
         return sum(mark.end - mark.start for mark in self.marks if (mark.gpu, mark.kind) == (gpu, COMPUTING))
 
 
+@lru_cache(maxsize=32)
 def lanes(spread: Spread, backward: bool = False) -> Lanes:
     """The run of a spread problem; ValueError for more GPUs than are drawn."""
     if spread.gpus > MOST_GPUS:

@@ -1,0 +1,95 @@
+// The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
+
+import { mix } from "../canvas/look.js";
+import { hatching } from "../canvas/pen.js";
+
+const WAITING = 0.16,
+  DONE = 0.86; // of a GPU's colour
+
+export class GridPanel {
+  constructor(number) {
+    this.number = number;
+  }
+
+  layout({ model, u, dpr }, box) {
+    const run = model.runs[this.number],
+      side = Math.max(40, Math.min(box.w - 26 * u, box.h - 44 * u));
+    Object.assign(this, { model, run, dpr });
+    this.map = { x: box.x + 26 * u, y: box.y + 40 * u, side, each: side / run.chunks };
+  }
+
+  signature({ time }) {
+    return String(time);
+  }
+
+  /** Which part of every tile is computed, 0 to 1, and which is at work. */
+  states(time) {
+    const { run } = this,
+      { chunks, groups } = run,
+      done = new Float32Array(chunks * chunks),
+      atWork = new Set();
+    for (let n = 0; n < run.count; n++) {
+      const [from, to] = [run.tileFrom[n], run.tileFrom[n + 1]],
+        part = run.progress(n, time);
+      if (part < 0 || from === to) continue;
+      for (let at = from; at < to; at++) {
+        const tile = run.tileQuery[at] * chunks + run.tileKey[at],
+          own = Math.min(1, Math.max(0, part * (to - from) - (at - from)));
+        done[tile] += own / (run.ring ? 1 : groups);
+        if (own > 0 && own < 1) atWork.add(tile);
+      }
+    }
+    return { done, atWork };
+  }
+
+  paint(pen, box, { time }) {
+    const { map, run, model } = this,
+      { u, theme, ctx } = pen,
+      { chunks, owners } = run,
+      colors = model.owners[theme.name],
+      { done, atWork } = this.states(time);
+    pen.text(
+      model.runs.filter(({ hasTiles }) => hasTiles).length > 1 ? run.name : "S, by the GPU that computes it",
+      box.x,
+      box.y + 14 * u,
+      {
+        size: 13,
+        weight: 650,
+        room: box.w,
+      },
+    );
+    const gap = map.each > 7 ? 1 : 0;
+    for (let chunk = 0; chunk < chunks; chunk++) {
+      const color = colors[owners[chunk]],
+        at = chunk * map.each;
+      pen.box(map.x + at, map.y - 9 * u, map.each - gap, 6 * u, color, 1);
+      pen.box(map.x - 9 * u, map.y + at, 6 * u, map.each - gap, color, 1);
+      if (map.each > 12 * u) {
+        const style = { size: 10.5, color: theme.muted, mono: true, align: "center" };
+        pen.text(owners[chunk], map.x + at + map.each / 2, map.y - 13 * u, style);
+        pen.text(owners[chunk], map.x - 17 * u, map.y + at + map.each / 2 + 4 * u, style);
+      }
+    }
+    for (let q = 0; q < chunks; q++)
+      for (let k = 0; k < chunks; k++) {
+        const x = map.x + k * map.each,
+          y = map.y + q * map.each,
+          w = map.each - gap,
+          tile = q * chunks + k,
+          color = colors[owners[q]];
+        if (model.causal && k > q) {
+          ctx.fillStyle = hatching(ctx, theme.hatch, 5, this.dpr);
+          ctx.fillRect(x, y, w, w);
+          continue;
+        }
+        pen.box(x, y, w, w, mix(color, theme.ground, WAITING), 1);
+        if (done[tile] > 0) pen.box(x, y, w, w * Math.min(1, done[tile]), mix(color, theme.ground, DONE), 1);
+        if (atWork.has(tile) && map.each > 5) pen.frame(x, y, w, w, theme.edge, 1.2, 1);
+      }
+    pen.text("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
+      size: 10.5,
+      color: theme.muted,
+      align: "right",
+    });
+  }
+}

@@ -1,0 +1,89 @@
+// A moment of several GPUs, and one mark, in words.
+
+import { duration, percent, plural, times, traffic } from "../canvas/format.js";
+import { NOBODY } from "./run.js";
+
+const FEW = 6; // idle GPUs that are named
+
+/** What happens now in a run, in a sentence or two. */
+export function sentence(model, run, time) {
+  if (time >= run.length) return done(model, run);
+  const now = run.now(time),
+    first = now.find((n) => !run.moves(n));
+  if (first === undefined) return `${run.name}: no GPU computes; all wait for K and V.`;
+  if (run.kind[first] === run.merging)
+    return `${run.name}: every GPU merges the m, l and O that its rounds left, one part per block of keys.`;
+  if (run.kind[first] === run.packing)
+    return `${run.name}: every GPU lays its tokens out by head, so that each other GPU can fetch the heads it computes.`;
+  return run.ring ? ringSentence(model, run, time, now, first) : groupSentence(run, now, first);
+}
+
+function done(model, run) {
+  const faster = times(run.oneGpu / run.length);
+  return (
+    `${run.name}: ${plural(model.gpus, "GPU")} take ${duration(run.length / 1e6)}, ${faster} times as fast as one GPU (${duration(run.oneGpu / 1e6)}). ` +
+    `Efficiency ${percent(run.efficiency)}, modelled.`
+  );
+}
+
+function ringSentence(model, run, time, now, first) {
+  const round = run.round[first],
+    moving = now.filter((n) => run.moves(n));
+  const whose =
+    round === 0
+      ? "its own keys"
+      : run.hosts && round % run.host === 0
+        ? "keys of another host"
+        : run.hosts
+          ? "keys of another GPU of some host"
+          : `the keys of the GPU ${round === 1 ? "one place" : `${round} places`} before it`;
+  const idle = run.idle(model.gpus, time),
+    computes =
+      idle.length === 0 ? "every GPU computes" : `${model.gpus - idle.length} of ${model.gpus} GPUs compute`;
+  const travel = moving.length
+    ? ` Meanwhile ${traffic(run.block)} of K and V come to each for a later round.`
+    : round === model.gpus - 1
+      ? " Nothing is left to fetch."
+      : " The next block has already arrived.";
+  return `${run.name}, round ${round + 1} of ${model.gpus}: ${computes} with ${whose}.${idleWords(model, idle) || travel}`;
+}
+
+/** Who waits, and why: for keys that are on their way, or for a round in which the mask leaves nothing. */
+function idleWords(model, idle) {
+  if (!idle.length) return "";
+  const who = idle.length > FEW ? plural(idle.length, "GPU") : `GPU ${idle.join(", ")}`;
+  const verb = idle.length === 1 ? "is" : "are";
+  return ` ${who} ${verb} idle${model.causal ? ", because the mask hides those keys or the GPU has finished this round" : ", because the next block is still on its way"}.`;
+}
+
+function groupSentence(run, now, first) {
+  const group = run.round[first] + 1,
+    moving = now.some((n) => run.moves(n));
+  const what = run.hasTiles
+    ? "its own queries on all keys that they see"
+    : "whole heads, all queries on all keys";
+  return (
+    `${run.name}: every GPU computes ${what}, group ${group} of ${plural(run.groups, "group")} of heads.` +
+    (moving ? " Meanwhile the next group moves." : "")
+  );
+}
+
+/** The lines of a mark's tip. */
+export function markWords(run, n) {
+  const kind = run.kinds[run.kind[n]],
+    owner = run.owner[n];
+  const whose = owner === NOBODY ? "all GPUs" : `GPU ${owner}`;
+  const what = {
+    computing: owner === NOBODY ? "computing a group of heads" : `computing with the keys of ${whose}`,
+    transfer: `K and V of ${whose} arrive`,
+    network: `K and V of ${whose} arrive by the network`,
+    merging: "merging the parts of m, l and O",
+    packing: "laying tokens out by head",
+  }[kind];
+  return [
+    `GPU ${run.gpu[n]}`,
+    what,
+    `${duration(run.start[n] / 1e6)} to ${duration(run.end[n] / 1e6)}`,
+    `takes ${duration((run.end[n] - run.start[n]) / 1e6)}, modelled`,
+  ];
+}
