@@ -14,7 +14,6 @@ import { markWords, sentence } from "./story.js";
 
 const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const WALK = 24; // seconds from the start to the end, at the usual speed
-const FIRST_LOOK = 0.4; // of the way, where the playhead stands at first
 const STANDS = 900; // ms that words stand for at least while it plays
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 
@@ -52,10 +51,10 @@ class AcrossPlayer {
   }
 
   load(bytes) {
-    const part = this.model ? this.time / this.model.longest : FIRST_LOOK;
+    const part = this.model ? this.time / this.model.longest : null;
     this.bytes = bytes.slice();
     this.model = new Runs(this.bytes);
-    this.time = part * this.model.longest;
+    this.time = part === null ? this.model.runs[0].telling() : part * this.model.longest;
     this.shown = Math.min(this.shown, this.model.runs.length - 1);
     this.controls.offer(this.model.runs);
     this.controls.shown = {};

@@ -8,7 +8,7 @@ const CALLED = 24; // GPUs up to which each has its number
 export class CirclePanel {
   layout({ model, u }, box) {
     const top = 26 * u,
-      radius = Math.max(30, Math.min(box.w, box.h - top) / 2 - 26 * u);
+      radius = Math.max(30, Math.min(box.w, box.h - top) / 2 - 46 * u);
     Object.assign(this, {
       model,
       radius,
@@ -26,6 +26,13 @@ export class CirclePanel {
   of(gpu) {
     const angle = (gpu / this.model.gpus) * 2 * Math.PI - Math.PI / 2;
     return [this.x + this.radius * Math.cos(angle), this.y + this.radius * Math.sin(angle)];
+  }
+
+  /** Where a block lies that has arrived and is not in use yet: outside its GPU. */
+  beside(gpu) {
+    const [x, y] = this.of(gpu),
+      out = 1 + (this.dot * 1.75) / this.radius;
+    return [this.x + (x - this.x) * out, this.y + (y - this.y) * out];
   }
 
   /** A point of the way from one GPU to another, bent towards the middle. */
@@ -48,6 +55,7 @@ export class CirclePanel {
     const now = run.now(time),
       work = new Map(now.filter((n) => !run.moves(n)).map((n) => [run.gpu[n], n]));
     for (const n of now) if (run.moves(n)) this.travel(pen, run, n, run.progress(n, time), colors);
+    for (const n of run.waiting(time)) this.block(pen, this.beside(run.gpu[n]), colors[run.owner[n]], false);
     for (let gpu = 0; gpu < this.model.gpus; gpu++) this.gpu(pen, run, gpu, work.get(gpu) ?? -1, colors);
   }
 

@@ -23,7 +23,7 @@ NAMES = {
     "two_level": "Ring of hosts",
 }
 TURN = 0.381966  # of the circle of hues, between one GPU and the next: neighbours differ, none repeats
-LIGHTNESS, SATURATION = {"dark": 0.62, "light": 0.46}, 0.52
+LIGHTNESS, SATURATION = {"dark": 0.62, "light": 0.47}, 0.42
 
 
 def name_of(run: Lanes, beside: Sequence[Lanes]) -> str:

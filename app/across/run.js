@@ -13,6 +13,8 @@ class Run {
     this.chunks = this.owners.length;
     this.hasTiles = this.tileQuery.length > 0;
     [this.computing, this.transfer, this.network, this.merging, this.packing] = kinds.map((_, n) => n);
+    this.rounds = Math.max(...this.round) + 1;
+    this.used = this.whenUsed();
     this.events = Float32Array.from(new Set([0, ...this.start, ...this.end, this.length])).sort();
   }
 
@@ -31,6 +33,31 @@ class Run {
     const found = [];
     for (let n = 0; n < this.count; n++) if (time >= this.start[n] && time < this.end[n]) found.push(n);
     return found;
+  }
+
+  /** Blocks that have arrived and are not in use yet. */
+  waiting(time) {
+    const found = [];
+    for (let n = 0; n < this.count; n++)
+      if (this.moves(n) && this.owner[n] !== NOBODY && time >= this.end[n] && time < this.used[n])
+        found.push(n);
+    return found;
+  }
+
+  /** For each transfer, when its GPU begins to compute with what it brings. */
+  whenUsed() {
+    const begins = new Map();
+    for (let n = 0; n < this.count; n++)
+      if (!this.moves(n)) begins.set(`${this.gpu[n]} ${this.round[n]}`, this.start[n]);
+    return Float32Array.from(this.end, (end, n) => begins.get(`${this.gpu[n]} ${this.round[n]}`) ?? end);
+  }
+
+  /** A moment to look at first: most transfers of a later round are half way. */
+  telling() {
+    const moving = Array.from(this.start.keys()).filter(
+      (n) => this.moves(n) && this.round[n] >= Math.min(2, this.rounds - 1),
+    );
+    return moving.length ? (this.start[moving[0]] + this.end[moving[0]]) / 2 : 0.4 * this.length;
   }
 
   /** GPUs that compute nothing at a time. */

@@ -160,7 +160,7 @@ def _efficiency(spread: Spread, recording: Recording | None, colours: Palette) -
     chart(
         figures.efficiency(lines, NAMES, points, origin, spread.gpus, colours),
         "Efficiency over GPUs",
-        "across",
+        "across efficiency",
     )
     words = (
         "Dotted lines are modelled. From one host to several, a flat ring waits for the network in every "

@@ -110,7 +110,7 @@ def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch,
         theirs = choice.Problem(Layout(tokens, ranks, causal), call, 2, mover, -(-ranks // 8))
         flat = theirs.computing
         monkeypatch.setattr(cluster, "computing", lambda *_, flat=flat, ranks=ranks: (flat / ranks,) * 2)
-        monkeypatch.setattr(cluster, "one_gpu_seconds", lambda *_, flat=flat, ranks=ranks: flat * ranks)
+        monkeypatch.setattr(cluster, "staged_computing", lambda _, flat=flat: flat)
         if spread.unserved is None:
             found = cluster.modelled(spread)
             assert max(found.seconds, found.host) == pytest.approx(choice.seconds(method, theirs), rel=1e-4)

@@ -7,7 +7,7 @@ kernel's place, and chooses by them; a test holds the two together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.model.cluster.fabric import way
 from engine.model.cluster.kernel import BACKWARD, kernel_seconds, one_gpu_seconds
@@ -142,10 +142,26 @@ def rounds(spread: Spread, backward: bool = False) -> Rounds:
     return Rounds(spread.gpus, first, other, transfer, spread.way.loss)
 
 
+def staged_computing(spread: Spread) -> float:
+    """Seconds of the kernel on the GPU that computes most, all groups of heads, call by call."""
+    problem, ways = spread.problem, spread.groups * (spread.gpus if spread.method == ALL_TO_ALL else 1)
+    part = replace(problem, heads=problem.heads // ways, kv_heads=problem.kv_heads // ways)
+    causal, tokens = problem.mask.causal, problem.seq_q
+
+    def of(queries: int, keys: int) -> float:
+        return spread.groups * kernel_seconds(part, spread.hardware, queries, keys, causal)
+
+    if spread.method == ALL_TO_ALL:
+        return of(tokens, tokens)
+    if spans(spread) == 1:
+        return of(spread.rows, tokens)
+    half = -(-spread.rows // 2)  # a GPU's early chunk sees few keys, its late one many: the first GPU's
+    return of(half, half) + of(half, tokens)
+
+
 def stages(spread: Spread, backward: bool = False) -> Stages:
     """Of gathered keys or exchanged heads; what NCCL costs the computing is in it."""
-    whole = one_gpu_seconds(spread.problem, spread.hardware) * (BACKWARD if backward else 1)
-    whole *= work_share(spread, spread.gpus - 1)
+    whole = staged_computing(spread) * (BACKWARD if backward else 1)
     times = BACKWARD_BYTES if backward and spread.method == ALL_GATHER else 1
     transfer = spread.way.seconds(times * spread.link_bytes) if spread.gpus > 1 else 0.0
     return Stages(spread.groups, whole + spread.way.loss * transfer, transfer)
@@ -177,8 +193,7 @@ def _staged(spread: Spread, one: float, backward: bool) -> ClusterTime:
         around = found.groups * TAIL + packing(spread)
         chunks = spans(spread) * spread.gpus
         host = found.groups * (CALLING + 5 * chunks * COPYING)
-    work = one * work_share(spread, spread.gpus - 1)
-    return ClusterTime(spread, found.seconds + around, host, work, found.transfer, one)
+    return ClusterTime(spread, found.seconds + around, host, found.computing, found.transfer, one)
 
 
 @dataclass(frozen=True)
