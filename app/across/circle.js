@@ -66,7 +66,7 @@ export class CirclePanel {
       all = run.owner[n] === NOBODY;
     const sources = all
       ? Array.from({ length: this.model.gpus }, (_, gpu) => gpu).filter((gpu) => gpu !== to)
-      : [run.owner[n]];
+      : [run.sourceOf(n)];
     if (sources.length * this.model.gpus > 400) sources.length = Math.ceil(400 / this.model.gpus);
     for (const from of sources) {
       ctx.strokeStyle = veil(colors[from], all ? 0.18 : 0.45);
@@ -75,7 +75,7 @@ export class CirclePanel {
       ctx.moveTo(...this.of(from));
       for (let step = 1; step <= 12; step++) ctx.lineTo(...this.way(from, to, step / 12));
       ctx.stroke();
-      this.block(pen, this.way(from, to, part), colors[from], all);
+      this.block(pen, this.way(from, to, part), all ? colors[from] : colors[run.owner[n]], all);
     }
   }
 

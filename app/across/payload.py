@@ -22,7 +22,8 @@ NAMES = {
     "all_to_all": "All-to-all (Ulysses)",
     "two_level": "Ring of hosts",
 }
-TURN = 0.381966  # of the circle of hues, between one GPU and the next: neighbours differ, none repeats
+TURN, FEW = 0.381966, 8  # of the circle of hues, between one of a few GPUs and the next: neighbours differ
+ARC = 0.86  # of it, that many GPUs share in order
 LIGHTNESS, SATURATION = {"dark": 0.62, "light": 0.47}, 0.42
 
 
@@ -35,11 +36,12 @@ def name_of(run: Lanes, beside: Sequence[Lanes]) -> str:
 
 
 def owner_colours(gpus: int) -> dict[str, list[str]]:
-    """A colour for each GPU, in both themes."""
+    """A colour for each GPU, in both themes: of a few apart, of many in the order of the rainbow."""
+    turn = TURN if gpus <= FEW else ARC / gpus
     return {
         theme: [
             "#{:02x}{:02x}{:02x}".format(
-                *(round(255 * part) for part in colorsys.hls_to_rgb(0.58 + gpu * TURN, light, SATURATION))
+                *(round(255 * part) for part in colorsys.hls_to_rgb(0.58 + gpu * turn, light, SATURATION))
             )
             for gpu in range(gpus)
         ]

@@ -35,6 +35,12 @@ class Run {
     return found;
   }
 
+  /** Where a block comes from: its owner; in a ring of hosts, the GPU of the own host that fetched it. */
+  sourceOf(n) {
+    if (!this.hosts || this.kind[n] === this.network) return this.owner[n];
+    return this.gpu[n] - (this.gpu[n] % this.host) + (this.owner[n] % this.host);
+  }
+
   /** Blocks that have arrived and are not in use yet. */
   waiting(time) {
     const found = [];
@@ -52,12 +58,14 @@ class Run {
     return Float32Array.from(this.end, (end, n) => begins.get(`${this.gpu[n]} ${this.round[n]}`) ?? end);
   }
 
-  /** A moment to look at first: most transfers of a later round are half way. */
+  /** A moment to look at first: transfers of a later round are under way. */
   telling() {
     const moving = Array.from(this.start.keys()).filter(
       (n) => this.moves(n) && this.round[n] >= Math.min(2, this.rounds - 1),
     );
-    return moving.length ? (this.start[moving[0]] + this.end[moving[0]]) / 2 : 0.4 * this.length;
+    return moving.length
+      ? this.start[moving[0]] + 0.3 * (this.end[moving[0]] - this.start[moving[0]])
+      : 0.4 * this.length;
   }
 
   /** GPUs that compute nothing at a time. */

@@ -32,11 +32,9 @@ function ringSentence(model, run, time, now, first) {
   const whose =
     round === 0
       ? "its own keys"
-      : run.hosts && round % run.host === 0
-        ? "keys of another host"
-        : run.hosts
-          ? "keys of another GPU of some host"
-          : `the keys of the GPU ${round === 1 ? "one place" : `${round} places`} before it`;
+      : run.hosts
+        ? hostsWords(run, round)
+        : `the keys of the GPU ${round === 1 ? "one place" : `${round} places`} before it`;
   const idle = run.idle(model.gpus, time),
     computes =
       idle.length === 0 ? "every GPU computes" : `${model.gpus - idle.length} of ${model.gpus} GPUs compute`;
@@ -46,6 +44,13 @@ function ringSentence(model, run, time, now, first) {
       ? " Nothing is left to fetch."
       : " The next block has already arrived.";
   return `${run.name}, round ${round + 1} of ${model.gpus}: ${computes} with ${whose}.${idleWords(model, idle) || travel}`;
+}
+
+/** Whose keys a round of a ring of hosts computes with. */
+function hostsWords(run, round) {
+  const turn = Math.floor(round / run.host);
+  if (turn === 0) return "keys of another GPU of its own host";
+  return `keys of the host ${turn === 1 ? "one place" : `${turn} places`} before its own`;
 }
 
 /** Who waits, and why: for keys that are on their way, or for a round in which the mask leaves nothing. */

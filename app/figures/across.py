@@ -16,21 +16,27 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 HEIGHT = 300
+NAMES = {
+    "ring": "Ring",
+    "ring_send": "Ring, NCCL",
+    "all_gather": "All-gather",
+    "all_to_all": "All-to-all",
+    "two_level": "Ring of hosts",
+}
 TONES = {"ring": "v", "ring_send": "lime", "all_gather": "k", "all_to_all": "q", "two_level": "o"}
 TICKS = (1, 4, 16, 64, 256, 1024, 4096, 10_000)
 
 
 def efficiency(
     lines: Mapping[str, Mapping[int, ClusterTime]],
-    names: Mapping[str, str],
     recorded: Sequence[Held],
     origin: str,
     gpus: int,
     colours: Palette,
 ) -> go.Figure:
     """Efficiency over the number of GPUs, a line per method; the picture's GPUs are marked."""
-    traces = [_line(method, found, names[method], colours) for method, found in lines.items()]
-    traces += [_point(one, names, origin, colours) for one in recorded]
+    traces = [_line(method, found, NAMES[method], colours) for method, found in lines.items()]
+    traces += [_point(one, origin, colours) for one in recorded]
     most = max(max(found) for found in lines.values())
     mark = {"type": "line", "xref": "x", "yref": "paper", "x0": gpus, "x1": gpus, "y0": 0, "y1": 1}
     return drawn(
@@ -65,9 +71,9 @@ def _line(method: str, found: Mapping[int, ClusterTime], name: str, colours: Pal
     }
 
 
-def _point(one: Held, names: Mapping[str, str], origin: str, colours: Palette) -> dict:
+def _point(one: Held, origin: str, colours: Palette) -> dict:
     row = one.row
-    words = f"{names[row.provider]}, {row.gpus} GPUs, {row.problem.heads} heads, d {row.problem.head_dim}"
+    words = f"{NAMES[row.provider]}, {row.gpus} GPUs, {row.problem.heads} heads, d {row.problem.head_dim}"
     return {
         "type": "scatter",
         "x": [row.gpus],

@@ -31,6 +31,7 @@ from engine.studies.across import (
     TOKENS,
     WAYS,
     Held,
+    Room,
     cluster_recording,
     held,
     hiding,
@@ -158,7 +159,7 @@ def _efficiency(spread: Spread, recording: Recording | None, colours: Palette) -
     points = [one for one in _points(recording) if _like(one, spread)]
     origin = recording.origin if recording else ""
     chart(
-        figures.efficiency(lines, NAMES, points, origin, spread.gpus, colours),
+        figures.efficiency(lines, points, origin, spread.gpus, colours),
         "Efficiency over GPUs",
         "across efficiency",
     )
@@ -222,7 +223,7 @@ def _memory(spread: Spread) -> None:
             "One GPU" if room.spread.gpus == 1 else NAMES[room.spread.method],
             bytes_text(room.bytes),
             bytes_text(room.others),
-            short_tokens(room.longest),
+            _tokens(room.longest),
         ]
         for room in found
     ]
@@ -230,13 +231,24 @@ def _memory(spread: Spread) -> None:
     st.html(scrolled(table(head, rows), 330))
     st.caption(
         f"A GPU of {bytes_text(gpu.memory_bytes)} holds its own Q, K, V and O, and buffers for the blocks "
-        "that pass by. A ring's buffers shrink with more GPUs. All-gather keeps a group of heads of all K "
-        "and V, which grows with the whole sequence."
+        "that pass by. All-gather keeps a group of heads of all K and V, which grows with the whole "
+        f"sequence.{_few(found)}"
     )
 
 
-def short_tokens(tokens: int) -> str:
-    """Many tokens, in millions."""
+def _few(found: list[Room]) -> str:
+    """That buffers may take more than sharing saves."""
+    alone, ring = found[0], found[1]
+    if ring.longest > alone.longest:
+        return ""
+    return (
+        f" On {ring.spread.gpus} GPUs a ring's buffers take more than sharing saves: they hold K and V twice "
+        "to be fetched, three blocks on their way, and the O of every round until the merge."
+    )
+
+
+def _tokens(tokens: int) -> str:
+    """Many tokens, with a prefix."""
     return f"{scaled(tokens, '').strip()} tokens"
 
 

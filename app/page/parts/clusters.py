@@ -21,17 +21,14 @@ SAYS = {"share": partial(share_text, places=1), "tokens": "{:,.0f}".format, "s":
 def show(recording: Recording | None) -> None:
     """How far the model is from what was recorded and published."""
     st.subheader("The model beside recorded and published figures", anchor=False)
-    recorded, others = st.columns(2, gap="large")
-    with recorded:
-        _recorded(recording)
-    with others:
-        st.markdown("**Published by others**, the model beside each")
-        head = ("figure", "published", "modelled", "error", "source", "what the model takes from it")
-        st.html(scrolled(table(head, [_published_row(one) for one in published()], words=(0, 4, 5)), TALL))
-        st.caption(
-            "The model is too kind where blocks are short: it leaves out what the rest of a network costs, "
-            "and how messages on a busy network wait for one another."
-        )
+    _recorded(recording)
+    st.markdown("**Published by others**, the model beside each")
+    head = ("figure", "published", "modelled", "error", "source", "what the model takes from elsewhere")
+    st.html(scrolled(table(head, [_published_row(one) for one in published()], words=(0, 4, 5)), TALL))
+    st.caption(
+        "The model is too kind where blocks are short: it leaves out what the rest of a network costs, and "
+        "how messages on a busy network wait for one another."
+    )
 
 
 def _recorded(recording: Recording | None) -> None:
