@@ -9,15 +9,15 @@ const PALE = 0.26; // of what is still to come
 const MOVES = 0.36; // of a line's height, for transfers
 
 export class LanesPanel {
-  constructor(number, last) {
-    Object.assign(this, { number, last });
+  constructor(number, lowest) {
+    Object.assign(this, { number, lowest });
   }
 
   layout({ model, u, dpr, theme }, box) {
     const run = model.runs[this.number];
     const left = 52 * u,
       top = 24 * u,
-      axis = this.last ? 24 * u : 8 * u;
+      axis = this.lowest ? 24 * u : 8 * u;
     Object.assign(this, { model, run, dpr, theme, u, pictures: new Map() });
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h: box.h - top - axis };
     this.row = this.plot.h / model.gpus;
@@ -87,7 +87,7 @@ export class LanesPanel {
     const end = this.x(run.length);
     ctx.fillStyle = theme.muted;
     ctx.fillRect(end, plot.y, 1, plot.h);
-    if (this.last) this.axis(pen);
+    if (this.lowest) this.axis(pen);
     ctx.fillStyle = theme.edge;
     ctx.fillRect(Math.round(cut) - 0.5, plot.y - 2 * u, 1.5, plot.h + 4 * u);
   }

@@ -32,7 +32,8 @@ def name_of(run: Lanes, beside: Sequence[Lanes]) -> str:
     spread = run.spread
     if len({each.spread.method for each in beside}) < len(beside):
         return "Zigzag order" if spread.zigzag else "Plain order"
-    return NAMES[spread.method]
+    flat = spread.method == "ring" and spread.fabric.hosts(spread.gpus) > 1
+    return "Flat ring, NCCL" if flat else NAMES[spread.method]
 
 
 def owner_colours(gpus: int) -> dict[str, list[str]]:

@@ -68,6 +68,13 @@ class Run {
       : 0.4 * this.length;
   }
 
+  /** Whether a GPU computes anything in a round. */
+  computes(gpu, round) {
+    return this.kind.some(
+      (kind, n) => kind === this.computing && this.gpu[n] === gpu && this.round[n] === round,
+    );
+  }
+
   /** GPUs that compute nothing at a time. */
   idle(gpus, time) {
     const busy = new Set(

@@ -43,7 +43,7 @@ function ringSentence(model, run, time, now, first) {
     : round === model.gpus - 1
       ? " Nothing is left to fetch."
       : " The next block has already arrived.";
-  return `${run.name}, round ${round + 1} of ${model.gpus}: ${computes} with ${whose}.${idleWords(model, idle) || travel}`;
+  return `${run.name}, round ${round + 1} of ${model.gpus}: ${computes} with ${whose}.${idleWords(run, idle, round) || travel}`;
 }
 
 /** Whose keys a round of a ring of hosts computes with. */
@@ -54,11 +54,18 @@ function hostsWords(run, round) {
 }
 
 /** Who waits, and why: for keys that are on their way, or for a round in which the mask leaves nothing. */
-function idleWords(model, idle) {
+function idleWords(run, idle, round) {
   if (!idle.length) return "";
-  const who = idle.length > FEW ? plural(idle.length, "GPU") : `GPU ${idle.join(", ")}`;
-  const verb = idle.length === 1 ? "is" : "are";
-  return ` ${who} ${verb} idle${model.causal ? ", because the mask hides those keys or the GPU has finished this round" : ", because the next block is still on its way"}.`;
+  const unseen = idle.filter((gpu) => !run.computes(gpu, round));
+  if (!unseen.length) return ` ${named(idle)} ${idle.length === 1 ? "has" : "have"} finished the round.`;
+  const [verb, queries] = unseen.length === 1 ? ["is", "its queries see"] : ["are", "their queries see"];
+  return ` ${named(unseen)} ${verb} idle, because ${queries} none of these keys.`;
+}
+
+function named(gpus) {
+  if (gpus.length === 1) return `GPU ${gpus[0]}`;
+  if (gpus.length > FEW) return plural(gpus.length, "GPU");
+  return `GPUs ${gpus.slice(0, -1).join(", ")} and ${gpus.at(-1)}`;
 }
 
 function groupSentence(run, now, first) {
