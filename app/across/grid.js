@@ -1,7 +1,7 @@
 // The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
 
 import { mix } from "../canvas/look.js";
-import { hatching } from "../canvas/pen.js";
+import { hatching, Pen } from "../canvas/pen.js";
 
 const WAITING = 0.16,
   DONE = 0.86; // of a GPU's colour
@@ -11,11 +11,37 @@ export class GridPanel {
     this.number = number;
   }
 
-  layout({ model, u, dpr }, box) {
+  layout({ model, u, dpr, theme }, box) {
     const run = model.runs[this.number],
       side = Math.max(40, Math.min(box.w - 26 * u, box.h - 44 * u));
-    Object.assign(this, { model, run, dpr });
+    Object.assign(this, { model, run, dpr, theme });
     this.map = { x: box.x + 26 * u, y: box.y + 40 * u, side, each: side / run.chunks };
+    this.gap = this.map.each > 7 ? 1 : 0;
+    this.done = model.owners[theme.name].map((color) => mix(color, theme.ground, DONE));
+    this.base = this.drawBase(u);
+  }
+
+  /** All tiles before any is computed, drawn once. */
+  drawBase(u) {
+    const { map, run, model, theme, dpr } = this,
+      { chunks, owners } = run,
+      canvas = document.createElement("canvas");
+    canvas.width = canvas.height = Math.max(1, Math.round(map.side * dpr));
+    const ctx = canvas.getContext("2d"),
+      pen = new Pen(ctx, theme, u),
+      hidden = hatching(ctx, theme.hatch, 5, dpr),
+      waiting = model.owners[theme.name].map((color) => mix(color, theme.ground, WAITING));
+    ctx.scale(dpr, dpr);
+    for (let q = 0; q < chunks; q++)
+      for (let k = 0; k < chunks; k++) {
+        const [x, y, w] = [k * map.each, q * map.each, map.each - this.gap];
+        if (!model.causal || k <= q) pen.box(x, y, w, w, waiting[owners[q]], 1);
+        else {
+          ctx.fillStyle = hidden;
+          ctx.fillRect(x, y, w, w);
+        }
+      }
+    return canvas;
   }
 
   signature({ time }) {
@@ -58,7 +84,7 @@ export class GridPanel {
         room: box.w,
       },
     );
-    const gap = map.each > 7 ? 1 : 0;
+    const { gap } = this;
     for (let chunk = 0; chunk < chunks; chunk++) {
       const color = colors[owners[chunk]],
         at = chunk * map.each;
@@ -70,22 +96,14 @@ export class GridPanel {
         pen.text(owners[chunk], map.x - 17 * u, map.y + at + map.each / 2 + 4 * u, style);
       }
     }
-    for (let q = 0; q < chunks; q++)
-      for (let k = 0; k < chunks; k++) {
-        const x = map.x + k * map.each,
-          y = map.y + q * map.each,
-          w = map.each - gap,
-          tile = q * chunks + k,
-          color = colors[owners[q]];
-        if (model.causal && k > q) {
-          ctx.fillStyle = hatching(ctx, theme.hatch, 5, this.dpr);
-          ctx.fillRect(x, y, w, w);
-          continue;
-        }
-        pen.box(x, y, w, w, mix(color, theme.ground, WAITING), 1);
-        if (done[tile] > 0) pen.box(x, y, w, w * Math.min(1, done[tile]), mix(color, theme.ground, DONE), 1);
-        if (atWork.has(tile) && map.each > 5) pen.frame(x, y, w, w, theme.edge, 1.2, 1);
-      }
+    ctx.drawImage(this.base, map.x, map.y, map.side, map.side);
+    for (let tile = 0; tile < done.length; tile++) {
+      if (!done[tile]) continue;
+      const q = Math.floor(tile / chunks),
+        [x, y, w] = [map.x + (tile % chunks) * map.each, map.y + q * map.each, map.each - gap];
+      pen.box(x, y, w, w * Math.min(1, done[tile]), this.done[owners[q]], 1);
+      if (atWork.has(tile) && map.each > 5) pen.frame(x, y, w, w, theme.edge, 1.2, 1);
+    }
     pen.text("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
       size: 10.5,
       color: theme.muted,

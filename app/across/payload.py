@@ -85,6 +85,7 @@ def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
         "oneGpu": time.one_gpu * MICRO,
         "busy": float(np.mean(busy)) / run.seconds,
         "block": spread.block,
+        "backward": run.backward,
         "length": run.seconds * MICRO,
     }
 

@@ -39,7 +39,7 @@ function ringSentence(model, run, time, now, first) {
     computes =
       idle.length === 0 ? "every GPU computes" : `${model.gpus - idle.length} of ${model.gpus} GPUs compute`;
   const travel = moving.length
-    ? ` Meanwhile ${traffic(run.block)} of K and V come to each for a later round.`
+    ? ` Meanwhile ${traffic(run.block)} of K and V come to each for a later round${run.backward ? ", and as many bytes of dK and dV go back" : ""}.`
     : round === model.gpus - 1
       ? " Nothing is left to fetch."
       : " The next block has already arrived.";

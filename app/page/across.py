@@ -17,8 +17,10 @@ from app.page.parts import clusters
 from app.page.parts.elements import chart, one_of
 from app.sidebar.recording import chosen_recording
 from app.take_home.offers import TRACE, offer
+from engine.algorithms import BACKWARD, FORWARD
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import LINKS, Fabric
+from engine.model.cluster.kernel import BACKWARD as BACKWARD_TIMES
 from engine.model.cluster.lanes import Lanes
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
@@ -44,6 +46,7 @@ from engine.studies.across import (
 )
 
 CAUSAL, FULL = "causal", "none"
+PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
 MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}
 BESIDE = {
     ORDERS: "Zigzag beside plain order",
@@ -58,8 +61,8 @@ COMPONENTS = 2  # of O that are shown as numbers
 def show() -> None:
     """Draw the page."""
     head = st.container(key="across_head")
-    spread, beside = _asked()
-    runs = runs_of(spread, beside)
+    spread, beside, backward = _asked()
+    runs = runs_of(spread, beside, backward)
     with head:
         st.header(_headline(runs[0]), anchor=False)
     across.show(runs)
@@ -81,11 +84,12 @@ def show() -> None:
     clusters.show(recording)
 
 
-def _asked() -> tuple[Spread, str]:
+def _asked() -> tuple[Spread, str, bool]:
     """What the page's own controls ask for, with the scenario's heads, head dimension, data type and GPU."""
     experiment = scenario.current()
     with st.container(horizontal=True, vertical_alignment="center"):
         mask = one_of("Mask", MASKS, "across_mask")
+        direction = one_of("Pass", PASSES, "across_pass")
         beside = one_of("Beside", {key: BESIDE[key] for key in _choices(mask)}, f"across_beside {mask}")
     gpus, tokens, link = st.columns(3, gap="large")
     with gpus:
@@ -103,7 +107,7 @@ def _asked() -> tuple[Spread, str]:
             key="across_link",
         )
     fabric = Fabric(peak=LINKS[name])
-    return spread_of(experiment, length, count, mask == CAUSAL, fabric), beside
+    return spread_of(experiment, length, count, mask == CAUSAL, fabric), beside, direction == BACKWARD
 
 
 def _choices(mask: str) -> tuple[str, ...]:
@@ -111,10 +115,11 @@ def _choices(mask: str) -> tuple[str, ...]:
 
 
 def _headline(run: Lanes) -> str:
-    time, spread = modelled(run.spread), run.spread
+    time, spread = modelled(run.spread, run.backward), run.spread
     gpu = GPUS[spread.hardware]
+    what = "The backward pass of attention" if run.backward else "Attention"
     return (
-        f"Attention over {short(spread.problem.seq_q)} tokens takes one {gpu.name} "
+        f"{what} over {short(spread.problem.seq_q)} tokens takes one {gpu.name} "
         f"{seconds_text(time.one_gpu)}; {spread.gpus} of them need {seconds_text(time.seconds)} (modelled). "
         "Each keeps its own queries, and the keys and values pass by."
     )
@@ -140,7 +145,12 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...]) -> str:
             "over the network once per host. It is modelled only: the kernels of this project turn one flat "
             "ring."
         )
-    host = modelled(runs[0].spread)
+    if runs[0].backward:
+        words.append(
+            "In the backward pass dK and dV travel back to the owners of the keys, which doubles the bytes. "
+            f"It is modelled to compute {BACKWARD_TIMES:g} times as long as the forward pass, as one H200 did."
+        )
+    host = modelled(runs[0].spread, runs[0].backward)
     if host.host > host.seconds:
         words.append(
             f"Launching this takes the host {seconds_text(host.host)}, longer than the GPUs need; the times "
@@ -182,7 +192,7 @@ def _efficiency(spread: Spread, recording: Recording | None, colours: Palette) -
 def _points(recording: Recording | None) -> list[Held]:
     """Recorded forward passes of methods on several GPUs."""
     found = held(recording) if recording else ()
-    return [one for one in found if one.row.gpus > 1 and one.row.direction == "forward" and one.efficiency]
+    return [one for one in found if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency]
 
 
 def _like(one: Held, spread: Spread) -> bool:

@@ -40,7 +40,7 @@ def spread_of(
     return Spread(problem, gpus, method, causal, fabric, experiment.hardware)
 
 
-def runs_of(spread: Spread, beside: str) -> tuple[Lanes, ...]:
+def runs_of(spread: Spread, beside: str, backward: bool = False) -> tuple[Lanes, ...]:
     """The ring of a spread problem, and what is drawn beside it: the other order, or the other methods.
 
     More GPUs than a host has are a ring of hosts.
@@ -48,10 +48,10 @@ def runs_of(spread: Spread, beside: str) -> tuple[Lanes, ...]:
     several = spread.gpus > spread.fabric.host
     ring = spread.by(TWO_LEVEL if several and spread.by(TWO_LEVEL).unserved is None else RING)
     if beside == ORDERS and spread.problem.mask.causal:
-        return lanes(ring), lanes(ring.by(ring.method, zigzag=False))
+        return lanes(ring, backward), lanes(ring.by(ring.method, zigzag=False), backward)
     ways = [RING] * (ring.method != RING) + [ALL_GATHER, ALL_TO_ALL] if beside == WAYS else []
     others = (spread.by(method) for method in ways)
-    return lanes(ring), *(lanes(each) for each in others if each.unserved is None)
+    return lanes(ring, backward), *(lanes(each, backward) for each in others if each.unserved is None)
 
 
 @dataclass(frozen=True)
