@@ -75,7 +75,7 @@ function groupSentence(run, now, first) {
     ? "its own queries on all keys that they see"
     : "whole heads, all queries on all keys";
   return (
-    `${run.name}: every GPU computes ${what}, group ${group} of ${plural(run.groups, "group")} of heads.` +
+    `${run.name}: every GPU computes ${what}, for group ${group} of ${run.groups} of the heads.` +
     (moving ? " Meanwhile the next group moves." : "")
   );
 }

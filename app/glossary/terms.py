@@ -28,7 +28,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "queries."
         ),
         "all-to-all|Ulysses": (
-            "GPUs exchange tokens for heads: each computes whole heads over the whole sequence, and O goes back."
+            "GPUs exchange tokens for heads: each computes whole heads of all tokens, and O goes back."
         ),
         "block size|block sizes": (
             "Rows of a query block and of a key block: larger ones request fewer bytes, and fewer of "
@@ -210,8 +210,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "warp group|warp groups": "Four warps that issue a matrix product together on a Hopper GPU.",
         "wave|waves": "As many thread blocks as the GPU holds at once; the next wave waits for room.",
         "zigzag order|zigzag": (
-            "Each GPU holds an early and a late chunk of the sequence, so that under a causal mask all have the "
-            "same work."
+            "Each GPU holds an early and a late chunk of the sequence, so that all have the same causal work."
         ),
     }
 )

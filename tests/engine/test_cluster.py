@@ -12,6 +12,7 @@ from engine.model.cluster.lanes import COMPUTING, NETWORK, TRANSFER, lanes
 from engine.model.cluster.memory import bytes_per_token, longest_context, memory_bytes
 from engine.model.cluster.seconds import TAIL, hidden_from, modelled, rounds
 from engine.model.cluster.spread import METHODS, Spread
+from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 from engine.studies.across import cluster_recording, held, hiding, median_error, over_gpus, ring_parts
 from engine.studies.published_clusters import published
@@ -163,10 +164,10 @@ def test_memory_and_the_longest_context_are_a_formula():
     per_token = (2 + 2 + 2 * 2 + 3 * 2 + 4) * row / 4 + 5 * 16 * 4 / 4  # of which 4 + 6 are others' keys
     assert sum(bytes_per_token(one).values()) == pytest.approx(per_token)
     assert memory_bytes(one) == pytest.approx(131072 * per_token)
-    assert longest_context(one) == int(141e9 / per_token)
+    assert longest_context(one) == int(GPUS["h200"].memory_bytes / per_token)
     assert longest_context(spread(gpus=8)) > longest_context(one)
     alone = longest_context(spread(gpus=1))
-    assert alone == int(141e9 / (4 * row + 16 * 4))
+    assert alone == int(GPUS["h200"].memory_bytes / (4 * row + 16 * 4))
 
 
 @pytest.mark.parametrize("causal", [True, False])
