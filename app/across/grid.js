@@ -1,6 +1,6 @@
 // The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
 
-import { mix } from "../canvas/look.js";
+import { channels, mix } from "../canvas/look.js";
 import { hatching, Pen } from "../canvas/pen.js";
 
 const WAITING = 0.16,
@@ -18,6 +18,9 @@ export class GridPanel {
     this.map = { x: box.x + 26 * u, y: box.y + 40 * u, side, each: side / run.chunks };
     this.gap = this.map.each > 7 ? 1 : 0;
     this.done = model.owners[theme.name].map((color) => mix(color, theme.ground, DONE));
+    this.channels = this.done.map(channels);
+    this.picture = document.createElement("canvas");
+    this.picture.width = this.picture.height = run.chunks;
     this.base = this.drawBase(u);
   }
 
@@ -97,17 +100,41 @@ export class GridPanel {
       }
     }
     ctx.drawImage(this.base, map.x, map.y, map.side, map.side);
-    for (let tile = 0; tile < done.length; tile++) {
-      if (!done[tile]) continue;
-      const q = Math.floor(tile / chunks),
-        [x, y, w] = [map.x + (tile % chunks) * map.each, map.y + q * map.each, map.each - gap];
-      pen.box(x, y, w, w * Math.min(1, done[tile]), this.done[owners[q]], 1);
-      if (atWork.has(tile) && map.each > 5) pen.frame(x, y, w, w, theme.edge, 1.2, 1);
-    }
+    if (gap) this.tiles(pen, done, atWork);
+    else this.pixels(ctx, done);
     pen.text("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
       size: 10.5,
       color: theme.muted,
       align: "right",
     });
+  }
+
+  /** What is computed so far, tile by tile. */
+  tiles(pen, done, atWork) {
+    const { map, run } = this,
+      { chunks, owners } = run;
+    for (let tile = 0; tile < done.length; tile++) {
+      if (!done[tile]) continue;
+      const q = Math.floor(tile / chunks),
+        [x, y, w] = [map.x + (tile % chunks) * map.each, map.y + q * map.each, map.each - this.gap];
+      pen.box(x, y, w, w * Math.min(1, done[tile]), this.done[owners[q]], 1);
+      if (atWork.has(tile)) pen.frame(x, y, w, w, pen.theme.edge, 1.2, 1);
+    }
+  }
+
+  /** The same where tiles are a few pixels: as one picture, a pixel a tile. */
+  pixels(ctx, done) {
+    const { chunks, owners } = this.run,
+      picture = this.picture.getContext("2d"),
+      image = picture.createImageData(chunks, chunks);
+    for (let tile = 0; tile < done.length; tile++)
+      if (done[tile])
+        image.data.set(
+          [...this.channels[owners[Math.floor(tile / chunks)]], 255 * Math.min(1, done[tile])],
+          4 * tile,
+        );
+    picture.putImageData(image, 0, 0);
+    ctx.imageSmoothingEnabled = false;
+    ctx.drawImage(this.picture, this.map.x, this.map.y, this.map.side, this.map.side);
   }
 }

@@ -28,10 +28,12 @@ class Run {
     return time >= this.end[n] ? 1 : (time - this.start[n]) / (this.end[n] - this.start[n]);
   }
 
-  /** Marks under way at a time. */
+  /** Marks under way at a time; several panels ask for the same. */
   now(time) {
+    if (this.asked === time) return this.found;
     const found = [];
     for (let n = 0; n < this.count; n++) if (time >= this.start[n] && time < this.end[n]) found.push(n);
+    Object.assign(this, { asked: time, found });
     return found;
   }
 
@@ -52,10 +54,10 @@ class Run {
 
   /** For each transfer, when its GPU begins to compute with what it brings. */
   whenUsed() {
-    const begins = new Map();
+    this.begins = new Map();
     for (let n = 0; n < this.count; n++)
-      if (!this.moves(n)) begins.set(`${this.gpu[n]} ${this.round[n]}`, this.start[n]);
-    return Float32Array.from(this.end, (end, n) => begins.get(`${this.gpu[n]} ${this.round[n]}`) ?? end);
+      if (this.kind[n] === this.computing) this.begins.set(`${this.gpu[n]} ${this.round[n]}`, this.start[n]);
+    return Float32Array.from(this.end, (end, n) => this.begins.get(`${this.gpu[n]} ${this.round[n]}`) ?? end);
   }
 
   /** A moment to look at first: transfers of a later round are under way. */
@@ -70,9 +72,7 @@ class Run {
 
   /** Whether a GPU computes anything in a round. */
   computes(gpu, round) {
-    return this.kind.some(
-      (kind, n) => kind === this.computing && this.gpu[n] === gpu && this.round[n] === round,
-    );
+    return this.begins.has(`${gpu} ${round}`);
   }
 
   /** GPUs that compute nothing at a time. */

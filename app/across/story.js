@@ -10,7 +10,8 @@ export function sentence(model, run, time) {
   if (time >= run.length) return done(model, run);
   const now = run.now(time),
     first = now.find((n) => !run.moves(n));
-  if (first === undefined) return `${run.name}: no GPU computes; all wait for K and V.`;
+  if (first === undefined)
+    return `${run.name}: no GPU computes. The next round begins once its kernels have started and its K and V are here.`;
   if (run.kind[first] === run.merging)
     return `${run.name}: every GPU merges the m, l and O that its rounds left, one part per block of keys.`;
   if (run.kind[first] === run.packing)

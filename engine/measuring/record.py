@@ -288,8 +288,11 @@ def _under_torchrun(arguments: list[str]) -> int:
     """The same command again, as a process per GPU, by PyTorch's own launcher."""
     import torch
 
+    if not torch.cuda.is_available():
+        print("there is no GPU here that PyTorch can use, and only GPUs are recorded", file=sys.stderr)
+        return 2
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    gpus = max(1, torch.cuda.device_count())
+    gpus = torch.cuda.device_count()
     command = [*launcher, "--nproc-per-node", str(gpus), "-m", "engine", "record", *arguments]
     return subprocess.run(command, check=False).returncode
 
