@@ -23,6 +23,13 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "asynchronous copies|asynchronous|asynchrony": (
             "Copies of the next tiles that run while this one is computed, so that no unit waits for memory."
         ),
+        "all-gather": (
+            "Every GPU fetches the keys and values of all others, a group of heads at a time, for its own "
+            "queries."
+        ),
+        "all-to-all|Ulysses": (
+            "GPUs exchange tokens for heads: each computes whole heads of all tokens, and O goes back."
+        ),
         "block size|block sizes": (
             "Rows of a query block and of a key block: larger ones request fewer bytes, and fewer of "
             "them fit on an SM."
@@ -165,6 +172,9 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "requested|requested bytes|asked of L2": (
             "What the tiles request from memory beyond the SM, whether a cache or DRAM answers."
         ),
+        "ring attention|ring of GPUs": (
+            "Every GPU keeps its queries while the keys and values of all GPUs pass by, a block per round."
+        ),
         "roofline": (
             "The most FLOP/s an algorithm can reach: memory's bytes/s times its intensity, up to the "
             "arithmetic peak."
@@ -199,6 +209,9 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "warp|warps": "32 threads that run in step.",
         "warp group|warp groups": "Four warps that issue a matrix product together on a Hopper GPU.",
         "wave|waves": "As many thread blocks as the GPU holds at once; the next wave waits for room.",
+        "zigzag order|zigzag": (
+            "Each GPU holds an early and a late chunk of the sequence, so that all have the same causal work."
+        ),
     }
 )
 LETTERS = 2  # shorter names are not looked for on a page: K, V and m are in too many words

@@ -24,6 +24,7 @@ GROUPS = MappingProxyType(
             "backward": "Backward",
             "decoding": "Decoding",
             "flash3": "FlashAttention-3",
+            "across": "Across GPUs",
         },
         "Measure": {
             "traffic": "Traffic",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.algorithms import BACKWARD, split_kv
 from engine.experiment import PARAMETERS, Experiment
+from engine.problem.problem import Problem
 
 
 def model(experiment: Experiment) -> str:
@@ -29,6 +30,8 @@ print(f"{{simulation.modelled.seconds:.3g}} s, modelled")
 def kernel(experiment: Experiment) -> str:
     """Lines that run the real kernel on random tensors: on a GPU, or in Triton's interpreter."""
     problem, record = experiment.problem, experiment.record
+    if record.several_gpus:
+        return _several(problem)
     if record.kernel is None and record.direction != BACKWARD:
         return f"# No kernel computes {record.label}: there is nothing to run for this scenario.\n"
     if problem.mask.documents > 1:
@@ -57,6 +60,33 @@ k = torch.randn({_shape(kv)}, **options)
 v = torch.randn({_shape(kv)}, **options)
 o = attention(q, k, v{"".join(f", {name}={value!r}" for name, value in options.items())})
 {last}
+"""
+
+
+def _several(problem: Problem) -> str:
+    """Lines that a process per GPU runs, each on its own tokens."""
+    if problem.mask.documents > 1 or problem.seq_q != problem.seq_kv:
+        return "# ring_attention takes one document with as many keys as queries: there is nothing to run.\n"
+    q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
+    kv = (problem.batch, problem.kv_heads, problem.seq_q, problem.head_dim)
+    window = "" if problem.mask.window is None else f", window={problem.mask.window}"
+    causal = problem.mask.causal
+    return f"""# torchrun --nproc-per-node GPUS this_file.py
+import torch
+import torch.distributed as dist
+
+from kernels.distributed import ring_attention, shard
+
+dist.init_process_group()
+device = torch.device("cuda", dist.get_rank()) if torch.cuda.is_available() else torch.device("cpu")
+options = {{"dtype": torch.{problem.dtype}, "device": device}}
+torch.manual_seed(0)
+q = shard(torch.randn({_shape(q)}, **options), causal={causal})
+k = shard(torch.randn({_shape(kv)}, **options), causal={causal})
+v = shard(torch.randn({_shape(kv)}, **options), causal={causal})
+o = ring_attention(q, k, v, causal={causal}{window})
+print(dist.get_rank(), o.shape, o.dtype)
+dist.destroy_process_group()
 """
 
 

@@ -102,6 +102,7 @@ class Algorithm:
         fewest_stages: of what its kernels' loops stream, below which they were never run.
         direction: forward or backward.
         offered: whether the sidebar offers it; else a page of its own shows it.
+        several_gpus: its schedule is that of several GPUs together; the tiling's splits say how many.
         techniques: of `engine.studies.techniques`, those that its kernel has; None: not told apart by them.
         kernel: what `kernels.attention` calls it; None: no kernel of this project computes it.
         language: of that kernel.
@@ -136,6 +137,7 @@ class Algorithm:
     fewest_stages: int = 1
     direction: str = FORWARD
     offered: bool = True
+    several_gpus: bool = False
     techniques: frozenset[str] | None = None
     kernel: str | None = None
     language: str = "Triton"

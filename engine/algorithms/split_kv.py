@@ -76,7 +76,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
         shared=True,
         splits=tiling.splits,
     )
-    return Schedule(rows, tiling, (split,) if alone else (split, _combine(bounds, tiling.splits)), bounds)
+    return Schedule(rows, tiling, (split,) if alone else (split, combination(bounds, tiling.splits)), bounds)
 
 
 def shares(bounds: KeyBounds, splits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +92,7 @@ def shares(bounds: KeyBounds, splits: int) -> tuple[np.ndarray, np.ndarray]:
     return first.ravel(), (first + np.where(some, np.minimum(share, visits - starts), 0)).ravel()
 
 
-def _combine(bounds: KeyBounds, splits: int) -> Phase:
+def combination(bounds: KeyBounds, splits: int) -> Phase:
     """The second kernel: every row's partial results come, one result goes."""
     none = np.zeros_like(bounds.first)
     return Phase(

@@ -9,18 +9,22 @@ import argparse
 import json
 import sys
 from collections.abc import Generator
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
-from engine.algorithms import flash2
+from engine.algorithms import FORWARD, flash2
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.measuring import clock
 from engine.measuring.bench import Bench, Limit
+from engine.measuring.cluster import contenders, rows_of
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import implementations
 from engine.measuring.interpreter import INTERPRETED
+from engine.measuring.ranks import Ranks
 from engine.measuring.trial import refuse_documents
 from engine.model.drawable import at_length
+from engine.recordings.cluster import BOTH, ClusterTiming
 from engine.recordings.recording import Timing
 from engine.worker.jobs import JobError, Update
 
@@ -140,6 +144,8 @@ def main(arguments: list[str]) -> int:
     try:
         experiment = Experiment.of(**flat)
         refuse_documents(experiment)
+        if options.gpus is not None:
+            return _measure_cluster(experiment, options)
         bench = this_bench(flat["algorithm"])
         own = experiment.problem.seq_kv
         lengths = sizes(experiment, bench.cuda) if options.sweep else ladder(own)
@@ -154,6 +160,34 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _measure_cluster(experiment: Experiment, options: argparse.Namespace) -> int:
+    """Every way to compute the problem on several GPUs, forward and backward; one process speaks for all."""
+    ranks = Ranks()
+    problem = experiment.problem
+    if options.gpus != ranks.size:
+        raise JobError(f"gpus is {options.gpus}; torchrun started {ranks.size} processes")
+    if problem.mask.window is not None or problem.seq_q != problem.seq_kv or problem.seq_q % (2 * ranks.size):
+        raise JobError(
+            f"seq is {problem.seq_q}; it must be a multiple of {2 * ranks.size}, without a window, "
+            "with as many keys"
+        )
+    for direction in (FORWARD, BOTH):
+        for row in rows_of(ranks, problem, direction, contenders(ranks)):
+            if ranks.first:
+                said = {**asdict(row), "cuda": ranks.cuda}
+                print(json.dumps(said) if options.json else _cluster_line(row), flush=True)
+    ranks.close()
+    return 0
+
+
+def _cluster_line(row: ClusterTiming) -> str:
+    start = f"{row.label:<32} {row.gpus} GPUs {row.direction:<8}"
+    if row.times is None:
+        return f"{start} skipped: {row.skipped}"
+    times = f"{row.times.median * 1e3:10.3f} ms (from {row.times.least * 1e3:.3f})"
+    return f"{start} {times}  error {row.error:.1e}"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m engine measure", description=main.__doc__)
     for parameter in PARAMETERS:
@@ -162,6 +196,7 @@ def _parser() -> argparse.ArgumentParser:
             parser.add_argument(option, action="store_true")
         else:
             parser.add_argument(option, help=parameter.must)
+    parser.add_argument("--gpus", type=int, help="on so many GPUs: started by torchrun --nproc-per-node GPUS")
     parser.add_argument("--sweep", action="store_true", help="over the sequence length")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     return parser

@@ -6,20 +6,24 @@ What is already in the file is kept; the file is whole at every moment, so that 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import clock, decoding, scenarios, sweep, timelines
+from engine.measuring import clock, cluster, cluster_timeline, decoding, scenarios, sweep, timelines
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.device import device
 from engine.measuring.implementations import contenders
 from engine.measuring.precompile import Kernel, compile_all
+from engine.measuring.ranks import Ranks, started
 from engine.measuring.shapes import training_problem
 from engine.problem.problem import Problem
+from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 from engine.recordings.file import SECTIONS, RecordingError, load, save
 from engine.recordings.recording import Device, Recording, Row, Timing, identity
 from engine.worker.jobs import JobError
@@ -62,8 +66,9 @@ class Recorder:
             self.save()
 
     def save(self) -> None:
-        """Write the file."""
-        save(self.recording, self.path)
+        """Write the file; of several processes only the first does."""
+        if os.environ.get("RANK", "0") == "0":
+            save(self.recording, self.path)
         self.saved = time.monotonic()
 
     @property
@@ -176,6 +181,28 @@ def record_timelines(recorder: Recorder) -> None:
         recorder.tell(f"timelines {index + 1}/{len(wanted)}: {one.provider} N {one.problem.seq_q}: {what}")
 
 
+def record_cluster(recorder: Recorder) -> None:
+    """Every way to compute on several GPUs, and what each GPU did when; every rank runs this, one writes."""
+    ranks = Ranks()
+    known = {(row.problem, row.direction) for row in recorder.rows["cluster"].values()}
+    for rows in cluster.recorded(ranks, known, recorder.left):
+        recorder.add("cluster", rows)
+        problem, best = rows[0].problem, min((row for row in rows if row.times), key=_median, default=None)
+        what = f"N {problem.seq_q} {'causal' if problem.mask.causal else 'full'} {rows[0].direction}"
+        said = f"best {best.provider} {_median(best) * 1e3:.2f} ms" if best else "nothing ran"
+        recorder.tell(f"cluster: {what}, {problem.kv_heads} key heads: {said}")
+    for problem in cluster_timeline.plan():
+        for one in cluster.contenders(ranks):
+            row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
+            if one.sharded and not recorder.has("cluster_timelines", row):
+                recorder.add("cluster_timelines", [cluster_timeline.timeline_of(ranks, problem, one)])
+    ranks.close()
+
+
+def _median(row: ClusterTiming) -> float:
+    return row.times.median
+
+
 def compile_ahead(recorder: Recorder, kernels: list[Kernel]) -> list[Kernel]:
     """Those compiled in time."""
     kernels = list(dict.fromkeys(kernels))
@@ -216,6 +243,7 @@ RECORD = {
     "decoding": record_decoding,
     "counters": record_counters,
     "timelines": record_timelines,
+    "cluster": record_cluster,
 }
 
 
@@ -227,10 +255,16 @@ def main(arguments: list[str]) -> int:
         print(f"only is {unknown[0]!r}; it must be some of {','.join(RECORD)}", file=sys.stderr)
         return 2
     sections += [name for name in ("counters", "timelines") if getattr(options, name)]
-    try:
-        recorder = Recorder(
-            options.out, device(options.commit), options.budget, lambda line: print(line, flush=True)
+    if "cluster" in sections and len(sections) > 1:
+        print(
+            "only is cluster and more; several GPUs are recorded alone, in a file of their own",
+            file=sys.stderr,
         )
+        return 2
+    if "cluster" in sections and not started():
+        return _under_torchrun(arguments)
+    try:
+        recorder = Recorder(options.out, device(options.commit), options.budget, _say)
         for name in dict.fromkeys(sections):
             try:
                 RECORD[name](recorder)
@@ -240,8 +274,27 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     counts = ", ".join(f"{len(rows)} {name}" for name, rows in recorder.rows.items())
-    print(f"{options.out}: {counts}{'' if recorder.left > 0 else '; the time was up: run it again to go on'}")
+    _say(f"{options.out}: {counts}{'' if recorder.left > 0 else '; the time was up: run it again to go on'}")
     return 0
+
+
+def _say(line: str) -> None:
+    """A line of progress, by the first of several processes."""
+    if os.environ.get("RANK", "0") == "0":
+        print(line, flush=True)
+
+
+def _under_torchrun(arguments: list[str]) -> int:
+    """The same command again, as a process per GPU, by PyTorch's own launcher."""
+    import torch
+
+    if not torch.cuda.is_available():
+        print("there is no GPU here that PyTorch can use, and only GPUs are recorded", file=sys.stderr)
+        return 2
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    gpus = torch.cuda.device_count()
+    command = [*launcher, "--nproc-per-node", str(gpus), "-m", "engine", "record", *arguments]
+    return subprocess.run(command, check=False).returncode
 
 
 def _parser() -> argparse.ArgumentParser:

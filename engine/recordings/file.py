@@ -17,17 +17,21 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from engine.experiment import Experiment, ExperimentError
+from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Problem
+from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
 from engine.recordings.recording import Counters, Decoding, Recording, TilingTiming, Times, Timing, TracedCall
 from engine.recordings.timelines import traced_fault
 
 FORMAT = "attention recording"
+EITHER = "must have either {} or the reason why it has none"
 VERSION = 1
 LARGEST_FILE = 16 * 2**20  # bytes, unpacked
 LONGEST_TEXT = 600
 LARGEST_NUMBER = 10**18
 SHELF = Path(__file__).resolve().parents[2] / "assets" / "recordings"
-SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines")
+CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
+SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines", "cluster", "cluster_timelines")
 
 
 class RecordingError(ValueError):
@@ -210,6 +214,11 @@ def _fault(record: Any) -> str | None:
     elif isinstance(record, Times):
         if not 0 < record.p20 <= record.p50 <= record.p80:
             return "has percentiles that are not positive and rising"
+    elif isinstance(record, Extent):
+        if not 0 < record.least <= record.median <= record.most:
+            return "has times that are not positive and rising"
+    elif isinstance(record, ClusterTiming | ClusterTimeline | GpuMarks):
+        return _cluster_fault(record)
     elif isinstance(record, Timing | TilingTiming | Decoding):
         rate = record.bytes_per_second if isinstance(record, Decoding) else record.tflops
         if (record.times is None) == (record.skipped is None) or (record.times is None) != (rate is None):
@@ -217,8 +226,23 @@ def _fault(record: Any) -> str | None:
     elif isinstance(record, TracedCall):
         return traced_fault(record)
     elif isinstance(record, Counters) and bool(record.kernels) == (record.skipped is not None):
-        return "must have either kernels or the reason why it has none"
+        return EITHER.format("kernels")
     return None
+
+
+def _cluster_fault(record: Any) -> str | None:
+    if isinstance(record, GpuMarks):
+        alike = len(record.kind) == len(record.start) == len(record.length)
+        known = all(0 <= kind < len(KINDS) for kind in record.kind)
+        ends = all(value >= 0 for value in (*record.start, *record.length))
+        return None if alike and known and ends else "has marks that cannot be"
+    if record.gpus < 1:
+        return "must have at least one GPU"
+    if isinstance(record, ClusterTiming):
+        return None if (record.times is None) == (record.skipped is not None) else EITHER.format("times")
+    if bool(record.marks) == (record.skipped is not None):
+        return EITHER.format("marks")
+    return None if len(record.marks) in (0, record.gpus) else "must have marks of every GPU"
 
 
 def _blocks_fault(record: Decoding) -> str | None:

@@ -10,6 +10,7 @@ from typing import Union
 import numpy as np
 
 from engine.problem.problem import Problem
+from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ class TracedCall:
     skipped: str | None = None
 
 
-Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall]  # noqa: UP007 (an alias evaluated on Python 3.10)
+Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall, ClusterTiming, ClusterTimeline]  # noqa: UP007 (an alias evaluated on Python 3.10)
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,8 @@ class Recording:
     decoding: tuple[Decoding, ...] = ()
     counters: tuple[Counters, ...] = ()
     timelines: tuple[TracedCall, ...] = ()
+    cluster: tuple[ClusterTiming, ...] = ()
+    cluster_timelines: tuple[ClusterTimeline, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -264,6 +267,7 @@ IDENTITY = (
     "splits",
     "warps",
     "stages",
+    "gpus",
 )
 
 

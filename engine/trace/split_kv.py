@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.launch import launch
+from engine.model.launch import Launch, launch
 from engine.schedule.step import PARTIALS, Operation, Tensor
 from engine.trace.chip import NOTHING
 from engine.trace.forward import Executor, Trace
@@ -35,9 +35,9 @@ def execute_split(experiment: Experiment, q: np.ndarray, k: np.ndarray, v: np.nd
     q is [heads / kv_heads * seq_q, d], row r query r // group of head r % group; k and v are [seq_kv, d]:
     float32 and already rounded to the problem's dtype.
     """
-    executor = SplitExecutor(experiment, q, k, v)
+    executor = SplitExecutor(launch(experiment), q, k, v)
     trace, arrays = executor.run(), executor.memory.arrays
-    if experiment.tiling.splits == 1:
+    if not executor.memory.written[Tensor.PARTIAL]:  # one split alone
         return SplitTrace(trace, trace.out[None], trace.lse[None])
     return SplitTrace(trace, arrays[Tensor.PARTIAL], arrays[Tensor.PARTIAL_LSE][..., 0])
 
@@ -45,8 +45,8 @@ def execute_split(experiment: Experiment, q: np.ndarray, k: np.ndarray, v: np.nd
 class SplitExecutor(Executor):
     """The chip that the programs of splits run on, one after another, and those that combine them."""
 
-    def __init__(self, experiment: Experiment, q, k, v):
-        run, splits = launch(experiment), experiment.tiling.splits
+    def __init__(self, run: Launch, q, k, v):
+        splits = run.schedule.phases[0].splits
         partials = {
             Tensor.PARTIAL: np.zeros((splits, *q.shape), np.float32),
             Tensor.PARTIAL_LSE: np.full((splits, len(q), 1), NOTHING),

@@ -111,20 +111,24 @@ def _gathered(method: str, problem: Problem) -> float:
     """The first group of heads is waited for, the others come meanwhile."""
     groups, spans = group_count(method, problem), len(problem.layout.spans[0])
     transfer = problem.moving(2 * problem.call.kv_heads * problem.fetched)
-    exposed = transfer * (1 / groups + problem.interference)
     blocks = 2 * -(-problem.fetched * problem.layout.chunks // problem.layout.tokens)
     host = groups * (spans * CALLING + blocks * COPYING)
-    return max(problem.computing + exposed + groups * spans * TAIL, host)
+    return max(_staged(problem, groups, transfer) + groups * spans * TAIL, host)
 
 
 def _exchanged(problem: Problem) -> float:
     """The first group is waited for on its way there, the last on its way back; all is copied twice."""
     groups = group_count("all_to_all", problem)
     rows = _swapped(problem)
-    exposed = problem.moving(rows) * (1 / groups + problem.interference)
     packing = 4 * rows * problem.row / MEMORY
     host = groups * (CALLING + 5 * problem.layout.chunks * COPYING)
-    return max(problem.computing + exposed + packing + groups * TAIL, host)
+    return max(_staged(problem, groups, problem.moving(rows)) + packing + groups * TAIL, host)
+
+
+def _staged(problem: Problem, groups: int, transfer: float) -> float:
+    """A group of heads comes while the one before is computed: the slower of the two sets the pace."""
+    computing = problem.computing + problem.interference * transfer
+    return (computing + transfer + (groups - 1) * max(computing, transfer)) / groups
 
 
 def _swapped(problem: Problem) -> int:

@@ -3,11 +3,17 @@
 from dataclasses import replace
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 from engine import Experiment
 from engine.algorithms import flash1, flash2, flash3, split_kv, standard
+from engine.algorithms.ring import Order
+from engine.model.cluster import seconds as cluster
+from engine.model.cluster.spread import Spread
 from engine.model.launch import HEAVY_FIRST, launch
+from engine.problem.problem import Mask, Problem
+from engine.trace.ring import execute_ring
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("kernels", exc_type=ImportError)  # not where there is no Triton
@@ -86,6 +92,47 @@ def test_constants_are_those_of_the_kernels():
     assert kernel_split.COMBINED == split_kv.COMBINED_AT_ONCE
     assert set(backward.TILING) == set(flash3.FUSED_HEAD_DIMS)
     assert flash1.ALGORITHM.kernel == "flash1"
+
+
+@pytest.mark.parametrize("method", ["ring", "ring_send", "all_gather", "all_to_all"])
+@pytest.mark.parametrize("kv_heads", [4, 16])
+def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch, method, kv_heads):
+    """The same seconds, where the engine's kernel has the flat rate that `auto` takes."""
+    from kernels.arguments import Call
+    from kernels.distributed import choice
+    from kernels.distributed.layout import Layout
+
+    for tokens, ranks, causal in ((8192, 4, True), (131072, 4, True), (32768, 2, False), (2**20, 16, True)):
+        problem = Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", Mask(causal=causal))
+        spread = Spread(problem, ranks, method, causal)
+        call = Call(1, 16, kv_heads, tokens, tokens, 128, causal, None, 1.0, "flash2", 64, 64, None)
+        mover = "copy engines" if method != "ring_send" and ranks <= 8 else "send and receive"
+        theirs = choice.Problem(Layout(tokens, ranks, causal), call, 2, mover, -(-ranks // 8))
+        flat = theirs.computing
+        monkeypatch.setattr(cluster, "computing", lambda *_, flat=flat, ranks=ranks: (flat / ranks,) * 2)
+        monkeypatch.setattr(cluster, "staged_computing", lambda _, flat=flat: flat)
+        if spread.unserved is None:
+            found = cluster.modelled(spread)
+            assert max(found.seconds, found.host) == pytest.approx(choice.seconds(method, theirs), rel=1e-4)
+            assert spread.groups == choice.group_count(method, theirs)
+
+
+@pytest.mark.parametrize("zigzag", [True, False])
+def test_a_ring_fetches_what_the_kernels_fetch(zigzag):
+    from kernels.distributed.layout import Layout
+    from kernels.distributed.plan import planned
+
+    order, layout = Order(4, zigzag), Layout(128, 4, zigzag)
+    q = np.zeros((128, 16), np.float32)
+    experiment = Experiment.of(seq=128, heads=1, head_dim=16, block_q=16, block_kv=16, causal=zigzag)
+    found = execute_ring(experiment.changed(algorithm="ring"), order, q, q, q).links
+    left = dict(found)
+    for rank in range(4):
+        for each in planned(layout, rank, zigzag, None, True, 1).rounds:
+            for transfer in each.transfers:
+                if transfer.target == rank:
+                    assert left.pop((transfer.source, rank)) == 2 * transfer.rows * 16 * 2
+    assert not left
 
 
 @pytest.mark.parametrize("seq_kv", [1, 63, 500, 1000, 2048, 2049, 100_000])

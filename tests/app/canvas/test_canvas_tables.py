@@ -46,7 +46,7 @@ def test_no_script_holds_a_palette_or_an_algorithms_name(script):
     source = script.read_text("utf-8")
     colours = set(HEX.findall(source.lower())) - {"#ffffff"}  # white: the page's ground where none is told
     assert not colours
-    if script.parent.name in ("player", "gpu", "inside", "canvas"):
+    if script.parent.name in ("player", "gpu", "inside", "across", "canvas"):
         code = re.sub(r"^\s*(?://|/?\*).*$", "", source, flags=re.MULTILINE)
         assert not ALGORITHM.findall(code)
 

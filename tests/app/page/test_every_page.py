@@ -43,6 +43,7 @@ EXTREMES = {
         "hardware": "t4",
     },
     "backward": {"algorithm": "backward"},
+    "a ring": {"algorithm": "ring", "seq": "4096", "splits": "1024", "causal": "true"},
     "most heads": {"heads": "1024", "kv_heads": "1", "batch": "4096"},
 }
 

@@ -1,0 +1,140 @@
+// The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
+
+import { channels, mix } from "../canvas/look.js";
+import { hatching, Pen } from "../canvas/pen.js";
+
+const WAITING = 0.16,
+  DONE = 0.86; // of a GPU's colour
+
+export class GridPanel {
+  constructor(number) {
+    this.number = number;
+  }
+
+  layout({ model, u, dpr, theme }, box) {
+    const run = model.runs[this.number],
+      side = Math.max(40, Math.min(box.w - 26 * u, box.h - 44 * u));
+    Object.assign(this, { model, run, dpr, theme });
+    this.map = { x: box.x + 26 * u, y: box.y + 40 * u, side, each: side / run.chunks };
+    this.gap = this.map.each > 7 ? 1 : 0;
+    this.done = model.owners[theme.name].map((color) => mix(color, theme.ground, DONE));
+    this.channels = this.done.map(channels);
+    this.picture = document.createElement("canvas");
+    this.picture.width = this.picture.height = run.chunks;
+    this.base = this.drawBase(u);
+  }
+
+  /** All tiles before any is computed, drawn once. */
+  drawBase(u) {
+    const { map, run, model, theme, dpr } = this,
+      { chunks, owners } = run,
+      canvas = document.createElement("canvas");
+    canvas.width = canvas.height = Math.max(1, Math.round(map.side * dpr));
+    const ctx = canvas.getContext("2d"),
+      pen = new Pen(ctx, theme, u),
+      hidden = hatching(ctx, theme.hatch, 5, dpr),
+      waiting = model.owners[theme.name].map((color) => mix(color, theme.ground, WAITING));
+    ctx.scale(dpr, dpr);
+    for (let q = 0; q < chunks; q++)
+      for (let k = 0; k < chunks; k++) {
+        const [x, y, w] = [k * map.each, q * map.each, map.each - this.gap];
+        if (!model.causal || k <= q) pen.box(x, y, w, w, waiting[owners[q]], 1);
+        else {
+          ctx.fillStyle = hidden;
+          ctx.fillRect(x, y, w, w);
+        }
+      }
+    return canvas;
+  }
+
+  signature({ time }) {
+    return String(time);
+  }
+
+  /** Which part of every tile is computed, 0 to 1, and which is at work. */
+  states(time) {
+    const { run } = this,
+      { chunks, groups } = run,
+      done = new Float32Array(chunks * chunks),
+      atWork = new Set();
+    for (let n = 0; n < run.count; n++) {
+      const [from, to] = [run.tileFrom[n], run.tileFrom[n + 1]],
+        part = run.progress(n, time);
+      if (part < 0 || from === to) continue;
+      for (let at = from; at < to; at++) {
+        const tile = run.tileQuery[at] * chunks + run.tileKey[at],
+          own = Math.min(1, Math.max(0, part * (to - from) - (at - from)));
+        done[tile] += own / (run.ring ? 1 : groups);
+        if (own > 0 && own < 1) atWork.add(tile);
+      }
+    }
+    return { done, atWork };
+  }
+
+  paint(pen, box, { time }) {
+    const { map, run, model } = this,
+      { u, theme, ctx } = pen,
+      { chunks, owners } = run,
+      colors = model.owners[theme.name],
+      { done, atWork } = this.states(time);
+    pen.text(
+      model.runs.filter(({ hasTiles }) => hasTiles).length > 1 ? run.name : "S, by the GPU that computes it",
+      box.x,
+      box.y + 14 * u,
+      {
+        size: 13,
+        weight: 650,
+        room: box.w,
+      },
+    );
+    const { gap } = this;
+    for (let chunk = 0; chunk < chunks; chunk++) {
+      const color = colors[owners[chunk]],
+        at = chunk * map.each;
+      pen.box(map.x + at, map.y - 9 * u, map.each - gap, 6 * u, color, 1);
+      pen.box(map.x - 9 * u, map.y + at, 6 * u, map.each - gap, color, 1);
+      if (map.each > 12 * u) {
+        const style = { size: 10.5, color: theme.muted, mono: true, align: "center" };
+        pen.text(owners[chunk], map.x + at + map.each / 2, map.y - 13 * u, style);
+        pen.text(owners[chunk], map.x - 17 * u, map.y + at + map.each / 2 + 4 * u, style);
+      }
+    }
+    ctx.drawImage(this.base, map.x, map.y, map.side, map.side);
+    if (gap) this.tiles(pen, done, atWork);
+    else this.pixels(ctx, done);
+    pen.text("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
+      size: 10.5,
+      color: theme.muted,
+      align: "right",
+    });
+  }
+
+  /** What is computed so far, tile by tile. */
+  tiles(pen, done, atWork) {
+    const { map, run } = this,
+      { chunks, owners } = run;
+    for (let tile = 0; tile < done.length; tile++) {
+      if (!done[tile]) continue;
+      const q = Math.floor(tile / chunks),
+        [x, y, w] = [map.x + (tile % chunks) * map.each, map.y + q * map.each, map.each - this.gap];
+      pen.box(x, y, w, w * Math.min(1, done[tile]), this.done[owners[q]], 1);
+      if (atWork.has(tile)) pen.frame(x, y, w, w, pen.theme.edge, 1.2, 1);
+    }
+  }
+
+  /** The same where tiles are a few pixels: as one picture, a pixel a tile. */
+  pixels(ctx, done) {
+    const { chunks, owners } = this.run,
+      picture = this.picture.getContext("2d"),
+      image = picture.createImageData(chunks, chunks);
+    for (let tile = 0; tile < done.length; tile++)
+      if (done[tile])
+        image.data.set(
+          [...this.channels[owners[Math.floor(tile / chunks)]], 255 * Math.min(1, done[tile])],
+          4 * tile,
+        );
+    picture.putImageData(image, 0, 0);
+    ctx.imageSmoothingEnabled = false;
+    ctx.drawImage(this.picture, this.map.x, this.map.y, this.map.side, this.map.side);
+  }
+}

@@ -1,0 +1,190 @@
+// A run as a chart: every GPU has a line, computing above and transfers below, in the colour of whose keys they are.
+
+import { clamp, duration, percent, roundStep, subscript } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+import { hatching, Pen } from "../canvas/pen.js";
+import { NOBODY } from "./run.js";
+
+const PALE = 0.26; // of what is still to come
+const MOVES = 0.36; // of a line's height, for transfers
+
+export class LanesPanel {
+  constructor(number, lowest) {
+    Object.assign(this, { number, lowest });
+  }
+
+  layout({ model, u, dpr, theme }, box) {
+    const run = model.runs[this.number];
+    const left = 52 * u,
+      top = 24 * u,
+      axis = this.lowest ? 24 * u : 8 * u;
+    Object.assign(this, { model, run, dpr, theme, u, pictures: new Map() });
+    this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h: box.h - top - axis };
+    this.row = this.plot.h / model.gpus;
+  }
+
+  signature({ time, shown }) {
+    return `${time} ${shown === this.number}`;
+  }
+
+  x(time) {
+    return this.plot.x + (time / this.model.longest) * this.plot.w;
+  }
+
+  timeAt(px) {
+    return ((px - this.plot.x) / this.plot.w) * this.model.longest;
+  }
+
+  holds(px, py) {
+    const { x, y, w, h } = this.plot;
+    return px >= x && px < x + w && py >= y && py < y + h;
+  }
+
+  /** The mark at a point, or -1. */
+  markAt(px, py) {
+    if (!this.holds(px, py)) return -1;
+    const place = (py - this.plot.y) / this.row,
+      gpu = Math.floor(place);
+    return this.run.markAt(gpu, place - gpu > 1 - MOVES, this.timeAt(px));
+  }
+
+  /** Where a mark lies: [x, y, width, height]. */
+  place(n) {
+    const { run, row, plot } = this,
+      gap = row > 9 ? 1.5 : row > 4 ? 0.6 : 0,
+      high = row - gap,
+      moves = run.moves(n);
+    const y = plot.y + run.gpu[n] * row + (moves ? (1 - MOVES) * high : 0),
+      x = this.x(run.start[n]);
+    return [
+      x,
+      y,
+      Math.max(0.5, this.x(run.end[n]) - x),
+      high * (moves ? MOVES : 1 - MOVES) - (row > 9 ? 1 : 0),
+    ];
+  }
+
+  paint(pen, box, { time, shown }) {
+    const { plot, run } = this,
+      { u, theme, ctx } = pen;
+    this.title(pen, box, shown === this.number);
+    const cut = clamp(this.x(time), plot.x, plot.x + plot.w);
+    this.paste(ctx, this.picture(1), plot.x, cut);
+    this.paste(ctx, this.picture(PALE), cut, plot.x + plot.w);
+    const each = Math.max(1, Math.ceil((12 * u) / this.row));
+    for (let gpu = 0; gpu < this.model.gpus; gpu += each)
+      pen.text(
+        `GPU ${gpu}`,
+        plot.x - 6 * u,
+        plot.y + gpu * this.row + Math.min(this.row * 0.5 + 4 * u, 12 * u),
+        {
+          size: 11,
+          color: theme.muted,
+          mono: true,
+          align: "right",
+        },
+      );
+    const end = this.x(run.length);
+    ctx.fillStyle = theme.muted;
+    ctx.fillRect(end, plot.y, 1, plot.h);
+    if (this.lowest) this.axis(pen);
+    ctx.fillStyle = theme.edge;
+    ctx.fillRect(Math.round(cut) - 0.5, plot.y - 2 * u, 1.5, plot.h + 4 * u);
+  }
+
+  title(pen, box, shown) {
+    const { run, plot } = this,
+      { u, theme } = pen,
+      y = box.y + 15 * u;
+    const width = pen.text(run.name, plot.x, y, {
+      size: 14,
+      weight: 650,
+      color: shown ? theme.ink : theme.muted,
+    });
+    const facts = `${duration(run.length / 1e6)} · efficiency ${percent(run.efficiency)} · computing ${percent(run.busy)} of the time`;
+    const room = plot.w - width - 90 * u;
+    if (room > 80 * u) pen.text(facts, plot.x + width + 12 * u, y, { size: 12.5, mono: true, room });
+    pen.text(run.origin, plot.x + plot.w, y, { size: 12.5, color: theme.good, align: "right" });
+  }
+
+  paste(ctx, picture, from, to) {
+    const { plot, dpr } = this;
+    if (to - from < 0.5) return;
+    const source = [(from - plot.x) * dpr, 0, (to - from) * dpr, picture.height];
+    ctx.drawImage(picture, ...source, from, plot.y, to - from, plot.h);
+  }
+
+  /** All marks, in full colour or pale; drawn once and kept. */
+  picture(strength) {
+    if (!this.pictures.has(strength)) this.pictures.set(strength, this.draw(strength));
+    return this.pictures.get(strength);
+  }
+
+  draw(strength) {
+    const { plot, dpr, theme, u, run } = this,
+      canvas = document.createElement("canvas");
+    canvas.width = Math.max(1, Math.round(plot.w * dpr));
+    canvas.height = Math.max(1, Math.round(plot.h * dpr));
+    const ctx = canvas.getContext("2d");
+    ctx.setTransform(dpr, 0, 0, dpr, -plot.x * dpr, -plot.y * dpr);
+    ctx.fillStyle = theme.panel;
+    ctx.fillRect(plot.x, plot.y, plot.w, plot.h);
+    ctx.fillStyle = hatching(ctx, mix(theme.hatch, theme.panel, strength), 6, dpr);
+    ctx.fillRect(plot.x, plot.y, this.x(run.length) - plot.x, plot.h);
+    const pen = new Pen(ctx, theme, u);
+    for (let n = 0; n < run.count; n++) this.mark(pen, n, strength);
+    return canvas;
+  }
+
+  mark(pen, n, strength) {
+    const { run, theme } = this,
+      [x, y, w, h] = this.place(n),
+      color = this.color(n),
+      under = run.moves(n) ? mix(color, theme.panel, 0.55) : color;
+    pen.box(x, y, Math.max(0.5, w - (w > 3 ? 0.8 : 0)), h, mix(under, theme.panel, strength), 2);
+    const words = this.words(n);
+    if (words && h > 11 * pen.u && w > words.length * 7.5 * pen.u)
+      pen.text(words, x + w / 2, y + h / 2 + 4 * pen.u, {
+        size: 11,
+        align: "center",
+        color: strength === 1 ? theme.ground : theme.muted,
+        weight: 600,
+      });
+  }
+
+  color(n) {
+    const { run, theme, model } = this;
+    if (run.kind[n] === run.merging) return theme.O;
+    if (run.kind[n] === run.packing) return theme.Q;
+    if (run.owner[n] === NOBODY) return run.moves(n) ? theme.V : theme.S;
+    return model.owners[theme.name][run.owner[n]];
+  }
+
+  words(n) {
+    const { run } = this;
+    if (run.kind[n] === run.merging) return "merge";
+    if (run.kind[n] === run.packing) return "pack";
+    if (run.owner[n] === NOBODY) return run.moves(n) ? "" : `heads ${run.round[n] + 1}/${run.groups}`;
+    return run.moves(n) ? "" : `K${subscript(run.owner[n])} V${subscript(run.owner[n])}`;
+  }
+
+  axis(pen) {
+    const { plot } = this,
+      { u, theme, ctx } = pen,
+      y = plot.y + plot.h + 17 * u,
+      longest = this.model.longest;
+    const step = roundStep(longest, Math.max(2, Math.floor(plot.w / (90 * u))));
+    for (let tick = 0; tick <= longest + 1e-9; tick += step) {
+      const x = this.x(tick),
+        last = tick + step > longest + 1e-9;
+      ctx.fillStyle = theme.line;
+      ctx.fillRect(Math.round(x), plot.y + plot.h, 1, 4 * u);
+      pen.text(duration(tick / 1e6), x, y, {
+        size: 11,
+        color: theme.muted,
+        mono: true,
+        align: !tick ? "left" : last ? "right" : "center",
+      });
+    }
+  }
+}

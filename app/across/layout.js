@@ -1,0 +1,39 @@
+// Where the grids, the ring and the lanes lie.
+
+import { clamp } from "../canvas/format.js";
+import { NARROW } from "../canvas/stage.js";
+import { CirclePanel } from "./circle.js";
+import { GridPanel } from "./grid.js";
+import { LanesPanel } from "./lanes.js";
+
+const MOST_GRIDS = 2;
+
+/** Grids above the ring at the left, lanes of all runs at the right; on a phone the lanes below. */
+export function acrossLayout(model, { width: w, height: h, u }) {
+  const narrow = w < NARROW,
+    gap = 24 * u,
+    side = narrow ? w : clamp(0.31 * w, 300 * u, 520 * u);
+  const grids = model.runs.map((_, n) => n).filter((n) => model.runs[n].hasTiles && model.runs[n].ring);
+  grids.length = Math.min(MOST_GRIDS, grids.length);
+  const each = (side - (grids.length - 1) * gap) / Math.max(1, grids.length);
+  const high = narrow ? Math.min(each + 20 * u, 0.28 * h) : Math.min(each + 20 * u, 0.52 * h);
+  const panels = grids.map((n, at) => ({
+    panel: new GridPanel(n),
+    box: { x: at * (each + gap), y: 0, w: each, h: high },
+  }));
+  const circle = narrow ? 0.3 * h : h - high - 16 * u;
+  panels.push({ panel: new CirclePanel(), box: { x: 0, y: high + 16 * u, w: side, h: circle } });
+  const left = narrow ? 0 : side + gap,
+    top = narrow ? high + circle + 32 * u : 0;
+  return [...panels, ...lanesIn(model, { x: left, y: top, w: w - left, h: h - top }, u)];
+}
+
+function lanesIn(model, { x, y, w, h }, u) {
+  const count = model.runs.length,
+    axis = 16 * u,
+    each = (h - axis) / count;
+  return model.runs.map((_, n) => ({
+    panel: new LanesPanel(n, n === count - 1),
+    box: { x, y: y + n * each, w, h: each + (n === count - 1 ? axis : 0) },
+  }));
+}

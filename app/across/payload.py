@@ -1,0 +1,111 @@
+"""Runs on several GPUs packed for the browser: one block of bytes, laid out as `app.canvas.pack` says."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+
+import numpy as np
+
+from app.canvas.pack import pack
+from app.canvas.tables import palettes
+from engine.algorithms.ring import Order
+from engine.model.cluster.lanes import KINDS, Lanes
+from engine.model.cluster.seconds import modelled
+from engine.model.cluster.spread import RINGS
+
+MICRO = 1e6
+NAMES = {
+    "ring": "Ring, copy engines",
+    "ring_send": "Ring, NCCL",
+    "all_gather": "All-gather",
+    "all_to_all": "All-to-all (Ulysses)",
+    "two_level": "Ring of hosts",
+}
+TURN, FEW = 0.381966, 8  # of the circle of hues, between one of a few GPUs and the next: neighbours differ
+ARC = 0.86  # of it, that many GPUs share in order
+LIGHTNESS, SATURATION = {"dark": 0.62, "light": 0.47}, 0.42
+
+
+def name_of(run: Lanes, beside: Sequence[Lanes]) -> str:
+    """What a run is called among others: its order where that is what differs."""
+    spread = run.spread
+    if len({each.spread.method for each in beside}) < len(beside):
+        return "Zigzag order" if spread.zigzag else "Plain order"
+    flat = spread.method == "ring" and spread.fabric.hosts(spread.gpus) > 1
+    return "Flat ring, NCCL" if flat else NAMES[spread.method]
+
+
+def owner_colours(gpus: int) -> dict[str, list[str]]:
+    """A colour for each GPU, in both themes: of a few apart, of many in the order of the rainbow."""
+    turn = TURN if gpus <= FEW else ARC / gpus
+    return {
+        theme: [
+            "#{:02x}{:02x}{:02x}".format(
+                *(round(255 * part) for part in colorsys.hls_to_rgb(0.58 + gpu * turn, light, SATURATION))
+            )
+            for gpu in range(gpus)
+        ]
+        for theme, light in LIGHTNESS.items()
+    }
+
+
+def build(runs: Sequence[Lanes]) -> bytes:
+    """The payload of runs of one problem on equally many GPUs, drawn under one another on one clock."""
+    spread = runs[0].spread
+    header = {
+        "gpus": spread.gpus,
+        "tokens": spread.problem.seq_q,
+        "causal": spread.problem.mask.causal,
+        "kinds": list(KINDS),
+        "owners": owner_colours(spread.gpus),
+        "palettes": palettes(),
+        "runs": [_about(run, runs) for run in runs],
+    }
+    arrays = {}
+    for number, run in enumerate(runs):
+        arrays |= {f"run{number}.{name}": values for name, values in _columns(run).items()}
+    return pack(header, arrays)
+
+
+def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
+    """What is said of a run as a whole; times in microseconds, the block in bytes."""
+    spread, time = run.spread, modelled(run.spread, run.backward)
+    busy = [run.busy(gpu) for gpu in range(spread.gpus)]
+    return {
+        "name": name_of(run, beside),
+        "ring": spread.method in RINGS,
+        "hosts": spread.method == "two_level",
+        "host": spread.fabric.host,
+        "groups": spread.groups,
+        "zigzag": run.order.zigzag,
+        "owners": _owners(run.order),
+        "origin": "modelled",
+        "efficiency": time.efficiency,
+        "oneGpu": time.one_gpu * MICRO,
+        "busy": float(np.mean(busy)) / run.seconds,
+        "block": spread.block,
+        "backward": run.backward,
+        "length": run.seconds * MICRO,
+    }
+
+
+def _owners(order: Order) -> list[int]:
+    """The GPU that holds each chunk."""
+    return [int(gpu) for gpu in order.holders(order.chunks)]
+
+
+def _columns(run: Lanes) -> dict[str, np.ndarray]:
+    marks = run.marks
+    tiles = [tile for mark in marks for tile in mark.tiles]
+    return {
+        "gpu": np.array([mark.gpu for mark in marks], np.uint8),
+        "kind": np.array([KINDS.index(mark.kind) for mark in marks], np.uint8),
+        "round": np.array([mark.round for mark in marks], np.int16),
+        "owner": np.array([mark.owner for mark in marks], np.int16),
+        "start": np.array([mark.start * MICRO for mark in marks], np.float32),
+        "end": np.array([mark.end * MICRO for mark in marks], np.float32),
+        "tileFrom": np.cumsum([0, *(len(mark.tiles) for mark in marks)]).astype(np.int32),
+        "tileQuery": np.array([query for query, _ in tiles], np.uint8),
+        "tileKey": np.array([key for _, key in tiles], np.uint8),
+    }

@@ -1,0 +1,139 @@
+"""Figures of the page of several GPUs: efficiency over their number, and a ring's round over their tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from app.figures.base import drawn
+from app.figures.colours import Palette
+from app.figures.units import log_ticks, seconds_text, share_text, short
+from engine.model.cluster.seconds import ClusterTime
+from engine.studies.across import Held, Round
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+HEIGHT = 300
+NAMES = {
+    "ring": "Ring",
+    "ring_send": "Ring, NCCL",
+    "all_gather": "All-gather",
+    "all_to_all": "All-to-all",
+    "two_level": "Ring of hosts",
+}
+TONES = {"ring": "v", "ring_send": "lime", "all_gather": "k", "all_to_all": "q", "two_level": "o"}
+TICKS = (1, 4, 16, 64, 256, 1024, 4096, 10_000)
+
+
+def efficiency(
+    lines: Mapping[str, Mapping[int, ClusterTime]],
+    recorded: Sequence[Held],
+    origin: str,
+    gpus: int,
+    colours: Palette,
+) -> go.Figure:
+    """Efficiency over the number of GPUs, a line per method; the picture's GPUs are marked."""
+    traces = [_line(method, found, NAMES[method], colours) for method, found in lines.items()]
+    traces += [_point(one, origin, colours) for one in recorded]
+    most = max(max(found) for found in lines.values())
+    mark = {"type": "line", "xref": "x", "yref": "paper", "x0": gpus, "x1": gpus, "y0": 0, "y1": 1}
+    return drawn(
+        traces,
+        colours,
+        height=HEIGHT,
+        x={
+            "type": "log",
+            "title_text": "GPUs",
+            "tickvals": [tick for tick in TICKS if tick <= most],
+            "ticktext": [f"{tick:,}" for tick in TICKS if tick <= most],
+            "range": [-0.06, math.log10(most) + 0.08],
+        },
+        y={"range": [0, 1.06], "tickformat": ".0%", "title_text": "efficiency"},
+        legend=True,
+        shapes=[{**mark, "line": {"color": colours.muted, "width": 1, "dash": "dot"}}],
+    )
+
+
+def _line(method: str, found: Mapping[int, ClusterTime], name: str, colours: Palette) -> dict:
+    return {
+        "type": "scatter",
+        "x": list(found),
+        "y": [one.efficiency for one in found.values()],
+        "mode": "lines+markers",
+        "name": name,
+        "line": {"color": getattr(colours, TONES[method]), "width": 2, "dash": "dot"},
+        "marker": {"size": 5},
+        "customdata": [[seconds_text(one.seconds), share_text(one.efficiency)] for one in found.values()],
+        "hovertemplate": f"{name}, %{{x:,}} GPUs, modelled: %{{customdata[0]}}, %{{customdata[1]}}"
+        "<extra></extra>",
+    }
+
+
+def _point(one: Held, origin: str, colours: Palette) -> dict:
+    row = one.row
+    words = f"{NAMES[row.provider]}, {row.gpus} GPUs, {row.problem.heads} heads, d {row.problem.head_dim}"
+    return {
+        "type": "scatter",
+        "x": [row.gpus],
+        "y": [one.efficiency],
+        "mode": "markers",
+        "showlegend": False,
+        "marker": {
+            "size": 11,
+            "symbol": "diamond",
+            "color": getattr(colours, TONES[row.provider]),
+            "line": {"width": 1, "color": colours.ink},
+        },
+        "hovertemplate": f"{words}, {origin}: {seconds_text(row.times.median)}, {share_text(one.efficiency)}"
+        "<extra></extra>",
+    }
+
+
+def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) -> go.Figure:
+    """A round's computing and transfer over the tokens per GPU; beyond their crossing they hide."""
+    tokens = [one.tokens for one in found]
+    values = [value for one in found for value in (one.computing, one.transfer)]
+    lines = (
+        ("computing", [one.computing for one in found], colours.s),
+        ("transfer", [one.transfer for one in found], colours.v),
+    )
+    traces = [
+        {
+            "type": "scatter",
+            "x": tokens,
+            "y": [value * 1e6 for value in each],
+            "mode": "lines",
+            "name": name,
+            "line": {"color": colour, "width": 2.5},
+            "customdata": [seconds_text(value) for value in each],
+            "hovertemplate": f"%{{x:,}} tokens per GPU, {name}, modelled: %{{customdata}}<extra></extra>",
+        }
+        for name, each, colour in lines
+    ]
+    line = {"type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1}
+    marks = ((now, colours.muted, "dot"), (needed, colours.good, "dash"))
+    ticks = log_ticks(min(values) * 1e6, max(values) * 1e6, "µs")
+    return drawn(
+        traces,
+        colours,
+        height=HEIGHT,
+        x={
+            "type": "log",
+            "title_text": "tokens per GPU",
+            "tickvals": tokens[::2],
+            "ticktext": [short(each) for each in tokens[::2]],
+            "range": [math.log10(tokens[0]), math.log10(tokens[-1])],
+        },
+        y={
+            **ticks,
+            "ticktext": [seconds_text(value * 1e-6) for value in ticks["tickvals"]],
+            "title_text": "a round",
+        },
+        shapes=[
+            {**line, "x0": x, "x1": x, "line": {"color": colour, "width": 1.5, "dash": dash}}
+            for x, colour, dash in marks
+            if tokens[0] <= x <= tokens[-1]
+        ],
+    )

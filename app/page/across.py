@@ -1,0 +1,298 @@
+"""The page Across GPUs: a sequence that outgrows one GPU, who holds what, what travels, and what waits."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from app import across, scenario, theme
+from app.across.payload import NAMES, name_of
+from app.figures import across as figures
+from app.figures.colours import Palette
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_text, scaled, seconds_text, short
+from app.page.parts import clusters
+from app.page.parts.elements import chart, one_of
+from app.sidebar.recording import chosen_recording
+from app.take_home.offers import TRACE, offer
+from engine.algorithms import BACKWARD, FORWARD
+from engine.model.cluster.export import cluster_trace
+from engine.model.cluster.fabric import LINKS, Fabric
+from engine.model.cluster.kernel import BACKWARD as BACKWARD_TIMES
+from engine.model.cluster.lanes import Lanes
+from engine.model.cluster.seconds import modelled
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
+from engine.problem.hardware import GPUS
+from engine.recordings.recording import Recording
+from engine.studies.across import (
+    ALONE,
+    DRAWN,
+    ORDERS,
+    TOKENS,
+    WAYS,
+    Held,
+    Room,
+    cluster_recording,
+    held,
+    hiding,
+    over_gpus,
+    ring_parts,
+    rooms,
+    rounds_by_tokens,
+    runs_of,
+    spread_of,
+)
+
+CAUSAL, FULL = "causal", "none"
+PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
+MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}
+BESIDE = {
+    ORDERS: "Zigzag beside plain order",
+    WAYS: "Ring beside other methods",
+    ALONE: "Ring alone",
+}
+USUAL_GPUS, USUAL_TOKENS, USUAL_LINK = 4, 131_072, "NVLink 4"
+FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
+COMPONENTS = 2  # of O that are shown as numbers
+
+
+def show() -> None:
+    """Draw the page."""
+    head = st.container(key="across_head")
+    spread, beside, backward = _asked()
+    runs = runs_of(spread, beside, backward)
+    with head:
+        st.header(_headline(runs[0]), anchor=False)
+    across.show(runs)
+    for run in runs:
+        title = f"{name_of(run, runs)}, {run.spread.gpus} GPUs"
+        offer(title, partial(cluster_trace, run), TRACE)
+    st.caption(_what_is_drawn(spread, runs))
+    recording, colours = cluster_recording(chosen_recording()), theme.colours()
+    curve, rounds = st.columns(2, gap="large")
+    with curve:
+        _efficiency(spread, recording, colours)
+    with rounds:
+        _hiding(spread, colours)
+    memory, merging = st.columns([1, 1.2], gap="large")
+    with memory:
+        _memory(spread)
+    with merging:
+        _merging(spread)
+    clusters.show(recording)
+
+
+def _asked() -> tuple[Spread, str, bool]:
+    """What the page's own controls ask for, with the scenario's heads, head dimension, data type and GPU."""
+    experiment = scenario.current()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        mask = one_of("Mask", MASKS, "across_mask")
+        direction = one_of("Pass", PASSES, "across_pass")
+        beside = one_of("Beside", {key: BESIDE[key] for key in _choices(mask)}, f"across_beside {mask}")
+    gpus, tokens, link = st.columns(3, gap="large")
+    with gpus:
+        count = st.select_slider("GPUs", DRAWN, USUAL_GPUS, key="across_gpus")
+    with tokens:
+        length = st.select_slider(
+            "Tokens of the sequence", TOKENS, USUAL_TOKENS, format_func=short, key="across_tokens"
+        )
+    with link:
+        name = st.select_slider(
+            "Links within a host",
+            list(LINKS),
+            USUAL_LINK,
+            format_func=lambda each: f"{each}: {scaled(LINKS[each], 'B/s')}",
+            key="across_link",
+        )
+    fabric = Fabric(peak=LINKS[name])
+    return spread_of(experiment, length, count, mask == CAUSAL, fabric), beside, direction == BACKWARD
+
+
+def _choices(mask: str) -> tuple[str, ...]:
+    return (ORDERS, WAYS, ALONE) if mask == CAUSAL else (WAYS, ALONE)
+
+
+def _headline(run: Lanes) -> str:
+    time, spread = modelled(run.spread, run.backward), run.spread
+    gpu = GPUS[spread.hardware]
+    what = "The backward pass of attention" if run.backward else "Attention"
+    return (
+        f"{what} over {short(spread.problem.seq_q)} tokens takes one {gpu.name} "
+        f"{seconds_text(time.one_gpu)}; {spread.gpus} of them need {seconds_text(time.seconds)} (modelled). "
+        "Each keeps its own queries, and the keys and values pass by."
+    )
+
+
+def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...]) -> str:
+    problem = spread.problem
+    words = [
+        f"The scenario gives {problem.heads} heads on {problem.kv_heads} KV heads, head dimension "
+        f"{problem.head_dim}, {problem.dtype}. In each round a GPU computes with one block of K and V "
+        f"({bytes_text(spread.block)}) while a later one travels; at the end the parts' m, l and O merge."
+    ]
+    if problem.mask.causal:
+        words.append(
+            "In plain order the first GPUs run out of visible keys and idle. Zigzag order gives every GPU "
+            "an early and a late chunk, so all have the same work."
+        )
+    hosts = spread.fabric.hosts(spread.gpus)
+    if hosts > 1:
+        words.append(
+            f"{spread.gpus} GPUs fill {hosts} hosts of {spread.fabric.host}; between hosts each GPU has "
+            f"one network card of {scaled(spread.fabric.network, 'B/s')}. A ring of hosts sends each block "
+            "over the network once per host. It is modelled only: the kernels of this project turn one flat "
+            "ring."
+        )
+    if runs[0].backward:
+        words.append(
+            "In the backward pass dK and dV travel back to the owners of the keys, which doubles the bytes. "
+            f"It computes {BACKWARD_TIMES:g} times as long as the forward pass (fitted to one H200)."
+        )
+    host = modelled(runs[0].spread, runs[0].backward)
+    if host.host > host.seconds:
+        words.append(
+            f"Launching this takes the host {seconds_text(host.host)}, longer than the GPUs need; the times "
+            "shown are those of a CUDA graph, which removes that wait."
+        )
+    words.append("No timeline of several GPUs has been recorded yet, so all lanes are modelled.")
+    return " ".join(words)
+
+
+def _efficiency(spread: Spread, recording: Recording | None, colours: Palette) -> None:
+    """Methods over the number of GPUs; recorded points where there are any of this length."""
+    st.markdown("**Efficiency over the number of GPUs**: one GPU's time over that of all GPUs together")
+    methods = (RING, RING_SEND, TWO_LEVEL, ALL_GATHER, ALL_TO_ALL)
+    lines = {method: over_gpus(spread.by(method)) for method in methods}
+    lines = {method: found for method, found in lines.items() if len(found) > 1}
+    points = [one for one in _points(recording) if _like(one, spread)]
+    origin = recording.origin if recording else ""
+    chart(
+        figures.efficiency(lines, points, origin, spread.gpus, colours),
+        "Efficiency over GPUs",
+        "across efficiency",
+    )
+    words = (
+        "Dotted lines are modelled. From one host to several, a flat ring waits for the network in every "
+        "round; a ring of hosts waits only once per host."
+    )
+    if points:
+        problem = points[0].row.problem
+        words += (
+            f" Diamonds were {origin}: {points[0].row.gpus} GPUs, {problem.heads} heads, head dimension "
+            f"{problem.head_dim}, {problem.dtype}."
+        )
+    elif recording:
+        lengths = sorted({one.row.problem.seq_q for one in _points(recording)})
+        words += f" Recorded with a causal mask: {' and '.join(f'{n:,}' for n in lengths)} tokens."
+    st.caption(words)
+
+
+def _points(recording: Recording | None) -> list[Held]:
+    """Recorded forward passes of methods on several GPUs."""
+    found = held(recording) if recording else ()
+    return [one for one in found if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency]
+
+
+def _like(one: Held, spread: Spread) -> bool:
+    problem = one.row.problem
+    return (problem.seq_q, problem.mask) == (spread.problem.seq_q, spread.problem.mask)
+
+
+def _hiding(spread: Spread, colours: Palette) -> None:
+    """When a round's transfer fits under its computing."""
+    found = hiding(spread.by(RING))
+    st.markdown("**When a ring hides its transfers**: a round's computing beside its transfer, modelled")
+    chart(
+        figures.rounds(rounds_by_tokens(spread), found.tokens, found.needed, colours),
+        "A round over the tokens per GPU",
+        "across rounds",
+    )
+    verdict = "so its transfers are hidden" if found.hides else "so each round waits for its transfer"
+    st.caption(
+        f"Computing grows with n², the transfer with n. Here each GPU has {found.tokens:,} tokens (dotted) "
+        f"and needs {found.needed:,.0f} (dashed), {verdict}."
+    )
+    st.latex(FORMULA)
+    problem = spread.problem
+    st.caption(
+        f"F is what the kernel computes per second ({scaled(found.flops, 'FLOP/s')}), B what comes into a "
+        f"GPU per second ({scaled(found.bytes_per_second, 'B/s')}), e the bytes of a number "
+        f"({problem.itemsize}), H and H_kv the heads ({problem.heads}) and KV heads ({problem.kv_heads})."
+    )
+
+
+def _memory(spread: Spread) -> None:
+    """What each GPU holds, and the longest context."""
+    found = rooms(spread)
+    gpu = GPUS[spread.hardware]
+    st.markdown(f"**Memory per GPU**, one layer's attention, {gpu.name}, modelled")
+    rows = [
+        [
+            "One GPU" if room.spread.gpus == 1 else NAMES[room.spread.method],
+            bytes_text(room.bytes),
+            bytes_text(room.others),
+            _tokens(room.longest),
+        ]
+        for room in found
+    ]
+    head = ("", "this sequence", "of it buffers", "longest that fits")
+    st.html(scrolled(table(head, rows), 330))
+    st.caption(
+        f"A GPU of {bytes_text(gpu.memory_bytes)} holds its own Q, K, V and O, and buffers for the blocks "
+        "that pass by. All-gather keeps a group of heads of all K and V, which grows with the whole "
+        f"sequence.{_few(found)}"
+    )
+
+
+def _few(found: list[Room]) -> str:
+    """That buffers may take more than sharing saves."""
+    alone, ring = found[0], found[1]
+    if ring.longest > alone.longest:
+        return ""
+    return (
+        f" On {ring.spread.gpus} GPUs a ring's buffers take more than sharing saves: they hold K and V twice "
+        "to be fetched, three blocks on their way, and the O of every round until the merge."
+    )
+
+
+def _tokens(tokens: int) -> str:
+    """Many tokens, with a prefix."""
+    return f"{scaled(tokens, '').strip()} tokens"
+
+
+def _merging(spread: Spread) -> None:
+    """The parts of one query as they merge, as executed."""
+    problem = spread.problem
+    parts = ring_parts(problem.mask.causal, problem.head_dim, problem.dtype)
+    st.markdown("**One query's parts merge**: m, l and O of each block alone, and merged so far")
+    head = ("keys of", "keys", "m", "l", *_named("O"), "m merged", "l merged", *_named("O merged"))
+    rows = [
+        [
+            f"GPU {parts.owners[at]}",
+            f"{parts.keys[at][0]} to {parts.keys[at][1] - 1}",
+            *map(_number, (parts.m[at], parts.l[at], *parts.out[at][:COMPONENTS])),
+            *map(_number, (parts.merged_m[at], parts.merged_l[at], *parts.merged[at][:COMPONENTS])),
+        ]
+        for at in range(len(parts.m))
+    ]
+    rows.append(
+        ["float64", "all", "", *[""] * COMPONENTS, "", "", "", *map(_number, parts.exact[:COMPONENTS])]
+    )
+    st.html(scrolled(table(head, rows), 330))
+    fetched = ", ".join(bytes_text(each) for each in parts.links)
+    st.caption(
+        f"A ring of {len(parts.links)} GPUs and {parts.keys.max()} tokens is executed here through a memory "
+        f"that counts bytes; the query is the last one, on GPU {parts.gpu}. A larger m rescales what was "
+        f"merged before. The result differs from float64 by at most {parts.error:.1e}. The GPUs fetched "
+        f"{fetched} of K and V (counted)."
+    )
+
+
+def _named(name: str) -> list[str]:
+    return [f"{name}[{index}]" for index in range(COMPONENTS)]
+
+
+def _number(value: float) -> str:
+    return "−∞" if np.isneginf(value) else f"{value:.4g}".replace("-", "−")

@@ -1,0 +1,76 @@
+"""The model of several GPUs beside what was recorded, and beside what others published."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from app.figures.tables import scrolled, table
+from app.figures.units import seconds_text, share_text
+from engine.algorithms import FORWARD
+from engine.recordings.cluster import ClusterTiming
+from engine.recordings.recording import Recording
+from engine.studies.across import Held, held, median_error
+from engine.studies.published_clusters import Published, published
+
+TALL = 420  # pixels
+SAYS = {"share": partial(share_text, places=1), "tokens": "{:,.0f}".format, "s": seconds_text}
+
+
+def show(recording: Recording | None) -> None:
+    """How far the model is from what was recorded and published."""
+    st.subheader("The model beside recorded and published figures", anchor=False)
+    _recorded(recording)
+    st.markdown("**Published by others**, the model beside each")
+    head = ("figure", "published", "modelled", "error", "source", "what the model takes from elsewhere")
+    st.html(scrolled(table(head, [_published_row(one) for one in published()], words=(0, 4, 5)), TALL))
+    st.caption(
+        "The model is too kind where blocks are short: it leaves out what the rest of a network costs, and "
+        "how messages on a busy network wait for one another."
+    )
+
+
+def _recorded(recording: Recording | None) -> None:
+    found = held(recording) if recording else ()
+    if not found:
+        st.markdown("There is no recording of several GPUs to hold the model against.")
+        return
+    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**, the model beside each")
+    head = ("method", "tokens", "pass", "GPUs", "recorded", "efficiency", "modelled", "error", "")
+    modelled = {one.row.provider for one in found}
+    rows = [_recorded_row(one) for one in found]
+    rows += [[*_about(row), *[""] * 4] for row in recording.cluster if row.provider not in modelled]
+    st.html(scrolled(table(head, rows), TALL))
+    fitted, others = "", share_text(median_error(found, fitted=False))
+    if any(one.fitted for one in found):
+        share = share_text(median_error(found, fitted=True))
+        fitted = f"'Fitted' marks rows from which the model's constants were set: median error {share}. "
+    st.caption(
+        "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
+        f"{recording.device.commit[:7]}. {fitted}The other rows have a median error of {others}. The model "
+        "leaves out what the host takes, for which all-gather waited in its forward and backward pass."
+    )
+
+
+def _recorded_row(one: Held) -> list[str]:
+    shared = one.row.gpus > 1 and one.efficiency
+    efficiency = share_text(one.efficiency) if shared else ""
+    error = _signed(one.error)
+    return [*_about(one.row), efficiency, seconds_text(one.modelled), error, "fitted" if one.fitted else ""]
+
+
+def _about(row: ClusterTiming) -> list[str]:
+    """What was measured, and its median."""
+    passed = "forward" if row.direction == FORWARD else "both"
+    median = seconds_text(row.times.median) if row.times else row.skipped
+    return [row.label, f"{row.problem.seq_q:,}", passed, f"{row.gpus}", median]
+
+
+def _signed(error: float) -> str:
+    return f"{'+' if error >= 0 else '−'}{abs(error):.1%}"
+
+
+def _published_row(one: Published) -> list[str]:
+    says = SAYS[one.unit]
+    return [one.what, says(one.published), says(one.modelled), _signed(one.error), one.source, one.note]

@@ -1,0 +1,152 @@
+"""Ring attention: queries stay on their GPU, keys and values pass by, a block of another GPU's in each round.
+
+Liu, Zaharia, Abbeel, arXiv 2310.01889; in zigzag order (Megatron-LM's context parallelism) all GPUs have the
+same causal work. The tiling's splits are the GPUs; the schedule is that of all of them, a GPU's query blocks
+in its own rounds: a program per query block and chunk of keys, which share out as split keys do, and a
+second kernel that merges the m, l and O they leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.algorithms import flash2, flash3, split_kv
+from engine.algorithms.record import Algorithm, Part, fused_parts
+from engine.problem.bounds import KeyBounds, blocks, key_bounds
+from engine.problem.hardware import Gpu
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.nest import Phase
+from engine.schedule.schedule import Schedule
+from engine.schedule.step import PARTIALS, Tensor, load, store
+
+MOST_GPUS = 64  # that a schedule is unrolled for
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which GPU holds which chunks of the sequence, first to last.
+
+    Zigzag: of 2 G chunks GPU r holds r and 2 G - 1 - r, so that all have the same causal work; plain: chunk r
+    of G.
+    """
+
+    gpus: int
+    zigzag: bool
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of all GPUs."""
+        return 2 * self.gpus if self.zigzag else self.gpus
+
+    def of(self, gpu: int) -> tuple[int, ...]:
+        """A GPU's chunks."""
+        return (gpu, self.chunks - 1 - gpu) if self.zigzag else (gpu,)
+
+    def owner(self, chunk):
+        """The GPU that holds a chunk (or each of an array of chunks)."""
+        return np.minimum(chunk, self.chunks - 1 - chunk) if self.zigzag else chunk
+
+    def edges(self, length: int) -> np.ndarray:
+        """[chunks + 1] where each chunk of so many rows (or blocks) begins, and where the last ends."""
+        return length * np.arange(self.chunks + 1) // self.chunks
+
+    def holders(self, length: int) -> np.ndarray:
+        """[length] the GPU that holds each of so many rows (or blocks of rows)."""
+        return self.owner(np.searchsorted(self.edges(length), np.arange(length), side="right") - 1)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """In a round a GPU computes a chunk of its queries on one of the owner's keys; whole: none is hidden."""
+
+    round: int
+    gpu: int
+    owner: int
+    queries: int
+    keys: int
+    whole: bool
+
+
+def meetings(order: Order, causal: bool) -> Iterator[Meeting]:
+    """All that the GPUs compute, round by round: what a causal mask hides whole is left out."""
+    for number in range(order.gpus):
+        for gpu in range(order.gpus):
+            owner = (gpu - number) % order.gpus
+            for queries in order.of(gpu):
+                for keys in order.of(owner):
+                    if not causal or keys <= queries:
+                        yield Meeting(number, gpu, owner, queries, keys, not causal or keys < queries)
+
+
+def order_of(problem: Problem, tiling: Tiling) -> Order:
+    """Zigzag where the mask makes later queries see more keys; splits are the GPUs."""
+    return Order(min(tiling.splits, MOST_GPUS), not problem.mask.looks_ahead)
+
+
+def schedule(problem: Problem, tiling: Tiling) -> Schedule:
+    """One head on all GPUs: every query block on each chunk of keys that it sees, then what merges them."""
+    return ring_schedule(problem, tiling, order_of(problem, tiling))
+
+
+def ring_schedule(problem: Problem, tiling: Tiling, order: Order) -> Schedule:
+    """The same in either order."""
+    if order.gpus == 1:
+        return flash2.schedule(problem, tiling)
+    bounds = key_bounds(problem, tiling)
+    first, stop = _shares(bounds, blocks(problem.seq_kv, tiling.block_kv), order)
+    rounds = Phase(
+        name="rounds",
+        outer="query",
+        first=first,
+        stop=stop,
+        before=(load(Tensor.Q),),
+        each=flash2.VISIT,
+        after=(store(Tensor.PARTIAL), store(Tensor.PARTIAL_LSE)),
+        splits=order.chunks,
+    )
+    combine = replace(split_kv.combination(bounds, order.chunks), shared=False)
+    return Schedule(problem, tiling, (rounds, combine), bounds)
+
+
+def _shares(bounds: KeyBounds, key_blocks: int, order: Order) -> tuple[np.ndarray, np.ndarray]:
+    """First and one past the last key block of each program, [query blocks * chunks], as GPUs meet them."""
+    queries = len(bounds.first)
+    gpu = order.holders(queries)
+    owners = (gpu[:, None] - np.arange(order.gpus)) % order.gpus
+    chunk = np.stack([owners, order.chunks - 1 - owners], 2).reshape(queries, -1) if order.zigzag else owners
+    edges = order.edges(key_blocks)
+    first = np.maximum(edges[chunk], bounds.first[:, None])
+    stop = np.minimum(edges[chunk + 1], bounds.stop[:, None])
+    return first.ravel(), np.maximum(first, stop).ravel()
+
+
+def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
+    """The tiles of a round, and those that merge one row's rounds."""
+    if order_of(problem, tiling).gpus == 1:
+        return flash2.parts(problem, tiling)
+    return {
+        "rounds": fused_parts(problem, tiling),
+        "combine": split_kv.parts(problem, tiling)["combine"],
+    }
+
+
+def step_kernel(problem: Problem, gpu: Gpu) -> str:
+    """The key of the kernel that computes a round on a GPU."""
+    served = flash3.ALGORITHM.unserved(problem, gpu) is None
+    return (flash3 if served else flash2).ALGORITHM.key
+
+
+ALGORITHM = Algorithm(
+    key="ring",
+    label="Ring attention",
+    short="Ring",
+    order=6,
+    schedule=schedule,
+    parts=parts,
+    tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, *PARTIALS),
+    offered=False,
+    several_gpus=True,
+)

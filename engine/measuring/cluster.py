@@ -1,0 +1,237 @@
+"""Attention on several GPUs, timed: this project's methods, PyTorch's context parallelism, and one GPU alone.
+
+Every rank runs this; each result is held against float64 before it is timed. Imports torch when called.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.algorithms import FORWARD
+from engine.measuring.clock import Repeats, wants_more
+from engine.measuring.ranks import Ranks
+from engine.problem.problem import Mask, Problem
+from engine.recordings.cluster import BOTH, ONE, ClusterTiming, Extent
+
+LENGTHS = (32_768, 131_072, 16_384, 65_536, 262_144, 524_288)  # the most telling first
+IN_TURNS = Repeats(3, 12, 0.6)
+LONGEST = 3.0  # seconds of a call; what would take longer is left out
+CHECKED = {True: 2048, False: 16}  # tokens that are held against float64, by whether on GPUs
+ALLOWED = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5}  # relative error, of O or of any gradient
+PLAN_SHAPES = ((True, 16), (True, 4), (False, 16))  # causal, key heads
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to compute: its call takes q, k, v, dO and whether they are causal; sharded: on a rank's part.
+
+    session is what holds around all its calls of one kind.
+    """
+
+    provider: str
+    label: str
+    call: Callable[..., Any]
+    sharded: bool = True
+    session: Callable[[Ranks, bool], AbstractContextManager] = lambda ranks, causal: nullcontext()
+
+    def row(self, problem: Problem, direction: str, gpus: int) -> ClusterTiming:
+        """Its row, before anything was measured."""
+        return ClusterTiming(self.provider, self.label, direction, problem, gpus if self.sharded else 1)
+
+
+def contenders(ranks: Ranks) -> list[Contender]:
+    """All that run here: one GPU first."""
+    found = [
+        Contender(ONE, "One GPU", _one, sharded=False),
+        Contender("ring", "Ring, copy engines", _of_method("ring")),
+        Contender("ring_send", "Ring, NCCL" if ranks.cuda else "Ring, gloo", _of_method("ring_send")),
+        Contender("all_gather", "All-gather", _of_method("all_gather")),
+        Contender("all_to_all", "All-to-all", _of_method("all_to_all")),
+    ]
+    backends = {"flash": "flash", "cudnn": "cuDNN"} if ranks.cuda else {}
+    for backend, name in backends.items():
+        label = f"PyTorch context_parallel, {name}"
+        session = _context_parallel(backend)
+        found.append(Contender(f"context_parallel_{backend}", label, _pytorch, session=session))
+    return found
+
+
+def _of_method(method: str) -> Callable[..., Any]:
+    def call(q, k, v, causal: bool):
+        from kernels.distributed import ring_attention
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=f"{method} runs as")  # is no result of this
+            try:
+                return ring_attention(q, k, v, causal=causal, method=method)
+            except UserWarning as warning:
+                raise RuntimeError(str(warning)) from None
+
+    return call
+
+
+def _one(q, k, v, causal: bool):
+    from kernels import attention
+
+    return attention(q, k, v, causal=causal)
+
+
+def _pytorch(q, k, v, causal: bool):
+    from torch.nn.functional import scaled_dot_product_attention
+
+    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def _context_parallel(backend: str):
+    def session(ranks: Ranks, causal: bool):
+        import torch
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor.experimental import context_parallel
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        if not causal:
+            raise ValueError("PyTorch's context_parallel balances causal work and takes no other mask so")
+        mesh = init_device_mesh(ranks.device.type, (ranks.size,), mesh_dim_names=("cp",))
+        chosen = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[backend]
+        sample = torch.zeros(1, 1, 2 * ranks.size, 1, device=ranks.device)
+        stack = ExitStack()
+        stack.enter_context(sdpa_kernel(chosen))
+        stack.enter_context(context_parallel(mesh, buffers=[sample], buffer_seq_dims=[2]))
+        return stack
+
+    return session
+
+
+def passed(contender: Contender, tensors, causal: bool, direction: str) -> tuple:
+    """O, and where asked dQ, dK and dV, of one call."""
+    import torch
+
+    q, k, v, d_out = tensors
+    if direction == FORWARD:
+        with torch.no_grad():
+            return (contender.call(q, k, v, causal),)
+    leaves = [each.detach().requires_grad_() for each in (q, k, v)]
+    out = contender.call(*leaves, causal)
+    return (out.detach(), *torch.autograd.grad(out, leaves, d_out))
+
+
+def random_tensors(ranks: Ranks, problem: Problem, rows: int, seed: int = 0) -> list:
+    """q, k, v and dO of so many tokens, alike on all ranks that give the same seed."""
+    import torch
+
+    generator = torch.Generator(ranks.device).manual_seed(seed)
+    options = {"generator": generator, "device": ranks.device, "dtype": getattr(torch, problem.dtype)}
+    heads = (problem.heads, problem.kv_heads, problem.kv_heads, problem.heads)
+    return [torch.randn(problem.batch, each, rows, problem.head_dim, **options) for each in heads]
+
+
+def error(ranks: Ranks, contender: Contender, problem: Problem, direction: str) -> float:
+    """The largest relative error of a result on a short sequence, against float64; the same on all ranks."""
+    import torch
+
+    from kernels import reference_attention
+    from kernels.distributed import shard
+
+    causal = problem.mask.causal
+    rows = CHECKED[ranks.cuda] // (2 * ranks.size) * 2 * ranks.size
+    whole = random_tensors(ranks, problem, rows)
+    wide = [each.double().requires_grad_() for each in whole[:3]]
+    exact = [reference_attention(*wide, causal=causal)[0]]
+    if direction == BOTH:
+        exact += torch.autograd.grad(exact[0], wide, whole[3].double())
+
+    def part(tensor):
+        return shard(tensor, causal=causal) if contender.sharded else tensor
+
+    with contender.session(ranks, causal):
+        found = passed(contender, [part(each) for each in whole], causal, direction)
+    errors = [_relative(ours, part(right.detach())) for ours, right in zip(found, exact, strict=True)]
+    return ranks.over(max(errors))
+
+
+def _relative(found, right) -> float:
+    value = float((found.double() - right).norm() / right.norm())
+    return value if value == value else 1e9
+
+
+def rows_of(ranks: Ranks, problem: Problem, direction: str, entered: list[Contender]) -> list[ClusterTiming]:
+    """A row for each contender, timed in turns; why not where there is no time. The same on all ranks."""
+    rows, ready = {}, {}
+    small = replace(problem, batch=1)
+    for one in entered:
+        row = one.row(problem, direction, ranks.size)
+        off, sentence = ranks.attempt(lambda one=one: error(ranks, one, small, direction))
+        allowed = ALLOWED[problem.dtype]
+        if sentence is None and off > allowed:
+            sentence = f"not timed, because its result is wrong: off by {off:.2g}, allowed is {allowed:g}"
+        rows[one.provider] = replace(row, error=off, allowed=allowed, skipped=sentence)
+        if sentence is None:
+            ready[one.provider] = one
+    for provider, found in _in_turns(ranks, problem, direction, ready).items():
+        rows[provider] = replace(rows[provider], **found)
+    return list(rows.values())
+
+
+def _in_turns(ranks: Ranks, problem: Problem, direction: str, ready: dict[str, Contender]) -> dict[str, dict]:
+    """Times of every contender, round by round in random order, alike on all ranks."""
+    spent: dict[str, list[float]] = {name: [] for name in ready}
+    hosts: dict[str, list[float]] = {name: [] for name in ready}
+    found, order, wanted = {}, random.Random(0), list(ready)
+    while wanted:
+        order.shuffle(wanted)
+        for name in list(wanted):
+            measured, sentence = ranks.attempt(
+                lambda name=name: _once(ranks, problem, direction, ready[name], warm=not spent[name])
+            )
+            if sentence is None and measured[0] > LONGEST:
+                sentence = f"takes {measured[0]:.1f} s a call; the limit here is {LONGEST:g} s"
+            if sentence is not None:
+                found[name] = {"skipped": sentence}
+                wanted.remove(name)
+                continue
+            spent[name].append(measured[0])
+            hosts[name].append(measured[1])
+        wanted = [name for name in wanted if wants_more(spent[name], IN_TURNS)]
+    for name in ready.keys() - found.keys():
+        times = Extent(min(spent[name]), statistics.median(spent[name]), max(spent[name]), len(spent[name]))
+        found[name] = {"times": times, "host": statistics.median(hosts[name])}
+    return found
+
+
+def _once(ranks: Ranks, problem: Problem, direction: str, one: Contender, warm: bool) -> tuple[float, float]:
+    """Seconds of one call on this rank's share, after one that is not timed where `warm`."""
+    rows = problem.seq_q // ranks.size if one.sharded else problem.seq_q
+    tensors = random_tensors(ranks, problem, rows, ranks.rank)
+    causal = problem.mask.causal
+    with one.session(ranks, causal):
+        for _ in range(warm):
+            passed(one, tensors, causal, direction)
+        return ranks.timed(lambda: passed(one, tensors, causal, direction))
+
+
+def plan(gpus: int) -> list[tuple[Problem, str]]:
+    """What a recording holds, the most telling first: (problem, direction)."""
+    return [
+        (Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", Mask(causal=causal)), direction)
+        for causal, kv_heads in PLAN_SHAPES
+        for tokens in LENGTHS
+        for direction in (FORWARD, BOTH)
+        if tokens % (2 * gpus) == 0
+    ]
+
+
+def recorded(ranks: Ranks, known: set, budget: float) -> Iterator[list[ClusterTiming]]:
+    """The rows of every cell of the plan that is not known, until the time is up."""
+    until, entered = time.monotonic() + budget, contenders(ranks)
+    for problem, direction in plan(ranks.size):
+        if ranks.over(time.monotonic() > until):
+            return
+        if (problem, direction) not in known:
+            yield rows_of(ranks, problem, direction, entered)

@@ -1,0 +1,74 @@
+"""How the GPUs of a cluster are joined, and what of a link's peak a transfer reaches.
+
+The shares, latencies and losses are fitted to forward passes by four methods on 4 H200s, see
+`engine.studies.across`. They are taken to hold for other links; the network's share is assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+COPIED_SHARE, SENT_SHARE = 350 / 450, 155 / 450  # of NVLink's peak: copy engines, NCCL
+NETWORK_SHARE = 0.9  # of a network card's peak, assumed
+COPY_LATENCY, SEND_LATENCY = 15e-6, 40e-6  # seconds before a transfer's first byte, its barrier included
+LOSS = 0.15  # of a transfer by NCCL, whose kernels take SMs, that the computing beside it loses
+HOST = 8  # GPUs that share NVLink
+NETWORK = 50e9  # bytes/s of each GPU's network card: InfiniBand of 400 Gbit/s
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """GPUs in hosts: every two of a host joined at full speed (NVSwitch), hosts by a network card per GPU.
+
+    Attributes:
+        peak: of a GPU's links within its host, bytes/s in one direction.
+        host: GPUs of a host.
+        network: peak of a GPU's network card, bytes/s in one direction.
+    """
+
+    peak: float = 450e9
+    host: int = HOST
+    network: float = NETWORK
+
+    def hosts(self, gpus: int) -> int:
+        """Hosts that so many GPUs fill."""
+        return -(-gpus // self.host)
+
+
+USUAL = Fabric()
+
+
+@dataclass(frozen=True)
+class Way:
+    """How bytes come into a GPU: bytes/s, seconds before the first, and what computing loses meanwhile."""
+
+    rate: float
+    latency: float
+    loss: float
+
+    def seconds(self, amount: float) -> float:
+        """Of one transfer of so many bytes."""
+        return self.latency + amount / self.rate
+
+
+def way(fabric: Fabric, gpus: int, copies: bool) -> Way:
+    """Within a host by copy engines or by NCCL; of more GPUs than a host has, by the network, over NCCL."""
+    if gpus > fabric.host:
+        return Way(NETWORK_SHARE * fabric.network, SEND_LATENCY, LOSS)
+    if copies:
+        return Way(COPIED_SHARE * fabric.peak, COPY_LATENCY, 0.0)
+    return Way(SENT_SHARE * fabric.peak, SEND_LATENCY, LOSS)
+
+
+# peaks in one direction, by what joins two GPUs; sources: NVIDIA's datasheets, PCI Express at 16 lanes
+LINKS = MappingProxyType(
+    {
+        "PCIe 4": 32e9,
+        "InfiniBand, 400 Gbit/s": 50e9,
+        "PCIe 5": 64e9,
+        "NVLink 3": 300e9,
+        "NVLink 4": 450e9,
+        "NVLink 5": 900e9,
+    }
+)

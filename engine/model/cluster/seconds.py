@@ -1,0 +1,266 @@
+"""How long a spread problem takes: rounds of computing beside transfers, by closed forms whatever the GPUs.
+
+A ring's round is as long as the longer of the two; gathered keys and exchanged heads come in groups of heads,
+of which the first is waited for. `kernels.distributed.choice` has the same forms, with a flat rate in the
+kernel's place, and chooses by them; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.model.cluster.fabric import way
+from engine.model.cluster.kernel import BACKWARD, kernel_seconds, one_gpu_seconds
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, TWO_LEVEL, Spread
+from engine.problem.hardware import GPUS
+
+TAIL = 25e-6  # seconds of a call of the kernel: its last wave, and the gap before the next
+MEMORY_SHARE = 3.5 / 4.8  # of device memory's peak, that merging and packing reach
+CALLING, COPYING = 150e-6, 10e-6  # host's seconds for a call of the kernel, and for a transfer
+FORWARD_BYTES, BACKWARD_BYTES = 1, 2  # of K and V alone; and dK and dV back to their owners
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A ring's rounds: `first` computes the GPU's own block, the others another's; each beside a transfer.
+
+    Seconds: of computing, of the transfer under way meanwhile, and `loss` of it that computing loses.
+    """
+
+    count: int
+    first: float
+    other: float
+    transfer: float
+    loss: float
+
+    def beside(self, computing: float) -> float:
+        """Seconds of computing beside a transfer."""
+        return computing + self.loss * min(computing, self.transfer)
+
+    def length(self, number: int) -> float:
+        """Seconds of a round; the last has no transfer beside it."""
+        computing = self.first if number == 0 else self.other
+        return computing if number == self.count - 1 else max(self.beside(computing), self.transfer)
+
+    @property
+    def seconds(self) -> float:
+        """Of all rounds."""
+        if self.count == 1:
+            return self.first
+        return self.length(0) + (self.count - 2) * self.length(1) + self.other
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Groups of heads: a stage brings one while the one before is computed. Seconds are of all groups."""
+
+    groups: int
+    computing: float
+    transfer: float
+
+    @property
+    def length(self) -> float:
+        """Of a stage."""
+        return max(self.computing, self.transfer) / self.groups
+
+    @property
+    def seconds(self) -> float:
+        """From the first transfer to the last computing (or the last transfer back)."""
+        return (self.transfer + self.computing) / self.groups + (self.groups - 1) * self.length
+
+
+@dataclass(frozen=True)
+class ClusterTime:
+    """A modelled pass.
+
+    Attributes:
+        seconds: of the GPUs, which a CUDA graph leaves alone.
+        host: what the host takes to launch it without one.
+        computing: of the kernel, on the GPU that computes most.
+        transfers: that a GPU's link is busy.
+        one_gpu: the same problem on one GPU.
+    """
+
+    spread: Spread
+    seconds: float
+    host: float
+    computing: float
+    transfers: float
+    one_gpu: float
+
+    @property
+    def efficiency(self) -> float:
+        """One GPU's seconds over the GPUs' together."""
+        return self.one_gpu / (self.spread.gpus * self.seconds)
+
+    @property
+    def exposed(self) -> float:
+        """Seconds in which the GPU that computes most does not compute."""
+        return self.seconds - self.computing
+
+
+def computing(spread: Spread, backward: bool = False) -> tuple[float, float]:
+    """Seconds of a ring's first round and of a later one, on the GPU that computes most in it."""
+    problem, rows, half = spread.problem, spread.rows, -(-spread.rows // 2)
+    causal = problem.mask.causal
+
+    def of(queries: int, keys: int, causal: bool = False) -> float:
+        return kernel_seconds(problem, spread.hardware, queries, keys, causal) * (BACKWARD if backward else 1)
+
+    if causal and spread.zigzag:
+        return of(rows, rows, True), max(of(rows, half), of(half, rows))
+    return of(rows, rows, causal), of(rows, rows)
+
+
+def work_share(spread: Spread, gpu: int) -> float:
+    """Of one GPU's work, what this one has by all-gather or all-to-all; the last has most."""
+    uneven = spread.method == ALL_GATHER and spread.problem.mask.causal and not spread.zigzag
+    return (2 * gpu + 1) / spread.gpus**2 if uneven else 1 / spread.gpus
+
+
+def merging(spread: Spread) -> float:
+    """Seconds in which a ring's partial results, one per round, become one."""
+    moved = (spread.gpus + 1) * spread.rows * spread.problem.heads * spread.row
+    return moved / _memory(spread)
+
+
+def packing(spread: Spread) -> float:
+    """Seconds in which all that is exchanged is laid out for the way, and back: read and written twice."""
+    return 2 * 2 * spread.link_bytes / _memory(spread)
+
+
+def spans(spread: Spread) -> int:
+    """Calls of the kernel for a group of gathered heads."""
+    return 2 if spread.zigzag and spread.problem.mask.causal else 1
+
+
+def rounds(spread: Spread, backward: bool = False) -> Rounds:
+    """Of a ring."""
+    first, other = computing(spread, backward)
+    times = BACKWARD_BYTES if backward else FORWARD_BYTES
+    transfer = spread.way.seconds(times * spread.block)
+    return Rounds(spread.gpus, first, other, transfer, spread.way.loss)
+
+
+def staged_computing(spread: Spread) -> float:
+    """Seconds of the kernel on the GPU that computes most, all groups of heads, call by call."""
+    problem, ways = spread.problem, spread.groups * (spread.gpus if spread.method == ALL_TO_ALL else 1)
+    part = replace(problem, heads=problem.heads // ways, kv_heads=problem.kv_heads // ways)
+    causal, tokens = problem.mask.causal, problem.seq_q
+
+    def of(queries: int, keys: int) -> float:
+        return spread.groups * kernel_seconds(part, spread.hardware, queries, keys, causal)
+
+    if spread.method == ALL_TO_ALL:
+        return of(tokens, tokens)
+    if spans(spread) == 1:
+        return of(spread.rows, tokens)
+    half = -(-spread.rows // 2)  # a GPU's early chunk sees few keys, its late one many: the first GPU's
+    return of(half, half) + of(half, tokens)
+
+
+def stages(spread: Spread, backward: bool = False) -> Stages:
+    """Of gathered keys or exchanged heads; what NCCL costs the computing is in it."""
+    whole = staged_computing(spread) * (BACKWARD if backward else 1)
+    times = BACKWARD_BYTES if backward and spread.method == ALL_GATHER else 1
+    transfer = spread.way.seconds(times * spread.link_bytes) if spread.gpus > 1 else 0.0
+    return Stages(spread.groups, whole + spread.way.loss * transfer, transfer)
+
+
+def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
+    """The modelled time of a pass, forward or backward alone; as fast for 10,000 GPUs as for two."""
+    one = one_gpu_seconds(spread.problem, spread.hardware) * (BACKWARD if backward else 1)
+    if spread.gpus == 1:
+        return ClusterTime(spread, one, CALLING, one, 0.0, one)
+    if spread.method == TWO_LEVEL:
+        return _two_level(spread, one, backward)
+    if spread.method in (ALL_GATHER, ALL_TO_ALL):
+        return _staged(spread, one, backward)
+    found = rounds(spread, backward)
+    seconds = found.seconds + spread.gpus * TAIL + merging(spread)
+    host = spread.gpus * CALLING + 2 * (spread.gpus - 1) * COPYING
+    work = found.first + (spread.gpus - 1) * found.other
+    return ClusterTime(spread, seconds, host, work, (spread.gpus - 1) * found.transfer, one)
+
+
+def _staged(spread: Spread, one: float, backward: bool) -> ClusterTime:
+    found = stages(spread, backward)
+    if spread.method == ALL_GATHER:
+        around = found.groups * spans(spread) * TAIL
+        blocks = 2 * (spread.gpus - 1) * spans(spread)
+        host = found.groups * (spans(spread) * CALLING + blocks * COPYING)
+    else:
+        around = found.groups * TAIL + packing(spread)
+        chunks = spans(spread) * spread.gpus
+        host = found.groups * (CALLING + 5 * chunks * COPYING)
+    return ClusterTime(spread, found.seconds + around, host, found.computing, found.transfer, one)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """A ring of hosts: in a turn a host's blocks pass once around its GPUs, the next host's come meanwhile.
+
+    Attributes:
+        hosts, size: of GPUs.
+        inside: the rounds of a turn.
+        across: seconds of the transfer between hosts, by every network card at once.
+    """
+
+    hosts: int
+    size: int
+    inside: Rounds
+    across: float
+
+    @property
+    def round(self) -> float:
+        """Seconds of a round within a host."""
+        return self.inside.length(1) + TAIL
+
+    @property
+    def length(self) -> float:
+        """Seconds of a turn that brings another host's blocks."""
+        return max(self.size * self.round, self.across)
+
+    @property
+    def seconds(self) -> float:
+        """Of all turns; the last brings nothing."""
+        return (self.hosts - 1) * self.length + self.size * self.round
+
+
+def turns(spread: Spread, backward: bool = False) -> Turns:
+    """Of a ring of hosts."""
+    size, times = min(spread.fabric.host, spread.gpus), BACKWARD_BYTES if backward else FORWARD_BYTES
+    inside = way(spread.fabric, size, True)
+    other = computing(spread, backward)[1]
+    rounds_inside = Rounds(size + 1, other, other, inside.seconds(times * spread.block), inside.loss)
+    across = way(spread.fabric, size + 1, False) if size == spread.fabric.host else inside
+    return Turns(spread.fabric.hosts(spread.gpus), size, rounds_inside, across.seconds(times * spread.block))
+
+
+def _two_level(spread: Spread, one: float, backward: bool) -> ClusterTime:
+    found = turns(spread, backward)
+    host = spread.gpus * CALLING + 2 * (spread.gpus - 1) * COPYING
+    busy = max(spread.gpus * found.inside.transfer, found.hosts * found.across)
+    seconds = found.seconds + merging(spread)
+    return ClusterTime(spread, seconds, host, spread.gpus * found.inside.other, busy, one)
+
+
+def _memory(spread: Spread) -> float:
+    return MEMORY_SHARE * GPUS[spread.hardware].memory_bytes_per_second
+
+
+def hidden_from(
+    flops: float, bytes_per_second: float, itemsize: int, heads: int, kv_heads: int, causal: bool
+) -> float:
+    """Tokens per GPU from which a ring hides its transfers: n* = F e H_kv / (2 B H), twice that where causal.
+
+    A round computes 4 n² d H FLOPs (half where causal) at F, and brings 2 n d H_kv e bytes at B.
+    """
+    return flops * itemsize * kv_heads / (2 * bytes_per_second * heads) * (2 if causal else 1)
+
+
+def kernel_rate(spread: Spread) -> float:
+    """FLOP/s of the kernel in a ring's later rounds, as the field counts them."""
+    problem, rows = spread.problem, spread.rows
+    half = 2 if problem.mask.causal and spread.zigzag else 1
+    return 4 * problem.all_heads * problem.head_dim * rows * rows / half / computing(spread)[1]

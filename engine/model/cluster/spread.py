@@ -1,0 +1,111 @@
+"""A problem over several GPUs by one method: rows, bytes and messages of each GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.model.cluster.fabric import USUAL, Fabric, Way, way
+from engine.problem.problem import Problem
+
+RING, RING_SEND, ALL_GATHER, ALL_TO_ALL, TWO_LEVEL = METHODS = (
+    "ring",  # K and V pulled from their owners by copy engines, a block per round
+    "ring_send",  # the same by NCCL
+    "all_gather",  # all K and V, a group of heads after another
+    "all_to_all",  # tokens exchanged for heads and back (Ulysses)
+    "two_level",  # a ring of hosts, in each of which a ring of GPUs turns: modelled only
+)
+RINGS = (RING, RING_SEND, TWO_LEVEL)
+GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come
+GROUP_BYTES = 48 * 2**20  # that a group brings at least: smaller ones take longer to start than to move
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One sequence over `gpus`; problem is the whole of it, with as many keys as queries.
+
+    Attributes:
+        zigzag: of 2 G chunks GPU r holds r and 2 G - 1 - r; else chunk r of G.
+        hardware: the key of the GPU.
+    """
+
+    problem: Problem
+    gpus: int
+    method: str = RING
+    zigzag: bool = True
+    fabric: Fabric = USUAL
+    hardware: str = "h200"
+
+    def __post_init__(self):
+        mask = self.problem.mask
+        if mask.window is not None or mask.documents > 1 or self.problem.seq_q != self.problem.seq_kv:
+            raise ValueError("a spread problem has as many keys as queries, no window and one document")
+        if self.method not in METHODS:
+            raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(METHODS)}")
+        if not 1 <= self.gpus <= self.problem.seq_q:
+            raise ValueError(f"gpus is {self.gpus}; it must be from 1 to {self.problem.seq_q:,}, the tokens")
+
+    @property
+    def rows(self) -> int:
+        """Tokens of the GPU that holds most."""
+        chunks = 2 * self.gpus if self.zigzag else self.gpus
+        return -(-self.problem.seq_q // chunks) * (chunks // self.gpus)
+
+    @property
+    def row(self) -> int:
+        """Bytes of a head's row, of all batches."""
+        return self.problem.batch * self.problem.head_dim * self.problem.itemsize
+
+    @property
+    def block(self) -> int:
+        """Bytes of a GPU's K and V: what comes in a round of a ring, at most."""
+        return 2 * self.problem.kv_heads * self.rows * self.row
+
+    @property
+    def way(self) -> Way:
+        """How its bytes come into a GPU."""
+        return way(self.fabric, self.gpus, self.method != RING_SEND)
+
+    @property
+    def inner_way(self) -> Way:
+        """How bytes come into a GPU from another of its host."""
+        return way(self.fabric, min(self.fabric.host, self.gpus), self.method != RING_SEND)
+
+    @property
+    def link_bytes(self) -> float:
+        """Bytes that come into the GPU that gets most, forward."""
+        others = self.gpus - 1
+        if self.method == ALL_TO_ALL:  # Q, K and V there, O back
+            heads = self.problem.heads + self.problem.kv_heads
+            return (2 * heads * self.rows * others // self.gpus) * self.row
+        return others * self.block
+
+    @property
+    def groups(self) -> int:
+        """Groups of heads, each worth a transfer of its own; they divide the heads."""
+        if self.method in RINGS:
+            return 1
+        heads = self.problem.kv_heads
+        heads = heads // self.gpus if self.method == ALL_TO_ALL else heads
+        most = max(1, min(GROUPS, int(self.link_bytes) // GROUP_BYTES))
+        return max(each for each in range(1, most + 1) if heads % each == 0)
+
+    @property
+    def unserved(self) -> str | None:
+        """Why the method does not serve the problem, in one sentence; None where it does."""
+        problem, gpus = self.problem, self.gpus
+        if self.method == ALL_TO_ALL and (problem.heads % gpus or problem.kv_heads % gpus):
+            return (
+                f"All-to-all gives each GPU whole heads, and {gpus:,} GPUs do not divide"
+                f" {problem.heads} heads and {problem.kv_heads} KV heads."
+            )
+        if self.method == TWO_LEVEL and gpus % self.fabric.host:
+            return f"A ring of hosts takes whole hosts of {self.fabric.host} GPUs, and {gpus:,} are none."
+        return None
+
+    def on(self, gpus: int) -> Spread:
+        """The same on another number of GPUs."""
+        return replace(self, gpus=gpus)
+
+    def by(self, method: str, zigzag: bool | None = None) -> Spread:
+        """The same by another method, or in another order."""
+        return replace(self, method=method, zigzag=self.zigzag if zigzag is None else zigzag)

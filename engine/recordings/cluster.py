@@ -1,0 +1,70 @@
+"""Rows of a recording that are of several GPUs at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.problem.problem import Problem
+
+ONE, BOTH = "one", "both"  # the provider on one GPU; the direction of forward and backward together
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Seconds over the repeats: the least, the median and the most."""
+
+    least: float
+    median: float
+    most: float
+    repeats: int
+
+
+@dataclass(frozen=True)
+class ClusterTiming:
+    """One way to compute a problem on several GPUs; either `times` or the sentence why it has none.
+
+    Attributes:
+        provider: a method of `kernels.distributed`; "one" where each GPU computes the whole by itself;
+            "context_parallel_flash" and "_cudnn" are PyTorch's.
+        direction: forward, or "both" for forward and backward.
+        problem: the whole of it, of all GPUs.
+        times: of the slowest GPU; on one GPU the mean of all.
+        host: seconds that the host takes to launch it.
+    """
+
+    provider: str
+    label: str
+    direction: str
+    problem: Problem
+    gpus: int
+    times: Extent | None = None
+    host: float | None = None
+    error: float | None = None
+    allowed: float | None = None
+    commit: str | None = None
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class GpuMarks:
+    """What a GPU did in a call: kinds as `engine.model.cluster.lanes.KINDS` has them, by their number.
+
+    start is in nanoseconds since the call's first mark on any GPU, length in nanoseconds.
+    """
+
+    kind: tuple[int, ...]
+    start: tuple[int, ...]
+    length: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ClusterTimeline:
+    """One call on several GPUs as their profiler saw it; either marks by GPU or why there are none."""
+
+    provider: str
+    direction: str
+    problem: Problem
+    gpus: int
+    marks: tuple[GpuMarks, ...] = ()
+    commit: str | None = None
+    skipped: str | None = None

@@ -1,0 +1,275 @@
+"""What the page of several GPUs asks: curves over GPUs, the model's errors, a row's parts as they merge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from engine.algorithms import FORWARD
+from engine.algorithms.ring import ALGORITHM, Order
+from engine.experiment import Experiment
+from engine.model.cluster.fabric import Fabric
+from engine.model.cluster.lanes import Lanes, lanes
+from engine.model.cluster.memory import OWN, bytes_per_token, longest_context, memory_bytes
+from engine.model.cluster.seconds import ClusterTime, hidden_from, kernel_rate, modelled, rounds
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, TWO_LEVEL, Spread
+from engine.problem.hardware import gpu_named
+from engine.problem.inputs import make_inputs
+from engine.problem.problem import Mask
+from engine.recordings.cluster import BOTH, ONE, ClusterTiming
+from engine.recordings.file import CLUSTERS, recordings
+from engine.recordings.recording import Recording
+from engine.trace.ring import execute_ring
+
+DRAWN = (2, 3, 4, 6, 8, 16, 24, 32, 48, 64)  # GPUs of a picture
+TOKENS = tuple(2**power for power in range(13, 28))
+PER_GPU = tuple(2**power for power in range(8, 19))  # tokens, of the chart of a round
+ORDERS, WAYS, ALONE = "orders", "methods", "ring"  # what stands beside the ring
+COUNTS = (*(2**power for power in range(14)), 10_000)  # GPUs of a curve
+FITTED_COMMIT = "3447e25"  # whose forward passes on 4 H200s, and one GPU's backward, set the constants
+PARTS_GPUS, PARTS_TOKENS, PARTS_BLOCK = 4, 256, 16  # of the row whose merge is shown
+
+
+def spread_of(
+    experiment: Experiment, tokens: int, gpus: int, causal: bool, fabric: Fabric, method: str = METHODS[0]
+) -> Spread:
+    """A scenario's heads and dtype over so many tokens and GPUs; zigzag where causal."""
+    problem = replace(experiment.problem, seq_q=tokens, seq_kv=tokens, mask=Mask(causal=causal))
+    return Spread(problem, gpus, method, causal, fabric, experiment.hardware)
+
+
+def runs_of(spread: Spread, beside: str, backward: bool = False) -> tuple[Lanes, ...]:
+    """The ring of a spread problem, and what is drawn beside it: the other order, or the other methods.
+
+    More GPUs than a host has are a ring of hosts.
+    """
+    several = spread.gpus > spread.fabric.host
+    ring = spread.by(TWO_LEVEL if several and spread.by(TWO_LEVEL).unserved is None else RING)
+    if beside == ORDERS and spread.problem.mask.causal:
+        return lanes(ring, backward), lanes(ring.by(ring.method, zigzag=False), backward)
+    ways = [RING] * (ring.method != RING) + [ALL_GATHER, ALL_TO_ALL] if beside == WAYS else []
+    others = (spread.by(method) for method in ways)
+    return lanes(ring, backward), *(lanes(each, backward) for each in others if each.unserved is None)
+
+
+@dataclass(frozen=True)
+class Round:
+    """A ring's later round with so many tokens per GPU: seconds of its computing and of its transfer."""
+
+    tokens: int
+    computing: float
+    transfer: float
+
+
+def rounds_by_tokens(spread: Spread) -> list[Round]:
+    """The same ring with more and more tokens per GPU."""
+    found = []
+    for tokens in PER_GPU:
+        whole = replace(spread.problem, seq_q=tokens * spread.gpus, seq_kv=tokens * spread.gpus)
+        one = rounds(replace(spread, problem=whole).by(RING))
+        found.append(Round(tokens, one.other, one.transfer))
+    return found
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a method keeps on each GPU, bytes, and the longest context that fits all of them."""
+
+    spread: Spread
+    bytes: float
+    others: float
+    longest: int
+
+
+def rooms(spread: Spread) -> list[Room]:
+    """One GPU, and every method that serves the problem on several."""
+    every = [spread.on(1), *(spread.by(method) for method in (RING, ALL_GATHER, ALL_TO_ALL))]
+    return [
+        Room(one, memory_bytes(one), _of_others(one), longest_context(one))
+        for one in every
+        if one.unserved is None
+    ]
+
+
+def _of_others(spread: Spread) -> float:
+    """Bytes beyond a GPU's own Q, K, V, O and lse."""
+    parts = bytes_per_token(spread)
+    return spread.problem.seq_q * sum(parts[name] for name in parts if name not in OWN)
+
+
+def over_gpus(spread: Spread) -> dict[int, ClusterTime]:
+    """The same forward pass on more and more GPUs, as far as the method serves and each has two tokens."""
+    counts = sorted({*COUNTS, spread.gpus})
+    every = (spread.on(gpus) for gpus in counts if 2 * gpus <= spread.problem.seq_q)
+    return {one.gpus: modelled(one) for one in every if one.unserved is None}
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """Whether a ring's transfers fit under its computing: tokens that a GPU has, and needs for that."""
+
+    tokens: int
+    needed: float
+    flops: float
+    bytes_per_second: float
+
+    @property
+    def hides(self) -> bool:
+        """Whether they do."""
+        return self.tokens >= self.needed
+
+
+def hiding(spread: Spread) -> Hiding:
+    """Of a ring, at the rate that the kernel reaches on its blocks; latencies are left out."""
+    problem, rate = spread.problem, kernel_rate(spread)
+    causal = problem.mask.causal and spread.zigzag
+    needed = hidden_from(
+        rate, spread.way.rate, problem.itemsize, problem.heads, problem.kv_heads, causal=causal
+    )
+    return Hiding(spread.rows, needed, rate, spread.way.rate)
+
+
+# ---------------------------------------------------------------- held against a recording
+
+
+def cluster_recording(chosen: Recording | None) -> Recording | None:
+    """The chosen recording if it has rows of several GPUs, else the newest that has; None without any."""
+    every = (*((chosen,) if chosen else ()), *recordings(CLUSTERS))
+    return next((one for one in every if one.cluster), None)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A recorded time beside the model's, seconds; fitted: the model's constants were set from it."""
+
+    row: ClusterTiming
+    modelled: float
+    one_gpu: float | None
+    fitted: bool
+
+    @property
+    def error(self) -> float:
+        """How much longer the model says it takes, as a share of what was recorded."""
+        return self.modelled / self.row.times.median - 1
+
+    @property
+    def efficiency(self) -> float | None:
+        """Recorded: one GPU's seconds over those of all GPUs together."""
+        return self.one_gpu and self.one_gpu / (self.row.gpus * self.row.times.median)
+
+
+def held(recording: Recording) -> tuple[Held, ...]:
+    """Every recorded row of a method that the model has, and those of one GPU."""
+    gpu = gpu_named(recording.device.gpu)
+    if gpu is None:
+        return ()
+    ones = {(row.problem, row.direction): row.times.median for row in recording.cluster if _alone(row)}
+    rows = [row for row in recording.cluster if row.times and (row.provider in METHODS or _alone(row))]
+    return tuple(
+        Held(row, _seconds(row, gpu.key), ones.get((row.problem, row.direction)), _fitted(recording, row))
+        for row in rows
+    )
+
+
+def _alone(row: ClusterTiming) -> bool:
+    return row.provider == ONE and row.times is not None
+
+
+def _seconds(row: ClusterTiming, hardware: str) -> float:
+    method = METHODS[0] if row.provider == ONE else row.provider
+    spread = Spread(row.problem, row.gpus, method, row.problem.mask.causal, hardware=hardware)
+    passes = (False, True) if row.direction == BOTH else (False,)
+    return sum(modelled(spread, backward).seconds for backward in passes)
+
+
+def _fitted(recording: Recording, row: ClusterTiming) -> bool:
+    commit = row.commit or recording.device.commit
+    of_backward = row.provider == ONE and row.direction == BOTH and row.problem.seq_q == 2**17
+    return commit.startswith(FITTED_COMMIT) and ((row.gpus == 4 and row.direction == FORWARD) or of_backward)
+
+
+def median_error(found: tuple[Held, ...], fitted: bool) -> float:
+    """The median size of the errors of the rows that were fitted, or of the others."""
+    return float(np.median([abs(one.error) for one in found if one.fitted == fitted]))
+
+
+# ---------------------------------------------------------------- a row's parts, executed
+
+
+@dataclass(frozen=True)
+class RingParts:
+    """A query's parts, in the order in which its GPU meets them, executed, and merged one after another.
+
+    Attributes:
+        gpu: that holds the query.
+        owners: [parts] whose keys each part is of; keys [parts, 2] first and one past the last.
+        m, l, out: [parts] and [parts, d] of each part alone; O is divided by its own l.
+        merged_m, merged_l, merged: after each part: the largest m, the sum of exp(score - m), O.
+        exact: [d] O in float64 over all keys at once.
+        links: bytes of K and V that each GPU fetched, counted by running.
+    """
+
+    gpu: int
+    owners: np.ndarray
+    keys: np.ndarray
+    m: np.ndarray
+    l: np.ndarray  # noqa: E741 - the field's name
+    out: np.ndarray
+    merged_m: np.ndarray
+    merged_l: np.ndarray
+    merged: np.ndarray
+    exact: np.ndarray
+    links: tuple[int, ...]
+
+    @property
+    def error(self) -> float:
+        """The largest difference of the last merge and float64."""
+        return float(np.abs(self.merged[-1] - self.exact).max())
+
+
+@lru_cache(maxsize=8)
+def ring_parts(causal: bool, head_dim: int, dtype: str) -> RingParts:
+    """The last query of a small ring of PARTS_GPUS: its GPU sees all keys, in either mask."""
+    one = Experiment.of(
+        algorithm=ALGORITHM.key,
+        seq=PARTS_TOKENS,
+        heads=1,
+        head_dim=head_dim,
+        dtype=dtype,
+        causal=causal,
+        block_q=PARTS_BLOCK,
+        block_kv=PARTS_BLOCK,
+        splits=PARTS_GPUS,
+    )
+    order = Order(PARTS_GPUS, causal)
+    q, k, v = (array[0] for array in make_inputs(one.problem))
+    found = execute_ring(one, order, q, k, v)
+    gpu = int(order.holders(PARTS_TOKENS)[-1])
+    owners = (gpu - np.arange(PARTS_GPUS)) % PARTS_GPUS
+    chunks = np.array([chunk for owner in owners for chunk in order.of(int(owner))])
+    edges = order.edges(PARTS_TOKENS)
+    last = edges[chunks + 1] // PARTS_BLOCK - 1
+    m, sums = (column[-1, last, -1].astype(np.float64) for column in (found.trace.m, found.trace.l))
+    out = found.out[:, -1].astype(np.float64)
+    merged_m = np.maximum.accumulate(m)
+    weights = np.where(np.tri(len(m), dtype=bool), sums * np.exp(np.minimum(m - merged_m[:, None], 0)), 0.0)
+    merged_l = weights.sum(1)
+    scores = k.astype(np.float64) @ q[-1].astype(np.float64) * one.problem.scale
+    exact = np.exp(scores - scores.max())
+    return RingParts(
+        gpu,
+        order.owner(chunks),
+        np.stack([edges[chunks], edges[chunks + 1]], 1),
+        m,
+        sums,
+        out,
+        merged_m,
+        merged_l,
+        weights @ out / merged_l[:, None],
+        exact @ v.astype(np.float64) / exact.sum(),
+        tuple(
+            sum(amount for (_, to), amount in found.links.items() if to == each) for each in range(PARTS_GPUS)
+        ),
+    )

@@ -1,0 +1,118 @@
+"""Across GPUs: what is sent to the browser is the modelled run, and the page's numbers are the model's."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from app.across.payload import build, name_of, owner_colours
+from app.figures.units import bytes_text, seconds_text, share_text
+from engine.experiment import Experiment
+from engine.model.cluster.export import cluster_trace
+from engine.model.cluster.fabric import Fabric
+from engine.model.cluster.lanes import KINDS
+from engine.studies.across import ALONE, ORDERS, WAYS, cluster_recording, held, ring_parts, runs_of, spread_of
+from engine.studies.published_clusters import published
+from tests.app.worker_page import again, html, opened
+
+
+def unpacked(payload: bytes) -> tuple[dict, dict[str, np.ndarray]]:
+    """Header and arrays, read as the browser reads them."""
+    size = int.from_bytes(payload[:4], "little")
+    header = json.loads(payload[4 : 4 + size])
+    return header, {
+        name: np.frombuffer(payload, dtype, length, 4 + size + offset)
+        for name, dtype, offset, length in header["arrays"]
+    }
+
+
+def runs(gpus: int = 4, beside: str = ORDERS, causal: bool = True):
+    return runs_of(spread_of(Experiment.of(head_dim=128), 131072, gpus, causal, Fabric()), beside)
+
+
+@pytest.mark.parametrize(("gpus", "beside"), [(4, ORDERS), (4, WAYS), (16, WAYS)])
+def test_the_browser_gets_every_mark_of_every_run(gpus, beside):
+    drawn = runs(gpus, beside)
+    header, arrays = unpacked(build(drawn))
+    assert header["kinds"] == list(KINDS)
+    assert len(header["runs"]) == len(drawn) == len({run["name"] for run in header["runs"]})
+    for number, (run, about) in enumerate(zip(drawn, header["runs"], strict=True)):
+        found = {
+            name: arrays[f"run{number}.{name}"] for name in ("gpu", "start", "end", "tileFrom", "tileKey")
+        }
+        assert len(found["gpu"]) == len(run.marks)
+        np.testing.assert_allclose(found["end"] / 1e6, [mark.end for mark in run.marks], rtol=1e-6)
+        assert found["tileFrom"][-1] == len(found["tileKey"])
+        assert about["length"] == pytest.approx(run.seconds * 1e6)
+        assert about["origin"] == "modelled"
+
+
+def test_runs_are_called_by_what_sets_them_apart():
+    assert [name_of(run, runs()) for run in runs()] == ["Zigzag order", "Plain order"]
+    ways = runs(4, WAYS)
+    assert [name_of(run, ways) for run in ways] == [
+        "Ring, copy engines",
+        "All-gather",
+        "All-to-all (Ulysses)",
+    ]
+    hosts = runs(16, WAYS)
+    assert [name_of(run, hosts) for run in hosts][:2] == ["Ring of hosts", "Flat ring, NCCL"]
+    assert len(runs(4, ALONE)) == len(runs(4, ORDERS, causal=False)) == 1
+
+
+def test_every_gpu_has_a_colour_of_its_own_in_both_themes():
+    for gpus in (4, 64):
+        for colours in owner_colours(gpus).values():
+            assert len(set(colours)) == gpus
+            assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours)
+
+
+def test_a_trace_has_a_process_for_each_gpu():
+    run = runs(gpus=2)[0]
+    trace = json.loads(cluster_trace(run))
+    slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert {event["pid"] for event in trace["traceEvents"]} == {1, 2}
+    assert len(slices) == len(run.marks)
+    assert max(event["ts"] + event["dur"] for event in slices) == pytest.approx(run.seconds * 1e6)
+    assert trace["otherData"]["origin"] == "modelled"
+
+
+def test_the_page_says_the_models_and_the_recordings_numbers():
+    page = opened("across", head_dim=128)
+    (run, plain), said = runs(), " ".join(block.value for block in (*page.caption, *page.markdown))
+    assert f"4 of them need {seconds_text(run.seconds)} (modelled)" in page.header[0].value
+    assert run.seconds == pytest.approx(0.0259, rel=0.01)  # 26.9 ms recorded
+    assert plain.seconds / run.seconds == pytest.approx(7 / 4, rel=0.04)
+    block = 2 * 16 * 131072 // 4 * 128 * 2
+    assert f"one block of K and V ({bytes_text(block)})" in said
+    shown = html(page)
+    for one in held(cluster_recording(None)):
+        assert f"<td>{seconds_text(one.row.times.median)}</td>" in shown
+        assert f"<td>{seconds_text(one.modelled)}</td>" in shown
+    for one in published():
+        assert one.source in shown
+    parts = ring_parts(True, 128, "float16")
+    assert f"<td>{parts.merged_m[-1]:.4g}</td>" in shown
+    assert "No timeline of several GPUs has been recorded yet" in said
+    page.main.select_slider[0].set_value(16)
+    again(page)
+    caption = " ".join(block.value for block in page.caption)
+    assert "16 GPUs fill 2 hosts of 8" in caption
+    assert "8,192 tokens (dotted)" in caption
+
+
+def test_recorded_points_are_shown_at_their_own_length_alone():
+    page = opened("across", head_dim=128)
+    assert any(
+        "Diamonds were recorded on NVIDIA H200, 2026-11-22: 4 GPUs" in block.value for block in page.caption
+    )
+    ring = next(
+        one for one in held(cluster_recording(None)) if (one.row.provider, one.row.gpus) == ("ring", 4)
+    )
+    assert share_text(ring.efficiency) == "90%"
+    page.main.select_slider[1].set_value(8192)
+    again(page)
+    assert not any("Diamonds" in block.value for block in page.caption)

@@ -1,0 +1,64 @@
+"""Two processes over gloo measure a ring as several GPUs would be; prints what each found, as JSON.
+
+Torch is imported once, then the ranks are forked.
+"""
+
+import json
+import multiprocessing
+import os
+import socket
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import kernels  # noqa: F401, I001 (before anything else imports triton)
+
+from engine.measuring import cluster
+from engine.measuring.clock import Repeats
+from engine.measuring.cluster_timeline import timeline_of
+from engine.measuring.ranks import Ranks
+from engine.problem.problem import Mask, Problem
+
+PROBLEM = Problem(1, 2, 2, 16, 16, 16, "float32", Mask(causal=True))
+
+
+def wrong(contender: cluster.Contender) -> cluster.Contender:
+    """The same with one number of every result off."""
+    return cluster.Contender(
+        "wrong", "wrong", lambda q, k, v, causal: contender.call(q, k, v, causal) + 1e-3, contender.sharded
+    )
+
+
+def work(rank: int, port: int, pipe) -> None:
+    """One rank."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    ranks = Ranks()
+    every = {one.provider: one for one in cluster.contenders(ranks)}
+    entered = [every["ring"], every["ring_send"], wrong(every["ring_send"])]
+    with mock.patch.object(cluster, "IN_TURNS", Repeats(1, 1, 0.0)):
+        rows = cluster.rows_of(ranks, PROBLEM, "forward", entered)
+    pipe.send([[asdict(row) for row in rows], asdict(timeline_of(ranks, PROBLEM, every["ring"]))])
+    ranks.close()
+
+
+def main() -> None:
+    """Fork two ranks and print what they found."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    pipes = [context.Pipe(False) for _ in range(2)]
+    processes = [context.Process(target=work, args=(rank, port, pipes[rank][1])) for rank in range(2)]
+    for process in processes:
+        process.start()
+    found = [pipe.recv() for pipe, _ in pipes]
+    for process in processes:
+        process.join()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

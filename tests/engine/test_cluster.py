@@ -1,0 +1,188 @@
+"""Several GPUs, modelled: formulas by hand, times measured on 2 and 4 H200s, published figures, limits."""
+
+import itertools
+import time
+from dataclasses import replace
+
+import pytest
+
+from engine.model.cluster.fabric import LINKS, Fabric
+from engine.model.cluster.kernel import kernel_seconds, one_gpu_seconds
+from engine.model.cluster.lanes import COMPUTING, NETWORK, TRANSFER, lanes
+from engine.model.cluster.memory import bytes_per_token, longest_context, memory_bytes
+from engine.model.cluster.seconds import TAIL, hidden_from, modelled, rounds
+from engine.model.cluster.spread import METHODS, Spread
+from engine.problem.hardware import GPUS
+from engine.problem.problem import Mask, Problem
+from engine.studies.across import cluster_recording, held, hiding, median_error, over_gpus, ring_parts
+from engine.studies.published_clusters import published
+
+# ms measured on 2 H200s, causal, forward, 16 heads of 128: no constant of the model is set from them
+TWO_GPUS = {
+    ("ring_send", 131072): 56.8,
+    ("ring", 131072): 54.6,
+    ("ring_send", 32768): 3.81,
+    ("ring", 32768): 3.46,
+}
+
+
+def spread(tokens=131072, gpus=4, method="ring", causal=True, kv_heads=16, **more) -> Spread:
+    """16 heads of 128 in float16 on H200s."""
+    problem = Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", Mask(causal=causal))
+    return Spread(problem, gpus, method, more.pop("zigzag", causal), **more)
+
+
+def test_a_ring_is_its_rounds_by_hand():
+    one = spread(gpus=4, causal=False)
+    n = 131072 // 4
+    computing = kernel_seconds(one.problem, "h200", n, n, False)
+    transfer = 15e-6 + 2 * 16 * n * 128 * 2 / 350e9
+    merged = 5 * n * 16 * 128 * 2 / 3.5e12
+    expected = 4 * computing + 4 * TAIL + merged
+    assert transfer < computing
+    assert modelled(one).seconds == pytest.approx(expected, rel=1e-6)
+    slow = replace(one, fabric=Fabric(peak=2e9))
+    exposed = 3 * (15e-6 + 2 * 16 * n * 128 * 2 / (2e9 * 350 / 450))
+    assert modelled(slow).seconds == pytest.approx(computing + exposed + 4 * TAIL + merged, rel=1e-6)
+
+
+def test_a_cluster_of_one_is_one_gpu():
+    for method in METHODS[:4]:
+        found = modelled(spread(gpus=1, method=method))
+        assert found.seconds == found.one_gpu == one_gpu_seconds(found.spread.problem, "h200")
+        assert found.efficiency == 1
+
+
+@pytest.mark.parametrize("gpus", [2, 4, 8, 64])
+def test_plain_order_wastes_the_idle_half(gpus):
+    """No round is shorter than a whole block: G / (2 G - 1) of the work of G GPUs at most."""
+    plain, zigzag = (
+        modelled(spread(gpus=gpus, zigzag=each, fabric=Fabric(host=64))) for each in (False, True)
+    )
+    assert plain.efficiency < gpus / (2 * gpus - 1) * 1.03  # kernels of whole blocks run a little faster
+    assert zigzag.efficiency > plain.efficiency
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("gpus", [2, 16])
+def test_lanes_last_as_long_as_the_closed_form_says(method, gpus, backward):
+    for causal, zigzag in ((True, True), (True, False), (False, False)):
+        one = spread(32768, gpus, method, causal, zigzag=zigzag)
+        if one.unserved is None:
+            found = lanes(one, backward)
+            assert found.seconds == pytest.approx(modelled(one, backward).seconds, rel=1e-9)
+            assert max(mark.end for mark in found.marks) <= found.seconds * (1 + 1e-9)
+
+
+def test_lanes_compute_every_visible_chunk_once_and_never_before_its_keys_are_here():
+    for method, zigzag in (("ring", True), ("ring", False), ("two_level", True), ("all_gather", True)):
+        one = spread(65536, 16, method, fabric=Fabric(host=8 if method == "two_level" else 16), zigzag=zigzag)
+        found = lanes(one)
+        computing = [mark for mark in found.marks if mark.kind == COMPUTING]
+        chunks = found.order.chunks
+        tiles = sorted(tile for mark in computing for tile in mark.tiles)
+        visible = [(i, j) for i in range(chunks) for j in range(i + 1)]
+        assert tiles == sorted(visible * (one.groups if method == "all_gather" else 1))
+        arrived = {
+            (mark.gpu, mark.owner, mark.round): mark.end
+            for mark in found.marks
+            if mark.kind in (TRANSFER, NETWORK)
+        }
+        for mark in computing:
+            if mark.owner not in (mark.gpu, -1):
+                assert arrived[mark.gpu, mark.owner, mark.round] <= mark.start * (1 + 1e-9)
+
+
+def test_half_of_the_gpus_time_is_idle_in_plain_order():
+    plain, zigzag = (lanes(spread(gpus=8, zigzag=each)) for each in (False, True))
+    busy = [sum(run.busy(gpu) for gpu in range(8)) / (8 * run.seconds) for run in (plain, zigzag)]
+    assert busy[0] == pytest.approx(8 / 15, rel=0.03)
+    assert busy[1] > 0.9
+
+
+def test_the_model_is_near_what_four_and_two_gpus_took():
+    """Median error of the rows that set its constants 6%, of those left out 8%; where it is off is known."""
+    found = held(cluster_recording(None))
+    assert len(found) == 20
+    assert median_error(found, fitted=True) < 0.07
+    assert median_error(found, fitted=False) < 0.10
+    far = {
+        (one.row.provider, one.row.problem.seq_q, one.row.direction) for one in found if abs(one.error) > 0.13
+    }
+    assert far == {("all_gather", 32768, "both")}  # the host took 15 ms to launch it, which is not modelled
+    for (method, tokens), ms in TWO_GPUS.items():
+        assert modelled(spread(tokens, 2, method)).seconds * 1e3 == pytest.approx(ms, rel=0.1)
+
+
+def test_the_model_is_near_what_others_published_and_too_kind_where_known():
+    errors = {one.what: one.error for one in published() if not one.fitted}
+    kind = {"efficiency, 8 H800s, zigzag": 0.093, "prefill of 128k tokens, 16 hosts": -0.285}
+    kind["prefill of 128k tokens, 8 hosts"] = -0.092
+    for what, error in errors.items():
+        assert error == pytest.approx(kind.get(what, 0), abs=0.005 if what in kind else 0.05), what
+
+
+def test_a_ring_hides_its_transfers_from_a_number_of_tokens():
+    assert hidden_from(312e12, 300e9, 2, 1, 1, causal=False) == 1040  # Ring Attention's Table 2: 1.0k
+    assert hidden_from(312e12, 12.5e9, 2, 1, 1, causal=False) == 24960  # 24.5k
+    assert hidden_from(1e15, 1e11, 2, 16, 4, causal=True) == 2 * 1e15 * 2 * 4 / (2 * 1e11 * 16)
+    found = hiding(spread(gpus=4))
+    assert found.hides
+    slow = spread(gpus=4, fabric=Fabric(peak=20e9))
+    assert not hiding(slow).hides
+    at = rounds(spread(4 * round(hiding(slow).needed), 4, fabric=slow.fabric))
+    assert at.transfer == pytest.approx(at.other, rel=0.05)
+
+
+def test_ten_thousand_gpus_take_less_than_a_second():
+    start = time.process_time()
+    flat, hosts = (over_gpus(spread(10**8, 4, method))[10_000] for method in ("ring", "two_level"))
+    assert time.process_time() - start < 1
+    assert flat.efficiency == pytest.approx(0.31, abs=0.02)
+    assert hosts.efficiency == pytest.approx(0.86, abs=0.03)
+
+
+def test_efficiency_falls_as_gpus_share_a_sequence():
+    found = [one.efficiency for one in over_gpus(spread(2**20, 4, "ring")).values()]
+    assert found[0] == 1
+    assert all(later <= earlier * 1.02 for earlier, later in itertools.pairwise(found))
+    assert modelled(spread(kv_heads=4)).transfers < modelled(spread()).transfers / 3
+
+
+def test_faster_links_are_never_slower():
+    for method in METHODS[:4]:
+        times = [
+            modelled(spread(32768, method=method, fabric=Fabric(peak))).seconds for peak in LINKS.values()
+        ]
+        assert times == sorted(times, reverse=True)
+
+
+def test_memory_and_the_longest_context_are_a_formula():
+    one = spread(gpus=4)
+    row = 16 * 128 * 2  # bytes of a token in all heads
+    per_token = (2 + 2 + 2 * 2 + 3 * 2 + 4) * row / 4 + 5 * 16 * 4 / 4  # of which 4 + 6 are others' keys
+    assert sum(bytes_per_token(one).values()) == pytest.approx(per_token)
+    assert memory_bytes(one) == pytest.approx(131072 * per_token)
+    assert longest_context(one) == int(GPUS["h200"].memory_bytes / per_token)
+    assert longest_context(spread(gpus=8)) > longest_context(one)
+    alone = longest_context(spread(gpus=1))
+    assert alone == int(GPUS["h200"].memory_bytes / (4 * row + 16 * 4))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_parts_that_are_shown_merge_to_float64(causal):
+    found = ring_parts(causal, 64, "float16")
+    assert found.error < 1e-4
+    assert sorted(found.owners) == sorted([0, 1, 2, 3] * (2 if causal else 1))
+    assert (found.merged_m[1:] >= found.merged_m[:-1]).all()
+    block = 2 * 64 * 64 * 2
+    assert found.links == ((3 * block, 2.5 * block, 2 * block, 1.5 * block) if causal else (3 * block,) * 4)
+
+
+def test_what_is_not_modelled_is_refused():
+    window = Problem(seq_q=64, seq_kv=64, mask=Mask(window=4))
+    for wrong in (lambda: Spread(window, 2), lambda: spread(gpus=0), lambda: spread(method="spiral")):
+        with pytest.raises(ValueError, match=r"spread problem|gpus is 0|method is 'spiral'"):
+            wrong()
+    assert "do not divide 16 heads" in spread(gpus=3, method="all_to_all").unserved

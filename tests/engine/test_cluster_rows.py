@@ -1,0 +1,104 @@
+"""Several GPUs, measured: two processes over gloo, what a profiler saw as marks, rows in and out of files."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.__main__ import main
+from engine.measuring.cluster_timeline import marks_of
+from engine.model.cluster.lanes import KINDS
+from engine.problem.problem import Mask, Problem
+from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
+from engine.recordings.file import CLUSTERS, RecordingError, dumps, loads, recordings
+from engine.recordings.recording import Recording
+
+PROBLEM = Problem(1, 16, 16, 1024, 1024, 128, "float16", Mask(causal=True))
+ROW = ClusterTiming("ring", "Ring", "forward", PROBLEM, 4, Extent(1e-3, 2e-3, 3e-3, 5), 1e-4, 1e-4, 4e-3)
+LANES = ClusterTimeline(
+    "ring", "forward", PROBLEM, 2, (GpuMarks((0, 1), (0, 5), (10, 20)), GpuMarks((0,), (1,), (2,)))
+)
+
+
+def test_two_processes_measure_a_ring_over_gloo():
+    pytest.importorskip("torch")
+    pytest.importorskip("kernels", exc_type=ImportError)
+    script = Path(__file__).parent / "cluster_ranks.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout.splitlines()[-1])
+    assert first == second  # every rank has the same rows, of which the first writes
+    rows, lanes = first
+    ring, sent, off = rows
+    assert ring["skipped"].startswith("ring runs as ring_send: copy engines are a GPU's")
+    assert sent["skipped"] is None
+    assert sent["times"]["median"] > 0
+    assert sent["error"] < 2e-5
+    assert sent["gpus"] == 2
+    assert off["times"] is None
+    assert off["skipped"].startswith("not timed, because its result is wrong: off by 0.0")
+    assert lanes["skipped"] == "a CPU has no lanes: there is no GPU here"
+
+
+def test_what_the_profiler_saw_becomes_marks_from_where_all_were_together():
+    events = [
+        ("flash3_kernel", 10.0, 5.0),  # before all were together
+        ("ncclDevKernel_AllReduce_Sum_f32", 20.0, 4.0),
+        ("combine_kernel", 60.0, 2.0),
+        ("flash3_kernel", 30.0, 20.0),
+        ("Memcpy PtoP (Device -> Device)", 25.0, 3.5),
+        ("ncclDevKernel_SendRecv", 31.0, 1.0),
+        ("c10d::symmetric_memory::barrier_kernel", 29.0, 1.0),
+        ("void at::native::elementwise_kernel", 70.0, 1.0),
+    ]
+    found = marks_of(events)
+    named = [KINDS[kind] for kind in found.kind]
+    assert named == ["transfer", "computing", "transfer", "merging", "packing"]
+    assert found.start == (1000, 6000, 7000, 36000, 46000)
+    assert found.length == (3500, 20000, 1000, 2000, 1000)
+    assert marks_of(events[:2]) == GpuMarks((), (), ())
+
+
+def test_rows_of_several_gpus_come_back_from_a_file_and_old_files_are_read_as_before():
+    (old,) = recordings()[:1]
+    whole = Recording(old.device, cluster=(ROW,), cluster_timelines=(LANES,))
+    assert loads(dumps(whole).encode()) == whole
+    without = json.loads(dumps(Recording(old.device)))
+    del without["cluster"], without["cluster_timelines"]
+    assert loads(json.dumps(without).encode()) == Recording(old.device)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (replace(ROW, skipped="why"), "must have either times or the reason"),
+        (replace(ROW, gpus=0), "must have at least one GPU"),
+        (replace(ROW, times=Extent(2e-3, 1e-3, 3e-3, 5)), "times that are not positive and rising"),
+        (replace(LANES, gpus=3), "must have marks of every GPU"),
+        (replace(LANES, marks=(GpuMarks((9,), (0,), (1,)),) * 2), "has marks that cannot be"),
+    ],
+)
+def test_what_cannot_be_is_refused(row, said):
+    section = "cluster" if isinstance(row, ClusterTiming) else "cluster_timelines"
+    with pytest.raises(RecordingError, match=said):
+        loads(dumps(Recording(recordings()[0].device, **{section: (row,)})).encode())
+
+
+def test_the_recording_of_four_gpus_names_its_run():
+    (found,) = recordings(CLUSTERS)
+    assert found.origin == "recorded on NVIDIA H200, 2026-11-22"
+    assert {row.gpus for row in found.cluster} == {1, 4}
+    assert not found.timings
+    assert all(recording.timings for recording in recordings())  # pages of one GPU do not see it
+
+
+def test_without_its_launcher_the_way_to_it_is_named(capsys, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.delenv("RANK", raising=False)
+    assert main(["measure", "--gpus", "2"]) == 2
+    assert "torchrun --nproc-per-node GPUS -m engine measure --gpus GPUS" in capsys.readouterr().err
+    assert main(["record", "--out", "x.json", "--only", "timings,cluster"]) == 2
+    assert "several GPUs are recorded alone" in capsys.readouterr().err
