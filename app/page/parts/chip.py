@@ -66,7 +66,6 @@ def agreement(recording: Recording, colours: Palette) -> None:
     rows = recorded_counters(recording)
     if not rows:
         return
-    st.subheader("The model and the chip's own counters", anchor=False)
     st.markdown(
         f"{len(rows)} scenarios were {recording.origin}; the model simulates each of them now. {EMPTIED}"
     )

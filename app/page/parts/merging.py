@@ -23,7 +23,6 @@ FORMULA = (
 @st.fragment
 def show(parts: Parts, scenario_keys: int, colours: Palette) -> None:
     """The parts of one query and how they become one; its own control redraws only this."""
-    st.subheader("The parts of one query, and their merge", anchor=False)
     most = len(parts.lse)
     step = stepper("Parts merged", most, 1, name="decoding step", unit="part")
     picture, numbers = st.columns([1, 1.25], gap="medium")
