@@ -13,6 +13,7 @@ from app.page.parts import chip
 from app.page.parts.elements import chart, compiled, fold, one_of, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
 from engine.model.launch import schedule_of
@@ -41,6 +42,8 @@ def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
     sibling = small_sibling(experiment)
+    unused("One head is compared; the others are computed likewise.", "batch", "heads", "kv_heads")
+    unused("The kernel runs on this machine, not on the modelled GPU.", "hardware")
     st.header(
         "Three independent computations (our scheduler, the real Triton kernel, dense float64) should "
         "give the same numbers in every tile. A tile turns red if two of them differ by more than "

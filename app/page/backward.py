@@ -18,6 +18,7 @@ from app.page.parts.recorded import commits_text, shape_text
 from app.player import player
 from app.player.backward import build
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from app.take_home.offers import set_subject
 from engine import simulate
 from engine.algorithms import backward, flash3
@@ -71,6 +72,7 @@ FORMULAS = (
 def show() -> None:
     """Draw the page."""
     experiment = set_subject(scenario.current().changed(algorithm=backward.ALGORITHM.key))
+    unused("This page always shows the backward pass, in two kernels.", "algorithm")
     st.markdown(
         "Training needs dQ, dK and dV. The forward pass did not store P, so the backward pass recomputes it "
         "from Q, K and the saved log-sum-exp: here twice, once for dK/dV and once for dQ, where the papers' "

@@ -15,6 +15,7 @@ from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, se
 from app.page.parts import merging
 from app.page.parts.elements import chart, fold, one_of
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from app.take_home.offers import set_subject
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
@@ -50,6 +51,9 @@ def show() -> None:
     """Draw the page."""
     decoding, colours = set_subject(decoding_of(scenario.current())), theme.colours()
     simulation, recording = simulate(decoding), chosen_recording()
+    unused("This page always decodes with Split-KV.", "algorithm")
+    unused("A thread block takes the single queries of all heads that share its keys.", "block_q")
+    unused("The newest token sees every key, with a causal mask or without.", "causal")
     st.header(_headline(simulation), anchor=False)
     splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
     with splits:

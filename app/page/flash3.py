@@ -13,6 +13,7 @@ from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, ratio_text, seconds_text, share_text, short, times_text
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.rates import MATRIX_SHARE
@@ -56,6 +57,8 @@ def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
     full = variant(experiment, ALL)
+    unused("This page always shows FlashAttention-3.", "algorithm")
+    unused("FlashAttention-3 chooses its blocks by head dimension.", "block_q", "block_kv")
     st.header(_headline(experiment, full), anchor=False)
     chosen = _toggles()
     shown = variant(experiment, chosen)

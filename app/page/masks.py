@@ -11,6 +11,7 @@ from app.figures import masks as figures
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, scaled, seconds_text, share_text, short, times_text
 from app.page.parts.elements import fold
+from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
 from engine.studies.masks import Masked, document_lengths, under_masks
@@ -36,6 +37,7 @@ def show() -> None:
     """Draw the page."""
     experiment, colours = scenario.current(), theme.colours()
     found = under_masks(experiment)
+    unused("This page compares the masks under FlashAttention-2, whatever the algorithm.", "algorithm")
     st.header(_headline(found), anchor=False)
     documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
     documents.select_slider(
