@@ -111,7 +111,7 @@ def _table(agreement: Agreement) -> str:
         numbers = [f"{agreement.largest(quantity, pair):.1e}" for pair in PAIRS]
         verdict = "agrees" if agreement.holds(quantity) else "differs"
         rows.append([QUANTITIES[quantity] + unit, *numbers, f"{agreement.tolerance[quantity]:.1e}", verdict])
-    return table(head, rows)
+    return table(head, rows, title="Largest differences and tolerances")
 
 
 def _origins(sibling: Experiment) -> None:
@@ -122,7 +122,14 @@ def _origins(sibling: Experiment) -> None:
         "unit u of float32 is 2⁻²³."
     )
     rows = [[QUANTITIES[name], PLACES[name], ORIGIN[name]] for name in _compared(sibling)]
-    st.html(table(["what is compared", "where", "how far apart two may be"], rows, words=(0, 1, 2)))
+    st.html(
+        table(
+            ["what is compared", "where", "how far apart two may be"],
+            rows,
+            words=(0, 1, 2),
+            title="What is compared",
+        )
+    )
     if sibling.record.unfused:
         st.caption(
             f"Unfused attention stores S in {sibling.problem.dtype}, so m's bound includes that rounding."

@@ -105,7 +105,9 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         ["requested", *(bytes_text(costs.requested[way]) if way in costs.requested else "" for way in WAYS)],
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
-    st.html(scrolled(table(["all heads", *WAYS.values()], rows), 460))
+    st.html(
+        scrolled(table(["all heads", *WAYS.values()], rows, title="What recomputing P costs and saves"), 460)
+    )
     st.caption(_compared())
 
 
@@ -206,7 +208,7 @@ def _counters(recording: Recording) -> None:
         ]
         for one in kernels
     ]
-    st.html(scrolled(table(COUNTERS, rows), 330))
+    st.html(scrolled(table(COUNTERS, rows, title="Backward kernels, modelled and recorded"), 330))
     st.caption(
         f"The counters, {recording.origin}, report bytes between L2 and the SMs, and times under the "
         "profiler. Where the kernel of dK and dV moves more, registers spill to memory; where it "
@@ -251,5 +253,5 @@ def _draw(job: Job | None) -> None:
         ]
         for name in GRADIENTS
     ]
-    st.html(scrolled(table(head, rows), 200))
+    st.html(scrolled(table(head, rows, title="Largest differences of the gradients"), 200))
     st.caption(f"The allowed difference is absolute: {ORIGIN}.")

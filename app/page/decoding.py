@@ -243,7 +243,7 @@ def _recorded_table(rows, copy: float) -> str:
         times = [seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80)]
         share = percent_text(row.bytes_per_second, copy) if copy else ""
         cells.append([*start, *times, scaled(row.bytes_per_second, "B/s"), share, ""])
-    return table(head, cells, words=(0, len(head) - 1))
+    return table(head, cells, words=(0, len(head) - 1), title="Recorded decoding times by splits")
 
 
 def _grouped(decoding: Experiment, recording: Recording | None) -> None:
@@ -271,7 +271,7 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
             ]
         )
     head = ("", "KV heads", "K and V, counted", "saving", "splits", "time, modelled", "DRAM reads, recorded")
-    st.html(scrolled(table(head, rows), 360))
+    st.html(scrolled(table(head, rows, title="Bytes and time by KV heads"), 360))
     where = f" The DRAM reads are the GPU's counters, {recording.origin}." if any(counted.values()) else ""
     st.caption(f"The numbers are for one token, with as many splits as the kernel chooses.{where}")
     if recording:

@@ -184,7 +184,7 @@ def _worth(experiment: Experiment, full: Variant) -> None:
     """Each technique left out alone."""
     st.markdown("**What each is worth**: FlashAttention-3 without it, and without whatever needs it")
     rows = [_worth_row(variant(experiment, without(key)), full, key) for key in BY_KEY]
-    st.html(scrolled(table(WORTH, rows, words=(0, 5)), TALL))
+    st.html(scrolled(table(WORTH, rows, words=(0, 5), title="What each technique is worth"), TALL))
     heads, sms = experiment.problem.all_heads, experiment.gpu.sms
     if heads < sms:
         st.caption(
@@ -215,7 +215,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     )
     before = (frozenset(), *(row.techniques for row in rows))
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
-    st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
+    st.html(scrolled(table(KERNELS, cells, words=(0, 1), title="Kernels that use the techniques"), TALL))
     st.caption(
         "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all. "
         f"The ratio is modelled over recorded time. {' '.join(caveats(row.kernel for row in rows))}"

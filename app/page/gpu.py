@@ -15,7 +15,7 @@ from app.gpu.payload import ORDER_NAMES, build
 from app.page.parts.elements import fold, one_of
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from app.take_home.offers import TRACE, offer
+from app.take_home.offers import TRACE, offer, set_subject
 from engine.experiment import Experiment
 from engine.model.drawable import watchable
 from engine.model.export import chrome_trace
@@ -66,6 +66,7 @@ def show() -> None:
             "This shows a recorded call as it ran. Choose 'this scenario' to change it.",
             *("block_q", "block_kv", "kv_heads", "dtype", "hardware", "documents"),
         )
+    set_subject(lanes[0].experiment)  # a recorded call has a length of its own
     on_the_gpu(build(lanes), key="gpu")
     for timeline in lanes:
         offer(_run(timeline), partial(chrome_trace, timeline), TRACE)
@@ -185,5 +186,11 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
         ]
         for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
     ]
-    st.html(table(("call", "recorded, median", "modelled", "ratio"), lines))
+    st.html(
+        table(
+            ("call", "recorded, median", "modelled", "ratio"),
+            lines,
+            title="Modelled beside recorded times of traced calls",
+        )
+    )
     st.caption("The page FlashAttention-3 shows what happens inside one block, by warp group (modelled).")

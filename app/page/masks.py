@@ -162,4 +162,4 @@ def _table(found: tuple[Masked, ...]) -> str:
                 seconds_text(one.simulation.modelled.seconds),
             ]
         )
-    return table(COLUMNS, rows)
+    return table(COLUMNS, rows, title="Tiles, bytes and time by mask")

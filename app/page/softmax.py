@@ -173,7 +173,7 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
     found = errors(scores, block, dtype)
     rows = [[f"{name} softmax", _error(getattr(found, name))] for name in ("naive", "safe", "online")]
-    st.html(table([dtype, "largest error"], rows))
+    st.html(table([dtype, "largest error"], rows, title="Errors of the weights"))
     st.caption(
         "The numbers beside the picture are computed here in float64. The table has the largest error of "
         "any weight against float64, computed here: m, l and sums are in float32, as in kernels; weights, "

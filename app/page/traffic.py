@@ -105,7 +105,7 @@ def _numbers(simulations, kind: str) -> None:
     rows.append(
         ["FLOP/DRAM byte", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
     )
-    st.html(table(["", *(short(name) for name in simulations)], rows))
+    st.html(table(["", *(short(name) for name in simulations)], rows, title="Bytes by algorithm and level"))
 
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:

@@ -66,7 +66,7 @@ def _parts_table(parts: Parts, step: int) -> str:
         mark = "▸ " if at == step - 1 else "✓ " if at < step else ""
         values = (parts.m[at], parts.l[at], parts.lse[at], *parts.out[at, :COMPONENTS])
         rows.append([f"{mark}{at + 1}", keys, *map(_number, values)])
-    return table(("split", "keys", "m", "l", "lse", *_components(parts)), rows)
+    return table(("split", "keys", "m", "l", "lse", *_components(parts)), rows, title="Parts of one query")
 
 
 def _merged_table(parts: Parts, step: int) -> str:
@@ -78,7 +78,7 @@ def _merged_table(parts: Parts, step: int) -> str:
         [f"stored, {parts.experiment.problem.dtype}", "", "", "", *map(_number, parts.result[:COMPONENTS])],
         ["float64, unsplit", "", "", *map(_number, exact)],
     ]
-    return table(("", "m, of lse", "sum", "lse", *_components(parts)), rows)
+    return table(("", "m, of lse", "sum", "lse", *_components(parts)), rows, title="Parts merged so far")
 
 
 def _components(parts: Parts) -> list[str]:

@@ -94,7 +94,7 @@ def test_grouped_heads_show_what_is_saved_and_what_a_gpu_counted():
     for heads in (32, 8, 1):
         assert f"<td>{bytes_text(heads * keys)}</td>" in shown
     assert "<td>269 MB</td>" in shown
-    assert shown.count("not recorded") == 2
+    assert shown.count("<td>not recorded</td>") == 2
 
 
 def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
