@@ -135,7 +135,9 @@ def apply(page: str) -> None:
     failed = (
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
-    rules = STYLE + TABLE_STYLE + f"<style>{button} {failed}</style>"
+    # Streamlit's own grey of a control without effect is too pale to read
+    greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
+    rules = STYLE + TABLE_STYLE + f"<style>{button} {greyed} {failed}</style>"
     rules += START_STYLE * (page == HOME) + PRESENTER_STYLE * mode.presenting()
     with st.container(key="style"):  # the browser loads what draws st.html later than what draws Markdown
         st.markdown(rules, unsafe_allow_html=True)

@@ -43,12 +43,9 @@ SOURCES = {
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (
-    "Each row is one SM, each bar one thread block. On the right is the tail: SMs that have run out of work "
-    "while others finish."
-)
-SHADES = (
-    "Shades: the later a block's query block, the stronger its colour (or its head, or its wave, as the menu "
-    "'Colour by' says). Pale bars are still to come; gaps are SMs without work."
+    "Each row is one SM, each bar one thread block: the later its query block, the stronger its colour (its "
+    "head or wave, where the menu below says so). Pale bars are still to come. On the right is the tail: SMs "
+    "that have run out of work while others finish."
 )
 
 
@@ -160,7 +157,8 @@ def _notes(
                 f"the rest of the recording is of commit {recording.device.commit[:7]}."
             )
     words += filter(None, [caveats([call.provider if call else drawn.algorithm])])
-    st.caption("  \n".join([*words, SHADES]))
+    if words:
+        st.caption("  \n".join(words))
     if rows:
         fold(
             "gpu",

@@ -80,6 +80,12 @@ def _memory_by_length(experiment: Experiment, colours: Palette):
 def _headline(simulations) -> str:
     moved = [bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)]
     times = times_less(simulations, "dram")
+    if simulations[flash2.ALGORITHM.key].experiment.problem.seq_q == 1:
+        return (
+            f"With a single query, S and P are one row per head, so there is little to save: both algorithms "
+            f"must read all of K and V. Standard attention moves {moved[0]} through HBM and FlashAttention-2 "
+            f"{moved[1]} (modelled)."
+        )
     less = f"{digits(times)} times less (modelled), because it never writes S and P"
     if times <= 1:
         less = "no less (modelled), because S and P are small here"
