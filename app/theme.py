@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import streamlit as st
 
-from app import scenario
 from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
 from app.page import HOME
 from app.presenter import mode
 
-HEAD_START = 0.3  # seconds that a browser has to load the rules before it draws what they move about
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
 FAILED = (
     "Something here could not be drawn. Change the scenario or reload the page; "
@@ -21,6 +18,18 @@ FAILED = (
 )
 STYLE = """
 <style>
+  .st-key-style { display: none; }
+  [data-testid="stSidebar"][data-collapsed="false"] { min-width: 256px; max-width: 256px; }
+  @media (min-width: 768px) { /* the sidebar comes last, to an edge that is free from the start */
+    [data-testid="stSidebar"] { position: absolute !important; inset: 0 auto 0 0; z-index: 999991; }
+    [data-testid="stApp"]:not(:has([data-testid="stSidebar"][data-collapsed="true"])) {
+      [data-testid="stMain"], [data-testid="stHeader"] { padding-left: 256px; }
+    }
+  }
+  [data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) {
+    min-height: 58px; /* what a control will take */
+  }
+  .st-key-tiles, .st-key-backward, .st-key-gpu { min-height: clamp(560px, 100dvh - 9.5rem, 1400px); }
   [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
   .st-key-navigation { row-gap: 0; }
   .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
@@ -32,7 +41,6 @@ STYLE = """
     .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
     .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }
   }
-  [data-testid="stSidebar"][aria-expanded="true"] { min-width: 256px; max-width: 256px; }
   [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
   [data-testid="stSidebarHeader"] { height: 1.6rem; margin-block: 0; }
   [data-testid="stSidebarUserContent"] { padding-inline: 1rem; }
@@ -65,6 +73,7 @@ STYLE = """
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-flash3_words { min-height: 3.2rem; }
   .st-key-flash3_picture { min-height: 29.4rem; }
+  .st-key-agreement_verdict { min-height: 3.9rem; justify-content: center; }
   .st-key-notices { padding: 0.4rem 0.8rem; }
   [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
   [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
@@ -89,6 +98,7 @@ PRESENTER_STYLE = """
 <style>
   html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; --now: 1.4rem; }
   [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
+  [data-testid="stMain"] { padding-left: 0 !important; }
   [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
   [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
   .grid td, .sms i { font-size: 0.9rem !important; }
@@ -125,10 +135,9 @@ def apply(page: str) -> None:
     failed = (
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
-    rules = STYLE + TABLE_STYLE + f"<style>{button} {failed}</style>"
-    rules += START_STYLE * (page == HOME)
-    st.html(rules + PRESENTER_STYLE * mode.presenting())
-    first = scenario.kept("styled", [True])
-    if first and st.context.headers.get("User-Agent"):
-        time.sleep(HEAD_START)
-    first.clear()
+    # Streamlit's own grey of a control without effect is too pale to read
+    greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
+    rules = STYLE + TABLE_STYLE + f"<style>{button} {greyed} {failed}</style>"
+    rules += START_STYLE * (page == HOME) + PRESENTER_STYLE * mode.presenting()
+    with st.container(key="style"):  # the browser loads what draws st.html later than what draws Markdown
+        st.markdown(rules, unsafe_allow_html=True)

@@ -9,6 +9,7 @@ import numpy as np
 from app.figures.base import drawn
 from app.figures.colours import Palette
 from engine.measuring.agreement import Agreement
+from engine.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -16,26 +17,34 @@ if TYPE_CHECKING:
 LEAST = -4.0  # log10 of the share of the tolerance at the dark end of the scale
 
 
+def awaited(schedule: Schedule, colours: Palette) -> go.Figure:
+    """The same tiles before anything was compared: pale where they will be, hatched where skipped."""
+    key, bounds = np.arange(len(schedule.key_rows)), schedule.bounds
+    visited = (key >= bounds.first[:, None]) & (key < bounds.stop[:, None])
+    tiles = np.where(visited, 0.0, np.nan)
+    return _grid(tiles, np.where(visited, LEAST, np.nan), colours.ink, "not compared yet", colours)
+
+
 def differences(agreement: Agreement, quantity: str, pair: tuple[str, str], colours: Palette) -> go.Figure:
     """One heat map over tiles: query blocks down, key blocks across; skipped tiles are hatched."""
     tiles = agreement.tiles[quantity, pair]
-    allowed = agreement.tolerance[quantity]
     with np.errstate(divide="ignore"):
-        share = np.log10(tiles / allowed)
+        share = np.log10(tiles / agreement.tolerance[quantity])
     shown = np.where(np.isnan(tiles), np.nan, np.clip(share, LEAST, 0))
     unit = ", relative" if quantity == "l" else ""
+    words = f"{quantity} differs by %{{customdata:.2e}}{unit}"
+    return _grid(tiles, shown, colours.tensor(quantity), words, colours)
+
+
+def _grid(tiles: np.ndarray, shown: np.ndarray, strong: str, words: str, colours: Palette) -> go.Figure:
+    """Tiles in shades of a colour; NaN is hatched."""
     heat = {
         "type": "heatmap",
         "z": shown,
         "customdata": tiles,
         "zmin": LEAST,
         "zmax": 0,
-        "colorscale": [
-            [0, colours.panel],
-            [0.75, colours.tensor(quantity)],
-            [0.999, colours.ink],
-            [1, colours.bad],
-        ],
+        "colorscale": [[0, colours.panel], [0.75, strong], [0.999, colours.ink], [1, colours.bad]],
         "xgap": 1.5,
         "ygap": 1.5,
         "colorbar": {
@@ -45,8 +54,7 @@ def differences(agreement: Agreement, quantity: str, pair: tuple[str, str], colo
             "thickness": 10,
             "outlinewidth": 0,
         },
-        "hovertemplate": "query block %{y}, key block %{x}: "
-        f"{quantity} differs by %{{customdata:.2e}}{unit}<extra></extra>",
+        "hovertemplate": f"query block %{{y}}, key block %{{x}}: {words}<extra></extra>",
         "hoverongaps": False,
     }
     one = tiles.shape[1] == 1

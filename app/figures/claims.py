@@ -72,7 +72,7 @@ def claimed_text(finding: Finding) -> str:
 
 def findings_table(findings: Sequence[Finding]) -> str:
     """Every number as claimed and as found, where it is from, and whether they agree."""
-    return table(HEAD, [_row(finding) for finding in findings], words=(0,))
+    return table(HEAD, [_row(finding) for finding in findings], words=(0,), title="Findings of a claim")
 
 
 def _row(finding: Finding) -> list[str]:
@@ -134,4 +134,4 @@ def broken_table(course: BrokenUpdate) -> str:
         [str(block), f"{m:.1f}", f"{right:.0e}" if right else "0", f"{100 * wrong:.0f}%"]
         for block, (m, right, wrong) in enumerate(zip(course.m, course.right, course.broken, strict=True), 1)
     ]
-    return table(("block", "m", "rescaled: error", "as written: error"), rows)
+    return table(("block", "m", "rescaled: error", "as written: error"), rows, title="The broken update")

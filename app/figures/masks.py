@@ -46,7 +46,7 @@ def multiples(
         picture = f"<div class='{'own' * own}'>{picture}</div>"
         caption = f"<figcaption><b>{escape(name)}</b>{escape(what)}</figcaption>"
         figures.append(f"<figure>{caption}{picture}<p>{'<br>'.join(map(escape, costs))}</p></figure>")
-    return f"{STYLE}<div class='masks'>{''.join(figures)}</div>"
+    return f"{STYLE}<div class='masks' data-title='Tiles that each mask leaves'>{''.join(figures)}</div>"
 
 
 def key(exact: bool, colours: Palette) -> str:

@@ -37,7 +37,14 @@ def heat_grid(heat: HeatMap, current: tuple[int, int], colours: Palette) -> str:
     ]
     names = [str(rows) for rows in reversed(heat.block_q)]
     axes = "query block ↑, key block →, in rows"
-    return tables.grid(names, [str(columns) for columns in heat.block_kv], cells, axes, colours)
+    return tables.grid(
+        names,
+        [str(columns) for columns in heat.block_kv],
+        cells,
+        axes,
+        colours,
+        "Recorded time by block size",
+    )
 
 
 def _shares(seconds: np.ndarray) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 from app.figures.base import MONO
 from app.figures.colours import Palette
+from app.figures.sheet import sheet
 
 LINE = "color-mix(in srgb, currentColor 16%, transparent)"
 STYLE = f"""
@@ -52,14 +54,26 @@ TEXT = " class='words'"
 LABEL_WIDTH = 5.43  # rem that a bar leaves for its total
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[int] = (0,)) -> str:
-    """A table of numbers: monospaced, right-aligned; the columns in `words` are text."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[int] = (0,), title: str = ""
+) -> str:
+    """A table of numbers: monospaced, right-aligned; the columns in `words` are text.
+
+    The title names its file among those to take home, which holds raw numbers.
+    """
     heads = "".join(_head(name, column in words) for column, name in enumerate(head))
     lines = [
         "<tr>" + "".join(_cell(text, column in words) for column, text in enumerate(row)) + "</tr>"
         for row in rows
     ]
-    return f"<table class='numbers'><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f"<table class='numbers'{_to_take(title, sheet(head, rows))}>{body}</table>"
+
+
+def _to_take(title: str, values: list[list]) -> str:
+    """What the list of files reads of a table: its title, and its cells as raw numbers."""
+    named = f" data-title='{escape(title)}'" if title else ""
+    return f"{named} data-sheet='{escape(json.dumps(values, ensure_ascii=False))}'"
 
 
 def _head(name: str, words: bool) -> str:
@@ -94,16 +108,23 @@ class Cell:
 
 
 def grid(
-    rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[Cell]], axes: str, colours: Palette
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Sequence[Sequence[Cell]],
+    axes: str,
+    colours: Palette,
+    title: str = "",
 ) -> str:
-    """Cells by row and column; `axes` says what the two are."""
+    """Cells by row and column; `axes` says what the two are, the title what the cells are."""
     head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in columns)
     lines = [
         f"<tr><th scope='row'>{escape(name)}</th>{''.join(_grid_cell(cell, colours) for cell in line)}</tr>"
         for name, line in zip(rows, cells, strict=True)
     ]
     foot = f"<tr><td></td><th class='axis' colspan='{len(columns)}'>{escape(axes)}</th></tr>"
-    return f"<table class='grid'><tbody>{''.join(lines)}<tr><td></td>{head}</tr>{foot}</tbody></table>"
+    texts = [[name, *(cell.text for cell in line)] for name, line in zip(rows, cells, strict=True)]
+    taken = _to_take(title, sheet([axes, *columns], texts))
+    return f"<table class='grid'{taken}><tbody>{''.join(lines)}<tr><td></td>{head}</tr>{foot}</tbody></table>"
 
 
 def _grid_cell(cell: Cell, colours: Palette) -> str:

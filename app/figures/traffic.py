@@ -127,7 +127,14 @@ def bytes_by_tiling(
         for row in rows
     ]
     axes = "query block ↑, key block →, in rows"
-    return tables.grid([str(row) for row in rows], [str(column) for column in columns], cells, axes, colours)
+    return tables.grid(
+        [str(row) for row in rows],
+        [str(column) for column in columns],
+        cells,
+        axes,
+        colours,
+        "Requested bytes by block size",
+    )
 
 
 def _lines(survey: ByLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:

@@ -9,29 +9,48 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DURATIONS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
-def scaled(value: float, unit: str) -> str:
+class Quantity(str):
+    """What a page says of a number, which a file to take home carries as it is.
+
+    Attributes:
+        value, unit: the number, not rounded, and what it counts in, without a prefix.
+    """
+
+    __slots__ = ("unit", "value")
+
+    def __new__(cls, text: str, value: float, unit: str = "") -> Quantity:
+        self = super().__new__(cls, text)
+        self.value, self.unit = value, unit
+        return self
+
+    def __getnewargs__(self) -> tuple[str, float, str]:
+        """So that it can be copied, as Plotly does."""
+        return str(self), self.value, self.unit
+
+
+def scaled(value: float, unit: str) -> Quantity:
     """A value with a decimal prefix: 4510000000 bytes are "4.51 GB"."""
     power = min(int(math.log10(value) // 3), len(PREFIXES) - 1) if value >= 1 else 0
     if value and float(f"{value / 1000**power:.3g}") >= 1000 and power < len(PREFIXES) - 1:
         power += 1
-    return f"{digits(value / 1000**power)} {PREFIXES[power]}{unit}"
+    return Quantity(f"{digits(value / 1000**power)} {PREFIXES[power]}{unit}", value, unit)
 
 
-def bytes_text(value: float) -> str:
+def bytes_text(value: float) -> Quantity:
     """Bytes, in powers of 1000."""
     return scaled(value, "B")
 
 
-def chip_bytes_text(value: float) -> str:
+def chip_bytes_text(value: float) -> Quantity:
     """Bytes of a chip's shared memory, in KiB, rounded up: what has no room is not said to fit."""
-    return f"{-(-int(value) // 1024):,} KiB"
+    return Quantity(f"{-(-int(value) // 1024):,} KiB", value, "B")
 
 
-def seconds_text(value: float) -> str:
+def seconds_text(value: float) -> Quantity:
     """A duration."""
     for size, unit in DURATIONS:
         if float(f"{value:.3g}") >= size or unit == "ns":
-            return f"{digits(value / size)} {unit}"
+            return Quantity(f"{digits(value / size)} {unit}", value, "s")
     raise ValueError(f"seconds is {value}; it must be a number")
 
 
@@ -40,14 +59,14 @@ def moment(date: str) -> str:
     return f"{date[:10]} {date[11:16]} UTC"
 
 
-def bytes_in_mb(value: float) -> str:
+def bytes_in_mb(value: float) -> Quantity:
     """Bytes in millions whatever they are, to be compared with each other."""
-    return f"{digits(value / 1e6)} MB"
+    return Quantity(f"{digits(value / 1e6)} MB", value, "B")
 
 
-def times_text(value: float, base: float = 1.0) -> str:
+def times_text(value: float, base: float = 1.0) -> Quantity:
     """A ratio, or how many times a base something is, as "67×"."""
-    return f"{digits(value / base)}×"
+    return Quantity(f"{digits(value / base)}×", value / base, "×")
 
 
 def ratio_digits(value: float, base: float) -> str:
@@ -55,24 +74,24 @@ def ratio_digits(value: float, base: float) -> str:
     return digits(value / base)
 
 
-def percent_text(value: float, base: float) -> str:
+def percent_text(value: float, base: float) -> Quantity:
     """How much of a base something is, in whole per cent."""
-    return f"{value / base:.0%}"
+    return Quantity(f"{value / base:.0%}", 100 * value / base, "%")
 
 
-def ratio_text(value: float, base: float, places: int = 2) -> str:
+def ratio_text(value: float, base: float, places: int = 2) -> Quantity:
     """How many times a base something is, as a plain number: near 1 they agree."""
-    return f"{value / base:.{places}f}"
+    return Quantity(f"{value / base:.{places}f}", value / base)
 
 
-def share_text(share: float, places: int = 0) -> str:
+def share_text(share: float, places: int = 0) -> Quantity:
     """A share in per cent; what is near none or all of it, but not quite, does not read as if it were."""
-    least = 10.0 ** -(places + 2)
+    least, text = 10.0 ** -(places + 2), f"{share:.{places}%}"
     if 0 < share < least / 2:
-        return f"< {least:.{places}%}"
+        text = f"< {least:.{places}%}"
     if 1 - least / 2 <= share < 1:
-        return f"> {1 - least:.{places}%}"
-    return f"{share:.{places}%}"
+        text = f"> {1 - least:.{places}%}"
+    return Quantity(text, 100 * share, "%")
 
 
 def digits(value: float) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from app import scenario, theme
 from app.figures import agreement as figures
 from app.figures.tables import table
 from app.page.parts import chip
-from app.page.parts.elements import chart, compiled, one_of, smaller_sibling, verdict
+from app.page.parts.elements import chart, compiled, fold, one_of, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
+from engine.model.launch import schedule_of
 from engine.worker.client import Job
 
 NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
@@ -38,6 +42,8 @@ def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
     sibling = small_sibling(experiment)
+    unused("One head is compared; the others are computed likewise.", "batch", "heads", "kv_heads")
+    unused("The kernel runs on this machine, not on the modelled GPU.", "hardware")
     st.header(
         "Three independent computations (our scheduler, the real Triton kernel, dense float64) should "
         "give the same numbers in every tile. A tile turns red if two of them differ by more than "
@@ -47,7 +53,9 @@ def show() -> None:
     st.caption(_what_runs(experiment, sibling))
     job_panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
     if recording := chosen_recording():
-        chip.agreement(recording, theme.colours())
+        counters = partial(chip.agreement, recording, theme.colours())
+        fold("agreement counters", counters, "Does the model agree with the chip's own counters?")
+    fold("agreement", partial(_origins, sibling))
 
 
 def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
@@ -65,34 +73,33 @@ def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
 
 
 def _draw(sibling: Experiment, job: Job | None) -> None:
-    if job is None or job.result is None:
-        _announce(sibling)
-        return
-    agreement: Agreement = job.result
-    agrees = all(agreement.holds(quantity) for quantity in agreement.quantities)
-    verdict(agrees, agreement.device, f"the kernel {compiled(agreement.interpreted)}", agreement.date)
-    names = {quantity: QUANTITIES[quantity] for quantity in agreement.quantities}
+    """The verdict, and every tile; before there is a result the tiles that will be compared."""
+    agreement: Agreement | None = job.result if job is not None else None
+    with st.container(key="agreement_verdict"):
+        if agreement is None:
+            st.caption("Nothing has been compared here yet for these tiles.")
+        else:
+            agrees = all(agreement.holds(quantity) for quantity in agreement.quantities)
+            verdict(agrees, agreement.device, f"the kernel {compiled(agreement.interpreted)}", agreement.date)
+    names = {quantity: QUANTITIES[quantity] for quantity in _compared(sibling)}
     quantity = one_of("Quantity", names, "agreement_quantity", first="m")
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
         with column:
-            title = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}"
-            st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
-            figure = figures.differences(agreement, quantity, pair, theme.colours())
-            chart(figure, f"{quantity}: {title}", title)
-    st.html(_table(agreement))
-    st.caption(_origins(agreement))
+            _pair(sibling, agreement, quantity, pair)
+    if agreement is not None:
+        st.html(_table(agreement))
 
 
-def _announce(sibling: Experiment) -> None:
-    """What will be compared, before it is."""
-    names = [name for name in QUANTITIES if name != "alpha" or not sibling.record.unfused]
-    rows = [[QUANTITIES[name], PLACES[name], f"{ORIGIN[name]}"] for name in names]
-    st.html(table(["what is compared", "where", "how far apart two may be"], rows, words=(0, 1, 2)))
-    st.caption(
-        "The kernel is the real Triton one (interpreted where there is no GPU), the scheduler is this "
-        "program's own execution through its counting memory, and float64 is a dense softmax. The rounding "
-        "unit u of float32 is 2⁻²³."
-    )
+def _pair(sibling: Experiment, agreement: Agreement | None, quantity: str, pair: tuple[str, str]) -> None:
+    """How far two of the three are apart in every tile."""
+    title, colours = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}", theme.colours()
+    if agreement is None:
+        st.markdown(f"**{title}**, not compared yet")
+        figure = figures.awaited(schedule_of(sibling), colours)
+    else:
+        st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
+        figure = figures.differences(agreement, quantity, pair, colours)
+    chart(figure, f"{quantity}: {title}", title)
 
 
 def _table(agreement: Agreement) -> str:
@@ -104,16 +111,31 @@ def _table(agreement: Agreement) -> str:
         numbers = [f"{agreement.largest(quantity, pair):.1e}" for pair in PAIRS]
         verdict = "agrees" if agreement.holds(quantity) else "differs"
         rows.append([QUANTITIES[quantity] + unit, *numbers, f"{agreement.tolerance[quantity]:.1e}", verdict])
-    return table(head, rows)
+    return table(head, rows, title="Largest differences and tolerances")
 
 
-def _origins(agreement: Agreement) -> str:
-    """Where the tolerances come from."""
-    parts = "; ".join(f"{name}: {ORIGIN[name]}" for name in agreement.quantities)
-    stored = ""
-    if agreement.experiment.record.unfused:
-        stored = (
-            f" Unfused attention stores S in {agreement.experiment.problem.dtype}, so m's bound includes "
-            "that rounding."
+def _origins(sibling: Experiment) -> None:
+    """What is compared, and where the tolerances come from."""
+    st.caption(
+        "The kernel is the real Triton one (interpreted where there is no GPU), the scheduler is this "
+        "program's own execution through its counting memory, and float64 is a dense softmax. The rounding "
+        "unit u of float32 is 2⁻²³."
+    )
+    rows = [[QUANTITIES[name], PLACES[name], ORIGIN[name]] for name in _compared(sibling)]
+    st.html(
+        table(
+            ["what is compared", "where", "how far apart two may be"],
+            rows,
+            words=(0, 1, 2),
+            title="What is compared",
         )
-    return f"This is how much is allowed, with u = 2⁻²³: {parts}.{stored}"
+    )
+    if sibling.record.unfused:
+        st.caption(
+            f"Unfused attention stores S in {sibling.problem.dtype}, so m's bound includes that rounding."
+        )
+
+
+def _compared(sibling: Experiment) -> list[str]:
+    """Unfused attention rescales nothing."""
+    return [name for name in QUANTITIES if name != "alpha" or not sibling.record.unfused]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -11,12 +12,13 @@ from app.figures import speed as figures
 from app.figures.algorithms import kernel
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
-from app.page.parts.elements import chart, compiled, smaller_sibling, verdict
+from app.page.parts.elements import chart, compiled, fold, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.page.parts.recorded import commits_text, shape_text
 from app.player import player
 from app.player.backward import build
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from app.take_home.offers import set_subject
 from engine import simulate
 from engine.algorithms import backward, flash3
@@ -70,31 +72,27 @@ FORMULAS = (
 def show() -> None:
     """Draw the page."""
     experiment = set_subject(scenario.current().changed(algorithm=backward.ALGORITHM.key))
-    st.header(
+    unused("This page always shows the backward pass, in two kernels.", "algorithm")
+    st.markdown(
         "Training needs dQ, dK and dV. The forward pass did not store P, so the backward pass recomputes it "
         "from Q, K and the saved log-sum-exp: here twice, once for dK/dV and once for dQ, where the papers' "
-        "single kernel does so once. The N × N matrix never touches HBM.",
-        anchor=False,
+        "single kernel does so once. The N × N matrix never touches HBM."
     )
-    player(build(experiment), key="backward")
-    with st.container(horizontal=True, horizontal_alignment="center", gap="medium"):
-        for formula in FORMULAS:
-            st.latex(formula, width="content")
-    costs, times = st.columns([1.15, 1], gap="large")
-    with costs:
-        _costs(experiment, recomputation(experiment))
+    if simulate(experiment).footprint.fits:
+        player(build(experiment), key="backward")
+    else:
+        st.text(f"Nothing plays with these blocks. {simulate(experiment).footprint.sentence}")
     recording = chosen_recording()
-    with times:
-        _recorded(experiment, recording)
-    _check(experiment)
-    if recording:
-        _counters(recording)
+    costs = partial(_costs, experiment, recomputation(experiment))
+    fold("backward costs", costs, "What does recomputing P cost, and what does it save?")
+    fold("backward times", partial(_recorded, experiment, recording), "How long does it take?")
+    fold("backward check", partial(_check, experiment), "Are the gradients right?")
+    fold("backward", partial(_derivation, experiment, recording))
 
 
 def _costs(experiment: Experiment, costs: Recomputation) -> None:
     """What recomputing P costs in FLOPs, and what it saves in bytes."""
     simulation = simulate(experiment)
-    st.subheader("What recomputing P costs, and what it saves", anchor=False)
     for column, (name, ratio) in zip(st.columns(3), costs.saved.items(), strict=True):
         label, times = ("saving", times_text(ratio)) if ratio >= 1 else ("more", times_text(1, ratio))
         column.metric(f"{name}: {label}", times, border=True)
@@ -107,10 +105,10 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         ["requested", *(bytes_text(costs.requested[way]) if way in costs.requested else "" for way in WAYS)],
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
-    st.html(scrolled(table(["all heads", *WAYS.values()], rows), 460))
+    st.html(
+        scrolled(table(["all heads", *WAYS.values()], rows, title="What recomputing P costs and saves"), 460)
+    )
     st.caption(_compared())
-    with st.expander("How is this counted?"):
-        st.caption(_derivation(experiment))
 
 
 def _compared() -> str:
@@ -124,9 +122,12 @@ def _compared() -> str:
     )
 
 
-def _derivation(experiment: Experiment) -> str:
-    """Where the numbers come from, in words."""
-    return (
+def _derivation(experiment: Experiment, recording: Recording | None) -> None:
+    """Where the numbers come from: the formulas, what is counted, and the chip's own counters."""
+    with st.container(horizontal=True, horizontal_alignment="center", gap="medium"):
+        for formula in FORMULAS:
+            st.latex(formula, width="content")
+    st.caption(
         "The matrix products are *counted*. Forward computes S and P V; backward computes dV, dP, dQ and "
         "dK, and S again; two kernels compute dP and S once more, so that no program adds to another's "
         "sum. The bytes kept are *counted*; two kernels keep lse once more in units of log₂. Unfused "
@@ -134,13 +135,14 @@ def _derivation(experiment: Experiment) -> str:
         "heads that share keys; what two kernels move through DRAM is *modelled*. What the tiles request is "
         f"*counted*, and L2 answers most of it. {simulate(experiment).footprint.sentence} That is *modelled*."
     )
+    if recording:
+        _counters(recording)
 
 
 def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     """Recorded times of the backward pass alone, over the length."""
     shape = nearest_shape(recording, experiment) if recording else None
     timings = timings_of(recording, *shape, BACKWARD) if shape else ()
-    st.subheader("How long it takes", anchor=False)
     if not timings:
         st.caption("No recording has times of the backward pass.")
         return
@@ -196,22 +198,22 @@ def _counters(recording: Recording) -> None:
     kernels = recorded_backward_kernels(recording)
     if not kernels:
         return
-    with st.expander("The chip's own counters, kernel by kernel"):
-        rows = [
-            [
-                _described(one),
-                *(bytes_text(one.modelled_read), bytes_text(one.counters.tile_read)),
-                *(bytes_text(one.modelled_written), bytes_text(one.counters.tile_written)),
-                *(seconds_text(one.modelled_seconds), seconds_text(one.counters.seconds)),
-            ]
-            for one in kernels
+    st.markdown("**The chip's own counters, kernel by kernel**")
+    rows = [
+        [
+            _described(one),
+            *(bytes_text(one.modelled_read), bytes_text(one.counters.tile_read)),
+            *(bytes_text(one.modelled_written), bytes_text(one.counters.tile_written)),
+            *(seconds_text(one.modelled_seconds), seconds_text(one.counters.seconds)),
         ]
-        st.html(scrolled(table(COUNTERS, rows), 330))
-        st.caption(
-            f"The counters, {recording.origin}, report bytes between L2 and the SMs, and times under the "
-            "profiler. Where the kernel of dK and dV moves more, registers spill to memory; where it "
-            "reads less, the L1 cache answers part of the requests for lse and δ."
-        )
+        for one in kernels
+    ]
+    st.html(scrolled(table(COUNTERS, rows, title="Backward kernels, modelled and recorded"), 330))
+    st.caption(
+        f"The counters, {recording.origin}, report bytes between L2 and the SMs, and times under the "
+        "profiler. Where the kernel of dK and dV moves more, registers spill to memory; where it "
+        "reads less, the L1 cache answers part of the requests for lse and δ."
+    )
 
 
 def _described(one: RecordedBackwardKernel) -> str:
@@ -224,7 +226,6 @@ def _check(experiment: Experiment) -> None:
     """The gradients of the real kernels, of the scheduler and of float64, compared when asked."""
     small = small_backward(experiment)
     run = small.problem
-    st.subheader("Are the gradients right?", anchor=False)
     heads = "one head" if run.heads == 1 else f"{run.heads} heads that share one KV head"
     sibling = smaller_sibling(run, experiment.problem)
     st.caption(
@@ -252,5 +253,5 @@ def _draw(job: Job | None) -> None:
         ]
         for name in GRADIENTS
     ]
-    st.html(scrolled(table(head, rows), 200))
+    st.html(scrolled(table(head, rows, title="Largest differences of the gradients"), 200))
     st.caption(f"The allowed difference is absolute: {ORIGIN}.")

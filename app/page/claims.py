@@ -13,6 +13,7 @@ from app.figures import claims as figures
 from app.figures.tables import scrolled
 from app.page import PAGES
 from app.page.parts.elements import chart, one_of
+from app.sidebar.unused import CONTROLS, unused
 from engine.studies.claims import checked
 from engine.studies.claims.broken import rising
 from engine.studies.claims.verdict import DEPENDS, OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
@@ -36,6 +37,7 @@ TALL = 900  # pixels: tables scroll sideways only, on narrow screens
 def show() -> None:
     """Draw the page."""
     everything = checked()
+    unused("Each claim has a scenario of its own; its link opens that one.", *CONTROLS)
     st.header(_headline(everything), anchor=False)
     shown = _filter(everything)
     half = (len(shown) + 1) // 2

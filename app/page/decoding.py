@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from app import scenario, theme
@@ -11,8 +13,9 @@ from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
 from app.page.parts import merging
-from app.page.parts.elements import chart, one_of
+from app.page.parts.elements import chart, fold, one_of
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from app.take_home.offers import set_subject
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
@@ -48,25 +51,38 @@ def show() -> None:
     """Draw the page."""
     decoding, colours = set_subject(decoding_of(scenario.current())), theme.colours()
     simulation, recording = simulate(decoding), chosen_recording()
+    unused("This page always decodes with Split-KV.", "algorithm")
+    unused("A thread block takes the single queries of all heads that share its keys.", "block_q")
+    unused("The newest token sees every key, with a causal mask or without.", "causal")
     st.header(_headline(simulation), anchor=False)
     splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
     with splits:
         _splits(decoding)
     with metric:
         chosen = one_of("Metric", METRICS, "decoding_metric")
-    chip, modelled, recorded = st.columns([1.05, 1, 1.2], gap="medium")
+    chip, modelled = st.columns([1, 1.25], gap="large")
     with chip:
         _chip(simulation, colours)
     with modelled:
         _modelled(decoding, chosen, colours)
-    with recorded:
-        if recording:
-            _recorded(recording, decoding, chosen, colours)
+    fold("decoding merge", partial(_merge, decoding, colours), "How do the parts become one result?")
+    fold("decoding heads", partial(_grouped, decoding, recording), "What do heads that share keys save?")
+    if recording:
+        timed = partial(_recorded, recording, decoding, chosen, colours)
+        fold("decoding times", timed, "How long did a GPU take?")
+    fold("decoding", partial(_counted, simulation))
+
+
+def _merge(decoding: Experiment, colours: Palette) -> None:
+    """The merge of the parts; of as many as the kernel would make where there is but one."""
+    own = kernel_splits(decoding)
+    if decoding.tiling.splits == 1 < own:
+        decoding = decoding.changed(splits=own)
+        st.caption(f"One split needs no merge, so this shows the {own} parts that the kernel chooses here.")
     try:
         merging.show(parts_of(decoding), decoding.problem.seq_kv, colours)
     except SramOverflow as error:
         st.text(f"The parts cannot be computed: a thread block {error}. Choose a smaller key block.")
-    _grouped(decoding, recording)
 
 
 def _headline(simulation: Simulation) -> str:
@@ -98,11 +114,6 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     problem, group = experiment.problem, experiment.problem.group
     st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
     st.html(figures.sms(blocks.blocks, colours))
-    st.caption(
-        f"One busy SM reads K and V at {scaled(rate_of_sm(simulation), 'B/s')}, because its loads, "
-        "products and softmax wait for one another. Only many SMs together can use the memory's "
-        f"{scaled(readable(experiment.gpu), 'B/s')}."
-    )
     shared = f" for the {group} heads that share it" if group > 1 else ""
     if blocks.row_blocks > 1:
         shared = f" for up to {experiment.tiling.block_q} of the {group} heads that share it"
@@ -112,6 +123,18 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     st.caption(
         f"Split-KV launches one thread block per KV head and split{shared}: {product} = {blocks.launched:,}"
         f"{left}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. Hatched SMs are idle."
+    )
+
+
+def _counted(simulation: Simulation) -> None:
+    """Why one SM is slow, and what the headline's numbers are."""
+    experiment = simulation.experiment
+    st.caption(
+        f"One busy SM reads K and V at {scaled(rate_of_sm(simulation), 'B/s')}, because its loads, "
+        "products and softmax wait for one another. Only many SMs together can use the memory's "
+        f"{scaled(readable(experiment.gpu), 'B/s')}. Blocks on SMs, times and rates are modelled; the bytes "
+        "of K and V are counted by the schedule. This page always decodes with Split-KV, whose one split is "
+        "decoding without splitting."
     )
 
 
@@ -188,8 +211,7 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
         f"modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A copy "
         f"in the same run moved {scaled(copy, 'B/s')}, read plus written."
     )
-    with st.expander("Recorded numbers"):
-        st.html(scrolled(_recorded_table(rows, copy), 330))
+    st.html(scrolled(_recorded_table(rows, copy), 330))
 
 
 def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
@@ -221,7 +243,7 @@ def _recorded_table(rows, copy: float) -> str:
         times = [seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80)]
         share = percent_text(row.bytes_per_second, copy) if copy else ""
         cells.append([*start, *times, scaled(row.bytes_per_second, "B/s"), share, ""])
-    return table(head, cells, words=(0, len(head) - 1))
+    return table(head, cells, words=(0, len(head) - 1), title="Recorded decoding times by splits")
 
 
 def _grouped(decoding: Experiment, recording: Recording | None) -> None:
@@ -229,7 +251,6 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
     found, problem = grouped(decoding), decoding.problem
     reads = {heads: key_reads(one) for heads, one in found.items()}
     alone, now = reads[problem.heads], reads[problem.kv_heads]
-    st.subheader("Heads that share keys read them once", anchor=False)
     less = f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
     if now == alone:
         less = "**nothing is shared yet.** Set fewer KV heads in the sidebar."
@@ -250,7 +271,7 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
             ]
         )
     head = ("", "KV heads", "K and V, counted", "saving", "splits", "time, modelled", "DRAM reads, recorded")
-    st.html(scrolled(table(head, rows), 360))
+    st.html(scrolled(table(head, rows, title="Bytes and time by KV heads"), 360))
     where = f" The DRAM reads are the GPU's counters, {recording.origin}." if any(counted.values()) else ""
     st.caption(f"The numbers are for one token, with as many splits as the kernel chooses.{where}")
     if recording:

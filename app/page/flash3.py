@@ -21,6 +21,7 @@ from app.figures.units import (
 )
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.rates import MATRIX_SHARE
@@ -64,6 +65,8 @@ def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
     full, head = variant(experiment, ALL), st.container()
+    unused("This page always shows FlashAttention-3.", "algorithm")
+    unused("FlashAttention-3 chooses its blocks by head dimension.", "block_q", "block_kv")
     shown = variant(experiment, _toggles())
     head.header(_headline(experiment, shown, full), anchor=False)
     with st.container(key="flash3_words"):
@@ -205,7 +208,7 @@ def _worth(experiment: Experiment, full: Variant) -> None:
     """Each technique left out alone."""
     st.markdown("**What each is worth**: FlashAttention-3 without it, and without whatever needs it")
     rows = [_worth_row(variant(experiment, without(key)), full, key) for key in BY_KEY]
-    st.html(scrolled(table(WORTH, rows, words=(0, 5)), TALL))
+    st.html(scrolled(table(WORTH, rows, words=(0, 5), title="What each technique is worth"), TALL))
     heads, sms = experiment.problem.all_heads, experiment.gpu.sms
     if heads < sms:
         st.caption(
@@ -236,7 +239,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     )
     before = (frozenset(), *(row.techniques for row in rows))
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
-    st.html(scrolled(table(KERNELS, cells, words=(0, 1)), TALL))
+    st.html(scrolled(table(KERNELS, cells, words=(0, 1), title="Kernels that use the techniques"), TALL))
     st.caption(
         "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all fused ones. "
         f"The ratio is modelled over recorded time. {caveats(row.kernel for row in rows)}"

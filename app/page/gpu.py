@@ -12,9 +12,10 @@ from app.figures.tables import table
 from app.figures.units import ratio_text, seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
-from app.page.parts.elements import one_of
+from app.page.parts.elements import fold, one_of
 from app.sidebar.recording import chosen_recording
-from app.take_home.offers import TRACE, offer
+from app.sidebar.unused import unused
+from app.take_home.offers import TRACE, offer, set_subject
 from engine.experiment import Experiment
 from engine.model.drawable import watchable
 from engine.model.export import chrome_trace
@@ -42,10 +43,10 @@ SOURCES = {
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (
-    "Each row is one SM, each bar one thread block. On the right is the tail: SMs that have run out of work "
-    "while others finish."
+    "Each row is one SM, each bar one thread block: the later its query block, the stronger its colour (its "
+    "head or wave, where the menu below says so). Pale bars are still to come. On the right is the tail: SMs "
+    "that have run out of work while others finish."
 )
-SHADES = "The later a block's query block (or its head, or its wave), the stronger its colour."
 
 
 def show() -> None:
@@ -57,6 +58,12 @@ def show() -> None:
         source = one_of("Timeline", SOURCES, "gpu_source") if rows else MODELLED
         call = _call(rows, experiment) if source != MODELLED else None
         lanes = _modelled(experiment) if call is None else _recorded(recording, rows, call, source)
+    if call is not None:
+        unused(
+            "This shows a recorded call as it ran. Choose 'this scenario' to change it.",
+            *("block_q", "block_kv", "kv_heads", "dtype", "hardware", "documents"),
+        )
+    set_subject(lanes[0].experiment)  # a recorded call has a length of its own
     on_the_gpu(build(lanes), key="gpu")
     for timeline in lanes:
         offer(_run(timeline), partial(chrome_trace, timeline), TRACE)
@@ -129,7 +136,12 @@ def _notes(
     experiment: Experiment, recording: Recording | None, rows: list[TracedCall], call: TracedCall | None
 ) -> None:
     """What is drawn instead of what was asked, and how far the model is from what was recorded."""
-    drawn, words = watchable(experiment), [SHADES]
+    drawn, words = watchable(experiment), []
+    if call is not None and call.provider != experiment.algorithm:
+        words.append(
+            f"No run of {experiment.record.label} was recorded, so this shows the nearest recorded call. "
+            f"'{SOURCES[MODELLED]}' plays the model of {experiment.record.label}."
+        )
     if call is None and drawn != experiment:
         words.append(
             f"This shows {_shape(drawn.problem)}, because the scenario has more blocks than can be watched."
@@ -145,31 +157,38 @@ def _notes(
                 f"the rest of the recording is of commit {recording.device.commit[:7]}."
             )
     words += filter(None, [caveats([call.provider if call else drawn.algorithm])])
+    if words:
+        st.caption("  \n".join(words))
     if rows:
-        far = model_errors(tuple(rows), hardware_of(recording))
-        each = (
-            f"{name(key)} {share_text(median)} (worst {share_text(most)}, {calls} runs)"
-            for key, (median, most, calls) in far.items()
+        fold(
+            "gpu",
+            partial(_predictions, recording, tuple(rows)),
+            "How near is the model to what was recorded?",
         )
-        words.append(
-            f"Median error of the model's time: {', '.join(each)}, over all runs {recording.origin}."
-        )
-    st.caption("  \n".join(words))
-    if rows:
-        _predictions(recording, tuple(rows))
 
 
 def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
     """Every recorded call beside the time that the model gives it."""
-    with st.expander("Modelled beside recorded time, for every call"):
-        lines = [
-            [
-                _named(row) + (f" (kernel of commit {row.commit[:7]})" if row.commit else ""),
-                seconds_text(row.times.p50),
-                seconds_text(seconds),
-                ratio_text(seconds, row.times.p50),
-            ]
-            for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
+    far = model_errors(rows, hardware_of(recording))
+    each = (
+        f"{name(key)} {share_text(median)} (worst {share_text(most)}, {calls} runs)"
+        for key, (median, most, calls) in far.items()
+    )
+    st.caption(f"Median error of the model's time: {', '.join(each)}, over all runs {recording.origin}.")
+    lines = [
+        [
+            _named(row) + (f" (kernel of commit {row.commit[:7]})" if row.commit else ""),
+            seconds_text(row.times.p50),
+            seconds_text(seconds),
+            ratio_text(seconds, row.times.p50),
         ]
-        st.html(table(("call", "recorded, median", "modelled", "ratio"), lines))
-        st.caption("The page FlashAttention-3 shows what happens inside one block, by warp group (modelled).")
+        for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
+    ]
+    st.html(
+        table(
+            ("call", "recorded, median", "modelled", "ratio"),
+            lines,
+            title="Modelled beside recorded times of traced calls",
+        )
+    )
+    st.caption("The page FlashAttention-3 shows what happens inside one block, by warp group (modelled).")

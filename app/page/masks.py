@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from app import scenario, theme
 from app.figures import masks as figures
-from app.figures.tables import table
+from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, scaled, seconds_text, share_text, short, times_text
+from app.page.parts.elements import fold
+from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
 from engine.studies.masks import Masked, document_lengths, under_masks
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
+TALL = 900  # pixels: the table scrolls sideways only, on narrow screens
 COLUMNS = (
     "mask",
     "visited",
@@ -32,6 +37,7 @@ def show() -> None:
     """Draw the page."""
     experiment, colours = scenario.current(), theme.colours()
     found = under_masks(experiment)
+    unused("This page compares the masks under FlashAttention-2, whatever the algorithm.", "algorithm")
     st.header(_headline(found), anchor=False)
     documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
     documents.select_slider(
@@ -45,12 +51,18 @@ def show() -> None:
     )
     st.html(figures.key(found[0].density.exact, colours))
     st.caption(_scale(found[0], experiment))
-    st.html(f"<div class='scrolled' tabindex='0'>{_table(found)}</div>")
+    fold("masks", partial(_counted, found))
+
+
+def _counted(found: tuple[Masked, ...]) -> None:
+    """Every mask's tiles, bytes, work and time, and what the columns mean."""
+    st.html(scrolled(_table(found), TALL))
     st.caption(
         "'Seen' is the share of query–key pairs the mask allows. A partial tile, crossed by the mask's "
         "edge, is still computed in full; 'wasted' is the share of scores computed and then masked. Tile "
         "counts are for one head; bytes, FLOPs and time are for all heads, with FlashAttention-2 and the "
-        "scenario's blocks. Unfused attention computes every tile."
+        "scenario's blocks. Unfused attention computes every tile. The kernels here take no mask of "
+        "documents, so nothing of it is measured or recorded."
     )
 
 
@@ -82,8 +94,7 @@ def _assumed(experiment: Experiment) -> str:
     shown = f"Your scenario has {has}, so the pictures use an example: {example[has]}. " if lacks else ""
     return (
         f"{shown}Windows here look backwards only, so a window implies a causal mask. Documents are packed "
-        "end to end and have equal length; the kernels here take no such mask, so nothing of it is "
-        "measured or recorded."
+        "end to end and have equal length."
     )
 
 
@@ -151,4 +162,4 @@ def _table(found: tuple[Masked, ...]) -> str:
                 seconds_text(one.simulation.modelled.seconds),
             ]
         )
-    return table(COLUMNS, rows)
+    return table(COLUMNS, rows, title="Tiles, bytes and time by mask")

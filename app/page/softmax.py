@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
 from app import scenario, theme
 from app.figures import softmax as figures
 from app.figures.tables import table
-from app.page.parts.elements import chart
-from app.page.parts.stepper import stepper
+from app.page.parts.elements import chart, fold
+from app.page.parts.stepper import played, stepper
 from app.presenter.mode import presenting
-from engine.trace.softmax import PRESETS, OnlineSteps, errors, log_sum_exp, naive_sums, online_steps, parse
+from app.sidebar.unused import CONTROLS, unused
+from engine.experiment import Experiment
+from engine.model.drawable import drawable
+from engine.trace.rows import HeadRow, middle_row
+from engine.trace.softmax import (
+    MOST_SCORES,
+    PRESETS,
+    OnlineSteps,
+    errors,
+    log_sum_exp,
+    naive_sums,
+    online_steps,
+    parse,
+)
 
 BLOCKS = (1, 2, 4, 8, 16)
+OWN = "The scenario's"  # row
+CHOSEN, STEP = "softmax row", "softmax step"
 FORMULAS = r"""
 \begin{aligned}
 m' &= \max(m,\ \max_j s_j) \\
@@ -26,31 +43,36 @@ O' &= \alpha\, O + \textstyle\sum_j e^{\,s_j - m'}\, V_j
 
 def show() -> None:
     """Draw the page."""
-    _row(scenario.current().problem.dtype)
+    experiment = scenario.current()
+    if scenario.kept(CHOSEN, {"row": OWN})["row"] == OWN:
+        unused("A row of scores is the same for every algorithm and GPU.", "algorithm", "hardware", "block_q")
+        unused("This is a row of the first head.", "batch", "heads", "kv_heads")
+    else:
+        others = [name for name in CONTROLS if name != "dtype"]
+        unused(f"These scores are an example. Choose '{OWN}' to follow the scenario.", *others)
+    played(STEP, partial(_row, experiment))
 
 
-@st.fragment
-def _row(dtype: str) -> None:
+def _row(experiment: Experiment) -> None:
     """Everything about one row; its own controls redraw only this."""
-    headline = st.container()
+    dtype = experiment.problem.dtype
+    headline = st.container(key="softmax_headline")
     chosen, typed, size = st.columns([1.1, 3, 1], gap="medium")
-    name = chosen.selectbox("Row of scores", list(PRESETS), format_func=lambda key: PRESETS[key].name)
-    text = typed.text_input(
-        "Scores (edit them); -inf masks a key",
-        " ".join(f"{score:g}" for score in PRESETS[name].scores),
-        key=f"softmax scores {name}",
+    name = chosen.selectbox(
+        "Row of scores", [OWN, *PRESETS], format_func=lambda key: PRESETS[key].name if key in PRESETS else key
     )
-    block = size.select_slider("Scores per step", BLOCKS, 4)
+    if name != scenario.kept(CHOSEN, {"row": OWN})["row"]:
+        scenario.kept(CHOSEN, {})["row"] = name
+        st.rerun()  # with the sidebar, whose controls follow
     try:
-        scores = parse(text)
+        scores, block, what = _scores(experiment, name, typed, size)
     except ValueError as error:
         st.text(f"{error}.")
         return
     steps = online_steps(scores, block)
-    step = stepper("Step", len(steps.stops), 2, name="softmax step", unit="step")
+    step = stepper("Step", len(steps.stops), 2, name=STEP, unit="step", plays=True)
     headline.header(_sentence(steps, step), anchor=False)
-    mine = list(PRESETS[name].scores) != scores.tolist()
-    headline.caption("These are your own scores." if mine else PRESETS[name].what)
+    headline.caption(what)
     picture, numbers = st.columns([2.3, 1], gap="medium")
     with picture:
         naive, low = naive_sums(scores, dtype), presenting()
@@ -59,7 +81,47 @@ def _row(dtype: str) -> None:
     with numbers:
         _numbers(steps, step)
         st.latex(FORMULAS)
-        _comparison(scores, block, dtype)
+    fold(
+        "softmax",
+        partial(_comparison, scores, block, dtype),
+        "Why subtract the maximum? How is this counted?",
+    )
+
+
+def _scores(experiment: Experiment, name: str, typed, size) -> tuple[np.ndarray, int, str]:
+    """The scores, how many of them a step reads, and what they are; ValueError of what was typed."""
+    if name == OWN:
+        found = middle_row(drawable(experiment), MOST_SCORES)
+        why = "These are the scenario's. Choose another row to type scores of your own."
+        text = " ".join(f"{score:.3g}" for score in found.scores)
+        typed.text_input(
+            "Scores, to three digits", text, key=f"softmax scores of {hash(text)}", disabled=True
+        )
+        size.select_slider(
+            "Scores per step", sorted({*BLOCKS, found.step}), found.step, disabled=True, help=why
+        )
+        return found.scores, found.step, _whose(found)
+    text = typed.text_input(
+        "Scores (edit them); -inf masks a key",
+        " ".join(f"{score:g}" for score in PRESETS[name].scores),
+        key=f"softmax scores {name}",
+    )
+    block = size.select_slider("Scores per step", BLOCKS, 4)
+    scores = parse(text)
+    mine = list(PRESETS[name].scores) != scores.tolist()
+    return scores, block, "These are your own scores." if mine else PRESETS[name].what
+
+
+def _whose(found: HeadRow) -> str:
+    """Which of the scenario's scores are shown."""
+    shown = int(np.isfinite(found.scores).sum())
+    part = (
+        f"its {found.seen:,} keys" if shown == found.seen else f"{shown:,} of the {found.seen:,} keys it sees"
+    )
+    return (
+        f"This is query row {found.row:,} of the scenario's first head with {part}, one key block of "
+        f"{found.step} per step."
+    )
 
 
 def _sentence(steps: OnlineSteps, step: int) -> str:
@@ -106,17 +168,17 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
             delta_color="off",
             delta_arrow="off",
         )
-    st.caption("These four numbers are computed here in float64.")
 
 
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
     found = errors(scores, block, dtype)
     rows = [[f"{name} softmax", _error(getattr(found, name))] for name in ("naive", "safe", "online")]
-    st.html(table([dtype, "largest error"], rows))
+    st.html(table([dtype, "largest error"], rows, title="Errors of the weights"))
     st.caption(
-        "This is the largest error of any weight against float64, computed here. m, l and sums are in "
-        f"float32, as in kernels; weights, and the exponentials that naive and safe store, are in {dtype}. "
-        "Naive takes exp(s) as it is; safe finds the maximum first; online needs no pass for it."
+        "The numbers beside the picture are computed here in float64. The table has the largest error of "
+        "any weight against float64, computed here: m, l and sums are in float32, as in kernels; weights, "
+        f"and the exponentials that naive and safe store, are in {dtype}. Naive takes exp(s) as it is; safe "
+        "finds the maximum first; online needs no pass for it."
     )
 
 

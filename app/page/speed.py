@@ -186,7 +186,9 @@ COLUMNS = (
 
 def _table(rows: list[dict]) -> str:
     """Every row, its figures with units, or why it has none."""
-    return table(COLUMNS, [_cells(row) for row in reversed(rows)], words=(0, len(COLUMNS) - 1))
+    return table(
+        COLUMNS, [_cells(row) for row in reversed(rows)], words=(0, len(COLUMNS) - 1), title="Measured times"
+    )
 
 
 def _cells(row: dict) -> list[str]:

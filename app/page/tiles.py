@@ -7,6 +7,7 @@ from app.figures.units import bound_text
 from app.page.parts.job import job_of
 from app.player import player
 from app.player.payload import build
+from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.measuring.agreement import AGREE, Agreement, small_sibling
 
@@ -17,6 +18,7 @@ KERNEL_AND_SCHEDULER = ("kernel", "trace")
 def show() -> None:
     """The player of the current scenario."""
     experiment = scenario.current()
+    unused("The tiles of one head are the same whoever shares its keys.", "kv_heads")
     player(build(experiment, *_agreement(experiment)), key="tiles")
 
 

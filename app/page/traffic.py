@@ -76,6 +76,12 @@ def _bytes_by_length(experiment: Experiment, kind: str, colours: Palette):
 def _headline(simulations) -> str:
     moved = [bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)]
     times = times_less(simulations, "dram")
+    if simulations[flash2.ALGORITHM.key].experiment.problem.seq_q == 1:
+        return (
+            f"With a single query, S and P are one row per head, so there is little to save: both algorithms "
+            f"must read all of K and V. Standard attention moves {moved[0]} through HBM and FlashAttention-2 "
+            f"{moved[1]} (modelled)."
+        )
     less = f"{digits(times)} times less (modelled), because it never writes S and P"
     if times <= 1:
         less = "no less (modelled), because S and P are small here"
@@ -100,7 +106,7 @@ def _numbers(simulations, kind: str) -> None:
     rows.append(
         ["FLOP per byte of HBM", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
     )
-    st.html(table(["", *(short(name) for name in simulations)], rows))
+    st.html(table(["", *(short(name) for name in simulations)], rows, title="Bytes by algorithm and level"))
 
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:

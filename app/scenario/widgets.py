@@ -108,9 +108,10 @@ def counter(name: str, most: int, first: int) -> dict[str, Any]:
     return {"key": key, "value": value}
 
 
-def count(key: str, by: int, most: int) -> None:
-    """Move a counter, within its bounds."""
+def count(key: str, by: int, most: int) -> int:
+    """Move a counter, within its bounds; where it stands then."""
     st.session_state[key] = min(max(st.session_state[key] + by, 0), most)
+    return st.session_state[key]
 
 
 def _key(name: str) -> str:

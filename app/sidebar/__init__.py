@@ -10,6 +10,8 @@ import streamlit as st
 from app import scenario
 from app.figures.hardware import figures_lines
 from app.sidebar import recording
+from app.sidebar.unused import look
+from app.take_home.offers import subject
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import LARGEST_SEQUENCE
@@ -49,11 +51,11 @@ def show() -> None:
 
 
 def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
-    st.select_slider(label, scenario.options(name, usual), **scenario.control(name))
+    st.select_slider(label, scenario.options(name, usual), **look(name), **scenario.control(name))
 
 
-def _select(place, label: str, name: str, options: Sequence[Any], **look: Any) -> None:
-    place.selectbox(label, options, **look, **scenario.control(name, options))
+def _select(place, label: str, name: str, options: Sequence[Any], **more: Any) -> None:
+    place.selectbox(label, options, **more, **look(name), **scenario.control(name, options))
 
 
 def _algorithms() -> tuple[str, ...]:
@@ -81,13 +83,14 @@ def _sequence() -> None:
         LARGEST_SEQUENCE,
         label_visibility="collapsed",
         required=True,
+        **look("seq typed"),
         **scenario.control("seq typed"),
     )
 
 
 def _heads() -> None:
     queries, keys = st.columns(2)
-    queries.number_input("Heads", 1, 1024, required=True, **scenario.control("heads"))
+    queries.number_input("Heads", 1, 1024, required=True, **look("heads"), **scenario.control("heads"))
     heads = scenario.current().problem.heads
     _select(keys, "KV heads", "kv_heads", scenario.divisors(heads))
 
@@ -100,7 +103,7 @@ def _mask() -> None:
         1,
         LARGEST_SEQUENCE,
         placeholder="off",
-        help=WINDOW_HELP,
+        **look("window", WINDOW_HELP),
         **scenario.control("window"),
     )
 
@@ -114,13 +117,13 @@ def _machine() -> None:
 def _more() -> None:
     with st.expander("More"):
         batch, keys = st.columns(2)
-        batch.number_input("Batch", 1, 4096, required=True, **scenario.control("batch"))
+        batch.number_input("Batch", 1, 4096, required=True, **look("batch"), **scenario.control("batch"))
         keys.number_input(
             "Keys",
             1,
             LARGEST_SEQUENCE,
             placeholder="equal",
-            help=KEYS_HELP,
+            **look("seq_kv", KEYS_HELP),
             **scenario.control("seq_kv"),
         )
         st.number_input(
@@ -128,15 +131,15 @@ def _more() -> None:
             1,
             LARGEST_SEQUENCE,
             required=True,
-            help=DOCUMENTS_HELP,
+            **look("documents typed", DOCUMENTS_HELP),
             **scenario.control("documents typed"),
         )
         recording.show()
 
 
 def _footprint() -> None:
-    """A few short lines, green or red: what a thread block keeps on the chip, modelled from the tiling."""
-    experiment = scenario.current()
+    """A few short lines, green or red: what a thread block of what the page shows keeps on the chip."""
+    experiment = subject()
     footprint, record = simulate(experiment).footprint, experiment.record
     colour = "green" if footprint.fits else "red"
     with st.container(border=True, key="footprint"):

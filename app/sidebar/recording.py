@@ -23,22 +23,44 @@ def chosen_recording() -> Recording | None:
 
 
 def show() -> None:
-    """The choice and the upload, with a sentence on each file that cannot be shown."""
+    """The choice and the upload, with a sentence on each file: what it brings, or why it cannot be shown."""
     names = list(_all())
     st.selectbox("Recording", names, index=0 if names else None, key=widgets.key_beside("recording"))
+    own, sentence = _own()
+    if own:
+        st.success(_brings(own))
+    for words in (sentence, *refused()):
+        if words:
+            st.warning(words)
     st.file_uploader(
         "Your GPU's recording",
         type=["json", "gz"],
         max_upload_size=LARGEST_FILE // 2**20,
         help=UPLOAD_HELP,
         key=widgets.key_beside("recording file"),
-        on_change=widgets.clear_beside,
-        args=("recording",),
+        on_change=_arrived,
     )
-    _, sentence = _own()
-    for words in (sentence, *refused()):
-        if words:
-            st.warning(words)
+
+
+def _arrived() -> None:
+    """A file came or went: the newest is shown, and what it is said where nobody has to scroll for it."""
+    widgets.clear_beside("recording")
+    own, sentence = _own()
+    if own or sentence:
+        st.toast(sentence or _brings(own), duration="long")
+
+
+def _brings(own: Recording) -> str:
+    """What an uploaded recording adds to the pages."""
+    kinds = {
+        "times": own.timings,
+        "block sizes": own.sweep,
+        "decoding times": own.decoding,
+        "hardware counters": own.counters,
+        "timelines": own.timelines,
+    }
+    there = ", ".join(f"{len(rows):,} {name}" for name, rows in kinds.items() if rows)
+    return f"All pages now show your recording of {_label(own)}: {there or 'it holds no rows'}."
 
 
 def _all() -> dict[str, Recording]:

@@ -18,6 +18,7 @@ from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
 
 HERE = Path(__file__).parent
+JSON = "application/json"
 
 
 @lru_cache(maxsize=1)
@@ -30,20 +31,29 @@ def _page_files():
 def show() -> None:
     """The popover; its files are made when they are asked for."""
     experiment = subject()
-    name = f"attention-{experiment.algorithm}-{experiment.problem.seq_kv}"
+    name = _scenario(experiment)
     with st.popover("Download", key="take_home"):
-        _page_files()(key="page_files")
+        _page_files()(key="page_files", data={"scenario": name})
         st.caption("These files open anywhere, without a server or a network.")
         with st.container(horizontal=True):
             for title, make in (offered(HTML) or {"Player": lambda: _player(experiment)}).items():
                 _file(f"{title}, HTML", make, f"{name}-{_slug(title)}.html", "text/html")
-            _file("All numbers, JSON", lambda: _numbers(experiment), f"{name}.json", "application/json")
+            _file(
+                "The scenario and its totals, JSON", lambda: _numbers(experiment), f"{name}-totals.json", JSON
+            )
             _traces(experiment, name)
         st.caption(
             "This Python computes the scenario from the repository's root: first the model, then the kernel."
         )
         st.code(snippet.model(experiment), None)
         st.code(snippet.kernel(experiment), None)
+
+
+def _scenario(experiment: Experiment) -> str:
+    """The start of every file's name."""
+    problem = experiment.problem
+    queries = f"{problem.seq_q}x" * (problem.seq_q != problem.seq_kv)
+    return f"attention-{experiment.algorithm}-n{queries}{problem.seq_kv}"
 
 
 def _file(label: str, make: Callable[[], str], name: str, kind: str) -> None:
@@ -71,7 +81,7 @@ def _traces(experiment: Experiment, name: str) -> None:
     """Blocks on SMs over time for ui.perfetto.dev: the runs that the page shows, else the scenario's."""
     runs = offered(TRACE)
     for title, make in runs.items():
-        _file(f"{TRACE}: {title}", make, f"attention-{_slug(title)}-trace.json", "application/json")
+        _file(f"{TRACE}: {title}", make, f"attention-{_slug(title)}-trace.json", JSON)
     if not runs:
         _trace(experiment, name)
 
@@ -89,5 +99,5 @@ def _trace(experiment: Experiment, name: str) -> None:
         f"{TRACE}, modelled",
         lambda: chrome_trace(simulate_timeline(experiment)),
         f"{name}-trace.json",
-        "application/json",
+        JSON,
     )

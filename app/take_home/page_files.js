@@ -49,7 +49,7 @@ function save(blob, name) {
 
 /** What a picture or table is called: its own label, else the words that stand before it. */
 function titleOf(element, otherwise) {
-  const named = element.closest("[data-title], [aria-label]");
+  const named = element.closest("[data-title], [aria-label]") ?? element.querySelector?.("[data-title]");
   if (named && (!main().contains(element) || main().contains(named)))
     return named.dataset.title ?? named.getAttribute("aria-label");
   const own = element.querySelector?.("caption")?.innerText;
@@ -108,12 +108,13 @@ async function chartPng(chart) {
 
 const canvasPng = (canvas) => new Promise((done) => canvas.toBlob(done, "image/png"));
 
-/** The cells as they stand on the page; Excel needs the mark at the front to take it for UTF-8. */
+/** Raw numbers where the table carries them, else the cells; Excel needs the mark at the front to take it for UTF-8. */
 function tableCsv(table) {
-  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const rows = [...table.rows].map((row) =>
-    [...row.cells].map((cell) => quoted(cell.innerText.trim())).join(","),
-  );
+  const quoted = (value) => (/[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
+  const cells = table.dataset.sheet
+    ? JSON.parse(table.dataset.sheet)
+    : [...table.rows].map((row) => [...row.cells].map((cell) => cell.innerText.trim()));
+  const rows = cells.map((row) => row.map(quoted).join(","));
   return new Blob(["\ufeff", rows.join("\r\n"), "\r\n"], { type: "text/csv" });
 }
 
@@ -168,9 +169,9 @@ function line(words, ...controls) {
   return item;
 }
 
-function fileLine({ title, files }) {
+function fileLine({ title, files }, scenario) {
   const controls = Object.entries(files).map(([kind, make]) =>
-    button(kind, async () => save(await make(), `${fileName(title)}.${kind.toLowerCase()}`)),
+    button(kind, async () => save(await make(), `${scenario}-${fileName(title)}.${kind.toLowerCase()}`)),
   );
   for (const control of controls) control.setAttribute("aria-label", `${title} as ${control.textContent}`);
   return line(title, ...controls);
@@ -241,22 +242,24 @@ function numbered() {
 }
 
 /** Lists what there is; an unchanged list stays as it is, so that no button moves under the pointer. */
-function fill(list, anyway) {
+function fill(list, scenario, anyway) {
   const found = numbered(),
     names = found.map(({ title }) => title).join("\n");
   if (!anyway && names === list.dataset.names) return;
   list.dataset.names = names;
-  list.replaceChildren(...found.map((thing) => (thing.root ? playerLine(thing.root) : fileLine(thing))));
+  list.replaceChildren(
+    ...found.map((thing) => (thing.root ? playerLine(thing.root) : fileLine(thing, scenario))),
+  );
 }
 
-export default function show({ parentElement }) {
+export default function show({ data, parentElement }) {
   const list = parentElement.querySelector("ul"),
     link = parentElement.querySelector("[data-do=link]");
-  fill(list, true);
+  fill(list, data.scenario, true);
   clearInterval(looking.get(list));
   looking.set(
     list,
-    setInterval(() => fill(list, false), LOOK_AGAIN),
+    setInterval(() => fill(list, data.scenario, false), LOOK_AGAIN),
   );
   link.onclick = () => copyLink(link);
   return () => clearInterval(looking.get(list));

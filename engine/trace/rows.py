@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from engine.experiment import Experiment
 from engine.model.launch import schedule_of
 from engine.problem.bounds import blocks, key_bounds, visible_keys
-from engine.problem.inputs import round_to
+from engine.problem.inputs import make_inputs, round_to
 from engine.trace.softmax import falling, log_sum_exp
 
 
@@ -80,6 +81,40 @@ def sampled_rows(experiment: Experiment, scores: int, values: int) -> np.ndarray
     within = (np.arange(each) * tiling.block_q + tiling.block_q // 2) // each
     rows = (np.arange(query_blocks)[:, None] * tiling.block_q + within).ravel()
     return np.unique(np.minimum(rows, problem.seq_q - 1))
+
+
+@dataclass(frozen=True)
+class HeadRow:
+    """The scores of one query row of a head, from its first key block on.
+
+    Attributes:
+        row: the query row.
+        first: the key of the first score, the start of a key block.
+        scores: [keys] float64 scaled scores, -inf where masked.
+        seen: keys that the row sees in all.
+        step: scores that a key block has.
+    """
+
+    row: int
+    first: int
+    scores: np.ndarray
+    seen: int
+    step: int
+
+
+@lru_cache(maxsize=64)
+def middle_row(experiment: Experiment, most: int) -> HeadRow:
+    """The middle query row of the first head, its scores in whole key blocks and at most so many."""
+    alone = experiment.changed(batch=1, heads=1, kv_heads=1)
+    problem, block = alone.problem, alone.tiling.block_kv
+    row = problem.seq_q // 2
+    (low,), (high,) = (bound.tolist() for bound in visible_keys(problem, np.array([row])))
+    q, k, _ = make_inputs(problem)
+    first = low // block * block
+    whole = min(max(most // block, 1) * block, most)
+    stop = min(first + whole, max(blocks(high, block) * block, first + 1), problem.seq_kv)
+    scores = masked_scores(alone, q[0], k[0], np.array([row]))[0, first:stop]
+    return HeadRow(row, first, scores.astype(np.float64), max(high - low, 0), min(block, most))
 
 
 def tile_share(rows: np.ndarray, weight: np.ndarray, block_q: int) -> np.ndarray:

@@ -28,6 +28,13 @@ def again(page: AppTest) -> AppTest:
     return page
 
 
+def unfolded(page: AppTest, *keys: str) -> AppTest:
+    """The page with folds of it open."""
+    for key in keys:
+        page.session_state[f"fold {key}"] = True
+    return again(page)
+
+
 def html(page: AppTest) -> str:
     """All of the page's own HTML."""
     return " ".join(block.proto.body for block in page.get("html"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,6 +17,10 @@ ODD = (
     "&hardware=a100"
 )
 WIDTHS = (1280, 1440, 1920)
+AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"  # there after `npm ci`
+READ_ALOUD = ("softmax", "decoding")  # pages with every kind of control, which axe-core looks at
+VIOLATIONS = """async () => (await axe.run(document, { resultTypes: ['violations'] })).violations
+    .map(({ id, nodes }) => `${id}: ${nodes[0].html}`)"""
 WIDER = """() => ['stMain', 'stSidebarContent'].filter((name) => {
     const box = document.querySelector(`[data-testid=${name}]`);
     return box && box.scrollWidth > box.clientWidth + 1;
@@ -80,6 +85,9 @@ def test_a_page_opens_in_both_themes_without_a_complaint_and_cuts_nothing_off_si
         assert page.evaluate(SHOWN_SCHEME) == scheme
         said = page.locator("[data-testid=stException], [data-testid=stAlert]").all_inner_texts()
         assert (said, page.watch.complaints) == ([], []), f"in the {scheme} theme"
+        if name in READ_ALOUD and AXE.is_file():
+            page.evaluate(AXE.read_text("utf-8"))
+            assert page.evaluate(VIOLATIONS) == [], f"in the {scheme} theme"
     assert page.watch.hosts == {"127.0.0.1"}
 
 

@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from engine import Experiment, simulate
+
 pytestmark = pytest.mark.browser
 
 image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
@@ -108,7 +110,8 @@ def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
     assert len(mauve) >= 3  # S in the key, read and written, on the dark theme
     rows = list(csv.reader(io.StringIO(taken(page, "as CSV").decode("utf-8-sig"))))
     assert rows[0] == ["", "Standard", "Flash 1", "Flash 2"]
-    assert rows[1][0] == "asked of L2"
+    assert rows[1][0] == "asked of L2 (B)"
+    assert float(rows[1][1]) == simulate(Experiment.of(algorithm="standard")).traffic.requested.total
     assert page.watch.complaints == []
     assert page.watch.hosts == {"127.0.0.1"}
 
@@ -119,7 +122,7 @@ def test_the_link_the_numbers_and_the_trace_are_of_the_scenario_on_screen(page, 
     page.get_by_role("button", name="Copy the link").click()
     page.get_by_role("button", name="Link copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
-    numbers = json.loads(taken(page, "All numbers"))
+    numbers = json.loads(taken(page, "The scenario and its totals"))
     assert (numbers["seq"], numbers["causal"], numbers["tiles_skipped"]) == (512, True, 16 * 28)
     trace = json.loads(taken(page, "Perfetto trace"))
     assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == 16 * 8  # heads, query blocks

@@ -53,7 +53,14 @@ def endless(payload: dict):
     """Runs until it is stopped."""
     while True:
         time.sleep(0.05)
-        yield Update(0.1, "still at it", {"number": 1})
+        yield Update(0.1, "still at it")
+
+
+def sweep_without_end(payload: dict):
+    """Has one row of a sweep, and never another."""
+    row = {"provider": "eager", "label": "PyTorch unfused", "keys": 64, "skipped": "out of memory"}
+    yield Update(0.1, "one row is there", row)
+    time.sleep(3600)
 
 
 def no_torch(payload: dict):

@@ -66,11 +66,12 @@ def agreement(recording: Recording, colours: Palette) -> None:
     rows = recorded_counters(recording)
     if not rows:
         return
-    st.subheader("The model and the chip's own counters", anchor=False)
     st.markdown(
         f"{len(rows)} scenarios were {recording.origin}; the model simulates each of them now. {EMPTIED}"
     )
-    st.html(scrolled(table(DEVIATIONS, _deviations(rows)), 220))
+    st.html(
+        scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
+    )
     st.caption(_missed(rows))
     requested, dram = st.columns(2, gap="medium")
     with requested:
@@ -79,7 +80,9 @@ def agreement(recording: Recording, colours: Palette) -> None:
     with dram:
         st.markdown("**Bytes read from DRAM**")
         _counters(rows, "dram_read", "modelled_dram_read", recording, colours)
-    st.html(scrolled(table(COUNTERS, [_cells(row) for row in rows]), 330))
+    st.html(
+        scrolled(table(COUNTERS, [_cells(row) for row in rows], title="Modelled and recorded bytes"), 330)
+    )
 
 
 def traffic(recording: Recording, experiment: Experiment) -> None:
@@ -102,7 +105,7 @@ def traffic(recording: Recording, experiment: Experiment) -> None:
     rows[0] = (*rows[0][:2], bytes_.requested.total_written)
     with numbers:
         cells = [[name, bytes_text(read), bytes_text(written)] for name, read, written in rows]
-        st.html(table(["all heads", "read", "written"], cells))
+        st.html(table(["all heads", "read", "written"], cells, title="Bytes at every level"))
     with reasons:
         st.markdown("\n".join(f"- {sentence}" for sentence in _gaps(one)))
 
@@ -127,7 +130,7 @@ def bounds(recording: Recording | None, experiment: Experiment) -> None:
         for unit, name in UNITS.items()
         if any(shares.get(unit) is not None for _, shares in columns)
     ]
-    st.html(table(["busy", *(name for name, _ in columns)], rows))
+    st.html(table(["busy", *(name for name, _ in columns)], rows, title="Busy share of each unit"))
     said = (
         "Each row is the share of its peak that a unit reaches over the whole run. Modelled: the time that "
         f"the unit would need at its peak ÷ total time; L2's peak is {_cache_peak(experiment.gpu)}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
@@ -27,6 +27,14 @@ def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, fir
         key=key,
         label_visibility="collapsed",
     )
+
+
+def fold(key: str, draw: Callable[[], None], label: str = "How is this counted?") -> None:
+    """A closed part of a page, drawn only while it is open: what nobody sees delays no slider."""
+    part = st.expander(label, key=f"fold {key}", on_change="rerun")
+    if part.open:
+        with part:
+            draw()
 
 
 def verdict(agrees: bool, device: str, kernels: str, date: str) -> None:

@@ -19,11 +19,13 @@ def _own_jobs() -> dict[str, tuple[dict[str, Any], Job]]:
 
 
 def job_of(kind: str, payload: dict[str, Any]) -> Job | None:
-    """The visitor's own job if it is this one, else the result that anyone got for it."""
+    """The visitor's own job if it is this one, else anyone's result, else what was cancelled."""
     own, job = _own_jobs().get(kind, (None, None))
-    if job is not None and own == payload and job.state != "cancelled":
+    if own != payload:
+        job = None
+    if job is not None and job.state != "cancelled":
         return job
-    return shared_worker().finished(kind, payload)
+    return shared_worker().finished(kind, payload) or (job if job is not None and job.rows else None)
 
 
 def job_panel(kind: str, payload: dict[str, Any], label: str, draw: Callable[[Job | None], None]) -> None:
@@ -55,6 +57,8 @@ def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -
         _submit(kind, payload, again, state)
     if job is not None and job.error:
         state.error(_sentence(job.error))
+    if job is not None and job.state == "cancelled":
+        state.caption("The job was cancelled; what had been measured before is kept.")
 
 
 def _submit(kind: str, payload: dict[str, Any], again: bool, place) -> None:

@@ -23,7 +23,6 @@ FORMULA = (
 @st.fragment
 def show(parts: Parts, scenario_keys: int, colours: Palette) -> None:
     """The parts of one query and how they become one; its own control redraws only this."""
-    st.subheader("The parts of one query, and their merge", anchor=False)
     most = len(parts.lse)
     step = stepper("Parts merged", most, 1, name="decoding step", unit="part")
     picture, numbers = st.columns([1, 1.25], gap="medium")
@@ -67,7 +66,7 @@ def _parts_table(parts: Parts, step: int) -> str:
         mark = "▸ " if at == step - 1 else "✓ " if at < step else ""
         values = (parts.m[at], parts.l[at], parts.lse[at], *parts.out[at, :COMPONENTS])
         rows.append([f"{mark}{at + 1}", keys, *map(_number, values)])
-    return table(("split", "keys", "m", "l", "lse", *_components(parts)), rows)
+    return table(("split", "keys", "m", "l", "lse", *_components(parts)), rows, title="Parts of one query")
 
 
 def _merged_table(parts: Parts, step: int) -> str:
@@ -79,7 +78,7 @@ def _merged_table(parts: Parts, step: int) -> str:
         [f"stored, {parts.experiment.problem.dtype}", "", "", "", *map(_number, parts.result[:COMPONENTS])],
         ["float64, unsplit", "", "", *map(_number, exact)],
     ]
-    return table(("", "m, of lse", "sum", "lse", *_components(parts)), rows)
+    return table(("", "m, of lse", "sum", "lse", *_components(parts)), rows, title="Parts merged so far")
 
 
 def _components(parts: Parts) -> list[str]:

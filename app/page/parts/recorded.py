@@ -69,7 +69,7 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     st.caption(" ".join(filter(None, told)))
     with st.expander("Recorded numbers"):
         cells = [_timing_cells(row) for row in timings]
-        st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1)), 330))
+        st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1), title="Recorded times"), 330))
 
 
 def _is_of(row: Timing, shape: tuple[int, bool]) -> bool:

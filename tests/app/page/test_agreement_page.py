@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.figures.agreement import differences
+from app.figures.agreement import awaited, differences
 from app.figures.colours import palette
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS, Agreement
-from tests.app.worker_page import again, html, opened, own_worker, press, until_done
+from engine.model.launch import schedule_of
+from tests.app.worker_page import again, html, opened, own_worker, press, unfolded, until_done
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 COMPARE = "Compare on this machine"
@@ -20,7 +21,7 @@ __all__ = ["own_worker"]
 @pytest.mark.parametrize("algorithm", ["flash2", "standard"])
 def test_the_page_compares_and_gives_its_verdict(own_worker, algorithm):
     pytest.importorskip("triton")
-    page = opened("agreement", **TINY, algorithm=algorithm)
+    page = unfolded(opened("agreement", **TINY, algorithm=algorithm), "agreement")
     assert not page.success
     assert ("rescale" in html(page)) == (algorithm == "flash2")
     page = until_done(press(page, COMPARE))
@@ -42,6 +43,13 @@ def test_a_smaller_sibling_is_said(own_worker):
 )
 def test_no_scenario_breaks_the_page(own_worker, values):
     opened("agreement", **values)
+
+
+def test_what_will_be_compared_are_the_tiles_that_the_mask_leaves():
+    causal = Experiment.of(seq=64, block_q=16, block_kv=16, causal=True)
+    heat, skipped = awaited(schedule_of(causal), palette(True)).data
+    assert np.isfinite(np.asarray(heat.z, float)).tolist() == np.tri(4, dtype=bool).tolist()
+    assert len(skipped.x) == 6
 
 
 def test_a_tile_beyond_its_tolerance_is_at_the_end_of_the_scale():

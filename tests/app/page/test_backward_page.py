@@ -18,7 +18,7 @@ from engine.recordings.rows import modelled_backward, pass_times, timings_of
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
 from engine.trace.rows import row_statistics
 from tests.app.test_player_payload import SCENARIOS, unpack
-from tests.app.worker_page import html, opened, own_worker, press, until_done
+from tests.app.worker_page import html, opened, own_worker, press, unfolded, until_done
 
 __all__ = ["own_worker"]
 TINY = {"seq": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
@@ -59,6 +59,7 @@ def test_the_largest_drawing_stays_below_half_a_megabyte():
 
 def test_the_page_says_what_the_engine_computes(own_worker):
     page = opened("backward", seq=4096, head_dim=128, block_q=128, causal="true")
+    unfolded(page, "backward costs", "backward")
     experiment = Experiment.of(algorithm="backward", seq=4096, head_dim=128, block_q=128, causal=True)
     costs, simulation = recomputation(experiment), simulate(experiment)
     text = html(page)
@@ -73,12 +74,12 @@ def test_the_page_says_what_the_engine_computes(own_worker):
 
 
 def test_at_one_token_recomputation_is_called_what_it_is(own_worker):
-    page = opened("backward", seq=1)
+    page = unfolded(opened("backward", seq=1), "backward costs")
     assert {metric.label: metric.value for metric in page.metric}["Memory: more"] == "6×"
 
 
 def test_the_recorded_times_are_the_recordings(own_worker):
-    page = opened("backward", seq=4096, head_dim=128)
+    page = unfolded(opened("backward", seq=4096, head_dim=128), "backward times")
     recording = recordings()[0]
     both = pass_times(recording, 128, False, 4096)
     times = [
@@ -115,7 +116,7 @@ def test_the_modelled_backward_times_are_near_the_recorded_ones():
 
 @pytest.mark.parametrize("head_dim", [64, 256])
 def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
-    page = opened("backward", head_dim=head_dim)
+    page = unfolded(opened("backward", head_dim=head_dim), "backward times")
     timings = timings_of(recordings()[0], head_dim, False, "backward")
     recorded = {
         row.problem.seq_kv: row.times.p50 for row in timings if row.provider == "flash2" and row.times
@@ -132,7 +133,7 @@ def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
 
 def test_the_gradients_are_checked_when_asked(own_worker):
     pytest.importorskip("triton")
-    page = opened("backward", **TINY)
+    page = unfolded(opened("backward", **TINY), "backward check")
     assert not page.success
     page = until_done(press(page, CHECK))
     assert page.success[0].value.startswith("All three agree. Measured here:")
@@ -141,19 +142,19 @@ def test_the_gradients_are_checked_when_asked(own_worker):
 
 def test_what_cannot_be_checked_is_one_sentence(own_worker):
     pytest.importorskip("triton")
-    page = until_done(press(opened("backward", **TINY | {"documents": 2}), CHECK))
+    page = until_done(press(unfolded(opened("backward", **TINY | {"documents": 2}), "backward check"), CHECK))
     assert page.error[0].value.startswith("Documents is 2; it must be 1")
 
 
 def test_a_smaller_sibling_is_said(own_worker):
-    page = opened("backward", seq=65536, heads=8, kv_heads=2)
+    page = unfolded(opened("backward", seq=65536, heads=8, kv_heads=2), "backward check")
     (caption,) = [caption.value for caption in page.caption if caption.value.startswith("This runs")]
     assert "4 heads that share one KV head" in caption
     assert "scaled down from the scenario's 65,536 and 65,536" in caption
 
 
 def test_the_chips_counters_stand_beside_the_model(own_worker):
-    text = html(opened("backward"))
+    text = html(unfolded(opened("backward"), "backward"))
     kernels = recorded_backward_kernels(recordings()[0])
     assert kernels
     for one in kernels:

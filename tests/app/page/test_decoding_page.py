@@ -14,7 +14,7 @@ from app.page.decoding import _recorded
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
 from engine.studies.decoding import decoding_of, kernel_splits, parts_of, rate, recorded_near, spread
-from tests.app.worker_page import again, html, opened
+from tests.app.worker_page import again, html, opened, unfolded
 
 COLOURS = palette(True)
 LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": "true"}
@@ -55,7 +55,7 @@ def test_the_scenario_keeps_its_queries_while_the_page_decodes_one():
 
 
 def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
-    page = opened("decoding", **LONG, splits=8)
+    page = unfolded(opened("decoding", **LONG, splits=8), "decoding merge")
     parts = parts_of(decoding_of(page.session_state["experiment"]))
     for step in range(9):
         page.main.slider[0].set_value(step)
@@ -72,7 +72,7 @@ def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
 
 
 def test_the_recording_is_named_with_its_peers_and_every_row():
-    page = opened("decoding", **LONG)
+    page = unfolded(opened("decoding", **LONG), "decoding times")
     recording = recordings()[0]
     decoding = decoding_of(page.session_state["experiment"])
     assert f"{recording.origin[1:]}**: 65,536 keys" in texts(page)
@@ -87,19 +87,21 @@ def test_the_recording_is_named_with_its_peers_and_every_row():
 
 
 def test_grouped_heads_show_what_is_saved_and_what_a_gpu_counted():
-    page = opened("decoding", **LONG)
+    page = unfolded(opened("decoding", **LONG), "decoding heads")
     assert "**4 times fewer bytes**" in texts(page)
     keys = 2 * 65536 * 128 * 2
     shown = html(page)
     for heads in (32, 8, 1):
         assert f"<td>{bytes_text(heads * keys)}</td>" in shown
     assert "<td>269 MB</td>" in shown
-    assert shown.count("not recorded") == 2
+    assert shown.count("<td>not recorded</td>") == 2
 
 
 def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
     for kv_heads in (8, 32):
-        page = opened("decoding", **{**LONG, "kv_heads": kv_heads})
+        page = unfolded(
+            opened("decoding", **{**LONG, "kv_heads": kv_heads}), "decoding heads", "decoding times"
+        )
         recording = recordings()[0]
         own, grouped = (
             next(
@@ -127,7 +129,7 @@ def test_a_recording_that_sweeps_no_splits_is_drawn(provider):
 
 
 def test_more_splits_than_key_blocks_leave_some_without_keys():
-    page = opened("decoding", seq=128, splits=16, block_kv=32)
+    page = unfolded(opened("decoding", seq=128, splits=16, block_kv=32), "decoding merge")
     page.main.slider[0].set_value(16)
     again(page)
     assert "had no keys left" in texts(page)
@@ -136,9 +138,18 @@ def test_more_splits_than_key_blocks_leave_some_without_keys():
 
 def test_blocks_that_do_not_fit_are_a_sentence():
     page = opened("decoding", head_dim=256, block_kv=1024, hardware="t4", dtype="float32")
+    unfolded(page, "decoding merge")
     (sentence,) = [text.value for text in page.main.text]
     assert sentence.startswith("The parts cannot be computed: a thread block needs ")
     assert sentence.endswith(".")
+
+
+def test_one_split_shows_the_parts_that_the_kernel_would_make():
+    page = unfolded(opened("decoding", **LONG), "decoding merge")
+    own = kernel_splits(decoding_of(page.session_state["experiment"]))
+    assert own > 1
+    assert f"this shows the {own} parts that the kernel chooses here" in texts(page)
+    assert page.main.slider[0].max == own
 
 
 def test_no_axis_moves_from_part_to_part():

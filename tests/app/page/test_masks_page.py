@@ -13,7 +13,7 @@ from app.figures.colours import palette
 from engine import Experiment, simulate
 from engine.problem.bounds import key_bounds
 from engine.studies.masks import density, under_masks
-from tests.app.worker_page import again, html, opened
+from tests.app.worker_page import again, html, opened, unfolded
 
 COLOURS = palette(True)
 
@@ -25,6 +25,7 @@ def pictures(page) -> list[str]:
 
 def test_every_number_is_the_counted_one():
     page = opened("masks", seq=4096, head_dim=128, heads=4, documents=16, window=300)
+    unfolded(page, "masks")
     shown = html(page)
     for values in (
         {},
@@ -101,7 +102,7 @@ def test_any_length_is_drawn_with_few_pixels(seq):
 
 
 def test_what_a_narrow_mask_leaves_is_not_rounded_to_nothing():
-    shown = html(opened("masks", seq=65536, head_dim=64, window=1))
+    shown = html(unfolded(opened("masks", seq=65536, head_dim=64, window=1), "masks"))
     assert "<td>&lt; 0.1%</td>" in shown  # one key of 65,536 is seen
     assert "<td>0.0%</td><td>0.0%</td>" not in shown
 

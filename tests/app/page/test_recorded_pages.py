@@ -28,7 +28,7 @@ from engine.recordings.recording import (
     Timing,
 )
 from engine.studies.comparison import counted_pairs
-from tests.app.worker_page import again, html, opened, own_worker
+from tests.app.worker_page import again, html, opened, own_worker, unfolded
 
 COLOURS = palette(False)
 DEVICE = Device("NVIDIA H200", "580.95", {"torch": "2.11.0"}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
@@ -137,7 +137,7 @@ def test_nothing_recorded_is_shown_as_nothing(empty_shelf):
 
 
 def test_the_agreement_page_holds_counters_against_the_model(shelf):
-    page = opened("agreement")
+    page = unfolded(opened("agreement"), "agreement counters")
     assert (
         "2 scenarios were recorded on NVIDIA H200, 2026-11-21; the model simulates each of them now."
         in words(page)

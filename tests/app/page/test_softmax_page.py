@@ -7,10 +7,24 @@ import pytest
 
 from app.figures import softmax as figures
 from app.figures.colours import palette
+from engine.experiment import Experiment
+from engine.problem.inputs import make_inputs
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 from tests.app.worker_page import html
 
 COLOURS = palette(True)
+
+
+@pytest.fixture
+def open_row(open_app):
+    """The page with a row of its own."""
+
+    def open_page(name: str = "rising", **values: str):
+        app = open_app(**values)
+        app.session_state["fold softmax"] = True
+        return app.main.selectbox[0].set_value(name).run()
+
+    return open_page
 
 
 def scores_of(app):
@@ -18,9 +32,8 @@ def scores_of(app):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_can_be_stepped_through(open_app, name):
-    app = open_app()
-    app.main.selectbox[0].set_value(name).run()
+def test_every_preset_can_be_stepped_through(open_row, name):
+    app = open_row(name)
     steps = online_steps(np.array(PRESETS[name].scores), 4)
     for step in range(len(steps.stops) + 1):
         app.main.slider[0].set_value(step).run()
@@ -29,8 +42,8 @@ def test_every_preset_can_be_stepped_through(open_app, name):
             assert app.metric[1].value == f"{steps.l[step - 1]:.4g}"
 
 
-def test_the_headline_tells_a_rising_maximum_from_one_that_stays(open_app):
-    app = open_app()
+def test_the_headline_tells_a_rising_maximum_from_one_that_stays(open_row):
+    app = open_row()
     assert "rises from 0.6 to 1.5" in app.header[0].value
     app.main.selectbox[0].set_value("settled").run()
     assert "stays 3.6, so α = 1" in app.header[0].value
@@ -39,8 +52,8 @@ def test_the_headline_tells_a_rising_maximum_from_one_that_stays(open_app):
     assert "masked, so m stays −∞" in app.header[0].value
 
 
-def test_the_buttons_step_within_the_row(open_app):
-    app = open_app()
+def test_the_buttons_step_within_the_row(open_row):
+    app = open_row()
     for _ in range(6):
         app.main.button[1].click().run()
     assert app.main.slider[0].value == 4
@@ -48,8 +61,8 @@ def test_the_buttons_step_within_the_row(open_app):
     assert app.main.slider[0].value == 3
 
 
-def test_the_step_stays_within_the_row_when_the_row_gets_shorter(open_app):
-    app = open_app()
+def test_the_step_stays_within_the_row_when_the_row_gets_shorter(open_row):
+    app = open_row()
     app.main.slider[0].set_value(4).run()
     scores_of(app).set_value("1 2 3").run()
     assert not app.exception
@@ -60,8 +73,8 @@ def test_the_step_stays_within_the_row_when_the_row_gets_shorter(open_app):
 @pytest.mark.parametrize(
     "typed", ["", "one two", "nan", "1e99", "inf", "<img src=x>", "1 " * 300, "$x$ :red[y]"]
 )
-def test_scores_that_are_none_get_one_sentence(open_app, typed):
-    app = open_app()
+def test_scores_that_are_none_get_one_sentence(open_row, typed):
+    app = open_row()
     scores_of(app).set_value(typed).run()
     assert not app.exception
     assert not app.header
@@ -71,21 +84,19 @@ def test_scores_that_are_none_get_one_sentence(open_app, typed):
 
 
 @pytest.mark.parametrize("typed", ["5", "-inf", "-inf -inf -inf", "65504 -65504", "0 0 0", "-inf 1 -inf"])
-def test_any_scores_are_drawn_at_every_step(open_app, typed):
-    app = open_app()
+def test_any_scores_are_drawn_at_every_step(open_row, typed):
+    app = open_row()
     scores_of(app).set_value(typed).run()
     for step in (0, 1):
         app.main.slider[0].set_value(step).run()
         assert not app.exception
 
 
-def test_the_naive_softmax_overflows_in_float16_and_not_in_float32(open_app):
-    app = open_app(dtype="float16")
-    app.main.selectbox[0].set_value("overflow").run()
+def test_the_naive_softmax_overflows_in_float16_and_not_in_float32(open_row):
+    app = open_row("overflow", dtype="float16")
     table = html(app)
     assert table.count("inf / inf") == 1
-    app = open_app(dtype="float32")
-    app.main.selectbox[0].set_value("overflow").run()
+    app = open_row("overflow", dtype="float32")
     table = html(app)
     assert "naive softmax" in table
     assert "inf" not in table
@@ -111,3 +122,42 @@ def test_no_axis_moves_from_step_to_step():
         for figure in (figures.row(scores, steps, step, sums, "float16", COLOURS) for step in range(5))
     }
     assert len(ranges) == 1
+
+
+def test_the_scenarios_row_is_that_of_dense_attention_on_its_numbers(open_app):
+    values = {"seq": "200", "head_dim": "16", "block_kv": "32", "heads": "2", "causal": "true"}
+    app = open_app(**values)
+    problem = Experiment.of(seq=200, head_dim=16, heads=1, causal=True).problem
+    q, k, _ = (array[0].astype(np.float64) for array in make_inputs(problem))
+    scores = k[:101] @ q[100] / 4  # row 100 sees keys 0 to 100
+    steps = online_steps(scores, 32)
+    assert "This is query row 100 of the scenario's first head with its 101 keys" in app.main.caption[0].value
+    for step in (1, 4):
+        app.main.slider[0].set_value(step).run()
+        shown = [float(metric.value.replace("−", "-")) for metric in app.metric[:2]]
+        assert shown == pytest.approx([steps.m[step - 1], steps.l[step - 1]], rel=2e-3)
+    assert app.main.select_slider[0].disabled
+    assert app.sidebar.selectbox(key="scenario algorithm").disabled
+
+
+def test_a_long_row_is_shown_in_part_and_that_is_said(open_app):
+    app = open_app(seq="4096", block_kv="64")
+    assert "256 of the 4,096 keys it sees, one key block of 64 per step" in app.main.caption[0].value
+
+
+def test_play_steps_once_a_second_to_the_end_and_no_further(open_app, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("app.page.parts.stepper.time.monotonic", lambda: now[0])
+    app = open_app(seq="256", block_kv="64")
+    app.main.slider[0].set_value(0).run()
+    app.main.button[2].click().run()
+    assert (app.main.button[2].label, app.main.slider[0].value) == ("Pause", 0)
+    app.run()  # another control, before a second has passed
+    assert app.main.slider[0].value == 0
+    for expected in (1, 2, 3, 4, 4):
+        now[0] += 1.0
+        app.run()
+        assert app.main.slider[0].value == expected
+    assert app.main.button[2].label == "Play"
+    app.main.button[2].click().run()
+    assert app.main.slider[0].value == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from app.page import speed
@@ -69,6 +71,19 @@ def test_a_job_can_be_cancelled(own_worker, monkeypatch):
     monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:endless")
     page = press(opened("speed", **TINY), MEASURE)
     page = press(page, "Cancel")
+    assert [button.label for button in page.button] == [MEASURE]
+    assert own_worker._current is None
+
+
+def test_what_was_measured_before_a_job_was_cancelled_is_kept(own_worker, monkeypatch):
+    monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:sweep_without_end")
+    page, end = press(opened("speed", **TINY), MEASURE), time.monotonic() + 30
+    while "skipped: out of memory" not in html(again(page)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    page = press(page, "Cancel")
+    assert "skipped: out of memory" in html(page)
+    assert any("kept" in caption.value for caption in page.caption)
     assert [button.label for button in page.button] == [MEASURE]
     assert own_worker._current is None
 

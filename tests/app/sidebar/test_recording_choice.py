@@ -63,3 +63,21 @@ def test_what_is_no_recording_gets_a_sentence_and_changes_nothing(upload, data, 
     assert says in sentence
     assert "\n" not in sentence
     assert recording.chosen_recording() == recordings()[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (dumps(recordings()[0]).encode(), "All pages now show your recording of H200"),
+        (b"{}", "not a recording"),
+    ],
+)
+def test_an_upload_says_at_once_what_it_brought(upload, monkeypatch, data, says):
+    said = []
+    upload(data)
+    monkeypatch.setattr(widgets, "clear_beside", lambda name: None)
+    monkeypatch.setattr(recording.st, "toast", lambda words, **_: said.append(words))
+    recording._arrived()
+    assert says in said[0]
+    if "pages" in says:
+        assert f"{len(recordings()[0].timings):,} times" in said[0]

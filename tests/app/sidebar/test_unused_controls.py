@@ -1,0 +1,49 @@
+"""Controls without effect on a page are greyed with the reason; the footprint is that of the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.sidebar.unused import CONTROLS
+from engine import Experiment, simulate
+from engine.experiment import BY_NAME
+from tests.app.worker_page import html, opened
+
+
+@pytest.mark.parametrize(
+    ("page", "kind", "name", "value"),
+    [
+        ("decoding", "selectbox", "causal", "true"),
+        ("backward", "selectbox", "algorithm", "flash1"),
+        ("flash3", "select_slider", "block_q", "32"),
+    ],
+)
+def test_a_control_without_effect_is_greyed_with_the_reason_and_has_none(open_app, page, kind, name, value):
+    control = getattr(open_app(page).sidebar, kind)(key=f"scenario {name}")
+    assert control.disabled
+    assert control.help.endswith(".")
+    usual, other = (
+        [*(block.value for block in (*shown.caption, *shown.metric, *shown.header)), html(shown)]
+        for shown in (opened(page), opened(page, **{name: value}))
+    )
+    assert usual == other
+
+
+def test_every_control_that_can_be_greyed_is_a_parameter_and_works_elsewhere(open_app):
+    assert set(CONTROLS) < BY_NAME.keys()
+    sidebar = open_app("traffic").sidebar
+    assert not any(
+        one.disabled for one in (*sidebar.selectbox, *sidebar.select_slider, *sidebar.number_input)
+    )
+    sidebar = open_app("claims").sidebar
+    assert all(one.disabled for one in (*sidebar.select_slider, *sidebar.number_input))
+
+
+def test_the_footprint_is_that_of_what_the_page_shows(open_app):
+    values = {"seq": "4096", "head_dim": "128", "block_q": "128", "causal": "true"}
+    (box,) = [text.value for text in open_app("backward", **values).sidebar.markdown]
+    assert "Fits: 225 KiB of 227 KiB" in box
+    assert "Model of the backward pass." in box
+    forward = simulate(Experiment.of(seq=4096, head_dim=128, block_q=128, causal=True)).footprint.verdict
+    (box,) = [text.value for text in open_app("traffic", **values).sidebar.markdown]
+    assert forward in box
