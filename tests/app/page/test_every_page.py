@@ -86,7 +86,7 @@ def test_a_page_that_fails_leaves_the_sidebar_and_hides_nothing_from_tests(open_
 
 
 def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):
-    app = open_app("softmax")
+    app = open_app("traffic")
     for name in ("seq", "head_dim", "block_q", "block_kv"):
         for end in (0, -1):
             slider = app.sidebar.select_slider(key=f"scenario {name}")

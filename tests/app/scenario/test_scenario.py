@@ -178,7 +178,7 @@ def test_until_a_scenario_is_chosen_the_tiles_are_few_and_other_pages_show_the_u
     app = open_app("tiles")
     tiny = app.session_state["experiment"]
     assert (tiny.problem.seq_q // tiny.tiling.block_q, tiny.problem.seq_kv // tiny.tiling.block_kv) == (4, 4)
-    assert turn(app, "softmax").session_state["experiment"] == Experiment.of()
+    assert turn(app, "masks").session_state["experiment"] == Experiment.of()
     app.sidebar.number_input(key="scenario batch").set_value(9).run()
     assert turn(app, "tiles").session_state["experiment"] == Experiment.of(batch=9)
     assert scenario.first("traffic") == Experiment.of()

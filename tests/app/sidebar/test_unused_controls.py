@@ -41,9 +41,8 @@ def test_every_control_that_can_be_greyed_is_a_parameter_and_works_elsewhere(ope
 
 def test_the_footprint_is_that_of_what_the_page_shows(open_app):
     values = {"seq": "4096", "head_dim": "128", "block_q": "128", "causal": "true"}
-    (box,) = [text.value for text in open_app("backward", **values).sidebar.markdown]
-    assert "Fits: 225 KiB of 227 KiB" in box
-    assert "Model of the backward pass." in box
-    forward = simulate(Experiment.of(seq=4096, head_dim=128, block_q=128, causal=True)).footprint.verdict
-    (box,) = [text.value for text in open_app("traffic", **values).sidebar.markdown]
-    assert forward in box
+    for page, algorithm in (("backward", "backward"), ("traffic", "flash2")):
+        shown = Experiment.of(algorithm=algorithm, seq=4096, head_dim=128, block_q=128, causal=True)
+        (box,) = [text.value for text in open_app(page, **values).sidebar.markdown]
+        assert simulate(shown).footprint.verdict in box
+        assert f"the {'backward' if page == 'backward' else 'forward'} pass" in box
