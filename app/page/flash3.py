@@ -66,7 +66,6 @@ def show() -> None:
     experiment = scenario.current()
     full, head = variant(experiment, ALL), st.container()
     unused("This page always shows FlashAttention-3.", "algorithm")
-    unused("FlashAttention-3 chooses its blocks by head dimension.", "block_q", "block_kv")
     shown = variant(experiment, _toggles())
     head.header(_headline(experiment, shown, full), anchor=False)
     with st.container(key="flash3_words"):
