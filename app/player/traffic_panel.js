@@ -62,10 +62,10 @@ export class TrafficPanel {
   foot(pen, box, { asked, all, scaled }) {
     const words =
       asked.heads === 1
-        ? "The one head"
+        ? ""
         : `One head; all ${grouped(asked.heads)}: ${traffic(all.asked)} and ${traffic(all.crossing)}`;
     const y = box.y + (2 * GROUP + 12) * pen.u;
-    pen.text(scaled ? `${words}, as drawn` : words, box.x, y, {
+    pen.text(scaled ? `${words || "The head"}, as drawn` : words, box.x, y, {
       size: 12.5,
       color: pen.theme.muted,
       room: box.w,
