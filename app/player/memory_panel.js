@@ -81,7 +81,7 @@ export class MemoryPanel {
     pen.box(x, middle - reached / 2, w, reached, mix(theme.muted, theme.ground, 0.36), 0);
     const words = rate(memory.bytes_per_second);
     pen.text(words, x + w / 2, middle - thick / 2 - 7 * u, {
-      size: w < 52 * u ? 10 : 11.5,
+      size: 11.5,
       color: theme.muted,
       align: "center",
     });

@@ -38,7 +38,7 @@ export class TrafficPanel {
     LEVELS.forEach(({ level, title, origin }, n) => {
       const y = box.y + (16 + GROUP * n) * u;
       const width = pen.text(title, box.x, y, { size: box.w < 270 * u ? 12 : 13, weight: 600 });
-      pen.text(origin, box.x + width + 6 * u, y, { size: 11, color: n ? theme.muted : theme.good });
+      pen.text(origin, box.x + width + 6 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });
       const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
         bound = model.against.least && level === "asked" ? "at least " : "",
         words = run.unfused ? "" : bound + compared(bytes, others);
@@ -62,10 +62,10 @@ export class TrafficPanel {
   foot(pen, box, { asked, all, scaled }) {
     const words =
       asked.heads === 1
-        ? "The one head"
+        ? ""
         : `One head; all ${grouped(asked.heads)}: ${traffic(all.asked)} and ${traffic(all.crossing)}`;
     const y = box.y + (2 * GROUP + 12) * pen.u;
-    pen.text(scaled ? `${words}, as drawn` : words, box.x, y, {
+    pen.text(scaled ? `${words || "The head"}, as drawn` : words, box.x, y, {
       size: 12.5,
       color: pen.theme.muted,
       room: box.w,

@@ -93,6 +93,7 @@ def test_a_film_under_way_tells_how_far_it_is_and_can_be_cancelled(page, dashboa
 
 def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
     opened(page, f"{dashboard}/traffic")
+    page.locator(".growth .verdict", has_text="Standard attention takes <0.1% of the memory.").wait_for()
     root = ElementTree.fromstring(taken(page, "Bytes over the sequence length as SVG"))
     words = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
     assert {"sequence length N", "Standard", "Flash 2"} <= words
