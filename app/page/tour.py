@@ -21,7 +21,7 @@ ORIGINS = {
     "computed": "computed here",
     "counted": "counted",
     "modelled": "modelled for the {gpu}",
-    "recorded": "recorded on an H200",
+    "recorded": "recorded on {a_gpu}",
 }
 KEYS = {
     **dict.fromkeys(("ArrowRight", " ", "PageDown"), "tour_next"),
@@ -211,7 +211,8 @@ def _answer(step: Step, experiment: Experiment) -> None:
     with st.container(key="tour_told"):
         if step.answer:
             computed = answer(step.answer, experiment)
-            origin = ORIGINS[computed.origin].format(gpu=experiment.gpu.name)
+            gpu = experiment.gpu
+            origin = ORIGINS[computed.origin].format(gpu=gpu.name, a_gpu=gpu.with_article)
             st.metric(f"Answer, {origin}", words.text(computed, step.unit))
         if step.formula:
             st.latex(step.formula)

@@ -124,7 +124,8 @@ def _busy_and_times(experiment: Experiment, colours: Palette) -> None:
     heads = full.problem.all_heads
     st.markdown(
         f"**On full SMs**: {heads} heads of {full.problem.seq_q:,} tokens, "
-        f"{recorded_times(full.problem).origin}. Version 1 is Algorithm 1 as written, one block per head."
+        f"{recorded_times(full.problem, full.hardware).origin}. "
+        "Version 1 is Algorithm 1 as written, one block per head."
     )
     _lanes(full, ("flash1", "flash2"), colours, told=True)
 
@@ -149,7 +150,7 @@ def _lanes(experiment: Experiment, names: tuple[str, ...], colours: Palette, *, 
 
 
 def _entries(experiment: Experiment, names: tuple[str, ...], colours: Palette) -> list[figures.Lane]:
-    seconds = recorded_times(experiment.problem).seconds
+    seconds = recorded_times(experiment.problem, experiment.hardware).seconds
     return [
         figures.Lane(
             implementation({"provider": name, "label": name}), seconds[name], look(name).colour(colours)
@@ -162,7 +163,7 @@ def _entries(experiment: Experiment, names: tuple[str, ...], colours: Palette) -
 def _race(told: bool) -> Picture:
     def picture(experiment: Experiment, colours: Palette) -> None:
         entries = _entries(experiment, IN_RACE, colours)
-        origin = recorded_times(experiment.problem).origin
+        origin = recorded_times(experiment.problem, experiment.hardware).origin
         words = f"**The race**, {origin}"
         if told and entries:
             words += f", shown {figures.slowed(entries):,.0f} times slower"

@@ -2,7 +2,7 @@
 
 An expression holds numbers, quantities, + - * / and brackets: `k_reads`, `dram_bytes / ideal_bytes`,
 `standard.modelled_seconds / flash2.modelled_seconds`. Before a dot stands an algorithm: the quantity is then
-that of the same problem and tiling under that algorithm. `flash2.recorded_seconds` is the time that the
+that of the same problem and tiling under that algorithm. `flash2.recorded_seconds` is the time that the GPU's
 newest recording has of the problem; there `eager`, `sdpa_flash` and whatever else it holds may stand too.
 A condition is two expressions with <, >, <=, >= or == between them.
 """
@@ -98,7 +98,9 @@ def _asked(name: str, experiment: Experiment) -> Answer:
 
 def _recorded(provider: str, experiment: Experiment) -> Answer:
     """The forward time that the newest recording has of exactly this problem."""
-    found = recorded_times(experiment.problem)
+    found = recorded_times(experiment.problem, experiment.hardware)
+    if not found.providers:
+        raise AnswerError(f"{experiment.gpu.with_article} has no recording; it must be a GPU that has one")
     if provider not in found.providers:
         raise AnswerError(f"{provider!r} is in no recording; it must be one of {', '.join(found.providers)}")
     if provider not in found.seconds:

@@ -1,4 +1,4 @@
-"""What the newest recording has of exactly one problem: forward times of every implementation."""
+"""What the newest recording of a GPU has of exactly one problem: forward times of every implementation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.algorithms import FORWARD
+from engine.problem.hardware import GPUS, gpu_named
 from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 
@@ -21,9 +22,9 @@ class RecordedTimes:
 
 
 @lru_cache(maxsize=64)
-def recorded_times(problem: Problem) -> RecordedTimes:
-    """The forward times of a problem; none where it was not recorded."""
-    recording = next(iter(recordings()), None)
+def recorded_times(problem: Problem, hardware: str) -> RecordedTimes:
+    """The forward times of a problem on the GPU of a preset's key; none where it was not recorded."""
+    recording = next((each for each in recordings() if gpu_named(each.device.gpu) == GPUS[hardware]), None)
     if recording is None:
         return RecordedTimes("", {}, ())
     rows = [row for row in recording.timings if row.direction == FORWARD]

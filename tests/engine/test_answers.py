@@ -151,6 +151,8 @@ def test_recorded_seconds_are_the_recordings_of_exactly_this_problem():
     ):
         with pytest.raises(AnswerError, match=sentence):
             answer(text, Experiment.of(seq=4000))
+    with pytest.raises(AnswerError, match="a T4 has no recording; it must be a GPU that has one"):
+        answer("eager.recorded_seconds", recorded.changed(hardware="t4"))
 
 
 def test_rates_and_shares_are_those_of_the_data_sheet_and_of_a_layers_matrices():

@@ -86,6 +86,18 @@ def test_a_room_votes_until_the_answer_and_then_each_wrong_choice_gets_its_sente
     assert quarter not in markdown(app)  # nobody chose it
 
 
+def test_the_memory_of_a_block_moves_by_buttons_that_keys_press(open_app):
+    app = open_app("tour", step="6")
+    press(app, "tour_next")
+    (slider,) = [each for each in app.main.select_slider if each.label.startswith("M, ")]
+    before = slider.value
+    press(app, "tour_more")
+    press(app, "tour_more")
+    press(app, "tour_less")
+    (slider,) = [each for each in app.main.select_slider if each.label.startswith("M, ")]
+    assert slider.value == before + 1
+
+
 def test_a_single_reader_who_chooses_is_answered_at_once(open_app):
     app = open_app("tour", step="2")
     press(app, "tour_choice_0")
