@@ -55,7 +55,7 @@ BESIDE = {
 }
 USUAL_GPUS, USUAL_TOKENS, USUAL_LINK = 4, 131_072, "NVLink 4"
 FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
-COMPONENTS = 2  # of O that are shown as numbers
+COMPONENTS = 1  # of O that are shown as numbers
 
 
 def show() -> None:

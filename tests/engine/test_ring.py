@@ -29,7 +29,7 @@ def run(experiment: Experiment, order: Order):
     return execute_ring(experiment, order, q, k, v), (q, k, v)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(experiments(algorithms=("ring",)), ORDERS)
 def test_the_merged_result_is_float64s(experiment, order):
     found, tensors = run(experiment, order)
@@ -42,7 +42,7 @@ def test_the_merged_result_is_float64s(experiment, order):
     np.testing.assert_allclose(found.trace.lse[~blind], lse[~blind], rtol=1e-5, atol=1e-4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(experiments(algorithms=("ring",)), ORDERS)
 def test_every_visible_tile_is_visited_once(experiment, order):
     schedule = ring_schedule(experiment.problem, experiment.tiling, order)
