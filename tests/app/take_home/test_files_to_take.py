@@ -98,7 +98,7 @@ def test_there_are_no_kernels_lines_for_a_mask_that_they_do_not_take():
 
 def test_every_page_offers_its_files_in_the_same_place(open_app):
     for page in ("tiles", "traffic"):
-        app = open_app(page, seq="1024")  # Tiles has a smaller scenario of its own where nothing is said
+        app = open_app(page, seq="1024")
         assert not app.exception
         assert [code.value for code in app.sidebar.code] == [
             snippet.model(Experiment.of()).rstrip(),
