@@ -7,6 +7,8 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+# Two visitors who open a fresh server at once would import it in two threads, and one would get half of it.
+import pandas  # noqa: E402, F401
 import streamlit as st  # noqa: E402
 
 from app import frame, glossary, presenter, scenario, sidebar, take_home, theme  # noqa: E402

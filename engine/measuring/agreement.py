@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     exact = exact_tiles(experiment, *inputs)
     allowed = tolerances(experiment, exact, inputs)
     tiles = compare(experiment, {"kernel": kernel, "trace": trace, "float64": exact})
-    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    date = datetime.now(UTC).isoformat(timespec="seconds")
     return Agreement(experiment, device, interpreted, allowed, tiles, date)
 
 

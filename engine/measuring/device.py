@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def device(commit: str | None = None) -> Device:
         clocks={name: float(value) for name, value in read.items() if _is_number(value)},
         memory_bytes=torch.cuda.get_device_properties(0).total_memory,
         commit=commit or _commit(),
-        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ def check(payload: dict[str, Any]) -> Generator[Update, None, GradientCheck]:
         for name in GRADIENTS
         for pair in PAIRS
     }
-    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    date = datetime.now(UTC).isoformat(timespec="seconds")
     return GradientCheck(experiment, device, interpreted, allowed, largest, date)
 
 

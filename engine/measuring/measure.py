@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Generator
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from engine.algorithms import FORWARD, flash2
@@ -120,7 +120,7 @@ def _row(machine: clock.Machine, experiment: Experiment, timing: Timing, note: s
         "cuda": machine.cuda,
         "l2": machine.l2,
         "versions": machine.versions,
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     if timing.times is None:
         return row
