@@ -29,6 +29,7 @@ STYLE = """
   [data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) {
     min-height: 58px; /* what a control will take */
   }
+  .st-key-growth { min-height: 262px; }
   .st-key-tiles, .st-key-backward, .st-key-gpu { min-height: clamp(560px, 100dvh - 9.5rem, 1400px); }
   [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
   .st-key-navigation { row-gap: 0; }
@@ -71,6 +72,7 @@ STYLE = """
   .st-key-presenter_keys, .st-key-room, .st-key-tour_keys { position: absolute; }
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
+  .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
   .st-key-flash3_words { min-height: 3.2rem; }
   .st-key-flash3_picture { min-height: 29.4rem; }
   .st-key-agreement_verdict { min-height: 3.9rem; justify-content: center; }

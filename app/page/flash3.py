@@ -64,7 +64,7 @@ KERNELS = ("kernel", "adds", "recorded", "rate", "modelled", "ratio")
 def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
-    full, head = variant(experiment, ALL), st.container()
+    full, head = variant(experiment, ALL), st.container(key="flash3_head")
     unused("This page always shows FlashAttention-3.", "algorithm")
     shown = variant(experiment, _toggles())
     head.header(_headline(experiment, shown, full), anchor=False)
