@@ -36,8 +36,10 @@ STYLE = """
   .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
   .st-key-navigation p { white-space: nowrap; }
   .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4.5rem; } /* as tall as a link */
-  .st-key-navigation [data-testid="stElementContainer"] { min-height: 1.72rem; }
-  .st-key-navigation [data-testid="stText"] { opacity: 0.65; font-size: 0.86rem; }
+  .st-key-navigation [data-testid="stElementContainer"] {
+    min-height: 1.72rem; display: flex; align-items: center;
+  }
+  .st-key-navigation [data-testid="stHtml"] { opacity: 0.65; font-size: 0.86rem; padding-right: 0.2rem; }
   @media (max-width: 767px) {
     .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
     .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }

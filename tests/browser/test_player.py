@@ -336,6 +336,7 @@ def test_a_loop_starts_again_at_the_end(page, dashboard):
 
 def test_without_a_loop_it_stops_at_the_end(page, dashboard):
     opened(page, dashboard, "seq=64&block_q=16&block_kv=16")
+    assert 4 * 4 / state(page)["speed"] < 15  # seconds of the whole run, which is watched from end to end
     seek(page, state(page)["last"] - 1)
     page.keyboard.press(" ")
     page.wait_for_function("!window.__player.state().playing")
