@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import streamlit as st
@@ -10,12 +11,14 @@ from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
 from app.page import HOME
 from app.presenter import mode
+from app.scenario import kept
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
 FAILED = (
     "Something here could not be drawn. Change the scenario or reload the page; "
     "what went wrong is in the terminal that runs this dashboard."
 )
+AHEAD = 0.3  # s that the style is sent before a visitor's first page
 STYLE = """
 <style>
   .st-key-style { display: none; }
@@ -26,7 +29,7 @@ STYLE = """
       [data-testid="stMain"], [data-testid="stHeader"] { padding-left: 256px; }
     }
   }
-  [data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) {
+  [data-testid="stSidebar"] [class*="st-key-scenario"]:has([data-testid="stSkeleton"]) {
     min-height: 58px; /* what a control will take */
   }
   .st-key-growth { min-height: 262px; }
@@ -77,6 +80,7 @@ STYLE = """
   .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
   .st-key-flash3_words { min-height: 3.2rem; }
   .st-key-flash3_picture { min-height: 29.4rem; }
+  @media (min-width: 901px) { .st-key-masks_picture { min-height: calc((100vw - 256px) / 5 + 4.6rem); } }
   .st-key-agreement_verdict { min-height: 3.9rem; justify-content: center; }
   .st-key-notices { padding: 0.4rem 0.8rem; }
   [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
@@ -145,3 +149,7 @@ def apply(page: str) -> None:
     rules += START_STYLE * (page == HOME) + PRESENTER_STYLE * mode.presenting()
     with st.container(key="style"):  # the browser loads what draws st.html later than what draws Markdown
         st.markdown(rules, unsafe_allow_html=True)
+    styled = kept("styled", [])
+    if not styled and st.context.url:  # once, and where there is a browser
+        styled.append(True)
+        time.sleep(AHEAD)  # a page that stands before its style is there would be moved by it
