@@ -99,6 +99,7 @@ STYLE = """
 """
 START_STYLE = """
 <style>
+  [data-testid="stApp"] :is([data-testid="stMain"], [data-testid="stHeader"]) { padding-left: 0 !important; }
   .st-key-tools { margin-top: 0; max-width: none; }
 </style>
 """
