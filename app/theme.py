@@ -86,7 +86,9 @@ STYLE = """
   .st-key-notices { padding: 0.4rem 0.8rem; }
   [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
   [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
-  [data-testid="stMain"] .st-key-in_a_row_softmax_step [data-testid="stColumn"]:last-child { min-width: 4.6rem; }
+  [data-testid="stMain"] .st-key-in_a_row_softmax_step [data-testid="stColumn"]:last-child {
+    min-width: 4.6rem; /* Play */
+  }
   [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
   .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
   [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
