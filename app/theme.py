@@ -79,12 +79,16 @@ STYLE = """
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
   .st-key-flash3_words { min-height: 3.2rem; }
-  .st-key-flash3_picture { min-height: 29.4rem; }
+  .st-key-flash3_picture { min-height: 34rem; }
   @media (min-width: 901px) { .st-key-masks_picture { min-height: calc((100vw - 256px) / 5 + 4.6rem); } }
+  .st-key-gpu_controls { min-height: 2.6rem; }
   .st-key-agreement_verdict { min-height: 3.9rem; justify-content: center; }
   .st-key-notices { padding: 0.4rem 0.8rem; }
   [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
   [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
+  [data-testid="stMain"] .st-key-in_a_row_softmax_step [data-testid="stColumn"]:last-child {
+    min-width: 4.6rem; /* Play */
+  }
   [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
   .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
   [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }

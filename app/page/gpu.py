@@ -54,7 +54,7 @@ def show() -> None:
     experiment, recording = scenario.current(), chosen_recording()
     st.markdown(OPENING)
     rows = traced_calls(recording) if recording else []
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key="gpu_controls"):
         source = one_of("Timeline", SOURCES, "gpu_source") if rows else MODELLED
         call = _call(rows, experiment) if source != MODELLED else None
         lanes = _modelled(experiment) if call is None else _recorded(recording, rows, call, source)
