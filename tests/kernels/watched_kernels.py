@@ -1,0 +1,98 @@
+"""Kernels to be watched: one that is right, and what to change in it for each bug."""
+
+PLAIN = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(Q, K, V, Out, lse, seq, scale, BQ: tl.constexpr, BK: tl.constexpr, D: tl.constexpr,
+           CAUSAL: tl.constexpr):
+    block = tl.program_id(0)
+    head = tl.program_id(1)
+    start = head * seq * D
+    rows = block * BQ + tl.arange(0, BQ)
+    cols = tl.arange(0, D)
+    q = tl.load(Q + start + rows[:, None] * D + cols[None, :], mask=rows[:, None] < seq, other=0.0)
+    m = tl.full([BQ], float("-inf"), tl.float32)
+    l = tl.zeros([BQ], tl.float32)
+    acc = tl.zeros([BQ, D], tl.float32)
+    stop = tl.cdiv(seq, BK)
+    if CAUSAL:
+        stop = tl.cdiv(tl.minimum(seq, (block + 1) * BQ), BK)
+    for j in range(0, stop):
+        keys = j * BK + tl.arange(0, BK)
+        k = tl.load(K + start + keys[:, None] * D + cols[None, :], mask=keys[:, None] < seq, other=0.0)
+        v = tl.load(V + start + keys[:, None] * D + cols[None, :], mask=keys[:, None] < seq, other=0.0)
+        s = tl.dot(q, k.T) * scale
+        seen = keys[None, :] < seq
+        if CAUSAL:
+            seen = seen & (keys[None, :] <= rows[:, None])
+        s = tl.where(seen, s, float("-inf"))
+        new = tl.maximum(m, tl.max(s, 1))
+        alpha = tl.exp(m - new)
+        p = tl.exp(s - new[:, None])
+        l = l * alpha + tl.sum(p, 1)
+        acc = acc * alpha[:, None]
+        acc += tl.dot(p.to(v.dtype), v)
+        m = new
+    out = acc / l[:, None]
+    tl.store(Out + start + rows[:, None] * D + cols[None, :], out.to(Out.dtype.element_ty), mask=rows[:, None] < seq)
+    tl.store(lse + head * seq + rows, m + tl.log(l), mask=rows < seq)
+
+
+def attention(q, k, v, scale, block_q, block_kv, causal):
+    out = torch.empty_like(q)
+    b, h, n, d = q.shape
+    lse = torch.empty((b, h, n), dtype=torch.float32)
+    kernel[(triton.cdiv(n, block_q), b * h)](q, k, v, out, lse, n, scale, block_q, block_kv, d, causal)
+    return out
+"""
+KEYS = "mask=keys[:, None] < seq, other=0.0)"
+# by name: the kinds that it must and may show, whether causal, keys, what is replaced by what
+BUGS = {
+    "K is loaded without a mask": ({"out_of_bounds", "ragged_end"}, False, 40, [
+        ("k = tl.load(K + start + keys[:, None] * D + cols[None, :], " + KEYS,
+         "k = tl.load(K + start + keys[:, None] * D + cols[None, :])")]),
+    "O is stored without a mask": ({"out_of_bounds", "race"}, False, 40, [
+        ("element_ty), mask=rows[:, None] < seq)", "element_ty))")]),
+    "hidden tiles are visited": ({"extra_tile"}, True, 48, [("        stop = tl.cdiv(tl.minimum", "        tl.cdiv(tl.minimum")]),
+    "the first tile is left out": ({"missing_tile"}, False, 48, [("range(0, stop)", "range(1, stop)")]),
+    "the diagonal is left out": ({"missing_tile"}, True, 48, [("(block + 1) * BQ), BK)", "(block + 1) * BQ), BK) - (block > 0)")]),
+    "a tile is visited twice": ({"repeated_tile", "loaded_again"}, False, 48, [
+        ("range(0, stop)", "range(0, stop + 1)"), ("keys = j * BK", "keys = tl.minimum(j, stop - 1) * BK")]),
+    "P meets other rows of V": ({"wrong_rows"}, False, 48, [
+        ("v = tl.load(V + start + keys[:, None]", "v = tl.load(V + start + ((stop - 1 - j) * BK + tl.arange(0, BK))[:, None]")]),
+    "acc is not rescaled": ({"missing_rescale"}, False, 48, [("        acc = acc * alpha[:, None]\n", "")]),
+    "l is not rescaled": ({"missing_rescale"}, True, 48, [("l = l * alpha + ", "l = l + ")]),
+    "nothing is rescaled": ({"missing_rescale"}, False, 48, [("        acc = acc * alpha[:, None]\n", ""), ("l = l * alpha + ", "l = l + ")]),
+    "the scale is forgotten": ({"missing_scale"}, True, 48, [(" * scale\n", "\n")]),
+    "V is of another head": ({"wrong_head"}, False, 48, [("V + start", "V + 0 * start")]),
+    "K is of another head": ({"wrong_head"}, False, 48, [("K + start", "K + 0 * start")]),
+    "two programs write one block": ({"race", "repeated_tile"}, False, 48, [
+        ("block = tl.program_id(0)", "block = tl.program_id(0) // 2"), ("kernel[(triton.cdiv(n, block_q),", "kernel[(2 * triton.cdiv(n, block_q),")]),
+    "O is read before it is written": ({"read_before_written"}, False, 48, [
+        ("acc = tl.zeros([BQ, D], tl.float32)", "acc = tl.load(Out + start + rows[:, None] * D + cols[None, :]).to(tl.float32)")]),
+    "the ragged block is left out": ({"unwritten", "missing_tile"}, False, 40, [("triton.cdiv(n, block_q), b", "n // block_q, b")]),
+    "lse is in base 2": ({"lse_base"}, False, 48, [("m + tl.log(l)", "(m + tl.log(l)) * 1.44269504")]),
+    "a query does not see itself": ({"wrong_mask"}, True, 48, [("keys[None, :] <= rows", "keys[None, :] < tl.maximum(rows, 1)")]),
+    "a query sees one key more": ({"wrong_mask"}, True, 48, [("keys[None, :] <= rows", "keys[None, :] <= 1 + rows")]),
+    "keys past the end count": ({"ragged_end"}, False, 40, [("keys[None, :] < seq", "keys[None, :] >= 0")]),
+    "Q is loaded in the loop": ({"loaded_again"}, False, 48, [("        s = tl.dot", "        q = tl.load(Q + start + rows[:, None] * D + cols[None, :], mask=rows[:, None] < seq, other=0.0)\n        s = tl.dot")]),
+    "the mask is forgotten": ({"missing_mask", "extra_tile"}, True, 48, [("seen & (keys[None, :] <= rows[:, None])", "seen"), ("        stop = tl.cdiv(tl.minimum", "        tl.cdiv(tl.minimum")]),
+    "exponentials are of base 2": ({"wrong_base"}, False, 48, [("tl.exp(m - new)", "tl.exp2(m - new)"), ("tl.exp(s", "tl.exp2(s")]),
+    "O is not divided by l": ({"missing_division"}, False, 48, [("acc / l[:, None]", "acc")]),
+    "the order decides": ({"order"}, False, 48, [
+        ("tl.store(Out + start + rows[:, None] * D + cols[None, :], out.to(Out.dtype.element_ty), mask=rows[:, None] < seq)",
+         "tl.store(Out + start + rows[:, None] * D + cols[None, :], (out + 0.1 * tl.atomic_add(lse, 1.0)).to(Out.dtype.element_ty), mask=rows[:, None] < seq)"),
+        ("    tl.store(lse + head * seq + rows, m + tl.log(l), mask=rows < seq)\n", ""), ("lse = torch.empty", "lse = torch.zeros")]),
+}  # fmt: skip
+
+
+def planted(name: str) -> str:
+    """The kernel with a bug."""
+    text = PLAIN
+    for old, new in BUGS[name][3]:
+        assert old in text, (name, old)
+        text = text.replace(old, new)
+    return text
