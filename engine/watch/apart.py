@@ -135,7 +135,8 @@ def _end(process: subprocess.Popen) -> None:
 def main() -> None:
     """The process itself: run one file, answer, and leave without what the file may have left running."""
     asked, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
-    from engine.watch.served import NotServedError, report, stand_in_for_driver
+    from engine.watch.file import NotServedError, stand_in_for_driver
+    from engine.watch.served import report
 
     _started(asked["memory"])
     stand_in_for_driver()

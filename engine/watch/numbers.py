@@ -1,4 +1,4 @@
-"""What attention gives in float64, and what it would give with one thing wrong: to tell what was forgotten."""
+"""What attention gives in float64, and what it would give with one thing wrong."""
 
 from __future__ import annotations
 

@@ -179,8 +179,8 @@ class Watch:
                 program = self._programs[int(clash[0]) - 1]
                 verb = "write" if kind == "store" and other is region.writer else "read and write"
                 text = (
-                    f"Programs {program} and {self._program} {verb} the same elements of {view.name}{at(line)}: "
-                    "on a GPU either may come first."
+                    f"Programs {program} and {self._program} {verb} the same elements of {view.name}"
+                    f"{at(line)}: on a GPU either may come first."
                 )
                 self.report("race", view.name, line, text)
         (region.writer if kind == "store" else region.reader)[places] = own
@@ -211,8 +211,8 @@ class Watch:
                 self.visits.append(Visit(len(self.launches), self._program, line, q, k))
                 if q.head // self.group != k.head:
                     text = (
-                        f"Program {self._program} multiplies head {q.head} of Q by head {k.head} of K{at(line)}; "
-                        f"it must be head {q.head // self.group}."
+                        f"Program {self._program} multiplies head {q.head} of Q by head {k.head} of K"
+                        f"{at(line)}; it must be head {q.head // self.group}."
                     )
                     self.report("wrong_head", "K", line, text)
 
@@ -230,8 +230,8 @@ class Watch:
             self.report("wrong_head", "V", line, text)
         elif values.low < low or values.high > high:
             text = (
-                f"Program {self._program} multiplies P of key {rows(low, high)} by {rows(values.low, values.high)} "
-                f"of V{at(line)}; they must be the same rows."
+                f"Program {self._program} multiplies P of key {rows(low, high)} by "
+                f"{rows(values.low, values.high)} of V{at(line)}; they must be the same rows."
             )
             self.report("wrong_rows", "V", line, text)
 

@@ -37,7 +37,8 @@ def kernel(Q, K, V, Out, lse, seq, scale, BQ: tl.constexpr, BK: tl.constexpr, D:
         acc += tl.dot(p.to(v.dtype), v)
         m = new
     out = acc / l[:, None]
-    tl.store(Out + start + rows[:, None] * D + cols[None, :], out.to(Out.dtype.element_ty), mask=rows[:, None] < seq)
+    tl.store(Out + start + rows[:, None] * D + cols[None, :],
+             out.to(Out.dtype.element_ty), mask=rows[:, None] < seq)
     tl.store(lse + head * seq + rows, m + tl.log(l), mask=rows < seq)
 
 
@@ -49,50 +50,85 @@ def attention(q, k, v, scale, block_q, block_kv, causal):
     return out
 """
 KEYS = "mask=keys[:, None] < seq, other=0.0)"
-# by name: the kinds that it must and may show, whether causal, keys, what is replaced by what
+# by name: the kinds of its findings, whether causal, heads, keys, and what is replaced by what
+OUT = "Out + start + rows[:, None] * D + cols[None, :]"
+INSIDE = "out.to(Out.dtype.element_ty), mask=rows[:, None] < seq)"
+SKIP = ("        stop = tl.cdiv(tl.minimum", "        tl.cdiv(tl.minimum")
+RESCALE = ("        acc = acc * alpha[:, None]\n", "")
 BUGS = {
-    "K is loaded without a mask": ({"out_of_bounds", "ragged_end"}, False, 40, [
-        ("k = tl.load(K + start + keys[:, None] * D + cols[None, :], " + KEYS,
-         "k = tl.load(K + start + keys[:, None] * D + cols[None, :])")]),
-    "O is stored without a mask": ({"out_of_bounds", "race"}, False, 40, [
-        ("element_ty), mask=rows[:, None] < seq)", "element_ty))")]),
-    "hidden tiles are visited": ({"extra_tile"}, True, 48, [("        stop = tl.cdiv(tl.minimum", "        tl.cdiv(tl.minimum")]),
-    "the first tile is left out": ({"missing_tile"}, False, 48, [("range(0, stop)", "range(1, stop)")]),
-    "the diagonal is left out": ({"missing_tile"}, True, 48, [("(block + 1) * BQ), BK)", "(block + 1) * BQ), BK) - (block > 0)")]),
-    "a tile is visited twice": ({"repeated_tile", "loaded_again"}, False, 48, [
-        ("range(0, stop)", "range(0, stop + 1)"), ("keys = j * BK", "keys = tl.minimum(j, stop - 1) * BK")]),
-    "P meets other rows of V": ({"wrong_rows"}, False, 48, [
-        ("v = tl.load(V + start + keys[:, None]", "v = tl.load(V + start + ((stop - 1 - j) * BK + tl.arange(0, BK))[:, None]")]),
-    "acc is not rescaled": ({"missing_rescale"}, False, 48, [("        acc = acc * alpha[:, None]\n", "")]),
-    "l is not rescaled": ({"missing_rescale"}, True, 48, [("l = l * alpha + ", "l = l + ")]),
-    "nothing is rescaled": ({"missing_rescale"}, False, 48, [("        acc = acc * alpha[:, None]\n", ""), ("l = l * alpha + ", "l = l + ")]),
-    "the scale is forgotten": ({"missing_scale"}, True, 48, [(" * scale\n", "\n")]),
-    "V is of another head": ({"wrong_head"}, False, 48, [("V + start", "V + 0 * start")]),
-    "K is of another head": ({"wrong_head"}, False, 48, [("K + start", "K + 0 * start")]),
-    "two programs write one block": ({"race", "repeated_tile"}, False, 48, [
-        ("block = tl.program_id(0)", "block = tl.program_id(0) // 2"), ("kernel[(triton.cdiv(n, block_q),", "kernel[(2 * triton.cdiv(n, block_q),")]),
-    "O is read before it is written": ({"read_before_written"}, False, 48, [
-        ("acc = tl.zeros([BQ, D], tl.float32)", "acc = tl.load(Out + start + rows[:, None] * D + cols[None, :]).to(tl.float32)")]),
-    "the ragged block is left out": ({"unwritten", "missing_tile"}, False, 40, [("triton.cdiv(n, block_q), b", "n // block_q, b")]),
-    "lse is in base 2": ({"lse_base"}, False, 48, [("m + tl.log(l)", "(m + tl.log(l)) * 1.44269504")]),
-    "a query does not see itself": ({"wrong_mask"}, True, 48, [("keys[None, :] <= rows", "keys[None, :] < tl.maximum(rows, 1)")]),
-    "a query sees one key more": ({"wrong_mask"}, True, 48, [("keys[None, :] <= rows", "keys[None, :] <= 1 + rows")]),
-    "keys past the end count": ({"ragged_end"}, False, 40, [("keys[None, :] < seq", "keys[None, :] >= 0")]),
-    "Q is loaded in the loop": ({"loaded_again"}, False, 48, [("        s = tl.dot", "        q = tl.load(Q + start + rows[:, None] * D + cols[None, :], mask=rows[:, None] < seq, other=0.0)\n        s = tl.dot")]),
-    "the mask is forgotten": ({"missing_mask", "extra_tile"}, True, 48, [("seen & (keys[None, :] <= rows[:, None])", "seen"), ("        stop = tl.cdiv(tl.minimum", "        tl.cdiv(tl.minimum")]),
-    "exponentials are of base 2": ({"wrong_base"}, False, 48, [("tl.exp(m - new)", "tl.exp2(m - new)"), ("tl.exp(s", "tl.exp2(s")]),
-    "O is not divided by l": ({"missing_division"}, False, 48, [("acc / l[:, None]", "acc")]),
-    "the order decides": ({"order"}, False, 48, [
-        ("tl.store(Out + start + rows[:, None] * D + cols[None, :], out.to(Out.dtype.element_ty), mask=rows[:, None] < seq)",
-         "tl.store(Out + start + rows[:, None] * D + cols[None, :], (out + 0.1 * tl.atomic_add(lse, 1.0)).to(Out.dtype.element_ty), mask=rows[:, None] < seq)"),
-        ("    tl.store(lse + head * seq + rows, m + tl.log(l), mask=rows < seq)\n", ""), ("lse = torch.empty", "lse = torch.zeros")]),
+    "K is loaded without a mask": (
+        {"out_of_bounds", "ragged_end"}, False, 2, 40,
+        [("k = tl.load(K + start + keys[:, None] * D + cols[None, :], " + KEYS,
+          "k = tl.load(K + start + keys[:, None] * D + cols[None, :])")],
+    ),
+    "O is stored without a mask": (
+        {"out_of_bounds", "race"}, False, 2, 40, [(INSIDE, "out.to(Out.dtype.element_ty))")],
+    ),
+    "hidden tiles are visited": ({"extra_tile"}, True, 1, 48, [SKIP]),
+    "the first tile is left out": ({"missing_tile"}, False, 1, 48, [("range(0, stop)", "range(1, stop)")]),
+    "the diagonal is left out": (
+        {"missing_tile"}, True, 1, 48, [("(block + 1) * BQ), BK)", "(block + 1) * BQ), BK) - (block > 0)")],
+    ),
+    "a tile is visited twice": (
+        {"repeated_tile", "loaded_again"}, False, 1, 48,
+        [("range(0, stop)", "range(0, stop + 1)"), ("keys = j * BK", "keys = tl.minimum(j, stop - 1) * BK")],
+    ),
+    "P meets other rows of V": (
+        {"wrong_rows"}, False, 1, 48,
+        [("V + start + keys[:, None]", "V + start + ((stop - 1 - j) * BK + tl.arange(0, BK))[:, None]")],
+    ),
+    "acc is not rescaled": ({"missing_rescale"}, False, 1, 48, [RESCALE]),
+    "l is not rescaled": ({"missing_rescale"}, True, 1, 48, [("l = l * alpha + ", "l = l + ")]),
+    "the scale is forgotten": ({"missing_scale"}, True, 1, 48, [(" * scale\n", "\n")]),
+    "V is of another head": ({"wrong_head"}, False, 2, 32, [("V + start", "V + 0 * start")]),
+    "K is of another head": ({"wrong_head"}, False, 2, 32, [("K + start", "K + 0 * start")]),
+    "two programs write one block": (
+        {"race", "repeated_tile"}, False, 1, 32,
+        [("block = tl.program_id(0)", "block = tl.program_id(0) // 2"),
+         ("kernel[(triton.cdiv(n, block_q),", "kernel[(2 * triton.cdiv(n, block_q),")],
+    ),
+    "O is read before it is written": (
+        {"read_before_written"}, False, 1, 32,
+        [("acc = tl.zeros([BQ, D], tl.float32)", f"acc = tl.load({OUT}).to(tl.float32)")],
+    ),
+    "the ragged block is left out": (
+        {"unwritten", "missing_tile"}, False, 1, 40, [("triton.cdiv(n, block_q), b", "n // block_q, b")],
+    ),
+    "lse is in base 2": ({"lse_base"}, False, 1, 32, [("m + tl.log(l)", "(m + tl.log(l)) * 1.44269504")]),
+    "a query does not see itself": (
+        {"wrong_mask"}, True, 1, 48, [("keys[None, :] <= rows", "keys[None, :] < tl.maximum(rows, 1)")],
+    ),
+    "a query sees one key more": (
+        {"wrong_mask"}, True, 1, 48, [("keys[None, :] <= rows", "keys[None, :] <= 1 + rows")],
+    ),
+    "keys past the end count": (
+        {"ragged_end"}, False, 1, 40, [("keys[None, :] < seq", "keys[None, :] >= 0")],
+    ),
+    "Q is loaded in the loop": (
+        {"loaded_again"}, False, 1, 48,
+        [("        s = tl.dot", f"        q = tl.load({OUT.replace('Out', 'Q')})\n        s = tl.dot")],
+    ),
+    "the mask is forgotten": (
+        {"missing_mask", "extra_tile"}, True, 1, 48,
+        [("seen & (keys[None, :] <= rows[:, None])", "seen"), SKIP],
+    ),
+    "exponentials are of base 2": (
+        {"wrong_base"}, False, 1, 48, [("tl.exp(m - new)", "tl.exp2(m - new)"), ("tl.exp(s", "tl.exp2(s")],
+    ),
+    "O is not divided by l": ({"missing_division"}, False, 1, 32, [("acc / l[:, None]", "acc")]),
+    "the order decides": (
+        {"order"}, False, 1, 48,
+        [(INSIDE, INSIDE.replace("out.to", "(out + 0.1 * tl.atomic_add(lse, 1.0)).to")),
+         ("    tl.store(lse + head * seq + rows, m + tl.log(l), mask=rows < seq)\n", ""),
+         ("lse = torch.empty", "lse = torch.zeros")],
+    ),
 }  # fmt: skip
 
 
 def planted(name: str) -> str:
     """The kernel with a bug."""
     text = PLAIN
-    for old, new in BUGS[name][3]:
+    for old, new in BUGS[name][4]:
         assert old in text, (name, old)
         text = text.replace(old, new)
     return text
