@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,30 +41,38 @@ def run(file: Path, experiment: Experiment, limits: Limits | None = None) -> dic
     limits = limits or Limits()
     if not file.is_file():
         raise FailedError(f"{file} is no file that can be read")
-    asked = {"file": str(file.resolve()), "experiment": experiment.flat(), **asdict(limits)}
+    asked = {"file": str(file.resolve()), "experiment": experiment.flat(), "memory": limits.memory}
+    said = supervised([sys.executable, "-m", __name__, json.dumps(asked)], limits)
+    if "report" in said:
+        return said["report"]
+    raise FailedError(f"{file.name}: {said['sentence'].removesuffix('.')}.")
+
+
+def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
+    """What a command answers, or under "sentence" how it ended instead; it and all it started are gone then.
+
+    Its last argument is the descriptor on which it answers: a line when it has started, then one of JSON.
+    """
     reading, writing = os.pipe()
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__, json.dumps(asked), str(writing)],
+        [*command, str(writing)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
         pass_fds=(writing,),
         start_new_session=True,
     )
     os.close(writing)
-    printed = _Printed(process, limits.output)
-    answer = _Answer(reading)
+    printed, answer = _Printed(process, limits.output), _Answer(reading)
     try:
         ended = _waited(process, answer, printed, limits)
     finally:
         _end(process)
-    said = answer.said()
-    if "report" in said:
-        return said["report"]
-    raise FailedError(f"{file.name}: {said.get('sentence', ended).removesuffix('.')}.")
+        printed.join(5)
+        process.stdout.close()
+    return answer.said() or {"sentence": ended}
 
 
 class _Printed(threading.Thread):
