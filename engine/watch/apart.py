@@ -36,12 +36,16 @@ class FailedError(Exception):
     """A file that was not served; the message is one sentence that names it."""
 
 
-def run(file: Path, experiment: Experiment, limits: Limits | None = None) -> dict[str, Any]:
+def run(file: Path, experiment: Experiment, limits: Limits, stretch: float = 1.0) -> dict[str, Any]:
     """What `engine.watch.served.report` says of the file; raises FailedError."""
-    limits = limits or Limits()
     if not file.is_file():
         raise FailedError(f"{file} is no file that can be read")
-    asked = {"file": str(file.resolve()), "experiment": experiment.flat(), "memory": limits.memory}
+    asked = {
+        "file": str(file.resolve()),
+        "experiment": experiment.flat(),
+        "stretch": stretch,
+        "memory": limits.memory,
+    }
     said = supervised([sys.executable, "-m", __name__, json.dumps(asked)], limits)
     if "report" in said:
         return said["report"]
@@ -152,7 +156,7 @@ def main() -> None:
     pipe.flush()
     experiment = Experiment.of(**asked["experiment"])
     try:
-        said = {"report": report(Path(asked["file"]), experiment.problem, experiment.asked)}
+        said = {"report": report(Path(asked["file"]), experiment.problem, experiment.asked, asked["stretch"])}
     except NotServedError as error:
         said = {"sentence": str(error)}
     except MemoryError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.problem.bounds import blocks, visible_keys
-from engine.problem.inputs import make_inputs
+from engine.problem.inputs import make_inputs, round_to
 from engine.problem.problem import Problem
 
 ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-17}  # the last with exp2 in float32
@@ -32,10 +32,12 @@ class Numbers:
     tolerance: float
 
     @classmethod
-    def of(cls, problem: Problem, seed: int = 0) -> Numbers:
-        """The numbers of a problem; the same each time."""
-        heads = problem.batch * problem.heads
-        q, k, v = (array.astype(np.float64) for array in make_inputs(problem, seed, heads))
+    def of(cls, problem: Problem, stretch: float = 1.0) -> Numbers:
+        """The numbers of a problem, the same each time; stretch multiplies Q, and so the scores."""
+        q, k, v = make_inputs(problem, heads=problem.batch * problem.heads)
+        q, k, v = (
+            array.astype(np.float64) for array in (round_to(q * np.float32(stretch), problem.dtype), k, v)
+        )
         shape = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
         keys = (problem.batch, problem.kv_heads, problem.seq_kv, problem.head_dim)
         q, k, v = q.reshape(shape), *(each[: keys[0] * keys[1]].reshape(keys) for each in (k, v))

@@ -21,22 +21,20 @@ from engine.watch.numbers import Numbers
 from engine.watch.watch import Watch
 
 
-def report(file: Path, problem: Problem, tiling: Tiling) -> dict[str, Any]:
-    """Run the file's attention on one problem: plain values for JSON; raises NotServedError."""
+def report(file: Path, problem: Problem, tiling: Tiling, stretch: float = 1.0) -> dict[str, Any]:
+    """Run the file's attention on one problem: plain values for JSON; raises NotServedError.
+
+    stretch: what Q, and so the scores, is multiplied by.
+    """
     with prepared() as notes:
-        attention = attention_of(file)
-        return watched(attention, problem, tiling, str(file), notes)
+        return watched(attention_of(file), Numbers.of(problem, stretch), tiling, str(file), notes)
 
 
 def watched(
-    attention: Callable,
-    problem: Problem,
-    tiling: Tiling,
-    file: str | None = None,
-    notes: list[str] | None = None,
+    attention: Callable, numbers: Numbers, tiling: Tiling, file: str, notes: list[str]
 ) -> dict[str, Any]:
     """Run a function as a file's attention, and judge it; see `report`."""
-    numbers = Numbers.of(problem)
+    problem = numbers.problem
     watch, out, extra = run(attention, numbers, tiling, file)
     seen = judge.tiles(watch, problem, tiling)
     shape = (problem.batch * problem.heads, problem.seq_q, problem.head_dim)
@@ -54,7 +52,7 @@ def watched(
     findings += judge.load_findings(watch, problem, seen)
     if (np.abs(values - numbers.out) <= numbers.tolerance).all():  # else lse is wrong for the same reason
         findings += _lse(watch, numbers, extra)
-    return _plain(watch, numbers, seen, values, findings, notes or [])
+    return _plain(watch, numbers, seen, values, findings, notes)
 
 
 def run(

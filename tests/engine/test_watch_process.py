@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine import Experiment
 from engine.__main__ import main
 from engine.watch import apart, command
 from engine.watch.apart import FailedError, Limits, supervised
@@ -96,4 +97,4 @@ def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
     file.touch()
     monkeypatch.setattr(apart, "supervised", lambda *_: {"sentence": "it ended."})
     with pytest.raises(FailedError, match=r"^mine.py: it ended\.$"):
-        command.run(file, command.Experiment.of(seq=16))
+        command.run(file, Experiment.of(seq=16), Limits())

@@ -113,3 +113,34 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path, text, sentence):
         watched(tmp_path, text, problem(16))
     assert str(error.value).startswith(sentence)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("style", "asked", "tiles"),
+    [
+        ("block_pointers", problem(64, True), (32, 16)),  # its own, of its first configuration
+        ("descriptors", problem(48, True, dtype="bfloat16"), (16, 16)),
+        ("products", problem(6, heads=2, kv_heads=1), (1, 16)),
+    ],
+)
+def test_others_ways_to_write_it_are_watched_unchanged(style, asked, tiles):
+    found = report(Path(__file__).with_name(f"watched_{style}.py"), asked, TILING)
+    assert found["findings"] == []
+    assert found["right"]
+    assert (found["block_q"], found["block_kv"]) == tiles
+    for tensor in ("Q", "K", "V"):
+        assert found["read_bytes"][tensor] == found["flash2_read_bytes"][tensor]
+    assert found["notes"] == ["forward is autotuned: it runs in the first of its 2 configurations."] * (
+        style == "block_pointers"
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ["V_block = tl.advance(V_block, (lo, 0))", "K_block = tl.advance(K_block, (0, lo))"]
+)
+def test_a_block_pointer_that_is_not_advanced_is_said(tmp_path, line):
+    text = Path(__file__).with_name("watched_block_pointers.py").read_text()
+    found = watched(tmp_path, text.replace(line, "pass"), problem(64, True))["findings"]
+    kinds = {finding["kind"] for finding in found}
+    assert "wrong_rows" in kinds
+    assert kinds <= {"wrong_rows", "repeated_tile", "missing_tile", "loaded_again", "extra_tile"}
