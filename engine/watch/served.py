@@ -89,12 +89,10 @@ def run(
 
 
 def _name_output(watch: Watch, out) -> None:
-    """Call the tensor that was returned O, by its memory or else by its values."""
+    """Call the tensor that was returned O: by its memory, or as the one that was written of its size."""
     region = watch.memory.region(out.untyped_storage().data_ptr())
-    name = region.views[0].name if region else None
-    if name is None:
-        written = [name for name in watch.written if name not in ("Q", "K", "V")]
-        name = written[0] if len(written) == 1 else None
+    written = {name for name, tensor in watch.held if watch.written[name] and tensor.numel() == out.numel()}
+    name = region.views[0].name if region else next(iter(written), None) if len(written) == 1 else None
     if name not in (None, "O"):
         watch.rename(name, "O")
 

@@ -69,8 +69,8 @@ def forward(Q, K, V, sm_scale, M, Out, stride_z, stride_h, stride_m, stride_k, H
     qk_scale = sm_scale * 1.44269504
     q = tl.load(Q_block)
     if STAGE & 1:
-        acc, l_i, m_i = inner(acc, l_i, m_i, q, K_block, V_block, start_m, qk_scale, BLOCK_M, BLOCK_N, 4 - STAGE,
-                              offs_m, offs_n, N_CTX)  # fmt: skip
+        acc, l_i, m_i = inner(acc, l_i, m_i, q, K_block, V_block, start_m, qk_scale, BLOCK_M, BLOCK_N,
+                              4 - STAGE, offs_m, offs_n, N_CTX)  # fmt: skip
     if STAGE & 2:
         acc, l_i, m_i = inner(acc, l_i, m_i, q, K_block, V_block, start_m, qk_scale, BLOCK_M, BLOCK_N, 2,
                               offs_m, offs_n, N_CTX)  # fmt: skip

@@ -57,29 +57,29 @@ SKIP = ("        stop = tl.cdiv(tl.minimum", "        tl.cdiv(tl.minimum")
 RESCALE = ("        acc = acc * alpha[:, None]\n", "")
 BUGS = {
     "K is loaded without a mask": (
-        {"out_of_bounds", "ragged_end"}, False, 2, 40,
+        {"out_of_bounds", "ragged_end"}, False, 2, 24,
         [("k = tl.load(K + start + keys[:, None] * D + cols[None, :], " + KEYS,
           "k = tl.load(K + start + keys[:, None] * D + cols[None, :])")],
     ),
     "O is stored without a mask": (
-        {"out_of_bounds", "race"}, False, 2, 40, [(INSIDE, "out.to(Out.dtype.element_ty))")],
+        {"out_of_bounds", "race"}, False, 2, 24, [(INSIDE, "out.to(Out.dtype.element_ty))")],
     ),
-    "hidden tiles are visited": ({"extra_tile"}, True, 1, 48, [SKIP]),
-    "the first tile is left out": ({"missing_tile"}, False, 1, 48, [("range(0, stop)", "range(1, stop)")]),
+    "hidden tiles are visited": ({"extra_tile"}, True, 1, 32, [SKIP]),
+    "the first tile is left out": ({"missing_tile"}, False, 1, 32, [("range(0, stop)", "range(1, stop)")]),
     "the diagonal is left out": (
-        {"missing_tile"}, True, 1, 48, [("(block + 1) * BQ), BK)", "(block + 1) * BQ), BK) - (block > 0)")],
+        {"missing_tile"}, True, 1, 32, [("(block + 1) * BQ), BK)", "(block + 1) * BQ), BK) - (block > 0)")],
     ),
     "a tile is visited twice": (
-        {"repeated_tile", "loaded_again"}, False, 1, 48,
+        {"repeated_tile", "loaded_again"}, False, 1, 32,
         [("range(0, stop)", "range(0, stop + 1)"), ("keys = j * BK", "keys = tl.minimum(j, stop - 1) * BK")],
     ),
     "P meets other rows of V": (
-        {"wrong_rows"}, False, 1, 48,
+        {"wrong_rows"}, False, 1, 32,
         [("V + start + keys[:, None]", "V + start + ((stop - 1 - j) * BK + tl.arange(0, BK))[:, None]")],
     ),
-    "acc is not rescaled": ({"missing_rescale"}, False, 1, 48, [RESCALE]),
-    "l is not rescaled": ({"missing_rescale"}, True, 1, 48, [("l = l * alpha + ", "l = l + ")]),
-    "the scale is forgotten": ({"missing_scale"}, True, 1, 48, [(" * scale\n", "\n")]),
+    "acc is not rescaled": ({"missing_rescale"}, False, 1, 32, [RESCALE]),
+    "l is not rescaled": ({"missing_rescale"}, True, 1, 32, [("l = l * alpha + ", "l = l + ")]),
+    "the scale is forgotten": ({"missing_scale"}, True, 1, 32, [(" * scale\n", "\n")]),
     "V is of another head": ({"wrong_head"}, False, 2, 32, [("V + start", "V + 0 * start")]),
     "K is of another head": ({"wrong_head"}, False, 2, 32, [("K + start", "K + 0 * start")]),
     "two programs write one block": (
@@ -92,32 +92,32 @@ BUGS = {
         [("acc = tl.zeros([BQ, D], tl.float32)", f"acc = tl.load({OUT}).to(tl.float32)")],
     ),
     "the ragged block is left out": (
-        {"unwritten", "missing_tile"}, False, 1, 40, [("triton.cdiv(n, block_q), b", "n // block_q, b")],
+        {"unwritten", "missing_tile"}, False, 1, 24, [("triton.cdiv(n, block_q), b", "n // block_q, b")],
     ),
     "lse is in base 2": ({"lse_base"}, False, 1, 32, [("m + tl.log(l)", "(m + tl.log(l)) * 1.44269504")]),
     "a query does not see itself": (
-        {"wrong_mask"}, True, 1, 48, [("keys[None, :] <= rows", "keys[None, :] < tl.maximum(rows, 1)")],
+        {"wrong_mask"}, True, 1, 32, [("keys[None, :] <= rows", "keys[None, :] < tl.maximum(rows, 1)")],
     ),
     "a query sees one key more": (
-        {"wrong_mask"}, True, 1, 48, [("keys[None, :] <= rows", "keys[None, :] <= 1 + rows")],
+        {"wrong_mask"}, True, 1, 32, [("keys[None, :] <= rows", "keys[None, :] <= 1 + rows")],
     ),
     "keys past the end count": (
-        {"ragged_end"}, False, 1, 40, [("keys[None, :] < seq", "keys[None, :] >= 0")],
+        {"ragged_end"}, False, 1, 24, [("keys[None, :] < seq", "keys[None, :] >= 0")],
     ),
     "Q is loaded in the loop": (
-        {"loaded_again"}, False, 1, 48,
+        {"loaded_again"}, False, 1, 32,
         [("        s = tl.dot", f"        q = tl.load({OUT.replace('Out', 'Q')})\n        s = tl.dot")],
     ),
     "the mask is forgotten": (
-        {"missing_mask", "extra_tile"}, True, 1, 48,
+        {"missing_mask", "extra_tile"}, True, 1, 32,
         [("seen & (keys[None, :] <= rows[:, None])", "seen"), SKIP],
     ),
     "exponentials are of base 2": (
-        {"wrong_base"}, False, 1, 48, [("tl.exp(m - new)", "tl.exp2(m - new)"), ("tl.exp(s", "tl.exp2(s")],
+        {"wrong_base"}, False, 1, 32, [("tl.exp(m - new)", "tl.exp2(m - new)"), ("tl.exp(s", "tl.exp2(s")],
     ),
     "O is not divided by l": ({"missing_division"}, False, 1, 32, [("acc / l[:, None]", "acc")]),
     "the order decides": (
-        {"order"}, False, 1, 48,
+        {"order"}, False, 1, 32,
         [(INSIDE, INSIDE.replace("out.to", "(out + 0.1 * tl.atomic_add(lse, 1.0)).to")),
          ("    tl.store(lse + head * seq + rows, m + tl.log(l), mask=rows < seq)\n", ""),
          ("lse = torch.empty", "lse = torch.zeros")],
