@@ -161,7 +161,10 @@ def _plain(watch: Watch, numbers: Numbers, seen: judge.Tiles, values, findings, 
             }
         ),
         "launches": watch.launches,
-        "programs": len(watch.by_program),
+        "by_program": [
+            {"launch": watch.launches[launch - 1], "program": list(program), "moved": dict(moved)}
+            for (launch, program), moved in watch.by_program.items()
+        ],
         "heads": problem.batch * problem.heads,
         "notes": notes
         + ([] if watch.visits else ["No product of Q and K was seen, so tiles are not checked."]),

@@ -63,6 +63,9 @@ def test_a_right_kernel_has_no_findings_and_flash2s_bytes(tmp_path, seq, causal)
     assert found["visits"] == by_hand
     assert found["extra_tiles"] == found["missing_tiles"] == found["repeated_tiles"] == []
     assert found["tiles_of_all_heads"] == model.tiles_visited
+    second = next(each for each in found["by_program"] if each["program"] == [1, 0, 0])
+    keys = (min(32, seq) if causal else seq) * 16 * 2  # bytes: two blocks of 16 keys, in 16 bits
+    assert second["moved"] == {"Q": [512, 0], "K": [keys, 0], "V": [keys, 0], "O": [0, 512], "lse": [0, 64]}
 
 
 AMISS = {  # tiles, by hand
