@@ -14,12 +14,14 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
 
 ROOT = Path(__file__).resolve().parents[2]
+REPORTS = {"attention": "engine.watch.served", "delta": "engine.watch.delta"}  # by the function of the file
 STARTING_SECONDS = 120.0  # that importing torch and Triton may take beside the limit, on a busy machine
 
 
@@ -36,14 +38,17 @@ class FailedError(Exception):
     """A file that was not served; the message is one sentence that names it."""
 
 
-def run(file: Path, experiment: Experiment, limits: Limits, stretch: float = 1.0) -> dict[str, Any]:
-    """What `engine.watch.served.report` says of the file; raises FailedError."""
+def run(
+    file: Path, experiment: Experiment, limits: Limits, stretch: float = 1.0, function: str = "attention"
+) -> dict[str, Any]:
+    """What `engine.watch.served.report` says of the file, or that of `delta`; raises FailedError."""
     if not file.is_file():
         raise FailedError(f"{file} is no file that can be read")
     asked = {
         "file": str(file.resolve()),
         "experiment": experiment.flat(),
         "stretch": stretch,
+        "function": function,
         "memory": limits.memory,
     }
     said = supervised([sys.executable, "-m", __name__, json.dumps(asked)], limits)
@@ -148,10 +153,10 @@ def main() -> None:
     """The process itself: run one file, answer, and leave without what the file may have left running."""
     asked, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
     from engine.watch.file import NotServedError, stand_in_for_driver
-    from engine.watch.served import report
 
     _started(asked["memory"])
     stand_in_for_driver()
+    report = import_module(REPORTS[asked["function"]]).report
     pipe.write("started\n")
     pipe.flush()
     experiment = Experiment.of(**asked["experiment"])

@@ -69,7 +69,7 @@ def called(attention: Callable, given: tuple[list, dict], file: str | None):
         raise NotServedError(f"{_where(error, file)} fails: {_said(error)}") from None
 
 
-def attention_of(file: Path) -> Callable:
+def function_of(file: Path, name: str = "attention", contract: str = CONTRACT) -> Callable:
     """The function of a file; raises NotServedError where it cannot be imported or has none."""
     sys.path.insert(0, str(file.parent))
     try:
@@ -83,9 +83,9 @@ def attention_of(file: Path) -> Callable:
         raise NotServedError(f"{_where(end, str(file))} ends Python with sys.exit({end.code})") from None
     except BaseException as error:
         raise NotServedError(f"{_where(error, str(file))} fails: {_said(error)}") from None
-    if not callable(getattr(module, "attention", None)):
-        raise NotServedError(f"it defines no function {CONTRACT}")
-    return module.attention
+    if not callable(getattr(module, name, None)):
+        raise NotServedError(f"it defines no function {contract}")
+    return getattr(module, name)
 
 
 def _where(error: BaseException, file: str | None) -> str:
@@ -96,7 +96,7 @@ def _where(error: BaseException, file: str | None) -> str:
             frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
         ]
         error = error.__cause__
-    return f"line {lines[-1]}" if lines else "attention"
+    return f"line {lines[-1]}" if lines else "the function"
 
 
 def _said(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from engine.watch.apart import FailedError, Limits, run
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "labs"
 COMPARED = ("Q", "K", "V", "O")
+SAID = ("SCENARIO", "HINTS", "COMPARED", "FUNCTION")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Lab:
         scenario: flat values of its experiment; stretch, if there, is what Q is multiplied by.
         hints: the last one is the answer.
         compared: tensors of which no more bytes may move than FlashAttention-2 moves.
+        function: that the file defines: attention, or delta.
     """
 
     number: int
@@ -35,6 +37,7 @@ class Lab:
     scenario: dict[str, Any]
     hints: tuple[str, ...]
     compared: tuple[str, ...] = COMPARED
+    function: str = "attention"
 
     @classmethod
     def read(cls, file: Path) -> Lab:
@@ -44,17 +47,17 @@ class Lab:
         said = {
             node.targets[0].id: ast.literal_eval(node.value)
             for node in tree.body
-            if isinstance(node, ast.Assign) and node.targets[0].id in ("SCENARIO", "HINTS", "COMPARED")
+            if isinstance(node, ast.Assign) and node.targets[0].id in SAID
         }
         number = int(file.stem.split("_")[0])
-        compared = said.get("COMPARED", COMPARED)
-        return cls(number, file, title, task.strip(), said["SCENARIO"], said["HINTS"], compared)
+        optional = said.get("COMPARED", COMPARED), said.get("FUNCTION", "attention")
+        return cls(number, file, title, task.strip(), said["SCENARIO"], said["HINTS"], *optional)
 
     def check(self, file: Path, limits: Limits) -> dict[str, Any]:
         """Whether a file passes, and else why not; raises FailedError where it cannot be run."""
         flat = dict(self.scenario)
         stretch = flat.pop("stretch", 1.0)
-        report = run(file, Experiment.of(**flat), limits, stretch)
+        report = run(file, Experiment.of(**flat), limits, stretch, self.function)
         reason = broken_rule(report, self.compared)
         return {"lab": self.number, "title": self.title, "passed": reason is None, "reason": reason, **report}
 

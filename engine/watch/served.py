@@ -13,7 +13,7 @@ from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Tensor
 from engine.watch import judge
 from engine.watch.allocation import poisoned
-from engine.watch.file import NotServedError, arguments, attention_of, called, prepared
+from engine.watch.file import NotServedError, arguments, called, function_of, prepared
 from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory
@@ -27,7 +27,7 @@ def report(file: Path, problem: Problem, tiling: Tiling, stretch: float = 1.0) -
     stretch: what Q, and so the scores, is multiplied by.
     """
     with prepared() as notes:
-        return watched(attention_of(file), Numbers.of(problem, stretch), tiling, str(file), notes)
+        return watched(function_of(file), Numbers.of(problem, stretch), tiling, str(file), notes)
 
 
 def watched(
@@ -65,8 +65,31 @@ def run(
     dtype = getattr(torch, problem.dtype)
     tensors = [torch.from_numpy(each).to(dtype) for each in (numbers.q, numbers.k, numbers.v)]
     known = dict(zip("QKV", (each.double().numpy() for each in tensors), strict=True))
-    watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
     given = arguments(attention, tensors, problem, tiling)
+    watch, returned = observed(attention, given, known, problem, file, backwards)
+    out, *extra = returned if isinstance(returned, tuple | list) else (returned,)
+    if not isinstance(out, torch.Tensor) or out.shape != tensors[0].shape:
+        shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+        raise NotServedError(
+            f"attention returns {shape}; it must return O of the shape of q, {tuple(tensors[0].shape)}"
+        )
+    out = out.detach()
+    renamed(watch, out, "O")
+    return watch, out, extra
+
+
+def observed(
+    function: Callable,
+    given: tuple[list, dict],
+    known: dict,
+    problem: Problem,
+    file: str | None,
+    backwards=False,
+):
+    """The watch, and what the function returned; known: float64 [batch, heads, rows, columns] by name."""
+    import torch
+
+    watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
     with (
         poisoned(torch, watch.unwritten),
         reporting(watch, backwards),
@@ -74,27 +97,19 @@ def run(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")  # NumPy's, of numbers that the kernel made
-        returned = called(attention, given, file)
-    out, *extra = returned if isinstance(returned, tuple | list) else (returned,)
+        returned = called(function, given, file)
     if not watch.launches:
-        raise NotServedError("attention launches no Triton kernel")
-    if not isinstance(out, torch.Tensor) or out.shape != tensors[0].shape:
-        shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
-        raise NotServedError(
-            f"attention returns {shape}; it must return O of the shape of q, {tuple(tensors[0].shape)}"
-        )
-    out = out.detach()
-    _name_output(watch, out)
-    return watch, out, extra
+        raise NotServedError(f"{function.__name__} launches no Triton kernel")
+    return watch, returned
 
 
-def _name_output(watch: Watch, out) -> None:
-    """Call the tensor that was returned O: by its memory, or as the one that was written of its size."""
-    region = watch.memory.region(out.untyped_storage().data_ptr())
-    written = {name for name, tensor in watch.held if watch.written[name] and tensor.numel() == out.numel()}
-    name = region.views[0].name if region else next(iter(written), None) if len(written) == 1 else None
-    if name not in (None, "O"):
-        watch.rename(name, "O")
+def renamed(watch: Watch, tensor, new: str) -> None:
+    """Name a tensor that was returned: found by its memory, or as the one that was written of its size."""
+    region = watch.memory.region(tensor.untyped_storage().data_ptr())
+    sized = {name for name, each in watch.held if watch.written[name] and each.numel() == tensor.numel()}
+    name = region.views[0].name if region else next(iter(sized), None) if len(sized) == 1 else None
+    if name not in (None, new):
+        watch.rename(name, new)
 
 
 def _bits(out) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The labs: each fails with its hole, says why, and passes when the marked lines are completed."""
 
 import json
+from importlib import import_module
 
 import pytest
 
@@ -8,7 +9,7 @@ import kernels
 from engine import Experiment
 from engine.__main__ import main
 from engine.watch import labs
-from engine.watch.served import report
+from engine.watch.apart import REPORTS
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
 LABS = labs.labs()
@@ -28,6 +29,7 @@ SOLUTIONS = {  # the marked lines completed, in order
     ],
     7: ["kv_head = head // group"],
     8: ["weight = tl.exp(lse - largest)"],
+    9: ["rows = tl.sum(o_tile.to(tl.float32) * d_o_tile.to(tl.float32), 1)"],
 }
 SAID = {1: "missing_mask", 4: "missing_rescale", 5: "extra_tile", 6: "ragged_end", 7: "out_of_bounds"}
 
@@ -45,6 +47,7 @@ def checked(lab: labs.Lab, file) -> tuple[dict, str | None]:
     flat = dict(lab.scenario)
     stretch = flat.pop("stretch", 1.0)
     asked = Experiment.of(**flat)
+    report = import_module(REPORTS[lab.function]).report
     found = report(file, asked.problem, asked.asked, stretch)
     return found, labs.broken_rule(found, lab.compared)
 
@@ -58,6 +61,13 @@ def test_a_lab_fails_with_its_hole_and_passes_without(tmp_path, number):
     file = tmp_path / "mine.py"
     file.write_text(solved(lab))
     assert checked(lab, file)[1] is None
+
+
+def test_delta_summed_in_16_bits_is_not_right(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(solved(LABS[9]).replace(".to(tl.float32) * d_o_tile.to(tl.float32)", " * d_o_tile"))
+    _, reason = checked(LABS[9], file)
+    assert reason.startswith("delta is not rowsum(dO o O), first in row ")
 
 
 def test_the_ladder_is_whole():
