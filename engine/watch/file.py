@@ -36,8 +36,11 @@ def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tili
         "block_kv": tiling.block_kv,
         "causal": problem.mask.causal,
     }
+    forward = getattr(
+        getattr(attention, "__self__", None), "forward", None
+    )  # of an autograd function's apply
     try:
-        parameters = list(inspect.signature(attention).parameters.values())
+        parameters = list(inspect.signature(forward or attention).parameters.values())[forward is not None :]
     except (TypeError, ValueError):
         raise NotServedError(f"attention must be a function {CONTRACT}") from None
     if any(each.kind is each.VAR_POSITIONAL for each in parameters):
@@ -53,7 +56,7 @@ def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tili
         raise NotServedError("attention must take q, k and v")
     if values.get("causal"):
         raise NotServedError("attention takes no causal: it can only be asked for without --causal")
-    return tensors, named
+    return ([*tensors, *named.values()], {}) if forward else (tensors, named)
 
 
 def called(attention: Callable, given: tuple[list, dict], file: str | None):

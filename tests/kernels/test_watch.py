@@ -98,6 +98,24 @@ def test_a_finding_names_the_line_the_program_and_the_tensor(tmp_path):
     )
 
 
+OWN = "own = attention\n"
+TAILS = [
+    "def attention(*args):\n    return own(*args)\n",
+    "def attention(q, k, v, sm_scale):\n    return own(q, k, v, sm_scale, 16, 16, False)\n",
+    """class Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, causal, sm_scale):
+        return own(q, k, v, sm_scale, 16, 16, causal)
+attention = Function.apply
+""",
+]
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_older_signatures_are_served_by_name(tmp_path, tail):
+    assert watched(tmp_path, PLAIN + OWN + tail, problem(16))["right"]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
