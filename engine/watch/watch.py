@@ -192,17 +192,24 @@ class Watch:
             self.report("read_before_written", view.name, line, text)
 
     def _rows(self, view: View, addresses, line: int | None) -> frozenset:
-        head, row, column = view.places(addresses)
-        first, low, high = int(np.min(head)), int(row.min()), int(row.max())
-        if view.name != "Q" and np.max(head) > first:
+        """The rows of Q, K or V that came; a tile of Q may be of several heads, which share a key head."""
+        head, row, column = (np.broadcast_to(each, addresses.shape) for each in view.places(addresses))
+        columns = int(column.min()), int(column.max())
+        tiles = [
+            Tile(view.name, int(each), int(own.min()), int(own.max()), *columns)
+            for each in ([head[0]] if head.min() == head.max() else np.unique(head))
+            for own in (row[head == each],)
+        ]
+        if len(tiles) > 1 and (view.name != "Q" or tiles[0].low > tiles[-1].low == 0):
             text = (
                 f"Program {self._program} reads past the end of a head of {view.name}{at(line)}, "
                 "into the rows of the next head: a mask is missing."
             )
             self.report("ragged_end", view.name, line, text)
-        tile = Tile(view.name, first, low, high, int(column.min()), int(column.max()))
-        self.loads.setdefault((len(self.launches), self._program, tile), []).append(line)
-        return frozenset({tile})
+            tiles = tiles[:1]
+        for tile in tiles:
+            self.loads.setdefault((len(self.launches), self._program, tile), []).append(line)
+        return frozenset(tiles)
 
     def _visit(self, tags: frozenset) -> None:
         line = self._line()

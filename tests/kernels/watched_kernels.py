@@ -61,6 +61,10 @@ BUGS = {
         [("k = tl.load(K + start + keys[:, None] * D + cols[None, :], " + KEYS,
           "k = tl.load(K + start + keys[:, None] * D + cols[None, :])")],
     ),
+    "Q is loaded without a mask": (
+        {"out_of_bounds", "ragged_end"}, False, 2, 24,
+        [("cols[None, :], mask=rows[:, None] < seq, other=0.0)", "cols[None, :])")],
+    ),
     "O is stored without a mask": (
         {"out_of_bounds", "race"}, False, 2, 24, [(INSIDE, "out.to(Out.dtype.element_ty))")],
     ),
