@@ -1,4 +1,4 @@
-"""The command line: python -m engine simulate | trace | measure | bench | bench-kernels | record."""
+"""The command line: python -m engine and one of COMMANDS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
 from engine.recordings.timelines import recorded_timeline
 
-COMMANDS = ("simulate", "trace", "measure", "bench", "bench-kernels", "record")
+COMMANDS = ("simulate", "trace", "measure", "bench", "bench-kernels", "record", "kernel", "lab")
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "command",
         choices=COMMANDS,
-        help="model, export a timeline, time kernels, time the model, compare on a GPU, or record one",
+        help="model, export a timeline, time kernels, time the model, compare on a GPU, record one, watch "
+        "a kernel of yours, or check a lab",
     )
     command = parser.parse_args(arguments[:1]).command
     if command == "measure":
@@ -55,6 +56,14 @@ def main(arguments: list[str] | None = None) -> int:
         from engine.measuring.record import main as record
 
         return record(arguments[1:])
+    if command == "kernel":
+        from engine.watch.command import main as kernel
+
+        return kernel(Parser(prog="python -m engine kernel", allow_abbrev=False), arguments[1:])
+    if command == "lab":
+        from engine.watch.labs import main as lab
+
+        return lab(Parser(prog="python -m engine lab", allow_abbrev=False), arguments[1:])
     return _trace(arguments[1:]) if command == "trace" else _simulate(arguments[1:])
 
 

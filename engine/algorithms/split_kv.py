@@ -1,7 +1,8 @@
 """Few queries, many keys: programs take a share of the keys each, a second kernel combines what they found.
 
 Also known as Flash-Decoding. The query heads that share a key head are rows of one block, so that K
-and V of a key head are read once; "one head" of this schedule is therefore a key head.
+and V of a key head are read once; "one head" of this schedule is therefore a key head. The kernel that
+combines reads each part's lse twice, for their maximum and with the part's O; counted is one read.
 """
 
 from __future__ import annotations

@@ -1,0 +1,37 @@
+"""What torch allocates without writing it, filled with bits that tell whether it was written since."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from engine.watch.memory import POISON
+
+
+@contextmanager
+def poisoned(torch, unwritten: set[int]):
+    """Within it, what torch allocates without writing it is filled with POISON, and its storage noted."""
+    places = ((torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch.Tensor, "new_empty"))
+    before = [getattr(owner, name) for owner, name in places]
+    kept = []  # so that no storage's address is given out again
+
+    def poisoning(allocate):
+        def allocated(*args, **kwargs):
+            tensor = allocate(*args, **kwargs)
+            size = tensor.element_size()
+            if tensor.is_floating_point() and size in POISON and tensor.numel():
+                whole = torch.tensor([], dtype=tensor.dtype).set_(tensor.untyped_storage())
+                bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+                whole.view(bits).numpy().view(POISON[size].dtype)[:] = POISON[size]
+                unwritten.add(tensor.untyped_storage().data_ptr())
+                kept.append(tensor)
+            return tensor
+
+        return allocated
+
+    for (owner, name), allocate in zip(places, before, strict=True):
+        setattr(owner, name, poisoning(allocate))
+    try:
+        yield
+    finally:
+        for (owner, name), allocate in zip(places, before, strict=True):
+            setattr(owner, name, allocate)

@@ -1,0 +1,190 @@
+"""A file's attention run in a process of its own, with limits on its time, its memory and what it prints.
+
+The process is asked by arguments and answers on a pipe of its own: what the file prints is read and thrown
+away. Whatever it does, what comes back is a report or one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from engine.experiment import Experiment
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORTS = {"attention": "engine.watch.served", "delta": "engine.watch.delta"}  # by the function of the file
+STARTING_SECONDS = 120.0  # that importing torch and Triton may take beside the limit, on a busy machine
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a file may use: seconds from when it is imported, bytes beyond torch's own, bytes printed."""
+
+    seconds: float = 120.0
+    memory: int = 4 * 2**30
+    output: int = 2**20
+
+
+class FailedError(Exception):
+    """A file that was not served; the message is one sentence that names it."""
+
+
+def run(
+    file: Path, experiment: Experiment, limits: Limits, stretch: float = 1.0, function: str = "attention"
+) -> dict[str, Any]:
+    """What `engine.watch.served.report` says of the file, or that of `delta`; raises FailedError."""
+    if not file.is_file():
+        raise FailedError(f"{file} is no file that can be read")
+    asked = {
+        "file": str(file.resolve()),
+        "experiment": experiment.flat(),
+        "stretch": stretch,
+        "function": function,
+        "memory": limits.memory,
+    }
+    said = supervised([sys.executable, "-m", __name__, json.dumps(asked)], limits)
+    if "report" in said:
+        return said["report"]
+    raise FailedError(f"{file.name}: {said['sentence'].removesuffix('.')}.")
+
+
+def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
+    """What a command answers, or under "sentence" how it ended instead; it and all it started are gone then.
+
+    Its last argument is the descriptor on which it answers: a line when it has started, then one of JSON.
+    """
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [*command, str(writing)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=ROOT,
+        env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
+        pass_fds=(writing,),
+        start_new_session=True,
+    )
+    os.close(writing)
+    printed, answer = _Printed(process, limits.output), _Answer(reading)
+    try:
+        ended = _waited(process, answer, printed, limits)
+    finally:
+        _end(process)
+        printed.join(5)
+        process.stdout.close()
+    return answer.said() or {"sentence": ended}
+
+
+class _Printed(threading.Thread):
+    """Reads what a process prints, keeps nothing, and ends a process that prints too much."""
+
+    def __init__(self, process: subprocess.Popen, most: int):
+        super().__init__(daemon=True)
+        self.process, self.most, self.too_much = process, most, False
+        self.start()
+
+    def run(self) -> None:
+        size = 0
+        while part := self.process.stdout.read1(65536):
+            size += len(part)
+            if size > self.most and not self.too_much:
+                self.too_much = True
+                _end(self.process)
+
+
+class _Answer(threading.Thread):
+    """Reads what the process answers: a line when it has started, and its report or a sentence."""
+
+    def __init__(self, reading: int):
+        super().__init__(daemon=True)
+        self.reading, self.lines, self.started, self.ended = reading, [], threading.Event(), threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        with os.fdopen(self.reading, "rb") as pipe:
+            for line in pipe:
+                self.lines.append(line)
+                self.started.set()
+                if len(self.lines) == 2:
+                    break
+        self.started.set()
+        self.ended.set()
+
+    def said(self) -> dict[str, Any]:
+        """The report or sentence; empty where the process ended without."""
+        self.ended.wait(5)
+        with suppress(IndexError, ValueError):
+            return json.loads(self.lines[1])
+        return {}
+
+
+def _waited(process: subprocess.Popen, answer: _Answer, printed: _Printed, limits: Limits) -> str:
+    """How the process ended, as a sentence, for when it did not answer."""
+    answer.started.wait(STARTING_SECONDS)
+    if not answer.ended.wait(limits.seconds):
+        return f"it still runs after {limits.seconds:g} s, and was ended: its loop may be endless"
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    if printed.too_much:
+        return f"it prints more than {limits.output:,} bytes, and was ended"
+    code = process.returncode
+    if code is not None and code < 0:
+        return f"it ended Python by signal {signal.Signals(-code).name}: its memory, or a crash"
+    return f"it ended Python with exit code {code}"
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End a process and all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def main() -> None:
+    """The process itself: run one file, answer, and leave without what the file may have left running."""
+    asked, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
+    from engine.watch.file import NotServedError, stand_in_for_driver
+
+    _started(asked["memory"])
+    stand_in_for_driver()
+    report = import_module(REPORTS[asked["function"]]).report
+    pipe.write("started\n")
+    pipe.flush()
+    experiment = Experiment.of(**asked["experiment"])
+    try:
+        said = {"report": report(Path(asked["file"]), experiment.problem, experiment.asked, asked["stretch"])}
+    except NotServedError as error:
+        said = {"sentence": str(error)}
+    except MemoryError:
+        said = {"sentence": "it needs more memory than it may use"}
+    pipe.write(json.dumps(said) + "\n")
+    pipe.close()
+    os._exit(0)
+
+
+def _started(memory: int) -> None:
+    """Import what is large, then limit what comes on top."""
+    import resource
+
+    import torch
+    import triton  # noqa: F401
+
+    torch.set_num_threads(1)
+    status = Path("/proc/self/status").read_text()
+    held = next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmData"))
+    resource.setrlimit(resource.RLIMIT_DATA, (held + memory, held + memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    main()

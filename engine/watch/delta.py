@@ -1,0 +1,62 @@
+"""A file's function `delta` run once, watched, and judged: what the backward pass needs of every query row.
+
+delta = rowsum(dO o O), see `engine.algorithms.backward`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.problem.inputs import make_output_gradient, round_to
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.step import STATISTIC_BYTES
+from engine.watch.file import NotServedError, function_of, prepared
+from engine.watch.finding import Finding
+from engine.watch.numbers import Numbers
+from engine.watch.served import observed, renamed
+
+CONTRACT = "delta(out, d_out, block_q)"
+SIXTEEN_BITS = 2.0**-11  # sums in 16 bits are off by about this, sums in float32 by far less
+
+
+def report(file: Path, problem: Problem, tiling: Tiling, stretch: float = 1.0) -> dict[str, Any]:
+    """Run the file's delta on one problem: plain values for JSON; raises NotServedError."""
+    import torch
+
+    shape = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
+    out = round_to(Numbers.of(problem, stretch).out, problem.dtype).astype(np.float64).reshape(shape)
+    d_out = make_output_gradient(problem, heads=shape[0] * shape[1]).astype(np.float64).reshape(shape)
+    exact = (out * d_out).sum(3)
+    tensors = [torch.from_numpy(each).to(getattr(torch, problem.dtype)) for each in (out, d_out)]
+    with prepared() as notes:
+        function = function_of(file, "delta", CONTRACT)
+        given = [*tensors, tiling.block_q], {}
+        watch, found = observed(function, given, {"O": out, "dO": d_out}, problem, str(file))
+    if not isinstance(found, torch.Tensor) or found.shape != exact.shape:
+        raise NotServedError(f"delta must return a tensor of shape {exact.shape}")
+    renamed(watch, found, "delta")
+    error = np.abs(found.double().numpy() - exact)
+    tolerance = float(np.abs(out * d_out).sum(3).max()) * SIXTEEN_BITS / 4
+    findings = [*watch.findings]
+    if not (error <= tolerance).all() and not findings:
+        row = int(np.argmax(~(error <= tolerance).reshape(-1)))
+        text = (
+            f"delta is not rowsum(dO o O), first in row {row % problem.seq_q} of head {row // problem.seq_q}."
+        )
+        findings.append(Finding("wrong_values", text, watch.stores.get("delta"), None, "delta"))
+    each, rows = problem.head_dim * problem.itemsize, exact.size
+    return {
+        "right": bool((error <= tolerance).all()),
+        "largest_error": float(error.max()) if np.isfinite(error).all() else None,
+        "tolerance": tolerance,
+        "read_bytes": {name: watch.read[name] for name in ("O", "dO", "delta")},
+        "written_bytes": {name: watch.written[name] for name in ("O", "dO", "delta")},
+        "flash2_read_bytes": {"O": rows * each, "dO": rows * each, "delta": 0},
+        "flash2_written_bytes": {"O": 0, "dO": 0, "delta": rows * STATISTIC_BYTES},
+        "launches": watch.launches,
+        "notes": notes,
+        "findings": [finding.plain() for finding in findings],
+    }

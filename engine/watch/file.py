@@ -1,0 +1,158 @@
+"""A file's function `attention`: imported, and called with the arguments that it names. torch when called."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from engine.problem.problem import Problem, Tiling
+
+CONTRACT = "attention(q, k, v, scale, block_q, block_kv, causal)"
+ARGUMENTS = {  # what a file may call the arguments of its attention
+    "q": ("q", "query", "Q"),
+    "k": ("k", "key", "K"),
+    "v": ("v", "value", "V"),
+    "scale": ("scale", "sm_scale", "softmax_scale"),
+    "block_q": ("block_q", "block_m", "BLOCK_Q", "BLOCK_M", "Br"),
+    "block_kv": ("block_kv", "block_k", "block_n", "BLOCK_KV", "BLOCK_N", "Bc"),
+    "causal": ("causal", "is_causal", "CAUSAL", "IS_CAUSAL"),
+}
+
+
+class NotServedError(Exception):
+    """A file that cannot be run; the message is one sentence."""
+
+
+def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tiling) -> tuple[list, dict]:
+    """q, k and v by place, the rest by the names that the function has; raises NotServedError."""
+    values = {
+        "scale": problem.scale,
+        "block_q": tiling.block_q,
+        "block_kv": tiling.block_kv,
+        "causal": problem.mask.causal,
+    }
+    forward = getattr(
+        getattr(attention, "__self__", None), "forward", None
+    )  # of an autograd function's apply
+    try:
+        parameters = list(inspect.signature(forward or attention).parameters.values())[forward is not None :]
+    except (TypeError, ValueError):
+        raise NotServedError(f"attention must be a function {CONTRACT}") from None
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return [*tensors, *values.values()], {}
+    named = {}
+    for parameter in parameters[3:]:
+        known = next((name for name, names in ARGUMENTS.items() if parameter.name in names), None)
+        if known in values:
+            named[parameter.name] = values.pop(known)
+        elif parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD:
+            raise NotServedError(f"attention asks for {parameter.name!r}; it must be {CONTRACT}")
+    if len(parameters) < 3:
+        raise NotServedError("attention must take q, k and v")
+    if values.get("causal"):
+        raise NotServedError("attention takes no causal: it can only be asked for without --causal")
+    return ([*tensors, *named.values()], {}) if forward else (tensors, named)
+
+
+def called(attention: Callable, given: tuple[list, dict], file: str | None):
+    """What the function returns; raises NotServedError where it ends in any other way."""
+    positional, named = given
+    try:
+        return attention(*positional, **named)
+    except SystemExit as end:
+        raise NotServedError(f"{_where(end, file)} ends Python with sys.exit({end.code})") from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise NotServedError(f"{_where(error, file)} fails: {_said(error)}") from None
+
+
+def function_of(file: Path, name: str = "attention", contract: str = CONTRACT) -> Callable:
+    """The function of a file; raises NotServedError where it cannot be imported or has none."""
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec = spec_from_file_location(f"watched_{file.stem}", file)
+        module = module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise NotServedError(f"line {error.lineno} is no Python: {error.msg}") from None
+    except SystemExit as end:
+        raise NotServedError(f"{_where(end, str(file))} ends Python with sys.exit({end.code})") from None
+    except BaseException as error:
+        raise NotServedError(f"{_where(error, str(file))} fails: {_said(error)}") from None
+    if not callable(getattr(module, name, None)):
+        raise NotServedError(f"it defines no function {contract}")
+    return getattr(module, name)
+
+
+def _where(error: BaseException, file: str | None) -> str:
+    """The innermost line of the file in which an error came up."""
+    lines = []
+    while error is not None:
+        lines += [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
+        ]
+        error = error.__cause__
+    return f"line {lines[-1]}" if lines else "the function"
+
+
+def _said(error: BaseException) -> str:
+    """What an error says, in one line; of one that was wrapped, the first."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
+@contextmanager
+def prepared():
+    """Autotuned kernels run in their first configuration; a sentence for each is added to the list given."""
+    from triton.runtime.autotuner import Autotuner
+
+    notes: list[str] = []
+    tuned = Autotuner.run
+
+    def first(self, *args, **kwargs):
+        if len(self.configs) > 1:
+            name = getattr(self.base_fn, "__name__", "a kernel")
+            notes.append(
+                f"{name} is autotuned: it runs in the first of its {len(self.configs)} configurations."
+            )
+            self.configs = self.configs[:1]
+        return tuned(self, *args, **kwargs)
+
+    Autotuner.run = first
+    try:
+        yield notes
+    finally:
+        Autotuner.run = tuned
+
+
+def stand_in_for_driver() -> None:
+    """Give Triton a driver to ask where there is no GPU, for the rest of the process."""
+    import triton
+
+    triton.runtime.driver.set_active(_Driver())
+
+
+class _Driver:
+    """What a file may ask Triton's driver where there is no GPU."""
+
+    def get_current_target(self):
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("interpreter", 0, 32)
+
+    def get_active_torch_device(self):
+        import torch
+
+        return torch.device("cpu")
+
+    def get_benchmarker(self):
+        return lambda call, **_: call()

@@ -1,0 +1,46 @@
+"""What is wrong with a kernel, as sentences."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Program = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, where it was first seen.
+
+    Attributes:
+        kind: one word for it, such as out_of_bounds.
+        sentence: what, where and why, for reading.
+        line: of the file, or None.
+        program: the index of the program in its grid, or None where no single one is at fault.
+        tensor: Q, K, V, O or the kernel's own name; None where it is no tensor's.
+    """
+
+    kind: str
+    sentence: str
+    line: int | None = None
+    program: Program | None = None
+    tensor: str | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def at(line: int | None) -> str:
+    """The line in a sentence."""
+    return f" in line {line}" if line else ""
+
+
+def rows(low: int, high: int) -> str:
+    """Rows in a sentence, high included."""
+    return f"row {low}" if low == high else f"rows {low} to {high}"
+
+
+def times(count: int) -> str:
+    """How often, in words where there is one."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,0 +1,226 @@
+"""What is held against a watched run when it is over: its tiles, its bytes and its numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.algorithms.flash2 import schedule
+from engine.model.traffic import requested_bytes
+from engine.problem.bounds import key_bounds
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.step import Tensor
+from engine.watch.finding import Finding, at, rows, times
+from engine.watch.memory import POISON
+from engine.watch.numbers import LN_2, Numbers
+from engine.watch.watch import Watch
+
+Tile = tuple[int, int]
+# what makes numbers wrong: after ENOUGH nothing more is asked of them, and after CAUSES no sentence is owed
+ENOUGH = {"missing_tile", "wrong_rows", "wrong_head", "unwritten", "read_before_written", "order"}
+CAUSES = ENOUGH | {"out_of_bounds", "race", "ragged_end", "repeated_tile"}
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Tiles of one head, [query block, key block] each, in blocks of `tiling`.
+
+    visits are in the order of time; head is the first in which something is amiss, or 0.
+    """
+
+    tiling: Tiling
+    head: int
+    visits: tuple[Tile, ...]
+    extra: tuple[Tile, ...]
+    missing: tuple[Tile, ...]
+    repeated: tuple[Tile, ...]
+
+
+def tiling_seen(watch: Watch, problem: Problem, asked: Tiling) -> Tiling:
+    """The blocks in which the kernel multiplied: those asked for, unless its tiles were others."""
+
+    def height(tensor: str, wanted: int, length: int) -> int:
+        tiles = [getattr(visit, tensor) for visit in watch.visits]
+        seen = max((tile.high - tile.low + 1 for tile in tiles), default=wanted)
+        return wanted if seen == min(wanted, length) else seen
+
+    return Tiling(
+        height("q", asked.block_q, problem.seq_q),
+        height("k", asked.block_kv, problem.seq_kv),
+    )
+
+
+def tiles(watch: Watch, problem: Problem, asked: Tiling) -> Tiles:
+    """The tiles that a run visited, beside those that its mask asks for."""
+    tiling = tiling_seen(watch, problem, asked)
+    bounds = key_bounds(problem, tiling)
+    wanted = {
+        (query, key)
+        for query in range(len(bounds.first))
+        for key in range(bounds.first[query], bounds.stop[query])
+    }
+    found = None
+    for head in range(problem.batch * problem.heads):
+        own = [visit for visit in watch.visits if visit.q.head == head]
+        order = tuple((visit.q.low // tiling.block_q, visit.k.low // tiling.block_kv) for visit in own)
+        parts = Counter(
+            (tile, visit.q, visit.k) for tile, visit in zip(order, own, strict=True)
+        )  # a product in several parts, by columns or by halves of a tile, is one visit
+        again = {tile for (tile, *_), count in parts.items() if count > 1}
+        visited = set(order)
+        each = Tiles(
+            tiling,
+            head,
+            order,
+            *(tuple(sorted(some)) for some in (visited - wanted, wanted - visited, again)),
+        )
+        if each.extra or each.missing or each.repeated:
+            return each
+        found = found or each
+    return found
+
+
+def tile_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
+    """Extra, missing and repeated tiles, a sentence for each kind."""
+    if not watch.visits:
+        return []
+    tiling, found = seen.tiling, []
+    for kind, some in (
+        ("extra_tile", seen.extra),
+        ("missing_tile", seen.missing),
+        ("repeated_tile", seen.repeated),
+    ):
+        if not some:
+            continue
+        query, key = some[0]
+        by = _by(watch, seen, some[0]) or _by(watch, seen, (query, None))
+        line, program = (by[-1].line, by[-1].program) if by else (None, None)
+        line = line or (watch.visits[0].line if not by else None)
+        queries = rows(query * tiling.block_q, min((query + 1) * tiling.block_q, problem.seq_q) - 1)
+        keys = rows(key * tiling.block_kv, min((key + 1) * tiling.block_kv, problem.seq_kv) - 1)
+        place = f"tile ({query}, {key}) of head {seen.head}, query {queries} by key {keys}"
+        who = f"Program {program}" if program else "No program"
+        text = {
+            "extra_tile": f"{who} visits {place},{at(line)} although the mask hides all of it",
+            "missing_tile": f"No program visits {place}, although the mask leaves some of it",
+            "repeated_tile": f"{who} visits {place},{at(line)} {times(len(by))}",
+        }[kind]
+        more = f"; {len(some)} tiles of this head are such." if len(some) > 1 else "."
+        tensor = "K" if kind != "repeated_tile" else "S"
+        found.append(Finding(kind, text + more, line, program, tensor))
+    return found
+
+
+def _by(watch: Watch, seen: Tiles, tile) -> list:
+    """Visits of a tile, or of a row of tiles where its key block is None."""
+    query, key = tile
+    return [
+        visit
+        for visit in watch.visits
+        if visit.q.head == seen.head
+        and visit.q.low // seen.tiling.block_q == query
+        and key in (None, visit.k.low // seen.tiling.block_kv)
+    ]
+
+
+def expected_bytes(problem: Problem, tiling: Tiling):
+    """What FlashAttention-2 asks for in the same blocks: bytes by tensor and direction."""
+    return requested_bytes(schedule(problem, tiling))
+
+
+def load_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
+    """Q, K or V that a program loads again though it had it, where that is more than flash2 asks for."""
+    expected, found = expected_bytes(problem, seen.tiling), []
+    for tensor in (Tensor.Q, Tensor.K, Tensor.V):
+        name, model = tensor.name, expected.read[tensor]
+        again = [
+            (key, lines) for key, lines in watch.loads.items() if key[2].tensor == name and len(lines) > 1
+        ]
+        if watch.read[name] <= model or not again:
+            continue
+        (_, program, tile), lines = again[0]
+        line = lines[1]
+        text = (
+            f"Program {program} loads {rows(tile.low, tile.high)} of {name}{at(line)} {times(len(lines))}: "
+            f"{watch.read[name]:,} bytes of {name} are read in all, where FlashAttention-2 reads {model:,}."
+        )
+        found.append(Finding("loaded_again", text, line, program, name))
+    return found
+
+
+def number_findings(
+    watch: Watch, numbers: Numbers, seen: Tiles, out: np.ndarray, found: set[str]
+) -> list[Finding]:
+    """Why O, [batch * heads, seq_q, head_dim] float64, is not what float64 gives; found: kinds so far."""
+    error = np.abs(out - numbers.out)
+    wrong = ~(error <= numbers.tolerance)  # NaN too
+    if not wrong.any() or found & ENOUGH:
+        return []
+    head, row, _ = (int(axis[0]) for axis in np.nonzero(wrong))
+    block, line = row // seen.tiling.block_q, watch.stores.get("O")
+    for kind, words, would in numbers.forgotten(seen.tiling.block_kv, _visited(seen, numbers.problem)):
+        allowed = 2 * numbers.tolerance * max(1.0, np.nanmax(np.abs(would)) / np.abs(numbers.out).max())
+        if not ((np.abs(out - would) <= allowed) | np.isnan(would)).all():
+            continue
+        where = f"first in query block {block}"
+        if kind == "missing_rescale":
+            key = numbers.risen(seen.tiling.block_kv, head * numbers.problem.seq_q + row)
+            where = f"first at tile ({block}, {key})"
+        text = f"O is wrong, {where} of head {head}: {words}."
+        return [Finding(kind, text, _line_of(watch, kind, line), None, "O")]
+    if found & CAUSES:
+        return []
+    largest = np.nanmax(error) if np.isfinite(out).any() else np.nan
+    amount = "is not a number" if not np.isfinite(out).all() else f"is off by up to {largest:.3g}"
+    text = f"O {amount}, first in {rows(row, row)} of head {head} (query block {block})."
+    return [Finding("wrong_values", text, line, None, "O")]
+
+
+def _visited(seen: Tiles, problem: Problem) -> np.ndarray:
+    """[seq_q, seq_kv] bool: the scores of the tiles visited; all where none was seen."""
+    mask = np.zeros((problem.seq_q, problem.seq_kv), bool)
+    high, wide = seen.tiling.block_q, seen.tiling.block_kv
+    for query, key in seen.visits:
+        mask[query * high : (query + 1) * high, key * wide : (key + 1) * wide] = True
+    return mask if seen.visits else ~mask
+
+
+def _line_of(watch: Watch, kind: str, line: int | None) -> int | None:
+    """The line that a cause belongs to: Q K's for what is done to scores, P V's for alpha, else O's store."""
+    if kind == "missing_rescale":
+        return watch.met or line
+    scores = kind in (
+        "missing_scale",
+        "wrong_base",
+        "missing_mask",
+        "wrong_mask",
+        "ragged_end",
+        "missing_softmax",
+    )
+    return watch.visits[0].line if scores and watch.visits else line
+
+
+def lse_finding(numbers: Numbers, name: str, lse: np.ndarray, line: int | None) -> Finding | None:
+    """Whether what the file calls lse, [batch * heads, seq_q], is natural."""
+    allowed = 1e-3 * (1 + np.abs(numbers.lse).max())
+    if np.allclose(lse, numbers.lse, atol=allowed):
+        return None
+    if np.allclose(lse, numbers.lse / LN_2, atol=allowed / LN_2):
+        text = f"{name}{at(line)} is in units of log2: it must be natural, which is 0.6931 times this."
+        return Finding("lse_base", text, line, None, name)
+    text = f"{name}{at(line)} is not the log-sum-exp of the scaled scores, neither natural nor in base 2."
+    return Finding("wrong_lse", text, line, None, name)
+
+
+def unwritten_finding(bits: np.ndarray, line: int | None) -> Finding | None:
+    """Whether some of O, [batch * heads, seq_q, head_dim] as bits, was never written."""
+    poison = POISON.get(bits.dtype.itemsize)
+    missing = bits == poison if poison is not None else np.zeros(bits.shape, bool)
+    if not missing.any():
+        return None
+    head = int(np.nonzero(missing)[0][0])
+    row = np.nonzero(missing[head].any(1))[0]
+    text = f"Nothing was written to {rows(int(row[0]), int(row[-1]))} of head {head} of O."
+    return Finding("unwritten", text, line, None, "O")

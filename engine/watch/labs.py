@@ -1,0 +1,111 @@
+"""Labs: kernels of `assets/labs` with a hole each, checked by rules; a hint is given when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.experiment import Experiment
+from engine.watch.apart import FailedError, Limits, run
+
+FOLDER = Path(__file__).resolve().parents[2] / "assets" / "labs"
+COMPARED = ("Q", "K", "V", "O")
+SAID = ("SCENARIO", "HINTS", "COMPARED", "FUNCTION")
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab, read from its file without running it.
+
+    Attributes:
+        number, file: its place in the ladder, and where it stands.
+        title, task: of its docstring.
+        scenario: flat values of its experiment; stretch, if there, is what Q is multiplied by.
+        hints: the last one is the answer.
+        compared: tensors of which no more bytes may move than FlashAttention-2 moves.
+        function: that the file defines: attention, or delta.
+    """
+
+    number: int
+    file: Path
+    title: str
+    task: str
+    scenario: dict[str, Any]
+    hints: tuple[str, ...]
+    compared: tuple[str, ...] = COMPARED
+    function: str = "attention"
+
+    @classmethod
+    def read(cls, file: Path) -> Lab:
+        """A lab from its file, whose name begins with its number."""
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        title, task = ast.get_docstring(tree).split("\n", 1)
+        said = {
+            node.targets[0].id: ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and node.targets[0].id in SAID
+        }
+        number = int(file.stem.split("_")[0])
+        optional = said.get("COMPARED", COMPARED), said.get("FUNCTION", "attention")
+        return cls(number, file, title, task.strip(), said["SCENARIO"], said["HINTS"], *optional)
+
+    def check(self, file: Path, limits: Limits) -> dict[str, Any]:
+        """Whether a file passes, and else why not; raises FailedError where it cannot be run."""
+        flat = dict(self.scenario)
+        stretch = flat.pop("stretch", 1.0)
+        report = run(file, Experiment.of(**flat), limits, stretch, self.function)
+        reason = broken_rule(report, self.compared)
+        return {"lab": self.number, "title": self.title, "passed": reason is None, "reason": reason, **report}
+
+
+def labs() -> dict[int, Lab]:
+    """All labs by number."""
+    found = (Lab.read(file) for file in FOLDER.glob("*.py"))
+    return {lab.number: lab for lab in sorted(found, key=lambda lab: lab.number)}
+
+
+def broken_rule(report: dict[str, Any], compared: tuple[str, ...] = COMPARED) -> str | None:
+    """The first rule that a report breaks, as a sentence: no finding, right, no more bytes than flash2's."""
+    if report["findings"]:
+        return report["findings"][0]["sentence"]
+    if not report["right"]:
+        return "O is not what float64 gives."
+    for way, verb in (("read", "are read"), ("written", "are written")):
+        for tensor in compared:
+            bytes_, most = (report[f"{whose}{way}_bytes"][tensor] for whose in ("", "flash2_"))
+            if bytes_ > most:
+                return f"{bytes_:,} bytes of {tensor} {verb}, where FlashAttention-2 needs {most:,}."
+    return None
+
+
+def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+    """0 if the file passes or none was given, 1 if not; SystemExit(2) for what cannot be served."""
+    ladder = labs()
+    parser.add_argument("number", type=int, choices=ladder, help="of the lab")
+    parser.add_argument("file", type=Path, nargs="?", help="your copy; without one, the task is shown")
+    parser.add_argument("--hint", type=int, metavar="N", help="show hint N; the last one is the answer")
+    parser.add_argument("--seconds", type=float, default=Limits.seconds, help="limit, default %(default)s")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
+    given = parser.parse_args(arguments)
+    lab = ladder[given.number]
+    if given.hint is not None:
+        if not 1 <= given.hint <= len(lab.hints):
+            parser.error(f"hint is {given.hint}; it must be from 1 to {len(lab.hints)}")
+        print(lab.hints[given.hint - 1])
+        return 0
+    if given.file is None:
+        print(
+            f"Lab {lab.number}: {lab.title}\n\n{lab.task}\n\nCopy {lab.file}. It has {len(lab.hints)} hints."
+        )
+        return 0
+    try:
+        found = lab.check(given.file, Limits(seconds=given.seconds))
+    except FailedError as error:
+        parser.error(str(error))
+    said = "Passed." if found["passed"] else found["reason"]
+    print(json.dumps(found) if given.json else f"Lab {lab.number}, {lab.title}: {said}")
+    return int(not found["passed"])

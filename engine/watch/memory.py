@@ -1,0 +1,164 @@
+"""The memory that a kernel was given: which tensor an address belongs to, and which row of which head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+ALIKE = 0.9995  # correlation from which two arrays of equal size are one another's copy, rounded or scaled
+POISON = {
+    2: np.uint16(0x7F5A),
+    4: np.uint32(0x7FC0DEAD),
+    8: np.uint64(0x7FF8DEADDEADDEAD),
+}  # bits of a NaN that no kernel computes, by bytes of an element: 0x7F5A is one in float16 and in bfloat16
+FEWEST = 8  # elements of a tensor of which copies are recognised
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor as it lies in memory.
+
+    Attributes:
+        name: Q, K, V, or the kernel's own name of the argument.
+        start: the address of its first element.
+        strides: of batch, head, row and column, in elements; empty where it is none of Q, K and V.
+        shape: of these.
+        group: how many of its heads are one of the head's that it is counted by.
+    """
+
+    name: str
+    start: int
+    itemsize: int
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    group: int = 1
+
+    def places(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Head (counted through the batch), row and column of every address."""
+        rest = (addresses.astype(np.int64) - self.start) // self.itemsize
+        found: list = [0, 0, 0, 0]
+        for axis in sorted(range(4), key=lambda each: -self.strides[each]):
+            if self.shape[axis] > 1 and self.strides[axis] > 0:
+                found[axis], rest = np.divmod(rest, self.strides[axis])
+        head = found[0] * self.shape[1] + found[1]
+        return head // self.group, np.asarray(found[2]), np.asarray(found[3])
+
+
+@dataclass
+class Region:
+    """One stretch of memory, with the tensors that lie in it.
+
+    Attributes:
+        start, stop: first address, and one past the last.
+        fresh: whether it was given unwritten, filled with POISON.
+        writer, reader: by element, the program that last wrote or read it in this launch, or -1; None before
+            any did.
+    """
+
+    start: int
+    stop: int
+    itemsize: int
+    views: list[View] = field(default_factory=list)
+    fresh: bool = False
+    writer: np.ndarray | None = None
+    reader: np.ndarray | None = None
+
+    def view(self, base: int | None) -> View:
+        """The tensor that begins at an address; the first one where none does."""
+        return next((view for view in self.views if view.start == base), self.views[0])
+
+    def elements(self, addresses: np.ndarray) -> np.ndarray:
+        """Places in `writer` and `reader` of addresses inside."""
+        return (addresses.astype(np.int64) - self.start) // self.itemsize
+
+    def track(self) -> None:
+        """Make room for `writer` and `reader`."""
+        if self.writer is None:
+            size = (self.stop - self.start) // self.itemsize + 1
+            self.writer, self.reader = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
+
+
+class Memory:
+    """All memory that launches were given."""
+
+    def __init__(self, known: dict[str, np.ndarray], heads: int):
+        """known: float arrays [batch, heads, rows, columns] by name; heads: of Q, over the batch."""
+        self.known = known
+        self.heads = heads
+        self.regions: list[Region] = []
+
+    def add(self, name: str, tensor, unwritten: frozenset[int]) -> None:
+        """Take in a tensor that a kernel is launched with; unwritten: storages that were allocated empty."""
+        storage = tensor.untyped_storage()
+        start, size = storage.data_ptr(), storage.nbytes()
+        self.regions = [
+            each
+            for each in self.regions
+            if (each.start, each.stop) == (start, start + size)
+            or each.stop <= start
+            or start + size <= each.start
+        ]
+        region = next((each for each in self.regions if each.start == start), None)
+        if region is None:
+            region = Region(start, start + size, tensor.element_size())
+            self.regions.append(region)
+        region.fresh = start in unwritten and tensor.element_size() in POISON
+        if not any(view.start == tensor.data_ptr() for view in region.views):
+            found = None if region.fresh else self._recognised(tensor)
+            region.views.append(found or View(name, tensor.data_ptr(), tensor.element_size()))
+
+    def launch(self) -> None:
+        """Another launch begins: what the one before wrote is there for all to read."""
+        for region in self.regions:
+            region.writer = region.reader = None
+
+    def region(self, address: int) -> Region | None:
+        """The region that an address lies in."""
+        return next((each for each in self.regions if each.start <= address < each.stop), None)
+
+    def nearest(self, address: int) -> Region | None:
+        """The last region that begins before an address, or the first of all."""
+        before = [each for each in self.regions if each.start <= address]
+        return max(before or self.regions, key=lambda each: each.start, default=None)
+
+    def _recognised(self, tensor) -> View | None:
+        """The tensor as one of those known, or as their copy in another order of axes; None if it is none."""
+        if not tensor.is_floating_point() or tensor.numel() < FEWEST or tensor.element_size() == 1:
+            return None
+        own = tensor.detach().double().numpy()
+        for name, values in self.known.items():
+            repeated = self.heads // (values.shape[0] * values.shape[1])
+            for group in {1, repeated}:
+                wide = np.repeat(values, group, 1)
+                if (found := _laid_out(own, tensor.stride(), wide)) is not None:
+                    shape, strides = found
+                    return View(name, tensor.data_ptr(), tensor.element_size(), shape, strides, group)
+        return None
+
+
+def _laid_out(own: np.ndarray, strides: tuple[int, ...], values: np.ndarray):
+    """Shape and strides of batch, head, row and column where a tensor has these values; else None."""
+    if own.size != values.size:
+        return None
+    for order in ((0, 1, 2, 3), (0, 2, 1, 3), (0, 1, 3, 2)):
+        if not _alike(own.ravel(), values.transpose(order).ravel()):
+            continue
+        shape = tuple(values.shape[axis] for axis in order)
+        if own.shape != shape:  # heads folded into the batch, and the like: as it lies if it has no gaps
+            if not own.flags.c_contiguous:
+                return None
+            strides = _dense(shape)
+        placed = dict(zip(order, strides, strict=True))
+        return values.shape, tuple(placed[axis] for axis in range(4))
+    return None
+
+
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether one is the other, but for rounding and a factor."""
+    norms = np.sqrt((one @ one) * (other @ other))
+    return bool(np.isfinite(norms) and norms > 0 and one @ other > ALIKE * norms)

@@ -1,0 +1,172 @@
+"""What attention gives in float64, and what it would give with one thing wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.problem.bounds import blocks, visible_keys
+from engine.problem.inputs import make_inputs, round_to
+from engine.problem.problem import Problem
+
+ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-17}  # the last with exp2 in float32
+LN_2 = float(np.log(2.0))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One attention's inputs, float64 [batch, heads, rows, head_dim], and what it must give.
+
+    out, lse: [batch * heads, seq_q, head_dim] and [batch * heads, seq_q], lse natural.
+    tolerance: of an element of O: two roundings, of P and of O, in the tensors' dtype.
+    """
+
+    problem: Problem
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    out: np.ndarray
+    lse: np.ndarray
+    tolerance: float
+
+    @classmethod
+    def of(cls, problem: Problem, stretch: float = 1.0) -> Numbers:
+        """The numbers of a problem, the same each time; stretch multiplies Q, and so the scores."""
+        q, k, v = make_inputs(problem, heads=problem.batch * problem.heads)
+        q, k, v = (
+            array.astype(np.float64) for array in (round_to(q * np.float32(stretch), problem.dtype), k, v)
+        )
+        shape = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
+        keys = (problem.batch, problem.kv_heads, problem.seq_kv, problem.head_dim)
+        q, k, v = q.reshape(shape), *(each[: keys[0] * keys[1]].reshape(keys) for each in (k, v))
+        scores, values = _scores(problem, q, k), _flat(np.repeat(v, problem.group, 1))
+        seen = visible(problem)
+        out, lse = _softmax(scores, seen, values)
+        out = np.nan_to_num(out)  # rows that see no key
+        rounding = ROUNDING[problem.dtype]
+        tolerance = rounding * (np.abs(out).max() + np.abs(v).max())
+        return cls(problem, q, k, v, out, lse, float(tolerance))
+
+    def forgotten(self, block_kv: int, visited: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
+        """Kind, what was forgotten, and the O [batch * heads, seq_q, head_dim] that comes of it.
+
+        visited: [seq_q, seq_kv] bool, the tiles that were computed. O is NaN in rows that see no key.
+        """
+        problem = self.problem
+        s, v = _scores(problem, self.q, self.k), _flat(np.repeat(self.v, problem.group, 1))
+        seen, scale = visible(problem), problem.scale
+        shown = f"{scale:.6g}"
+        yield (
+            "missing_scale",
+            f"the scores are not multiplied by the scale, {shown}",
+            _softmax(s / scale, seen, v)[0],
+        )
+        yield (
+            "missing_scale",
+            f"the scores are multiplied by the scale, {shown}, twice",
+            _softmax(s * scale, seen, v)[0],
+        )
+        yield (
+            "wrong_base",
+            "the exponentials are of base 2, and the scores are not multiplied by log2(e) = 1.4427",
+            _softmax(s * LN_2, seen, v)[0],
+        )
+        yield (
+            "wrong_base",
+            "the exponentials are of base e, but the scores are multiplied by log2(e) = 1.4427",
+            _softmax(s / LN_2, seen, v)[0],
+        )
+        yield from self._masks(s, visited, v)
+        out, total = online(s, seen, v, block_kv, True, True)
+        yield "missing_division", "O is not divided by the sum l of its row", out
+        yield "missing_division", "O is divided by the sum l of its row twice", self.out / _some(total)
+        for kept, summed, words in (
+            (False, True, "O is not multiplied by alpha when the running maximum rises"),
+            (True, False, "the running sum l is not multiplied by alpha when the running maximum rises"),
+            (False, False, "neither O nor l is multiplied by alpha when the running maximum rises"),
+        ):
+            out, total = online(s, seen, v, block_kv, kept, summed)
+            yield "missing_rescale", words, out / _some(total)
+        yield "missing_softmax", "the softmax is missing: O is S V", np.where(seen, s, 0.0) @ v
+        padded = blocks(problem.seq_kv, block_kv) * block_kv - problem.seq_kv
+        if padded:
+            wide = np.concatenate([s, np.zeros((*s.shape[:2], padded))], 2)
+            more = np.concatenate([v, np.zeros((len(v), padded, v.shape[2]))], 1)
+            allowed = np.concatenate([seen, np.ones((len(seen), padded), bool)], 1)
+            words = f"{padded} keys past the last one count as keys with a score of 0"
+            yield "ragged_end", words, _softmax(wide, allowed, more)[0]
+
+    def _masks(self, s, visited, v) -> Iterator[tuple[str, str, np.ndarray]]:
+        key, query = np.arange(visited.shape[1]), np.arange(visited.shape[0])[:, None]
+        position = self.problem.positions(query)
+        causal = self.problem.mask.causal
+        words = "the causal mask is not applied" if causal else "a causal mask is applied, and none was asked"
+        yield (
+            ("missing_mask" if causal else "wrong_mask"),
+            words,
+            _softmax(s, visited if causal else visited & (key <= position), v)[0],
+        )
+        if causal:
+            for mask, words in (
+                (key < position, "the causal mask hides the query's own key"),
+                (key <= position + 1, "the causal mask shows one key after the query"),
+                (key <= query, "the causal mask aligns the first query with the first key"),
+                (key >= position, "the causal mask is turned around"),
+            ):
+                yield "wrong_mask", words, _softmax(s, mask & visited, v)[0]
+
+    def risen(self, block_kv: int, row: int) -> int | None:
+        """The first key block, after the first, in which the maximum of a row (of all heads') rises."""
+        head, query = divmod(row, self.problem.seq_q)
+        s = np.where(visible(self.problem), _scores(self.problem, self.q, self.k)[head], -np.inf)[query]
+        starts = range(0, len(s), block_kv)
+        largest = np.maximum.accumulate([s[at : at + block_kv].max() for at in starts])
+        rising = np.flatnonzero(np.diff(largest) > 0)
+        return int(rising[0]) + 1 if rising.size else None
+
+
+def visible(problem: Problem) -> np.ndarray:
+    """[seq_q, seq_kv] bool: the keys that each query sees."""
+    low, high = visible_keys(problem, np.arange(problem.seq_q))
+    key = np.arange(problem.seq_kv)
+    return (key >= low[:, None]) & (key < high[:, None])
+
+
+def online(scores, seen, v, block_kv: int, rescale_out: bool, rescale_sum: bool):
+    """O before the division, and l, by the online softmax, with or without its rescaling."""
+    largest = np.full(scores.shape[:2], -np.inf)
+    out, total = np.zeros((*scores.shape[:2], v.shape[2])), np.zeros(scores.shape[:2])
+    for start in range(0, scores.shape[2], block_kv):
+        part = np.where(seen[:, start : start + block_kv], scores[:, :, start : start + block_kv], -np.inf)
+        higher = np.maximum(largest, part.max(2))
+        reference = np.where(np.isneginf(higher), 0.0, higher)
+        alpha, weights = np.exp(largest - reference), np.exp(part - reference[:, :, None])
+        total = total * (alpha if rescale_sum else 1.0) + weights.sum(2)
+        out = out * (alpha[:, :, None] if rescale_out else 1.0) + weights @ v[:, start : start + block_kv]
+        largest = higher
+    return out, total
+
+
+def _scores(problem: Problem, q, k) -> np.ndarray:
+    """[batch * heads, seq_q, seq_kv] scaled."""
+    return _flat(q) @ _flat(np.repeat(k, problem.group, 1)).transpose(0, 2, 1) * problem.scale
+
+
+def _flat(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1, *array.shape[2:])
+
+
+def _some(total: np.ndarray) -> np.ndarray:
+    return np.where(total == 0.0, 1.0, total)[:, :, None]
+
+
+def _softmax(scores, seen, v) -> tuple[np.ndarray, np.ndarray]:
+    hidden = np.where(seen, scores, -np.inf)
+    largest = hidden.max(2, keepdims=True)
+    weights = np.exp(hidden - np.where(np.isneginf(largest), 0.0, largest))
+    total = weights.sum(2)
+    with np.errstate(divide="ignore"):
+        lse = np.where(np.isneginf(largest), 0.0, largest)[:, :, 0] + np.log(total)
+    return np.where(total[:, :, None] > 0, weights @ v / _some(total), np.nan), lse

@@ -1,0 +1,187 @@
+"""A file's function `attention` run once, watched, and judged. torch is imported when called."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.step import Tensor
+from engine.watch import judge
+from engine.watch.allocation import poisoned
+from engine.watch.file import NotServedError, arguments, called, function_of, prepared
+from engine.watch.finding import Finding
+from engine.watch.interpreter import reporting
+from engine.watch.memory import Memory
+from engine.watch.numbers import Numbers
+from engine.watch.watch import Watch
+
+
+def report(file: Path, problem: Problem, tiling: Tiling, stretch: float = 1.0) -> dict[str, Any]:
+    """Run the file's attention on one problem: plain values for JSON; raises NotServedError.
+
+    stretch: what Q, and so the scores, is multiplied by.
+    """
+    with prepared() as notes:
+        return watched(function_of(file), Numbers.of(problem, stretch), tiling, str(file), notes)
+
+
+def watched(
+    attention: Callable, numbers: Numbers, tiling: Tiling, file: str, notes: list[str]
+) -> dict[str, Any]:
+    """Run a function as a file's attention, and judge it; see `report`."""
+    problem = numbers.problem
+    watch, out, extra = run(attention, numbers, tiling, file)
+    seen = judge.tiles(watch, problem, tiling)
+    shape = (problem.batch * problem.heads, problem.seq_q, problem.head_dim)
+    values = out.double().numpy().reshape(shape)
+    bits = _bits(out).reshape(shape)
+    findings = [*watch.findings]
+    unwritten = judge.unwritten_finding(bits, watch.stores.get("O"))
+    if unwritten and all(finding.kind != "read_before_written" for finding in findings):
+        findings.append(unwritten)
+    if watch.atomics:  # without, the watch has seen that no program meets another's memory, or said where
+        findings += _backwards(attention, numbers, tiling, values)
+    findings += judge.tile_findings(watch, problem, seen)
+    kinds = {finding.kind for finding in findings}
+    findings += judge.number_findings(watch, numbers, seen, values, kinds)
+    findings += judge.load_findings(watch, problem, seen)
+    if (np.abs(values - numbers.out) <= numbers.tolerance).all():  # else lse is wrong for the same reason
+        findings += _lse(watch, numbers, extra)
+    return _plain(watch, numbers, seen, values, findings, notes)
+
+
+def run(
+    attention: Callable, numbers: Numbers, tiling: Tiling, file: str | None = None, backwards: bool = False
+):
+    """The watch, O [batch, heads, seq_q, head_dim] on the CPU, and what else the function returned."""
+    import torch
+
+    problem = numbers.problem
+    dtype = getattr(torch, problem.dtype)
+    tensors = [torch.from_numpy(each).to(dtype) for each in (numbers.q, numbers.k, numbers.v)]
+    known = dict(zip("QKV", (each.double().numpy() for each in tensors), strict=True))
+    given = arguments(attention, tensors, problem, tiling)
+    watch, returned = observed(attention, given, known, problem, file, backwards)
+    out, *extra = returned if isinstance(returned, tuple | list) else (returned,)
+    if not isinstance(out, torch.Tensor) or out.shape != tensors[0].shape:
+        shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+        raise NotServedError(
+            f"attention returns {shape}; it must return O of the shape of q, {tuple(tensors[0].shape)}"
+        )
+    out = out.detach()
+    renamed(watch, out, "O")
+    return watch, out, extra
+
+
+def observed(
+    function: Callable,
+    given: tuple[list, dict],
+    known: dict,
+    problem: Problem,
+    file: str | None,
+    backwards=False,
+):
+    """The watch, and what the function returned; known: float64 [batch, heads, rows, columns] by name."""
+    import torch
+
+    watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
+    with (
+        poisoned(torch, watch.unwritten),
+        reporting(watch, backwards),
+        np.errstate(all="ignore"),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # NumPy's, of numbers that the kernel made
+        returned = called(function, given, file)
+    if not watch.launches:
+        raise NotServedError(f"{function.__name__} launches no Triton kernel")
+    return watch, returned
+
+
+def renamed(watch: Watch, tensor, new: str) -> None:
+    """Name a tensor that was returned: found by its memory, or as the one that was written of its size."""
+    region = watch.memory.region(tensor.untyped_storage().data_ptr())
+    sized = {name for name, each in watch.held if watch.written[name] and each.numel() == tensor.numel()}
+    name = region.views[0].name if region else next(iter(sized), None) if len(sized) == 1 else None
+    if name not in (None, new):
+        watch.rename(name, new)
+
+
+def _bits(out) -> np.ndarray:
+    import torch
+
+    size = out.element_size()
+    kinds = {2: (torch.int16, np.uint16), 4: (torch.int32, np.uint32), 8: (torch.int64, np.uint64)}
+    signed, plain = kinds[size]
+    return out.contiguous().view(signed).numpy().view(plain)
+
+
+def _lse(watch: Watch, numbers: Numbers, extra: list) -> list[Finding]:
+    """Of an lse that is returned beside O, or else of what a kernel writes under that name."""
+    returned = [("lse", each) for each in extra[:1]]
+    named = [(name, tensor) for name, tensor in watch.held if "lse" in name.lower() and watch.written[name]]
+    found = []
+    for name, tensor in returned or named:
+        if getattr(tensor, "shape", None) is not None and tensor.numel() == numbers.lse.size:
+            lse = tensor.detach().double().numpy().reshape(numbers.lse.shape)
+            found.append(judge.lse_finding(numbers, name, lse, watch.stores.get(name)))
+    return [each for each in found if each]
+
+
+def _backwards(attention: Callable, numbers: Numbers, tiling: Tiling, values: np.ndarray) -> list[Finding]:
+    """Programs that touch each other's memory are run once more, the last one first: O must be the same."""
+    _, out, _ = run(attention, numbers, tiling, backwards=True)
+    off = np.abs(out.double().numpy().reshape(values.shape) - values)
+    if np.all(off <= numbers.tolerance):
+        return []
+    head, row, _ = (int(axis[0]) for axis in np.nonzero(~(off <= numbers.tolerance)))
+    text = (
+        f"O depends on the order in which the programs run: in reverse, row {row} of head {head} is another."
+    )
+    return [Finding("order", text, None, None, "O")]
+
+
+def _plain(watch: Watch, numbers: Numbers, seen: judge.Tiles, values, findings, notes) -> dict[str, Any]:
+    problem, expected = numbers.problem, judge.expected_bytes(numbers.problem, seen.tiling)
+    error = np.abs(values - numbers.out)
+    named = (Tensor.Q, Tensor.K, Tensor.V, Tensor.O)
+    return {
+        "right": bool((error <= numbers.tolerance).all()),
+        "largest_error": float(error.max()) if np.isfinite(error).all() else None,
+        "tolerance": numbers.tolerance,
+        "read_bytes": {
+            name: watch.read.get(name, 0) for name in dict.fromkeys(["Q", "K", "V", "O", *watch.read])
+        },
+        "written_bytes": {
+            name: watch.written.get(name, 0) for name in dict.fromkeys(["Q", "K", "V", "O", *watch.written])
+        },
+        "flash2_read_bytes": {each.name: expected.read[each] for each in named},
+        "flash2_written_bytes": {each.name: expected.written[each] for each in named},
+        "block_q": seen.tiling.block_q,
+        "block_kv": seen.tiling.block_kv,
+        "head": seen.head,
+        "visits": [list(tile) for tile in seen.visits],
+        "extra_tiles": [list(tile) for tile in seen.extra],
+        "missing_tiles": [list(tile) for tile in seen.missing] if watch.visits else [],
+        "repeated_tiles": [list(tile) for tile in seen.repeated],
+        "tiles_of_all_heads": len(
+            {
+                (v.q.head, v.q.low // seen.tiling.block_q, v.k.low // seen.tiling.block_kv)
+                for v in watch.visits
+            }
+        ),
+        "launches": watch.launches,
+        "by_program": [
+            {"launch": watch.launches[launch - 1], "program": list(program), "moved": dict(moved)}
+            for (launch, program), moved in watch.by_program.items()
+        ],
+        "heads": problem.batch * problem.heads,
+        "notes": notes
+        + ([] if watch.visits else ["No product of Q and K was seen, so tiles are not checked."]),
+        "findings": [finding.plain() for finding in findings],
+    }

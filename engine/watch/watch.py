@@ -1,0 +1,264 @@
+"""What a kernel does to memory, counted and checked while it runs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from engine.watch.finding import Finding, Program, at, rows
+from engine.watch.memory import POISON, Memory, Region, View
+from engine.watch.tags import NOTHING, Product, Tags, Tile
+
+
+class Visit(NamedTuple):
+    """A product of rows of Q with rows of K: which program made it, and in which line of the file."""
+
+    launch: int
+    program: Program
+    line: int | None
+    q: Tile
+    k: Tile
+
+
+class Watch:
+    """A listener to `engine.watch.interpreter.reporting`.
+
+    Attributes:
+        read, written: bytes by tensor, whole run; an atomic is both.
+        by_program: the same by launch and program: [read, written] by tensor.
+        visits: products of Q and K in the order of time.
+        launches: the kernels' names; held: all tensors that they were given, by name.
+        unwritten: storages that were allocated without being written.
+        loads: lines of the loads of each tile of Q, K and V, by launch and program.
+        stores: the last line that wrote, by tensor.
+        findings: what was seen to be wrong while it ran; the first of each kind, tensor and line.
+        met: the last line that multiplied P by V.
+        atomics: whether any program changed memory that others change too.
+    """
+
+    def __init__(self, memory: Memory, group: int = 1, file: str | None = None):
+        """group: heads of Q that share one of K; file: whose lines are named."""
+        self.tags, self.memory, self.group, self.file = Tags(), memory, group, file
+        self.read: Counter[str] = Counter()
+        self.written: Counter[str] = Counter()
+        self.by_program: dict[tuple[int, Program], dict[str, list[int]]] = defaultdict(
+            lambda: defaultdict(lambda: [0, 0])
+        )
+        self.visits: list[Visit] = []
+        self.launches: list[str] = []
+        self.unwritten: set[int] = set()
+        self.loads: dict[tuple, list] = {}
+        self.stores: dict[str, int | None] = {}
+        self.held: list[tuple[str, Any]] = []
+        self.atomics, self.met = False, None
+        self._found: dict[tuple, Finding] = {}
+        self._programs: list[Program] = []
+        self._program: Program = (0, 0, 0)
+        self._last: tuple[Region, View, np.ndarray, int | None] | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """In the order in which they were seen."""
+        return list(self._found.values())
+
+    def launched(self, kernel: str, arguments: dict[str, Any]) -> None:
+        """A kernel starts; its tensors are taken in."""
+        self.launches.append(kernel)
+        self._programs.clear()
+        self.memory.launch()
+        for name, tensor in _tensors(arguments):
+            self.memory.add(name, tensor, frozenset(self.unwritten))
+            self.held.append((name, tensor))
+
+    def program(self, index: Program) -> None:
+        """A program starts."""
+        self._program = index
+        self._programs.append(index)
+
+    def access(self, kind: str, pointers, mask, itemsize: int, base: int | None):
+        """Count and check an access; returns the mask without what is out of bounds."""
+        mask = np.broadcast_to(np.asarray(mask, bool), pointers.shape)
+        self._last = None
+        addresses = pointers[mask]
+        if not addresses.size:
+            return mask
+        line, low, high = self._line(), int(addresses.min()), int(addresses.max())
+        region = self.memory.region(base if base is not None else low) or self.memory.nearest(low)
+        if region is None or low < region.start or high + itemsize > region.stop:
+            mask = self._inside(kind, pointers, mask, itemsize, region, base)
+            addresses = pointers[mask]
+            if not addresses.size:
+                return mask
+        view = region.view(base)
+        self._count(kind, view.name, addresses.size * itemsize)
+        if view.strides == ():
+            self._check_order(kind, region, view, addresses, line)
+        if kind == "store":
+            self.stores[view.name] = line
+        self._last = region, view, addresses, line
+        return mask
+
+    def loaded(self, values, mask) -> frozenset:
+        """Tags of what came: rows of Q, K or V."""
+        if self._last is None:
+            return NOTHING
+        region, view, addresses, line = self._last
+        if region.fresh and values.dtype.itemsize in POISON:
+            self._check_written(values, mask, view, line)
+        return self._rows(view, addresses, line) if view.strides else NOTHING
+
+    def product(self, left: frozenset, right: frozenset, matrix: bool) -> frozenset:
+        """Of Q and K it is a visit; of that and V it is checked that the rows of V are those of K."""
+        one, other = _named(left), _named(right)
+        both = left | right
+        if {one, other} == {("Q",), ("K",)}:
+            self._visit(both)
+            return both if matrix else both | {Product()}
+        if {one, other} == {("K", "Q"), ("V",)}:
+            self._meet(both)
+            return NOTHING
+        return NOTHING if matrix else both
+
+    def report(self, kind: str, tensor: str | None, line: int | None, sentence: str) -> None:
+        """Keep a finding of the program at work if it is the first of its kind there."""
+        found = Finding(kind, sentence, line, self._program, tensor)
+        self._found.setdefault((kind, tensor, line), found)
+
+    def rename(self, name: str, new: str) -> None:
+        """Call a tensor otherwise: in all that was counted, and as what a finding is about."""
+        for counted in (self.read, self.written, self.stores, *self.by_program.values()):
+            if name in counted:
+                counted[new] = counted.pop(name)
+        for key, found in self._found.items():
+            if found.tensor == name:
+                self._found[key] = replace(
+                    found, tensor=new, sentence=re.sub(rf"\b{re.escape(name)}\b", new, found.sentence)
+                )
+
+    def _count(self, kind: str, name: str, amount: int) -> None:
+        moved = self.by_program[len(self.launches), self._program][name]
+        if kind != "store":
+            self.read[name] += amount
+            moved[0] += amount
+        if kind != "load":
+            self.written[name] += amount
+            moved[1] += amount
+
+    def _inside(self, kind: str, pointers, mask, itemsize: int, region: Region | None, base: int | None):
+        """The mask without what lies outside of the tensor, which is reported."""
+        verb = {"load": "reads", "store": "writes"}.get(kind, "changes")
+        if region is None:
+            text = f"Program {self._program} {verb} memory{at(self._line())} that belongs to no tensor."
+            self.report("out_of_bounds", None, self._line(), text)
+            return np.zeros_like(mask)
+        inside = (pointers >= np.uint64(region.start)) & (pointers + np.uint64(itemsize) <= region.stop)
+        outside = pointers[mask & ~inside].astype(np.int64)
+        name, line = region.view(base).name, self._line()
+        beyond = outside.max() + itemsize - region.stop
+        where = f"up to {beyond:,} bytes past its end" if beyond > 0 else "before its start"
+        text = f"Program {self._program} {verb} {name}{at(line)} out of bounds, {where}: a mask is missing."
+        self.report("out_of_bounds", name, line, text)
+        return mask & inside
+
+    def _check_order(self, kind: str, region: Region, view: View, addresses, line: int | None) -> None:
+        """No program may write what another reads or writes in the same launch, unless atomically."""
+        self.atomics |= kind == "atomic"
+        if self.atomics:
+            return
+        region.track()
+        places, own = region.elements(addresses), len(self._programs)
+        for other, kinds in ((region.writer, ("store", "load")), (region.reader, ("store",))):
+            before = other[places]
+            clash = before[(before >= 0) & (before != own)]
+            if clash.size and kind in kinds:
+                program = self._programs[int(clash[0]) - 1]
+                verb = "write" if kind == "store" and other is region.writer else "read and write"
+                text = (
+                    f"Programs {program} and {self._program} {verb} the same elements of {view.name}"
+                    f"{at(line)}: on a GPU either may come first."
+                )
+                self.report("race", view.name, line, text)
+        (region.writer if kind == "store" else region.reader)[places] = own
+
+    def _check_written(self, values, mask, view: View, line: int | None) -> None:
+        poison = POISON[values.dtype.itemsize]
+        if (np.ascontiguousarray(values).view(poison.dtype) == poison)[np.asarray(mask, bool)].any():
+            text = f"Program {self._program} reads {view.name}{at(line)} before anything was written there."
+            self.report("read_before_written", view.name, line, text)
+
+    def _rows(self, view: View, addresses, line: int | None) -> frozenset:
+        """The rows of Q, K or V that came; a tile of Q may be of several heads, which share a key head."""
+        head, row, column = (np.broadcast_to(each, addresses.shape) for each in view.places(addresses))
+        columns = int(column.min()), int(column.max())
+        tiles = [
+            Tile(view.name, int(each), int(own.min()), int(own.max()), *columns)
+            for each in ([head[0]] if head.min() == head.max() else np.unique(head))
+            for own in (row[head == each],)
+        ]
+        if len(tiles) > 1 and (view.name != "Q" or tiles[0].low > tiles[-1].low == 0):
+            text = (
+                f"Program {self._program} reads past the end of a head of {view.name}{at(line)}, "
+                "into the rows of the next head: a mask is missing."
+            )
+            self.report("ragged_end", view.name, line, text)
+            tiles = tiles[:1]
+        for tile in tiles:
+            self.loads.setdefault((len(self.launches), self._program, tile), []).append(line)
+        return frozenset(tiles)
+
+    def _visit(self, tags: frozenset) -> None:
+        line = self._line()
+        for q in (tag for tag in tags if isinstance(tag, Tile) and tag.tensor == "Q"):
+            for k in (tag for tag in tags if isinstance(tag, Tile) and tag.tensor == "K"):
+                self.visits.append(Visit(len(self.launches), self._program, line, q, k))
+                if q.head // self.group != k.head:
+                    text = (
+                        f"Program {self._program} multiplies head {q.head} of Q by head {k.head} of K"
+                        f"{at(line)}; it must be head {q.head // self.group}."
+                    )
+                    self.report("wrong_head", "K", line, text)
+
+    def _meet(self, tags: frozenset) -> None:
+        tiles = [tag for tag in tags if isinstance(tag, Tile)]
+        keys = [tag for tag in tiles if tag.tensor == "K"]
+        (values, *_), line = [tag for tag in tiles if tag.tensor == "V"], self._line()
+        self.met = line
+        low, high = min(key.low for key in keys), max(key.high for key in keys)
+        if keys[0].head != values.head:
+            text = (
+                f"Program {self._program} multiplies P of head {keys[0].head} of K by head {values.head} of V"
+                f"{at(line)}; both must be the same head."
+            )
+            self.report("wrong_head", "V", line, text)
+        elif values.low < low or values.high > high:
+            text = (
+                f"Program {self._program} multiplies P of key {rows(low, high)} by "
+                f"{rows(values.low, values.high)} of V{at(line)}; they must be the same rows."
+            )
+            self.report("wrong_rows", "V", line, text)
+
+    def _line(self) -> int | None:
+        """The line of the file that is at work."""
+        frame = sys._getframe(2) if self.file else None
+        while frame is not None and frame.f_code.co_filename != self.file:
+            frame = frame.f_back
+        return frame.f_lineno if frame else None
+
+
+def _named(tags: frozenset) -> tuple[str, ...]:
+    return tuple(sorted({tag.tensor for tag in tags if isinstance(tag, Tile)}))
+
+
+def _tensors(arguments: dict[str, Any]):
+    """Every tensor among a kernel's arguments, in tuples and host descriptors too, with its name."""
+    for name, value in arguments.items():
+        parts = value if isinstance(value, tuple) else (value,)
+        for place, part in enumerate(parts):
+            part = getattr(part, "base", part) if type(part).__name__ == "TensorDescriptor" else part
+            if hasattr(part, "untyped_storage"):
+                yield (f"{name}[{place}]" if isinstance(value, tuple) else name), part

@@ -1,0 +1,167 @@
+"""Kernels watched while Triton's interpreter runs them: what is counted, and what is found to be wrong."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+from triton.runtime import interpreter
+
+import kernels
+from engine import Experiment, simulate
+from engine.problem.problem import Mask, Problem, Tiling
+from engine.watch.file import NotServedError
+from engine.watch.interpreter import ATOMICS, BLOCK_ACCESSES, REPORTED
+from engine.watch.served import report
+from tests.kernels.watched_kernels import BUGS, PLAIN, planted
+
+pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
+TILING = Tiling(16, 16)
+
+
+def problem(seq: int, causal: bool = False, heads: int = 1, **more) -> Problem:
+    shape = {"batch": 1, "heads": heads, "kv_heads": heads, "seq_q": seq, "seq_kv": seq, "head_dim": 16}
+    return Problem(**{**shape, "mask": Mask(causal), **more})
+
+
+def watched(folder: Path, text: str, asked: Problem, tiling: Tiling = TILING) -> dict:
+    file = folder / "kernel.py"
+    file.write_text(text)
+    return report(file, asked, tiling)
+
+
+def test_the_interpreter_has_what_the_watch_takes_of_it():
+    """Written for Triton 3.7.1: another version that lacks one of these needs the watch looked at again."""
+    builder = interpreter.interpreter_builder
+    for name in REPORTED:
+        assert callable(getattr(builder, name)), name
+    given = {name: list(inspect.signature(getattr(builder, name)).parameters) for name in REPORTED}
+    assert given["create_masked_load"][:3] == ["ptrs", "mask", "other"]
+    assert given["create_masked_store"][:3] == ["ptrs", "value", "mask"]
+    assert given["create_dot"][:3] == ["a", "b", "d"]
+    assert given["create_fmul"] == ["lhs", "rhs"]
+    assert given["create_addptr"] == ["ptr", "offset"]
+    assert given["create_atomic_rmw"][:4] == ["rmwOp", "ptr", "val", "mask"]
+    assert given["create_atomic_cas"][:3] == ["ptr", "cmp", "val"]
+    assert all(given[name][0] in ("ptr", "desc") for name in BLOCK_ACCESSES)
+    assert set(ATOMICS) <= REPORTED
+    assert list(inspect.signature(interpreter.ReduceOps.apply).parameters) == ["self", "input"]
+    assert {"fn", "arg_names", "grid"} <= set(inspect.signature(interpreter.GridExecutor).parameters)
+
+
+@pytest.mark.parametrize(("seq", "causal"), [(32, False), (40, True)])
+def test_a_right_kernel_has_no_findings_and_flash2s_bytes(tmp_path, seq, causal):
+    found = watched(tmp_path, PLAIN, problem(seq, causal, heads=2))
+    assert found["right"]
+    assert found["findings"] == []
+    asked = Experiment.of(seq=seq, heads=2, head_dim=16, block_q=16, block_kv=16, causal=causal)
+    model = simulate(asked).traffic
+    for tensor in ("Q", "K", "V", "O"):
+        read, written = (getattr(model.requested, way) for way in ("read", "written"))
+        assert found["read_bytes"][tensor] == {key.name: amount for key, amount in read.items()}[tensor]
+        assert found["written_bytes"][tensor] == {key.name: amount for key, amount in written.items()}[tensor]
+    by_hand = [[i, j] for i in range(-(-seq // 16)) for j in range(i + 1 if causal else 2)]
+    assert found["visits"] == by_hand
+    assert found["extra_tiles"] == found["missing_tiles"] == found["repeated_tiles"] == []
+    assert found["tiles_of_all_heads"] == model.tiles_visited
+    second = next(each for each in found["by_program"] if each["program"] == [1, 0, 0])
+    keys = (min(32, seq) if causal else seq) * 16 * 2  # bytes: two blocks of 16 keys, in 16 bits
+    assert second["moved"] == {"Q": [512, 0], "K": [keys, 0], "V": [keys, 0], "O": [0, 512], "lse": [0, 64]}
+
+
+AMISS = {  # tiles, by hand
+    "hidden tiles are visited": ("extra_tiles", [[0, 1]]),
+    "the diagonal is left out": ("missing_tiles", [[1, 1]]),
+    "a tile is visited twice": ("repeated_tiles", [[0, 1], [1, 1]]),
+}
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_is_said(tmp_path, name):
+    kinds, causal, heads, seq, _ = BUGS[name]
+    found = watched(tmp_path, planted(name), problem(seq, causal, heads))
+    assert {finding["kind"] for finding in found["findings"]} == kinds
+    listed, tiles = AMISS.get(name, ("visits", found["visits"]))
+    assert found[listed] == tiles
+    for finding in found["findings"]:
+        assert finding["sentence"].endswith(".")
+        assert finding["line"] or finding["kind"] == "order"
+
+
+def test_a_finding_names_the_line_the_program_and_the_tensor(tmp_path):
+    text = planted("P meets other rows of V")
+    (found,) = watched(tmp_path, text, problem(32))["findings"]
+    assert "acc += tl.dot" in text.splitlines()[found["line"] - 1]
+    assert (tuple(found["program"]), found["tensor"]) == ((0, 0, 0), "V")
+    assert found["sentence"] == (
+        "Program (0, 0, 0) multiplies P of key rows 0 to 15 by rows 16 to 31 of V"
+        f" in line {found['line']}; they must be the same rows."
+    )
+
+
+OWN = "own = attention\n"
+TAILS = [
+    "def attention(*args):\n    return own(*args)\n",
+    "def attention(q, k, v, sm_scale):\n    return own(q, k, v, sm_scale, 16, 16, False)\n",
+    """class Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, causal, sm_scale):
+        return own(q, k, v, sm_scale, 16, 16, causal)
+attention = Function.apply
+""",
+]
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_older_signatures_are_served_by_name(tmp_path, tail):
+    assert watched(tmp_path, PLAIN + OWN + tail, problem(16))["right"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("def attention(q, k, v): raise ValueError('no')", "line 1 fails: ValueError: no"),
+        ("import sys\nsys.exit(3)", "line 2 ends Python with sys.exit(3)"),
+        ("def attention(q, k, v)\n", "line 1 is no Python"),
+        ("x = 1", "it defines no function attention"),
+        ("def attention(q, k, v): return q", "attention launches no Triton kernel"),
+        ("def attention(q, k, v, colour): return q", "attention asks for 'colour'"),
+        (PLAIN.replace("    return out\n", "    return out[0]\n"), "attention returns (1, 16, 16)"),
+        (PLAIN.replace("s = tl.dot(q, k.T)", "s = tl.dot(q, k[None])"), "line 25 fails"),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(tmp_path, text, sentence):
+    with pytest.raises(NotServedError) as error:
+        watched(tmp_path, text, problem(16))
+    assert str(error.value).startswith(sentence)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("style", "asked", "tiles"),
+    [
+        ("block_pointers", problem(32, True), (32, 16)),  # its own, of its first configuration
+        ("descriptors", problem(32, True, dtype="bfloat16"), (16, 16)),
+        ("products", problem(6, heads=2, kv_heads=1), (1, 16)),
+    ],
+)
+def test_others_ways_to_write_it_are_watched_unchanged(style, asked, tiles):
+    found = report(Path(__file__).with_name(f"watched_{style}.py"), asked, TILING)
+    assert found["findings"] == []
+    assert found["right"]
+    assert (found["block_q"], found["block_kv"]) == tiles
+    for tensor in ("Q", "K", "V"):
+        assert found["read_bytes"][tensor] == found["flash2_read_bytes"][tensor]
+    assert found["notes"] == ["forward is autotuned: it runs in the first of its 2 configurations."] * (
+        style == "block_pointers"
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ["V_block = tl.advance(V_block, (lo, 0))", "K_block = tl.advance(K_block, (0, lo))"]
+)
+def test_a_block_pointer_that_is_not_advanced_is_said(tmp_path, line):
+    text = Path(__file__).with_name("watched_block_pointers.py").read_text()
+    found = watched(tmp_path, text.replace(line, "pass"), problem(64, True))["findings"]
+    kinds = {finding["kind"] for finding in found}
+    assert "wrong_rows" in kinds
+    assert kinds <= {"wrong_rows", "repeated_tile", "missing_tile", "loaded_again", "extra_tile"}

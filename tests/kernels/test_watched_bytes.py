@@ -1,0 +1,125 @@
+"""The project's own kernels, watched: their bytes by tensor are the schedule's, their visits its tiles."""
+
+import pytest
+import torch
+
+import kernels
+from engine import Experiment, simulate
+from engine.problem.bounds import key_bounds
+from engine.schedule.step import Tensor
+from engine.watch.interpreter import reporting
+from engine.watch.memory import Memory
+from engine.watch.watch import Watch
+from tests.kernels.attention_cases import Shape, random_qkv
+
+pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
+NAMES = {  # the kernels' own names
+    "out": Tensor.O, "lse": Tensor.LSE, "scores": Tensor.S, "weights": Tensor.P, "row_max": Tensor.STATISTICS,
+    "row_sum": Tensor.STATISTICS, "partial": Tensor.PARTIAL, "partial_lse": Tensor.PARTIAL_LSE,
+    "d_out": Tensor.D_O, "d_q": Tensor.D_Q, "d_k": Tensor.D_K, "d_v": Tensor.D_V, "delta": Tensor.DELTA,
+    "lse_log2": Tensor.LSE_LOG2, "Q": Tensor.Q, "K": Tensor.K, "V": Tensor.V,
+}  # fmt: skip
+RAGGED = Shape("ragged", 2, 2, 21, 37, 24, 16, 16)
+GROUPED = Shape("grouped", 4, 2, 20, 40, 16, 16, 32)
+CASES = [
+    (RAGGED, {"causal": True}, "bfloat16"),
+    (GROUPED, {"causal": True, "window": 9}, "float16"),
+]
+
+
+def watch(shape: Shape, dtype: str, prepare) -> Watch:
+    """What is called of what `prepare(q, k, v)` gives, watched."""
+    q, k, v = random_qkv(shape, getattr(torch, dtype), "cpu")
+    known = dict(zip("QKV", (tensor.double().numpy() for tensor in (q, k, v)), strict=True))
+    seen = Watch(Memory(known, shape.batch * shape.heads), shape.heads // shape.kv_heads)
+    run = prepare(q, k, v)
+    with reporting(seen):
+        run()
+    return seen
+
+
+def attention(mask: dict, **options):
+    """What prepares a call of the real kernels."""
+    return lambda q, k, v: lambda: kernels.attention(q, k, v, **mask, **options)
+
+
+def experiment(shape: Shape, mask: dict, dtype: str, algorithm: str, **more) -> Experiment:
+    return Experiment.of(
+        algorithm=algorithm, batch=shape.batch, heads=shape.heads, kv_heads=shape.kv_heads, seq=shape.seq_q,
+        seq_kv=shape.seq_kv, head_dim=shape.head_dim, dtype=dtype, **shape.blocks, **mask, **more,
+    )  # fmt: skip
+
+
+def moved(seen: Watch, model) -> tuple[dict, dict]:
+    """Bytes by tensor that were watched beyond those of the schedule, read and written, by tensor."""
+    less = []
+    for watched, counted in ((seen.read, model.requested.read), (seen.written, model.requested.written)):
+        found = dict.fromkeys(counted, 0)
+        for name, amount in watched.items():
+            found[NAMES[name]] += amount
+        less.append(
+            {tensor: found[tensor] - counted[tensor] for tensor in found if found[tensor] != counted[tensor]}
+        )
+    return tuple(less)
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
+@pytest.mark.parametrize(("shape", "mask", "dtype"), CASES)
+def test_forward(algorithm, shape, mask, dtype):
+    seen = watch(shape, dtype, attention(mask, algorithm=algorithm, **shape.blocks))
+    asked = experiment(shape, mask, dtype, algorithm)
+    read, written = moved(seen, simulate(asked).traffic)
+    rows = shape.heads * shape.seq_q
+    # unfused attention keeps no lse: the kernel writes it for whoever asks, 4 bytes per row
+    assert (read, written) == ({}, {Tensor.LSE: 4 * rows} if algorithm == "standard" else {})
+    bounds = key_bounds(asked.problem, asked.tiling)
+    tiles = {
+        (head, i, j)
+        for head in range(shape.heads)
+        for i in range(len(bounds.first))
+        for j in (
+            range(-(-shape.seq_kv // shape.block_kv))
+            if algorithm == "standard"
+            else range(bounds.first[i], bounds.stop[i])
+        )
+    }
+    visits = [(v.q.head, v.q.low // shape.block_q, v.k.low // shape.block_kv) for v in seen.visits]
+    assert len(visits) == len(tiles)
+    assert set(visits) == tiles
+    assert seen.findings == []
+
+
+@pytest.mark.parametrize(("shape", "mask", "dtype"), [CASES[1]])
+def test_split_keys(shape, mask, dtype):
+    splits = 2
+
+    seen = watch(shape, dtype, attention(mask, algorithm="split_kv", splits=splits, **shape.blocks))
+    read, written = moved(seen, simulate(experiment(shape, mask, dtype, "split_kv", splits=splits)).traffic)
+    # the kernel that combines reads every part's lse twice: for their maximum, and with each part's O
+    rows = shape.heads * shape.seq_q
+    assert (read, written) == ({Tensor.PARTIAL_LSE: 4 * splits * rows}, {})
+    assert {visit.q.head for visit in seen.visits} == set(range(shape.heads))  # rows of heads that share keys
+    assert seen.findings == []
+
+
+@pytest.mark.parametrize(("shape", "mask", "dtype"), CASES)
+def test_backward(shape, mask, dtype):
+    """Rows that fill the last block of delta and lse are written and read, and not in the schedule."""
+
+    def backward(q, k, v):
+        for tensor in (q, k, v):
+            tensor.requires_grad_()
+        out = kernels.attention(q, k, v, algorithm="flash2", **mask, **shape.blocks)
+        return lambda: out.backward(torch.ones_like(out))
+
+    seen = watch(shape, dtype, backward)
+    asked = experiment(shape, mask, dtype, "backward")
+    read, written = moved(seen, simulate(asked).traffic)
+    ragged = -shape.seq_q % shape.block_q
+    bounds = key_bounds(asked.problem, asked.tiling)
+    last = int(bounds.stop[-1] - bounds.first[-1])  # key blocks that load the ragged block of queries
+    padded = 4 * ragged * shape.heads
+    expected = {Tensor.DELTA: padded * (last + 1), Tensor.LSE_LOG2: padded * (last + 1)} if ragged else {}
+    assert read == expected
+    assert written == ({Tensor.DELTA: padded, Tensor.LSE_LOG2: padded} if ragged else {})
+    assert seen.findings == []
