@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 CHARTS = "[...document.querySelectorAll('.js-plotly-plot')]"
-DRAWN = f"{CHARTS}.filter((chart) => chart.layout?.width && chart._fullLayout?._size).length === 2"
+DRAWN = f"{CHARTS}.filter((chart) => chart.layout?.width && chart._fullLayout?._size).length === 1"
 ROOM = f"""() => {CHARTS}.map((chart) => {{
     const {{ margin, template, datarevision, transition, width }} = chart.layout;
     const size = chart._fullLayout._size, plain = !template && !transition && !!datarevision;

@@ -150,7 +150,7 @@ def test_a_slider_pressed_quickly_is_never_pulled_back(page, dashboard):
 
 
 def test_a_slider_moved_right_after_a_preset_changes_only_its_value(page, dashboard):
-    opened(page, f"{dashboard}/softmax")
+    opened(page, f"{dashboard}/masks")
     page.get_by_label("Scenario").click()
     page.get_by_role("option", name="Long context").click()
     page.wait_for_url("**seq=131072**")

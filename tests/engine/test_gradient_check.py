@@ -80,7 +80,7 @@ def test_what_is_run_has_one_key_head_and_few_tiles():
 
 
 def test_what_cannot_run_says_so_in_a_sentence(kernel_worker):
-    large = ended(kernel_worker, Experiment.of(seq=128, head_dim=128, block_q=128, block_kv=128))
+    large = ended(kernel_worker, Experiment.of(seq=256, head_dim=256, block_q=256, block_kv=256))
     assert re.fullmatch(
         r"the scheduler stops: it needs \d+ KiB, but an H200 allows 227 KiB per block", large.error
     )

@@ -149,7 +149,7 @@ def test_a_dead_process_is_one_sentence_and_the_next_job_runs(worker, signal, wo
 def test_a_job_beyond_its_time_is_stopped_and_keeps_its_rows(worker, monkeypatch):
     timers = []  # which go off when the test says so
     monkeypatch.setattr(threading.Timer, "start", lambda timer: timers.append(timer))
-    job, after = worker.submit(f"{JOBS}:endless", {}), worker.submit(COUNT, {"to": 1})
+    job, after = worker.submit(f"{JOBS}:sweep_without_end", {}), worker.submit(COUNT, {"to": 1})
     until(lambda: job.rows)
     (timer,) = timers
     assert timer.interval == 600
