@@ -168,7 +168,7 @@ def gantt(rows: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], second
             if end <= seconds
         )
         lines.append(f"<span>{escape(name)}</span><div>{marks}</div>")
-    return f"<div class='gantt'>{''.join(lines)}</div>"
+    return STYLE + f"<div class='gantt'>{''.join(lines)}</div>"
 
 
 def one_query(keys: int, colours: Palette) -> str:

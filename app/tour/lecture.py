@@ -195,7 +195,7 @@ def _overlap(experiment: Experiment, colours: Palette) -> None:
             ("softmax", colours.statistics, _spans(block, lambda mark: mark.operation == SOFTMAX)),
         ]
         st.markdown(f"**{name}**: {seconds_text(block.switch)}")
-        st.html(figures.STYLE + figures.gantt(rows, seconds))
+        st.html(figures.gantt(rows, seconds))
 
 
 def _spans(block: Inside, wanted: Callable[[Mark], bool]) -> list[tuple[float, float]]:
@@ -247,10 +247,10 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     )
     figure.layout.height = _height(colours)
     chart(figure, "Speed-up over the length")
-    share = answer("layer_share", experiment).value
+    share, half = (answer(name, experiment).value for name in ("layer_share", "layer_half"))
     st.markdown(
         f"At {problem.seq_kv:,} tokens attention is **{share_text(share, 1)}** of the layer's FLOPs; "
-        f"half of them at {6 * problem.hidden_size:,} tokens."
+        f"half of them at {half:,} tokens (counted)."
     )
 
 
