@@ -63,7 +63,6 @@ def _read_so(recorded: tuple[Gain, ...], recording: Recording | None) -> str:
             "these tiles; the counters miss what still lay in L2 when a kernel ended."
         )
     return (
-        f"Lines are modelled. {marks} The bytes saved grow with N, but the time saved levels off: once "
-        "HBM is no longer the fused kernel's bottleneck, its arithmetic is, of which unfused attention has as "
-        "much."
+        f"Lines are modelled. {marks} The bytes saved grow with N, but the time saved levels off: once HBM "
+        "is no longer the fused kernel's bottleneck, its arithmetic is, and unfused attention has as much."
     )
