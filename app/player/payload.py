@@ -67,9 +67,9 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     return pack(header, {**columns, **_statistics(drawn.changed(**alone))})
 
 
-def begun(payload: bytes, *, race: bool = False, share: float = 0.0) -> bytes:
-    """The same payload, shown first where a share of its run, or of its race, is done."""
-    return with_header(payload, begin={"race": race, "share": share})
+def begun(payload: bytes, *, race: bool = False) -> bytes:
+    """The same payload, shown first at the start of its run, or of its race."""
+    return with_header(payload, begin={"race": race})
 
 
 def sizes(experiment: Experiment) -> dict:

@@ -87,7 +87,7 @@ class Player extends Journey {
     const linked = linkedMoment();
     if (this.model.begin) {
       this.race = this.model.begin.race;
-      this.fraction = this.model.begin.share;
+      this.fraction = 0;
     } else if (remembered[this.plays]) {
       Object.assign(this, remembered[this.plays]);
     } else if (linked.has("step") || linked.has("race")) {

@@ -203,8 +203,8 @@ def _spans(block: Inside, wanted: Callable[[Mark], bool]) -> list[tuple[float, f
 
 
 def _rounding(experiment: Experiment, colours: Palette) -> None:
-    st.html(figures.ruler("FP8 (e4m3) from 1 to 2", fp8.e4m3_values(), 1, 2, True))
-    st.html(figures.ruler("float16 from 1 to 2", fp8.float16_values(), 1, 2, False))
+    st.html(figures.ruler("FP8 (e4m3)", fp8.e4m3_values(), labels=True))
+    st.html(figures.ruler("float16", fp8.float16_values(), labels=False))
     found = fp8.rounding_errors()
     st.markdown("**Error of O**, relative, computed: Q, K and V of normal entries are rounded, nothing else")
     left, right = st.columns(2)
