@@ -80,7 +80,7 @@ LOOPS = (
 )
 
 
-def loops(colours: Palette) -> str:
+def loops() -> str:
     """The two orders of the loops, what goes to memory and back set off."""
     columns = "".join(f"<div><b>{title}</b><pre>{chr(10).join(lines)}</pre></div>" for title, lines in LOOPS)
     return STYLE + f"<div class='loops'>{columns.replace('<pre><b>', '<pre>')}</div>"

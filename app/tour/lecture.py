@@ -280,7 +280,7 @@ PICTURES: dict[str, Picture] = {
     "tile bytes": _tile_bytes,
     "tile grid": _grid(told=False),
     "mask": _grid(told=True),
-    "loops": _html("**What each version does**; bold: to memory and back", figures.loops),
+    "loops": _html("**What each version does**; bold: to memory and back", lambda _: figures.loops()),
     "busy and times": _busy_and_times,
     "units": _units,
     "overlap": _overlap,
