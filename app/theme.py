@@ -80,7 +80,6 @@ STYLE = """
   .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
   .st-key-flash3_words { min-height: 3.2rem; }
   .st-key-flash3_picture { min-height: 34rem; }
-  @media (min-width: 901px) { .st-key-masks_picture { min-height: calc((100vw - 256px) / 5 + 4.6rem); } }
   .st-key-gpu_controls { min-height: 2.6rem; }
   .st-key-agreement_verdict { min-height: 3.9rem; justify-content: center; }
   .st-key-notices { padding: 0.4rem 0.8rem; }

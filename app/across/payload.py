@@ -12,15 +12,15 @@ from app.canvas.tables import palettes
 from engine.algorithms.ring import Order
 from engine.model.cluster.lanes import KINDS, Lanes
 from engine.model.cluster.seconds import modelled
-from engine.model.cluster.spread import RINGS
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, RINGS, TWO_LEVEL
 
 MICRO = 1e6
 NAMES = {
-    "ring": "Ring, copy engines",
-    "ring_send": "Ring, NCCL",
-    "all_gather": "All-gather",
-    "all_to_all": "All-to-all (Ulysses)",
-    "two_level": "Ring of hosts",
+    RING: "Ring, copy engines",
+    RING_SEND: "Ring, NCCL",
+    ALL_GATHER: "All-gather",
+    ALL_TO_ALL: "All-to-all (Ulysses)",
+    TWO_LEVEL: "Ring of hosts",
 }
 TURN, FEW = 0.381966, 8  # of the circle of hues, between one of a few GPUs and the next: neighbours differ
 ARC = 0.86  # of it, that many GPUs share in order
@@ -32,7 +32,7 @@ def name_of(run: Lanes, beside: Sequence[Lanes]) -> str:
     spread = run.spread
     if len({each.spread.method for each in beside}) < len(beside):
         return "Zigzag order" if spread.zigzag else "Plain order"
-    flat = spread.method == "ring" and spread.fabric.hosts(spread.gpus) > 1
+    flat = spread.method == RING and spread.fabric.hosts(spread.gpus) > 1
     return "Flat ring, NCCL" if flat else NAMES[spread.method]
 
 
@@ -55,7 +55,6 @@ def build(runs: Sequence[Lanes]) -> bytes:
     spread = runs[0].spread
     header = {
         "gpus": spread.gpus,
-        "tokens": spread.problem.seq_q,
         "causal": spread.problem.mask.causal,
         "kinds": list(KINDS),
         "owners": owner_colours(spread.gpus),
@@ -71,19 +70,17 @@ def build(runs: Sequence[Lanes]) -> bytes:
 def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
     """What is said of a run as a whole; times in microseconds, the block in bytes."""
     spread, time = run.spread, modelled(run.spread, run.backward)
-    busy = [run.busy(gpu) for gpu in range(spread.gpus)]
     return {
         "name": name_of(run, beside),
         "ring": spread.method in RINGS,
-        "hosts": spread.method == "two_level",
+        "hosts": spread.method == TWO_LEVEL,
         "host": spread.fabric.host,
         "groups": spread.groups,
-        "zigzag": run.order.zigzag,
         "owners": _owners(run.order),
         "origin": "modelled",
         "efficiency": time.efficiency,
         "oneGpu": time.one_gpu * MICRO,
-        "busy": float(np.mean(busy)) / run.seconds,
+        "busy": run.busy_share,
         "block": spread.block,
         "backward": run.backward,
         "length": run.seconds * MICRO,

@@ -10,6 +10,7 @@ from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, seconds_text, share_text, short
 from engine.model.cluster.seconds import ClusterTime
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL
 from engine.studies.across import Held, Round
 
 if TYPE_CHECKING:
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 HEIGHT = 300
 NAMES = {
-    "ring": "Ring",
-    "ring_send": "Ring, NCCL",
-    "all_gather": "All-gather",
-    "all_to_all": "All-to-all",
-    "two_level": "Ring of hosts",
+    RING: "Ring",
+    RING_SEND: "Ring, NCCL",
+    ALL_GATHER: "All-gather",
+    ALL_TO_ALL: "All-to-all",
+    TWO_LEVEL: "Ring of hosts",
 }
-TONES = {"ring": "v", "ring_send": "lime", "all_gather": "k", "all_to_all": "q", "two_level": "o"}
+TONES = {RING: "v", RING_SEND: "lime", ALL_GATHER: "k", ALL_TO_ALL: "q", TWO_LEVEL: "o"}
 TICKS = (1, 4, 16, 64, 256, 1024, 4096, 10_000)
 
 

@@ -48,7 +48,13 @@ def number(value: float, places: int = 2) -> str:
 
 
 def matrix(
-    title: str, values: np.ndarray, colour: str, *, row: int | None = None, tiles: bool = False, hidden=False
+    title: str,
+    values: np.ndarray,
+    colour: str,
+    *,
+    row: int | None = None,
+    tiles: bool = False,
+    hidden: bool = False,
 ) -> str:
     """A matrix with its name above.
 

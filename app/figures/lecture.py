@@ -80,7 +80,7 @@ LOOPS = (
 )
 
 
-def loops(colours: Palette) -> str:
+def loops() -> str:
     """The two orders of the loops, what goes to memory and back set off."""
     columns = "".join(f"<div><b>{title}</b><pre>{chr(10).join(lines)}</pre></div>" for title, lines in LOOPS)
     return STYLE + f"<div class='loops'>{columns.replace('<pre><b>', '<pre>')}</div>"
@@ -141,8 +141,9 @@ def bits(formats: Mapping[str, tuple[int, int, int]], colours: Palette) -> str:
     return STYLE + "".join(parts)
 
 
-def ruler(name: str, values: np.ndarray, low: float, high: float, labels: bool) -> str:
-    """The values of a format between two numbers, each a mark."""
+def ruler(name: str, values: np.ndarray, *, labels: bool) -> str:
+    """The values of a format from 1 to 2, each a mark; labels: of all of them, else of both ends."""
+    low, high = 1, 2
     inside = values[(values >= low) & (values <= high)]
     places = 100 * (inside - low) / (high - low)
     marks = "".join(f"<i style='left:{place:.2f}%'></i>" for place in places)
@@ -151,10 +152,8 @@ def ruler(name: str, values: np.ndarray, low: float, high: float, labels: bool) 
         for place, value in zip(places, inside, strict=True)
         if labels or value in (low, high)
     )
-    return (
-        STYLE
-        + f"<div style='padding:0 1.6rem'><b>{escape(name)}</b><div class='ruler'>{marks}{words}</div></div>"
-    )
+    title = f"<b>{escape(name)} from {low} to {high}</b>"
+    return STYLE + f"<div style='padding:0 1.6rem'>{title}<div class='ruler'>{marks}{words}</div></div>"
 
 
 def gantt(rows: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], seconds: float) -> str:
@@ -168,7 +167,7 @@ def gantt(rows: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], second
             if end <= seconds
         )
         lines.append(f"<span>{escape(name)}</span><div>{marks}</div>")
-    return f"<div class='gantt'>{''.join(lines)}</div>"
+    return STYLE + f"<div class='gantt'>{''.join(lines)}</div>"
 
 
 def one_query(keys: int, colours: Palette) -> str:

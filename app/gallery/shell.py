@@ -32,11 +32,11 @@ def above(title: str, about: str) -> str:
     return f"<style>{styles()}</style>{head(title, about)}"
 
 
-def page(title: str, about: str, body: str, script: str = "", policy: str = FRAMES) -> str:
+def page(title: str, about: str, body: str, script: str = "") -> str:
     """A document of words, tables and charts."""
     code = f"<script>{script}</script>" if script else ""
     text = f"<main class='prose'>{head(title, about)}{body}</main>{code}"
-    return document(f"{title} · {NAME}", styles(), text, policy)
+    return document(f"{title} · {NAME}", styles(), text, FRAMES)
 
 
 def both(make: Callable[[Palette], str]) -> str:

@@ -69,7 +69,7 @@ def chart(figure: Any, alt: str) -> str:
     y = replace(y, first=height - BOTTOM, last=top)
     parts = [*_grid(x, y, layout), *(_shape(shape, x, y) for shape in layout.get("shapes", ()))]
     for trace in traces:
-        parts += _trace(trace, x, y, layout)
+        parts += _trace(trace, x, y)
     parts += [_annotation(words, x, y) for words in layout.get("annotations", ())]
     parts += _key(legend, layout)
     return (
@@ -115,7 +115,7 @@ def _grid(x: Axis, y: Axis, layout: dict) -> list[str]:
     return parts
 
 
-def _trace(trace: dict, x: Axis, y: Axis, layout: dict) -> list[str]:
+def _trace(trace: dict, x: Axis, y: Axis) -> list[str]:
     """A line with its band, and its marks, each saying its value where it is pointed at."""
     points = [
         None if a is None or b is None else (x.at(a), y.at(b))

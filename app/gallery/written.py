@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from html import escape
 from typing import Any
 from unittest.mock import patch
@@ -51,6 +51,13 @@ class Written:
         self.parts.append([Written() for _ in range(spec if isinstance(spec, int) else len(spec))])
         return self.parts[-1]
 
+    def container(self, **_: Any) -> AbstractContextManager[None]:
+        """What is drawn within it stands in line with the rest."""
+        return nullcontext()
+
+    def button(self, *_: Any, **__: Any) -> None:
+        """A file has nobody to press it for."""
+
     def select_slider(self, label: str, options: Sequence[Any], value: Any = None, **_: Any) -> Any:
         """A file cannot compute anew: it shows what the slider begins with."""
         return options[0] if value is None else value
@@ -69,8 +76,8 @@ class Written:
 
 
 CALLS = (
-    *("markdown", "caption", "html", "latex", "metric", "plotly_chart", "columns", "select_slider"),
-    "download_button",
+    *("markdown", "caption", "html", "latex", "metric", "plotly_chart", "columns", "container"),
+    *("button", "select_slider", "download_button"),
 )
 
 

@@ -59,7 +59,8 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "FlashAttention-2."
         ),
         "memory hierarchy|memories": (
-            "Registers, shared memory, L2 and HBM: each is larger and slower than the one before it."
+            "Registers, shared memory, L2 and HBM: each is slower than the one before it, and from shared "
+            "memory on each is larger."
         ),
         "N × N intermediate|general lesson": (
             "A matrix that only leads to a smaller result, as S and P do: compute it in tiles, use them, and "

@@ -42,5 +42,4 @@ def payload(block: Inside) -> dict[str, Any]:
         "switch": block.switch,
         "origin": lanes.origin,
         "visits": block.visits,
-        "visits_in_all": block.visits_in_all,
     }

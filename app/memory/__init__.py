@@ -43,9 +43,9 @@ def growing() -> Moving:
     return Moving.of("growing_matrix", HERE / "growth.html", [HERE / "growth.css"], HERE / "growth.js")
 
 
-def show_growth(experiment: Experiment, *, key: str = "growth") -> None:
+def show_growth(experiment: Experiment) -> None:
     """Show how far the matrices of scores fill the GPU's memory; another length grows from the one before."""
-    growing().show(growth_payload(experiment), key=key, title="The N × N matrices in memory")
+    growing().show(growth_payload(experiment), key="growth", title="The N × N matrices in memory")
 
 
 def growth_payload(experiment: Experiment) -> dict[str, Any]:

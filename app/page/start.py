@@ -8,7 +8,7 @@ from app import frame, scenario, start
 from app.presenter import mode
 from engine.experiment import Experiment
 
-HEIGHT, ROOM_HEIGHT = 440, 26  # of the picture: px, and times the size of a presenter's type
+ROOM_HEIGHT = 26  # of the picture in a room: times the size of a presenter's type
 
 
 def show() -> None:
@@ -23,7 +23,7 @@ def show() -> None:
     if work is None:
         st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
     else:
-        height = int(ROOM_HEIGHT * mode.type_size()) if mode.presenting() else HEIGHT
+        height = int(ROOM_HEIGHT * mode.type_size()) if mode.presenting() else start.HEIGHT
         start.moving().show(start.payload(work, height), key="opening", title=start.TITLE, height=height)
         st.markdown(f"**{start.conclusion(work)}**")
         st.caption(start.origin(work))

@@ -2,7 +2,7 @@
 
 import { capacity, rate, traffic, wholePercent } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
-import { flightsOf } from "../memory/flights.js";
+import { flightsOf } from "./flights.js";
 
 const SIZED = {
   query: ["Q", "O", "dO", "dQ"],

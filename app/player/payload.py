@@ -15,7 +15,7 @@ from engine.model.crossing import crossings
 from engine.model.drawable import drawable
 from engine.model.footprint import IN_REGISTERS, misfit
 from engine.model.launch import Launch, launch
-from engine.model.memories import memories as memories_of
+from engine.model.memories import memories
 from engine.model.seconds import step_seconds
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import document_edges
@@ -67,9 +67,9 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     return pack(header, {**columns, **_statistics(drawn.changed(**alone))})
 
 
-def begun(payload: bytes, *, race: bool = False, share: float = 0.0) -> bytes:
-    """The same payload, shown first where a share of its run, or of its race, is done."""
-    return with_header(payload, begin={"race": race, "share": share})
+def begun(payload: bytes, *, race: bool = False) -> bytes:
+    """The same payload, shown first at the start of its run, or of its race."""
+    return with_header(payload, begin={"race": race})
 
 
 def sizes(experiment: Experiment) -> dict:
@@ -97,12 +97,11 @@ def _document_edges(problem: Problem) -> list[int]:
 
 def chip(gpu: Gpu) -> dict:
     """What the picture says of a GPU."""
-    memories = {memory.name: memory for memory in memories_of(gpu)}
     return {
         "name": gpu.name,
         "capacity": gpu.shared_bytes_block,
         "sms": gpu.sms,
-        "memories": {name: asdict(memory) for name, memory in memories.items()},
+        "memories": {memory.name: asdict(memory) for memory in memories(gpu)},
     }
 
 

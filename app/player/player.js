@@ -4,9 +4,9 @@ import { clamp, traffic } from "../canvas/format.js";
 import { readTheme, wear } from "../canvas/look.js";
 import { Stage } from "../canvas/stage.js";
 import { equalBytes } from "../canvas/unpack.js";
-import { FLIGHT_SECONDS } from "../memory/flights.js";
 import { Controls, SPEEDS } from "./controls.js";
 import { takeHome } from "./film.js";
+import { FLIGHT_SECONDS } from "./flights.js";
 import { Journey, RACE_MARKS } from "./journey.js";
 import { layoutOf } from "./layout.js";
 import { Model } from "./model.js";
@@ -87,7 +87,7 @@ class Player extends Journey {
     const linked = linkedMoment();
     if (this.model.begin) {
       this.race = this.model.begin.race;
-      this.fraction = this.model.begin.share;
+      this.fraction = 0;
     } else if (remembered[this.plays]) {
       Object.assign(this, remembered[this.plays]);
     } else if (linked.has("step") || linked.has("race")) {

@@ -58,6 +58,8 @@ def _brings(own: Recording) -> str:
         "decoding times": own.decoding,
         "hardware counters": own.counters,
         "timelines": own.timelines,
+        "times on several GPUs": own.cluster,
+        "timelines of several GPUs": own.cluster_timelines,
     }
     there = ", ".join(f"{len(rows):,} {name}" for name, rows in kinds.items() if rows)
     return f"All pages now show your recording of {_label(own)}: {there or 'it holds no rows'}."

@@ -16,6 +16,7 @@ from engine.studies.opening import TENSORS, SameWork, dram_bytes, same_work
 
 HERE = Path(__file__).parent
 TITLE = "The same work twice"
+HEIGHT = 440  # px, as a page shows it
 FLIGHT = 4_000_000  # bytes that a square stands for
 SENTENCE = (
     "See how a GPU computes attention and why FlashAttention is faster: tile by tile, with every byte and "
@@ -35,7 +36,7 @@ def shown() -> SameWork | None:
     return next(filter(None, map(same_work, recordings())), None)
 
 
-def payload(work: SameWork, height: int = 440) -> dict[str, Any]:
+def payload(work: SameWork, height: int = HEIGHT) -> dict[str, Any]:
     """What the picture needs: both calls kernel by kernel, bytes and seconds as recorded; its height, px."""
     gpu = gpu_named(work.recording.device.gpu)
     problem = work.problem

@@ -2,7 +2,7 @@
 
 import { duration, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
-import { bytesOf, inFlight, movedAt, secondsOf } from "./flights.js";
+import { bytesOf, inFlight, movedAt, secondsOf } from "./loop.js";
 
 const ROWS = 4; // of squares in each direction
 const SM_COLUMNS = 12;

@@ -5,7 +5,7 @@ import { clamp } from "../canvas/format.js";
 import { readTheme, wear } from "../canvas/look.js";
 import { Pen } from "../canvas/pen.js";
 import { Stage } from "../canvas/stage.js";
-import { flightsOf, LOOP, paceOf } from "./flights.js";
+import { flightsOf, LOOP, paceOf } from "./loop.js";
 import { paintLane } from "./picture.js";
 
 const CALM_PAUSE = 500; // ms that a picture stands for those who ask for less motion, and press Play

@@ -195,7 +195,7 @@ def _overlap(experiment: Experiment, colours: Palette) -> None:
             ("softmax", colours.statistics, _spans(block, lambda mark: mark.operation == SOFTMAX)),
         ]
         st.markdown(f"**{name}**: {seconds_text(block.switch)}")
-        st.html(figures.STYLE + figures.gantt(rows, seconds))
+        st.html(figures.gantt(rows, seconds))
 
 
 def _spans(block: Inside, wanted: Callable[[Mark], bool]) -> list[tuple[float, float]]:
@@ -203,8 +203,8 @@ def _spans(block: Inside, wanted: Callable[[Mark], bool]) -> list[tuple[float, f
 
 
 def _rounding(experiment: Experiment, colours: Palette) -> None:
-    st.html(figures.ruler("FP8 (e4m3) from 1 to 2", fp8.e4m3_values(), 1, 2, True))
-    st.html(figures.ruler("float16 from 1 to 2", fp8.float16_values(), 1, 2, False))
+    st.html(figures.ruler("FP8 (e4m3)", fp8.e4m3_values(), labels=True))
+    st.html(figures.ruler("float16", fp8.float16_values(), labels=False))
     found = fp8.rounding_errors()
     st.markdown("**Error of O**, relative, computed: Q, K and V of normal entries are rounded, nothing else")
     left, right = st.columns(2)
@@ -247,10 +247,10 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     )
     figure.layout.height = _height(colours)
     chart(figure, "Speed-up over the length")
-    share = answer("layer_share", experiment).value
+    share, half = (answer(name, experiment).value for name in ("layer_share", "layer_half"))
     st.markdown(
         f"At {problem.seq_kv:,} tokens attention is **{share_text(share, 1)}** of the layer's FLOPs; "
-        f"half of them at {6 * problem.hidden_size:,} tokens."
+        f"half of them at {half:,} tokens (counted)."
     )
 
 
@@ -280,7 +280,7 @@ PICTURES: dict[str, Picture] = {
     "tile bytes": _tile_bytes,
     "tile grid": _grid(told=False),
     "mask": _grid(told=True),
-    "loops": _html("**What each version does**; bold: to memory and back", figures.loops),
+    "loops": _html("**What each version does**; bold: to memory and back", lambda _: figures.loops()),
     "busy and times": _busy_and_times,
     "units": _units,
     "overlap": _overlap,

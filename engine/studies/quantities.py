@@ -75,6 +75,11 @@ def _layer_share(experiment: Experiment) -> float:
     return problem.seq_kv / (problem.seq_kv + LAYER_FLOPS * problem.hidden_size)
 
 
+def _layer_half(experiment: Experiment) -> int:
+    """Keys at which that share is one half."""
+    return LAYER_FLOPS * experiment.problem.hidden_size
+
+
 def _scores(experiment: Experiment) -> int:
     return experiment.problem.seq_q * experiment.problem.seq_kv
 
@@ -165,6 +170,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         ),
         "busy_sms": Quantity("SMs that have a thread block", NUMBER, COUNTED, _busy_sms),
         "layer_share": Quantity("attention's share of a layer's FLOPs", NUMBER, COUNTED, _layer_share),
+        "layer_half": Quantity("keys at which that share is one half", NUMBER, COUNTED, _layer_half),
         # rates and times
         "hbm_rate": Quantity("bytes per second of HBM", RATE, GIVEN, lambda e: e.gpu.memory_bytes_per_second),
         "shared_rate": Quantity(

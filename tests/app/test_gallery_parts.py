@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from app.figures.colours import DARK
 from app.gallery.formulas import mathml
 from app.gallery.svg import chart
 from app.gallery.words import html
+from app.gallery.written import CALLS
+from app.tour import lecture, pictures, summary
 
 
 def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
@@ -63,3 +66,11 @@ def test_words_are_shown_as_they_are_meant_and_html_as_it_is_written():
         "<p><b>S</b> of <code>N &lt; d</code>, &lt;b&gt;x&lt;/b&gt;</p>\n"
         "<ul><li>one</li><li>two</li></ul>\n<pre><code>a &lt; b\n</code></pre>"
     )
+
+
+@pytest.mark.parametrize("file", [pictures, lecture, summary])
+def test_all_that_a_tours_picture_calls_has_a_stand_in(file):
+    """Else Streamlit is asked to draw without a session."""
+    called = set(re.findall(r"\bst\.(\w+)\(", Path(file.__file__).read_text("utf-8")))
+    assert called
+    assert called <= set(CALLS)

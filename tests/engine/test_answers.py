@@ -164,6 +164,7 @@ def test_rates_and_shares_are_those_of_the_data_sheet_and_of_a_layers_matrices()
     assert value("layer_share", experiment) == pytest.approx(
         4 * keys * hidden / (4 * keys * hidden + 24 * hidden**2)
     )
+    assert 4 * value("layer_half", experiment) * hidden == 24 * hidden**2
     assert value("flash1.busy_sms", experiment) == 16
     assert value("flash2.thread_blocks", experiment) == 16 * 4096 / 64
     assert value("flash2.busy_sms", experiment) == 132

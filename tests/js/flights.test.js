@@ -1,50 +1,55 @@
-// The squares of the opening picture: as many as the bytes ask for, in order, and none before its kernel.
+// Which tiles are on their way at a moment: those that the steps have just moved, and no others.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import {
-  bytesOf,
-  flightsOf,
-  inFlight,
-  movedAt,
-  paceOf,
-  RUN,
-  secondsOf,
-  TRAVEL,
-} from "../../app/start/flights.js";
+import test from "node:test";
+import { flightsOf } from "../../app/player/flights.js";
+import { Model } from "../../app/player/model.js";
+import { toy } from "./payload.js";
 
-const stored = {
-  kernels: [
-    { seconds: 1, read: 20, written: 100, of: ["QK", "S"] },
-    { seconds: 3, read: 100, written: 110, of: ["S", "P"] },
-  ],
-};
-const fused = { kernels: [{ seconds: 2, read: 30, written: 8, of: ["QKV", "O"] }] };
-const data = { flight: 4, keys: 32, width: 1 };
+const { run } = new Model(toy()); // for each query tile: Q, 2 visits of K, V and 4 steps of arithmetic, O, lse
 
-test("the longer run takes the loop's running time", () => {
-  assert.equal(paceOf([stored, fused]) * RUN, secondsOf(stored));
-  assert.equal(bytesOf(stored), 330);
+test("in a still picture the step's own tile stands on its way, and none in arithmetic", () => {
+  assert.deepEqual(
+    [0, 1, 2, 3, 4, 14, 15, 31].map((at) => flightsOf(run, at, 0).map(({ step }) => step)),
+    [[], [0], [1], [2], [], [13], [14], []],
+  );
 });
 
-test("a square sets out for every four bytes, in its kernel's time", () => {
-  const pace = paceOf([stored, fused]);
-  const { read, written } = flightsOf(stored, data, pace);
-  assert.equal(read.length, 30);
-  assert.equal(written.length, 53);
-  const first = read.slice(0, 5);
-  assert.ok(first.every(({ at, tensor }) => at * pace <= 1 && "QK".includes(tensor)));
-  assert.ok(read.slice(5).every(({ at, tensor }) => at * pace >= 1 && tensor === "S"));
-  for (let n = 1; n < written.length; n++) assert.ok(written[n].at >= written[n - 1].at);
-  assert.deepEqual(new Set(flightsOf(fused, data, pace).read.map(({ tensor }) => tensor)), new Set("QKV"));
+test("while it plays, a tile leaves with its step and arrives a flight later", () => {
+  assert.deepEqual(flightsOf(run, 1, 3), [{ step: 0, part: 0 }]);
+  const flying = flightsOf(run, 3.5, 3);
+  assert.deepEqual(
+    flying.map(({ step }) => step),
+    [0, 1, 2],
+  );
+  assert.ok(flying[0].part > flying[1].part && flying[1].part > flying[2].part);
+  assert.deepEqual(
+    flightsOf(run, 5, 3).map(({ step, part }) => [step, part]),
+    [
+      [1, 1],
+      [2, (2 / 3) ** 2 * (3 - 4 / 3)],
+    ],
+  );
 });
 
-test("bytes so far end at the totals, and squares arrive", () => {
-  const { read, written, shares } = movedAt(stored, 2.5);
-  assert.ok(Math.abs(read - 70) < 1e-9 && Math.abs(written - 155) < 1e-9);
-  assert.deepEqual(shares, [1, 0.5]);
-  assert.equal(movedAt(fused, 99).read + movedAt(fused, 99).written, bytesOf(fused));
-  const flights = [{ at: 0, tensor: "Q" }];
-  assert.deepEqual(inFlight(flights, TRAVEL / 2), [{ share: 0.5, tensor: "Q", n: 0 }]);
-  assert.deepEqual(inFlight(flights, TRAVEL), []);
+test("of very many tiles every so many is shown, the same ones from picture to picture", () => {
+  const shown = (at) => flightsOf(run, at, 100).map(({ step }) => step);
+  assert.ok(shown(31).length <= 9);
+  const [before, after] = [new Set(shown(25)), shown(26)];
+  assert.ok(after.every((step) => before.has(step) || step >= 24));
+});
+
+test("what stands in memory grows with each tile's first store, to the whole of it", () => {
+  assert.deepEqual(
+    [-1, 12, 13, 27, 28, 30].map((step) => run.storedAt("O", step)),
+    [0, 0, 0.5, 0.5, 1, 1],
+  );
+  assert.deepEqual(Object.keys(run.stored), ["O", "lse"]);
+});
+
+test("a step crosses HBM with its share, and arithmetic with none", () => {
+  assert.deepEqual(
+    [0, 1, 3, 13].map((step) => run.crossingOf(step)),
+    [1, 0.5, 0, 1],
+  );
 });

@@ -95,14 +95,14 @@ def traffic(recording: Recording, experiment: Experiment) -> None:
     st.markdown(f"**{_which(one, same)}**, {recording.origin}")
     numbers, reasons = st.columns([1.1, 1], gap="large")
     bytes_ = one.simulation.traffic
+    requested = bytes_.requested
     rows = [
-        ("requested by tiles, counted by the scheduler", bytes_.requested.total_read, None),
+        ("requested by tiles, counted by the scheduler", requested.total_read, requested.total_written),
         ("between L2 and the SMs, recorded", one.read, one.written),
         ("compulsory, counted", bytes_.compulsory.total_read, bytes_.compulsory.total_written),
         ("DRAM, modelled", one.modelled_dram_read, one.modelled_dram_written),
         ("DRAM, recorded", one.dram_read, one.dram_written),
     ]
-    rows[0] = (*rows[0][:2], bytes_.requested.total_written)
     with numbers:
         cells = [[name, bytes_text(read), bytes_text(written)] for name, read, written in rows]
         st.html(table(["all heads", "read", "written"], cells, title="Bytes at every level"))

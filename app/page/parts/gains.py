@@ -64,5 +64,5 @@ def _read_so(recorded: tuple[Gain, ...], recording: Recording | None) -> str:
         )
     return (
         f"Lines are modelled. {marks} The bytes saved grow with N, but the time saved levels off: once HBM "
-        "no longer holds the fused kernel up, its arithmetic does, and unfused attention has as much of that."
+        "is no longer the fused kernel's bottleneck, its arithmetic is, and unfused attention has as much."
     )

@@ -100,9 +100,9 @@ def test_busy_sms_are_as_many_squares():
 def test_bits_and_values_of_a_format_are_drawn_one_by_one():
     html = figures.bits({"FP8": (1, 4, 3)}, LIGHT)
     assert words(html) == "FP8 : 4 bits of exponent, 3 of fraction ± e e e e f f f"
-    ruler = figures.ruler("FP8", np.array([0.5, 1, 1.25, 2, 4]), 1, 2, labels=True)
+    ruler = figures.ruler("FP8", np.array([0.5, 1, 1.25, 2, 4]), labels=True)
     assert re.findall(r"<i style='left:([\d.]+)%", ruler) == ["0.00", "25.00", "100.00"]
-    assert words(ruler) == "FP8 1 1.25 2"
+    assert words(ruler) == "FP8 from 1 to 2 1 1.25 2"
 
 
 def test_units_at_work_stand_where_they_worked():

@@ -5,6 +5,8 @@ import pytest
 from app.scenario import widgets
 from app.sidebar import recording
 from engine.recordings.file import VERSION, dumps, recordings
+from engine.recordings.recording import Recording
+from engine.studies.across import cluster_recording
 
 
 class Uploaded:
@@ -81,3 +83,9 @@ def test_an_upload_says_at_once_what_it_brought(upload, monkeypatch, data, says)
     assert says in said[0]
     if "pages" in says:
         assert f"{len(recordings()[0].timings):,} times" in said[0]
+
+
+def test_a_recording_of_several_gpus_alone_says_its_rows():
+    every = cluster_recording(None)
+    own = Recording(every.device, cluster=every.cluster)
+    assert recording._brings(own).endswith(f": {len(every.cluster)} times on several GPUs.")

@@ -1,4 +1,4 @@
-// Tiles on their way between memories: where each is at a moment, whatever draws it.
+// Tiles on their way between memories: where each is at a moment.
 
 export const FLIGHT_SECONDS = 0.7; // that a tile is on its way while the run plays
 const MOST = 9; // tiles on their way at once: of more, every so many is shown
