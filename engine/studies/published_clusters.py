@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.model.cluster.fabric import LOSS, NETWORK_SHARE, SEND_LATENCY, SENT_SHARE
+from engine.model.cluster.fabric import HOST, LOSS, NETWORK, NETWORK_SHARE, SEND_LATENCY, SENT_SHARE
 from engine.model.cluster.seconds import MEMORY_SHARE, TAIL, Rounds, hidden_from
 
 MODEL_405B = {"parameters": 405e9, "layers": 126, "heads": 128, "kv_heads": 8, "head_dim": 128}
-HOST = 8  # GPUs, over which the heads of a layer are spread
-CARD = NETWORK_SHARE * 50e9  # bytes/s that a GPU gets through its network card of 400 Gbit/s
+CARD = NETWORK_SHARE * NETWORK  # bytes/s that a GPU gets through its network card
 
 
 @dataclass(frozen=True)

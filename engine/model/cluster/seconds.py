@@ -93,11 +93,6 @@ class ClusterTime:
         """One GPU's seconds over the GPUs' together."""
         return self.one_gpu / (self.spread.gpus * self.seconds)
 
-    @property
-    def exposed(self) -> float:
-        """Seconds in which the GPU that computes most does not compute."""
-        return self.seconds - self.computing
-
 
 def computing(spread: Spread, backward: bool = False) -> tuple[float, float]:
     """Seconds of a ring's first round and of a later one, on the GPU that computes most in it."""
