@@ -28,7 +28,7 @@ MOST_BLOCKS, MOST_VALUES = 64, 2**20  # key blocks, and values of K, of what is 
 
 
 def decoding_of(experiment: Experiment) -> Experiment:
-    """The next token of a scenario: one query a head against its keys, split as often as `splits` says."""
+    """The next token of a scenario: one query per head against its keys, split as often as `splits` says."""
     return experiment.changed(algorithm=ALGORITHM.key, seq=1, block_q=packed_rows(experiment.problem))
 
 
@@ -95,7 +95,7 @@ def spread(simulation: Simulation) -> Spread:
 
 
 def readable(gpu: Gpu) -> float:
-    """Bytes a second that a GPU's memory can deliver at most: of its data sheet, as reads come nearer to it
+    """Bytes per second that a GPU's memory can deliver at most: of its data sheet, as reads come nearer to it
     than a copy does (recorded on an H200: 4.59 TB/s of 4.8, and 4.27)."""
     return gpu.memory_bytes_per_second
 
@@ -106,17 +106,17 @@ def key_reads(simulation: Simulation) -> int:
 
 
 def rate(simulation: Simulation) -> float:
-    """Bytes of K and V a second, in the modelled time: what recordings of decoding count."""
+    """Bytes of K and V per second, in the modelled time: what recordings of decoding count."""
     return key_reads(simulation) / simulation.modelled.seconds
 
 
 def seconds_at(simulation: Simulation, rate: float) -> float:
-    """Seconds that K and V take at so many bytes a second."""
+    """Seconds that K and V take at so many bytes per second."""
     return key_reads(simulation) / rate
 
 
 def rate_of_sm(simulation: Simulation) -> float:
-    """Bytes of K and V a second that each SM with a block takes, modelled."""
+    """Bytes of K and V per second that each SM with a block takes, modelled."""
     return rate(simulation) / spread(simulation).busy
 
 
