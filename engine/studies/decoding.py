@@ -20,6 +20,7 @@ from engine.recordings.nearest import difference, doublings, head_dim, length, n
 from engine.recordings.recording import Counters, Decoding, Recording
 from engine.recordings.rows import MODEL_BLOCKS
 from engine.schedule.step import Tensor
+from engine.trace.dense import exact_tiles
 from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
 from engine.trace.split_kv import execute_split
 
@@ -168,7 +169,7 @@ def parts_of(decoding: Experiment) -> Parts:
     none = keys[:, 0] == keys[:, 1]
     lse, out = found.lse[:, 0].astype(np.float64), found.out[:, 0]
     steps = online_steps(lse)
-    exact, exact_lse = _exact(run.problem, q[0], k, v)
+    exact = exact_tiles(run, q, k, v)
     return Parts(
         run,
         keys,
@@ -179,8 +180,8 @@ def parts_of(decoding: Experiment) -> Parts:
         steps,
         _merged(steps, out),
         visits.out[0],
-        exact,
-        exact_lse,
+        exact.out[0],
+        float(exact.lse[0]),
     )
 
 
@@ -198,16 +199,6 @@ def _keys(experiment: Experiment) -> np.ndarray:
     ends = np.stack([phase.first[:splits], phase.stop[:splits]], 1) * experiment.tiling.block_kv
     (low,), (high,) = visible_keys(experiment.problem, np.zeros(1, np.int64))
     return np.where(ends[:, :1] < ends[:, 1:], np.clip(ends, low, high), high)
-
-
-def _exact(problem: Problem, q, k, v) -> tuple[np.ndarray, float]:
-    """O [d] and lse of one query over all the keys that it sees, float64."""
-    (low,), (high,) = visible_keys(problem, np.zeros(1, np.int64))
-    q, k, v = (array.astype(np.float64) for array in (q, k[low:high], v[low:high]))
-    scores = k @ q * problem.scale
-    m = scores.max()
-    weights = np.exp(scores - m)
-    return weights @ v / weights.sum(), float(m + np.log(weights.sum()))
 
 
 def grouped(decoding: Experiment) -> dict[int, Simulation]:
