@@ -11,7 +11,7 @@ from engine.algorithms import FORWARD, algorithm, offered
 from engine.experiment import Experiment, ExperimentError
 from engine.model.drawable import described
 from engine.model.l2 import kept_bytes
-from engine.model.rates import CACHE_SHARE, MATRIX_SHARE, MEMORY_SHARE, WAITED_SHARE
+from engine.model.rates import Rates
 from engine.model.simulation import Simulation, simulate
 from engine.model.work import HBM, L2, TENSOR
 from engine.problem.flops import field_flops
@@ -134,8 +134,14 @@ def modelled_shares(simulation: Simulation) -> dict[str, float]:
     That is the time that the unit's work alone would take at its peak, over the modelled time: of L2 and HBM
     the denominators are those of `RecordedCounters.utilisation`. "launch" and "tail" are shares of the time.
     """
-    modelled, returning = simulation.modelled, simulation.experiment.record.pipeline.returning
-    reached = {TENSOR: MATRIX_SHARE, L2: WAITED_SHARE if returning else CACHE_SHARE, HBM: MEMORY_SHARE}
+    modelled, one = simulation.modelled, simulation.experiment
+    gpu, dtype = one.gpu, one.problem.dtype
+    rates = Rates.of(gpu, dtype, one.record.pipeline.returning)
+    reached = {
+        TENSOR: rates.matrix / gpu.matrix_flops[dtype],
+        L2: rates.cache / gpu.cache_bytes_per_second,
+        HBM: rates.memory / gpu.memory_bytes_per_second,
+    }
     units = dict.fromkeys(unit for busy in modelled.busy.values() for unit in busy)
     taken = {unit: sum(busy.get(unit, 0.0) for busy in modelled.busy.values()) for unit in units}
     return {unit: reached.get(unit, 1.0) * seconds / modelled.seconds for unit, seconds in taken.items()}
