@@ -12,7 +12,7 @@ from triton.runtime.errors import OutOfResources
 from kernels.again import Again
 from kernels.arguments import Call
 
-DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes a block may use on an H100 or H200, where no GPU can be asked
+DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes that a block may use on an H100 or H200, where no GPU can be asked
 DEFAULT_MULTIPROCESSORS = 132
 MOST_STAGES = 3  # tiles in flight: more have not made a kernel faster
 REMEMBERED = 4096  # entries of a memory of what the host worked out; one that is full begins anew

@@ -26,7 +26,7 @@ def reference_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O [batch, heads, seq_q, head_dim] and natural lse [batch, heads, seq_q], both float64.
 
-    Arguments as in `kernels.attention`; S is held whole, seq_q * seq_kv * 8 bytes a head. Rows that see no
+    Arguments as in `kernels.attention`; S is held whole, seq_q * seq_kv * 8 bytes per head. Rows that see no
     key give O = 0 and lse = -inf.
     """
     group = q.shape[1] // k.shape[1]

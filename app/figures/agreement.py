@@ -19,8 +19,7 @@ LEAST = -4.0  # log10 of the share of the tolerance at the dark end of the scale
 
 def awaited(schedule: Schedule, colours: Palette) -> go.Figure:
     """The same tiles before anything was compared: pale where they will be, hatched where skipped."""
-    key, bounds = np.arange(len(schedule.key_rows)), schedule.bounds
-    visited = (key >= bounds.first[:, None]) & (key < bounds.stop[:, None])
+    visited = schedule.bounds.visited(len(schedule.key_rows))
     tiles = np.where(visited, 0.0, np.nan)
     return _grid(tiles, np.where(visited, LEAST, np.nan), colours.ink, "not compared yet", colours)
 

@@ -12,7 +12,7 @@ from app.figures.units import bytes_text, chip_bytes_text, digits, seconds_text
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters
-from engine.studies.opening import TENSORS, SameWork, dram_bytes, same_work
+from engine.studies.opening import TENSORS, SameWork, same_work
 
 HERE = Path(__file__).parent
 TITLE = "The same work twice"
@@ -68,10 +68,11 @@ def conclusion(work: SameWork) -> str:
     """The two totals and their ratios, in one sentence."""
     stored, fused = work.stored, work.fused
     return (
-        f"Standard attention moved {bytes_text(dram_bytes(stored))} through HBM in "
-        f"{seconds_text(stored.total('seconds'))}; FlashAttention-2 moved {bytes_text(dram_bytes(fused))} in "
-        f"{seconds_text(fused.total('seconds'))}: {digits(work.fewer_bytes)} times fewer bytes and "
-        f"{digits(work.less_time)} times less time for the same result."
+        f"Standard attention moved {bytes_text(stored.total('dram_bytes'))} through HBM in "
+        f"{seconds_text(stored.total('seconds'))}; FlashAttention-2 moved "
+        f"{bytes_text(fused.total('dram_bytes'))} in {seconds_text(fused.total('seconds'))}: "
+        f"{digits(work.fewer_bytes)} times fewer bytes and {digits(work.less_time)} times less time for the "
+        "same result."
     )
 
 

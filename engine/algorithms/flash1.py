@@ -6,7 +6,7 @@ keeps O in float32 in memory until the last visit (`paper_bytes`), in blocks of 
 
 from __future__ import annotations
 
-from engine.algorithms.record import Algorithm, Part, Pipeline, fused_parts
+from engine.algorithms.record import ACCUMULATOR_BYTES, Algorithm, Part, Pipeline, fused_parts
 from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, Phase
@@ -44,14 +44,13 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
 
 # query, key rows by head dimension up to, in the authors' code (flash-attn 1, FMHA_kernel_traits)
 PAPER_BLOCKS = {64: (16, 256), 128: (16, 128)}
-ACCUMULATOR_BYTES = 4  # an element of O between visits there
 
 
 def paper_bytes(problem: Problem) -> int:
     """Bytes that the authors' code asks for, one head without a mask; O in float32 between visits.
 
-    K, V once; Q once a key block; O written as float32 but last as output, read again from the second on; lse
-    (float32) likewise. Only where head_dim is in PAPER_BLOCKS; else raises StopIteration.
+    K and V once; Q once per key block; O written as float32 but last as output, read again from the second
+    key block on; lse (float32) likewise. Only where head_dim is in PAPER_BLOCKS; else raises StopIteration.
     """
     keys = next(blocks_[1] for size, blocks_ in PAPER_BLOCKS.items() if size >= problem.head_dim)
     visits = int(blocks(problem.seq_kv, keys))

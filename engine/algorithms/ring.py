@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -60,9 +61,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Meeting:
-    """In a round a GPU computes a chunk of its queries on one of the owner's keys; whole: none is hidden."""
+    """A GPU computes a chunk of its queries on one of the owner's keys; whole: none is hidden."""
 
-    round: int
     gpu: int
     owner: int
     queries: int
@@ -71,14 +71,11 @@ class Meeting:
 
 
 def meetings(order: Order, causal: bool) -> Iterator[Meeting]:
-    """All that the GPUs compute, round by round: what a causal mask hides whole is left out."""
-    for number in range(order.gpus):
-        for gpu in range(order.gpus):
-            owner = (gpu - number) % order.gpus
-            for queries in order.of(gpu):
-                for keys in order.of(owner):
-                    if not causal or keys <= queries:
-                        yield Meeting(number, gpu, owner, queries, keys, not causal or keys < queries)
+    """All that the GPUs compute, in no order: what a causal mask hides whole is left out."""
+    for gpu, owner in product(range(order.gpus), repeat=2):
+        for queries, keys in product(order.of(gpu), order.of(owner)):
+            if not causal or keys <= queries:
+                yield Meeting(gpu, owner, queries, keys, not causal or keys < queries)
 
 
 def order_of(problem: Problem, tiling: Tiling) -> Order:

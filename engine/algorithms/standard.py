@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.algorithms.record import Algorithm, Part, Pipeline, loaded, summed
+from engine.algorithms.record import Algorithm, Part, loaded, summed
 from engine.problem.bounds import blocks, key_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import ROWS, TILE, Phase
@@ -74,7 +74,6 @@ ALGORITHM = Algorithm(
     schedule=schedule,
     parts=parts,
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
-    pipeline=Pipeline(),
     fewest_stages=2,
     parts_words="(Modelled for the three kernels' largest; sums are in registers.)",
     techniques=frozenset(),

@@ -19,7 +19,7 @@ from engine.recordings.recording import Times, Timing
 from engine.recordings.rows import BACKWARD_FLOPS
 
 HEAVY = 8  # who takes more than this part of the memory is not timed in turns: allocating would be timed too
-SLOW = 0.05  # seconds a call, from which one is not timed alone as well
+SLOW = 0.05  # seconds per call, from which one is not timed alone as well
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Limit:
 
 RECORDED = Limit(
     0.6,
-    "would take about {seconds:,.1f} s a call; recorded is what takes up to {limit:g} s",
+    "would take about {seconds:,.1f} s per call; recorded is what takes up to {limit:g} s",
     "out of memory: needs {needed:,.0f} GB, {free:,.0f} GB are free",
 )
 

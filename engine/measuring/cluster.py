@@ -191,7 +191,7 @@ def _in_turns(ranks: Ranks, problem: Problem, direction: str, ready: dict[str, C
                 lambda name=name: _once(ranks, problem, direction, ready[name], warm=not spent[name])
             )
             if sentence is None and measured[0] > LONGEST:
-                sentence = f"takes {measured[0]:.1f} s a call; the limit here is {LONGEST:g} s"
+                sentence = f"takes {measured[0]:.1f} s per call; the limit here is {LONGEST:g} s"
             if sentence is not None:
                 found[name] = {"skipped": sentence}
                 wanted.remove(name)

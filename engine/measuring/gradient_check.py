@@ -19,7 +19,7 @@ from engine.measuring.clock import machine
 from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.trial import plain_sentence, refuse_documents
 from engine.model.drawable import drawable
-from engine.problem.bounds import visible_keys
+from engine.problem.bounds import visible
 from engine.problem.inputs import make_inputs, make_output_gradient, round_to
 from engine.problem.problem import Problem
 from engine.trace.backward import execute_backward
@@ -120,9 +120,7 @@ def _unfused_head(problem: Problem, q, k, v, d_out, dtype: str | None) -> tuple[
         return matrix if dtype is None else round_to(matrix, dtype).astype(np.float64)
 
     q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
-    low, high = visible_keys(problem, np.arange(problem.seq_q))
-    key = np.arange(problem.seq_kv)
-    seen = (key >= low[:, None]) & (key < high[:, None])
+    seen = visible(problem)
     scores = np.where(seen, stored(q @ k.T * problem.scale), -np.inf)
     m = scores.max(1, keepdims=True)
     exponentials = np.where(seen, np.exp(scores - np.where(np.isneginf(m), 0.0, m)), 0.0)

@@ -8,7 +8,7 @@ from engine.experiment import Experiment
 from engine.model.drawable import at_length
 from engine.problem.bounds import key_bounds
 
-LONGEST = 3.0  # seconds a call
+LONGEST = 3.0  # seconds per call
 INTERPRETED = "interpreted: for correctness, not speed"
 
 
@@ -35,4 +35,4 @@ def too_long(experiment: Experiment) -> str | None:
     while interpreter_seconds(at_length(experiment, 2 * keys)) <= LONGEST:
         keys *= 2
     largest = f"largest here is N = {keys:,}" if keys > 1 else "no length is short enough here"
-    return f"would take about {seconds:,.0f} s a call in the interpreter; {largest}"
+    return f"would take about {seconds:,.0f} s per call in the interpreter; {largest}"

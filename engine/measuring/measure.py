@@ -37,7 +37,7 @@ LARGEST_SWEEP = {
     "cpu": 2048,
 }  # what a sweep reaches at least; the scenario's own length if longer
 LONGEST_CALL = {"cuda": 3.0, "cpu": 2.0}  # seconds; what would take longer is skipped
-SLOW = "would take about {seconds:,.0f} s a call; the limit here is {limit:g} s"
+SLOW = "would take about {seconds:,.0f} s per call; the limit here is {limit:g} s"
 LARGE = "out of memory: needs about {needed:,.1f} GB, may use {free:.1f} GB here"
 
 

@@ -25,7 +25,7 @@ STAGES = {
 LENGTH = 4096
 HEAD_DIMS = (64, 128)
 REPEATS = clock.Repeats(3, 8, 0.02)
-LONGEST = 0.1  # seconds a call; slower is recorded from one call
+LONGEST = 0.1  # seconds per call; slower is recorded from one call
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
 def watchable(experiment: Experiment, most: int = MOST_BLOCKS) -> Experiment:
     """The experiment itself, or the same with its length halved until at most `most` blocks of threads run.
 
-    Where one block of queries a head is too many, with fewer heads.
+    Where one block of queries per head is too many, with fewer heads.
     """
     while launch(experiment).blocks > most:
         smaller = _halved(experiment.problem, experiment.tiling.block_q)

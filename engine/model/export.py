@@ -133,7 +133,7 @@ def as_json(timeline: Timeline) -> str:
 
 
 def as_csv(timeline: Timeline) -> str:
-    """A row a block; the first line is a comment that says what it is about. Times are in seconds.
+    """A row per block; the first line is a comment that says what it is about. Times are in seconds.
 
     The last columns, wave, tiles and bytes, follow from the others.
     """

@@ -38,9 +38,9 @@ class Footprint:
         kernel: the kernel that holds the most.
         parts: its tiles.
         sram_bytes: their sum, and the most of any kernel.
-        shared_bytes: shared memory that a real kernel needs at least.
+        shared_bytes: shared memory that the real kernel which needs most needs at least.
         capacity_bytes: shared memory that the GPU gives one thread block.
-        fits: whether the first is within the second.
+        fits: whether shared_bytes is within capacity_bytes.
         register_bytes: the share of sram_bytes that a real kernel keeps in registers.
         threads_bytes: registers that the threads of its block have, bytes; 255 each.
         blocks_per_sm: of the real kernel on one SM, see `engine.model.occupancy`; 0 if one does not fit.

@@ -77,7 +77,7 @@ def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
 
 
 def _rewritten(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
-    """What each visit loads and stores again: one program a head, to which its rows are its own."""
+    """What each visit loads and stores again: one program per head, to which its rows are its own."""
     schedule, phase, slots = launch.schedule, kernel.phase, launch.gpu.sms * kernel.resident
     stored = {step.tensor for step in phase.each if step.operation == Operation.STORE}
     ends = np.concatenate(([0], np.cumsum(schedule.query_rows)))
@@ -142,7 +142,7 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
     sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
     first, stop = phase.first // together, -(-phase.stop // together)
     grid = replace(kernel, count=len(first))
-    # each of those that run takes one chunk a step, and has at most a head's chunks to go
+    # each of those that run takes one chunk per step, and has at most a head's chunks to go
     chunks = grid.together * int(np.maximum(stop - first, 1).sum())  # of heads that are launched together
     rounds = 1 + abreast * places * (MOST_WAVES + 1) * len(sizes) // chunks
     reached = min(grid.blocks, rounds * grid.together * grid.count)

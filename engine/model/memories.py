@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.model.rates import Rates
-from engine.model.roofline import roofline
 from engine.problem.hardware import Gpu
 
 REGISTERS, SHARED, L2, HBM = "registers", "shared memory", "L2", "HBM"
@@ -18,9 +17,9 @@ class Memory:
     Attributes:
         name: as the field calls it.
         bytes: of all of it on the GPU.
-        parts: how many it is divided into, one an SM; 1 where all SMs share it.
-        bytes_per_second: at most, towards the SMs' arithmetic; None of registers, the nearest to it.
-        reached: of that by kernels, fitted or measured on an H200; None where it is not known.
+        parts: how many it is divided into, one per SM; 1 where all SMs share it.
+        bytes_per_second: peak, towards the arithmetic; None for registers.
+        reached: bytes/s of that which kernels reach, fitted or measured on an H200; None where not known.
     """
 
     name: str
@@ -40,10 +39,10 @@ def memories(gpu: Gpu) -> tuple[Memory, ...]:
 
     Sizes and rates are those of `engine.problem.hardware`, which says where each is from.
     """
-    rates, cache = Rates.of(gpu, "float16"), roofline(gpu, "float16").cache_bytes_per_second
+    rates = Rates.of(gpu, "float16")
     return (
         Memory(REGISTERS, gpu.sms * gpu.register_bytes_sm, gpu.sms, None, None),
         Memory(SHARED, gpu.sms * gpu.shared_bytes_sm, gpu.sms, gpu.shared_bytes_per_second, None),
-        Memory(L2, gpu.l2_bytes, 1, cache, rates.cache),
+        Memory(L2, gpu.l2_bytes, 1, gpu.cache_bytes_per_second, rates.cache),
         Memory(HBM, gpu.memory_bytes, 1, gpu.memory_bytes_per_second, rates.memory),
     )

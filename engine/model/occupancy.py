@@ -1,7 +1,7 @@
 """How many blocks of threads of the real kernels an SM holds at once: from their shared memory and registers.
 
 A kernel keeps in shared memory what its blocks load before their visits, and up to `Algorithm.stages` copies
-of what they load at each; in registers its float32 accumulators beside WORKING_REGISTERS a thread. Held to
+of what they load at each; in registers its float32 accumulators beside WORKING_REGISTERS per thread. Held to
 the waves that ncu reads off every launch on an H200.
 """
 
@@ -15,8 +15,8 @@ from engine.schedule.nest import Phase
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import STATISTIC_BYTES, Operation, Step
 
-RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, a block
-WORKING_REGISTERS = 48  # a thread, of four bytes, for addresses and what is on its way
+RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block
+WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
 REGISTER_BYTES = 4
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128

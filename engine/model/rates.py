@@ -11,7 +11,7 @@ MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
 CACHE_SHARE = 1.0  # of what L2 can give all SMs together: an H200's read 9.7 TB/s in blocks of 16 rows
 WAITED_SHARE = 0.297  # of the same where a block waits for every load and store: flash1, fitted
 CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 together give all SMs less
-SCORE_OPERATIONS = 3  # float32 operations a score: scale and subtract m, maximum, sum
+SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maximum, sum
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3

@@ -72,7 +72,7 @@ class Traffic:
     tiles_masked = property(lambda self: self.per_head.tiles_masked * self.heads, doc="Visited, all masked.")
 
     def intensity(self, kind: str = "dram") -> float:
-        """FLOPs a byte of one kind: requested, compulsory or dram."""
+        """FLOPs per byte of one kind: requested, compulsory or dram."""
         if kind not in ("requested", "compulsory", "dram"):
             raise ValueError(f"kind is {kind!r}; it must be requested, compulsory or dram")
         return self.flops / getattr(self, kind).total

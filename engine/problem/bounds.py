@@ -32,6 +32,13 @@ def visible_keys(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, np.nda
     return low, np.maximum(np.minimum(position + 1, high), low)
 
 
+def visible(problem: Problem) -> np.ndarray:
+    """[seq_q, seq_kv] bool: the keys that each query sees."""
+    low, high = visible_keys(problem, np.arange(problem.seq_q))
+    key = np.arange(problem.seq_kv)
+    return (key >= low[:, None]) & (key < high[:, None])
+
+
 def document_of(problem: Problem, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First and one past the last key of the document at each key position.
 
@@ -62,6 +69,11 @@ class KeyBounds:
     stop: np.ndarray
     full_first: np.ndarray
     full_stop: np.ndarray
+
+    def visited(self, key_blocks: int) -> np.ndarray:
+        """[query blocks, key_blocks] bool: the tiles that are visited."""
+        key = np.arange(key_blocks)
+        return (key >= self.first[:, None]) & (key < self.stop[:, None])
 
 
 def key_bounds(problem: Problem, tiling: Tiling) -> KeyBounds:

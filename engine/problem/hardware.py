@@ -1,13 +1,14 @@
 """The GPUs that an experiment can be placed on, with the source of each group of figures.
 
-- Shared memory and its banks, resident blocks, registers, exponentials a clock: CUDA C++ Programming Guide,
+- Shared memory and its banks, resident blocks, registers, exponentials per clock: CUDA C++ Programming Guide,
   "Compute Capabilities" and "Arithmetic Instructions" (AMD: CDNA 3 architecture whitepaper, ISA reference).
 - Tensor and float32 peaks, memory bandwidth: the vendor's data sheet or architecture whitepaper, dense.
 - Memory: what the driver reports, which is not what is printed on the box: MiB in nvidia-smi.
 - Effective L2: fitted on an H200, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the chip
   has two L2 partitions, all of it where it has one.
-- L2 to SMs: 5,120 B a clock on an A100 by its whitepaper; as many taken for a Hopper GPU, which makes the 9.0
-  TB/s at 1.755 GHz that are quoted for an H100; nobody states one of the others, so they have as much an SM.
+- L2 to SMs: 5,120 B per clock on an A100 by its whitepaper; as many taken for a Hopper GPU, which makes the
+  9.0 TB/s at 1.755 GHz that are quoted for an H100; nobody states them for the others, which are given as
+  much per SM as an H100 has.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["GB", "GPUS", "KIB", "MIB", "Gpu", "gpu_named", "same_machine"]
 
 L2_BYTES_CLOCK = 5120  # of an A100 and of a Hopper GPU
 L2_OF_AN_SM = L2_BYTES_CLOCK / 132  # bytes/clock, where nobody states it
-CAPABILITIES = {  # by compute capability: blocks an SM, KiB of shared memory of an SM and of a block
+CAPABILITIES = {  # by compute capability: blocks per SM, KiB of shared memory of an SM and of a block
     "7.5": (16, 64, 64),
     "8.0": (32, 164, 163),
     "8.6": (16, 100, 99),
@@ -33,8 +34,8 @@ CAPABILITIES = {  # by compute capability: blocks an SM, KiB of shared memory of
     "10.3": (32, 228, 227),
     "12.0": (24, 100, 99),
 }
-EXPONENTIALS = {"10.3": 32}  # a clock and SM; 16 elsewhere
-SHARED_BYTES = {"7.5": 64}  # a clock and SM; 128 elsewhere: 32 banks of 4 bytes, but Turing has 16 load units
+EXPONENTIALS = {"10.3": 32}  # per clock and SM; 16 elsewhere
+SHARED_BYTES = {"7.5": 64}  # per clock and SM; 128 elsewhere: 32 banks of 4 bytes; Turing has 16 load units
 SMI = "nvidia-smi: {:,} MiB"
 ASSUMED = "assumed: as much per SM as an H100's"
 A100_L2 = "A100 architecture whitepaper: 5,120 B per clock"
@@ -288,7 +289,7 @@ _ALL = (
         sources=MappingProxyType(
             {
                 "SMs, clock, peaks, bandwidth": "AMD Instinct MI300X data sheet; an SM is a compute unit",
-                "blocks and shared memory": "CDNA 3 whitepaper: 64 KiB of LDS a compute unit; blocks assumed",
+                "blocks and shared memory": "CDNA 3 whitepaper: 64 KiB of LDS each; blocks assumed",
                 "memory": "rocm-smi: 206,141,652,992 B",
                 "L2 to SMs": "CDNA 3 whitepaper: 17.2 TB/s of the Infinity Cache, 8,192 B per clock",
                 "L2 for what all SMs share": "CDNA 3 whitepaper: 256 MB of Infinity Cache, taken whole",

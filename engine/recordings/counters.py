@@ -11,7 +11,7 @@ from engine.algorithms import FORWARD, algorithm, offered
 from engine.experiment import Experiment, ExperimentError
 from engine.model.drawable import described
 from engine.model.l2 import kept_bytes
-from engine.model.rates import CACHE_SHARE, MATRIX_SHARE, MEMORY_SHARE, WAITED_SHARE
+from engine.model.rates import Rates
 from engine.model.simulation import Simulation, simulate
 from engine.model.work import HBM, L2, TENSOR
 from engine.problem.flops import field_flops
@@ -51,6 +51,7 @@ class RecordedCounters:
     written = property(lambda self: self.row.total("tile_written"), doc="Bytes from the SMs to L2.")
     dram_read = property(lambda self: self.row.total("dram_read"), doc="Bytes from DRAM.")
     dram_written = property(lambda self: self.row.total("dram_written"), doc="Bytes to DRAM so far.")
+    dram_bytes = property(lambda self: self.row.total("dram_bytes"), doc="Both together.")
     seconds = property(lambda self: self.row.total("seconds"), doc="Of all kernels under the profiler.")
 
     @property
@@ -121,7 +122,7 @@ class RecordedCounters:
         return {
             **{name: _share(self.percent(field)) for name, field in UNITS.items()},
             "L2": (self.read + self.written) / self.seconds / gpu.cache_bytes_per_second,
-            "HBM": (self.dram_read + self.dram_written) / self.seconds / gpu.memory_bytes_per_second,
+            "HBM": self.dram_bytes / self.seconds / gpu.memory_bytes_per_second,
             "issue": _share(self.percent("issue_percent")),
             "tail": None if active is None else max(0.0, 1 - active / 100),
         }
@@ -133,8 +134,14 @@ def modelled_shares(simulation: Simulation) -> dict[str, float]:
     That is the time that the unit's work alone would take at its peak, over the modelled time: of L2 and HBM
     the denominators are those of `RecordedCounters.utilisation`. "launch" and "tail" are shares of the time.
     """
-    modelled, returning = simulation.modelled, simulation.experiment.record.pipeline.returning
-    reached = {TENSOR: MATRIX_SHARE, L2: WAITED_SHARE if returning else CACHE_SHARE, HBM: MEMORY_SHARE}
+    modelled, one = simulation.modelled, simulation.experiment
+    gpu, dtype = one.gpu, one.problem.dtype
+    rates = Rates.of(gpu, dtype, one.record.pipeline.returning)
+    reached = {
+        TENSOR: rates.matrix / gpu.matrix_flops[dtype],
+        L2: rates.cache / gpu.cache_bytes_per_second,
+        HBM: rates.memory / gpu.memory_bytes_per_second,
+    }
     units = dict.fromkeys(unit for busy in modelled.busy.values() for unit in busy)
     taken = {unit: sum(busy.get(unit, 0.0) for busy in modelled.busy.values()) for unit in units}
     return {unit: reached.get(unit, 1.0) * seconds / modelled.seconds for unit, seconds in taken.items()}
@@ -211,7 +218,7 @@ def _doublings(one: Experiment, other: Experiment) -> float:
 def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
     """Forward calls with counters of the scenario's head dimension and mask, as points of the roofline.
 
-    Each has its dtype, FLOP/s as the field counts them over the profiled time, and FLOP a byte at both
+    Each has its dtype, FLOP/s as the field counts them over the profiled time, and FLOP per byte at both
     levels: "HBM" by the bytes from and to DRAM, "L2" by those between L2 and the SMs.
     """
     problem = experiment.problem
@@ -231,7 +238,7 @@ def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
             "keys": row.problem.seq_kv,
             "dtype": row.problem.dtype,
             "tflops": field_flops(row.problem) / row.total("seconds") / 1e12,
-            "HBM": field_flops(row.problem) / (row.total("dram_read") + row.total("dram_written")),
+            "HBM": field_flops(row.problem) / row.total("dram_bytes"),
             "L2": field_flops(row.problem) / (row.total("tile_read") + row.total("tile_written")),
         }
         for row in shown

@@ -137,6 +137,11 @@ class KernelCounters:
     sm_clock: float | None = None
     waves: float | None = None
 
+    @property
+    def dram_bytes(self) -> float:
+        """Bytes from DRAM and to it."""
+        return self.dram_read + self.dram_written
+
 
 @dataclass(frozen=True)
 class Counters:
@@ -153,7 +158,7 @@ class Counters:
     skipped: str | None = None
 
     def total(self, name: str) -> float:
-        """Sum of a countable field over the attention's kernels; NaN if one has none."""
+        """Sum of what can be counted over the attention's kernels; NaN if one has none."""
         values = [getattr(kernel, name) for kernel in self.kernels]
         return math.nan if None in values else float(sum(values))
 

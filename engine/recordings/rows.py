@@ -43,7 +43,7 @@ def modelled_row(experiment: Experiment, keys: int) -> Row:
 
 BACKWARD_PROVIDER = flash2.ALGORITHM.key  # the provider whose backward pass the model is of
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
-MODEL_BLOCKS = (128, 64)  # query and key rows, where a recording leaves the blocks to the kernel
+MODEL_BLOCKS = (128, 64)  # query and key rows, where neither a row nor its kernel has blocks of its own
 
 
 def nearest_shape(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:

@@ -34,7 +34,7 @@ class Columns:
 
     @classmethod
     def empty(cls, steps: int, wide: bool) -> Columns:
-        """Columns to be filled in; 23 bytes a step, 35 where bytes and FLOPs are wide."""
+        """Columns to be filled in; 23 bytes per step, 35 where bytes and FLOPs are wide."""
         amount = np.int64 if wide else np.int32
         dtypes = (np.uint8, np.uint8, np.uint8, np.int32, np.int32, amount, amount, amount)
         return cls(*(np.zeros(steps, dtype) for dtype in dtypes))

@@ -21,6 +21,7 @@ from engine.problem.problem import Mask
 from engine.recordings.cluster import BOTH, ONE, ClusterTiming
 from engine.recordings.file import CLUSTERS, recordings
 from engine.recordings.recording import Recording
+from engine.trace.dense import exact_tiles
 from engine.trace.ring import execute_ring
 
 DRAWN = (2, 3, 4, 6, 8, 16, 24, 32, 48, 64)  # GPUs of a picture
@@ -256,8 +257,6 @@ def ring_parts(causal: bool, head_dim: int, dtype: str) -> RingParts:
     merged_m = np.maximum.accumulate(m)
     weights = np.where(np.tri(len(m), dtype=bool), sums * np.exp(np.minimum(m - merged_m[:, None], 0)), 0.0)
     merged_l = weights.sum(1)
-    scores = k.astype(np.float64) @ q[-1].astype(np.float64) * one.problem.scale
-    exact = np.exp(scores - scores.max())
     return RingParts(
         gpu,
         order.owner(chunks),
@@ -268,7 +267,7 @@ def ring_parts(causal: bool, head_dim: int, dtype: str) -> RingParts:
         merged_m,
         merged_l,
         weights @ out / merged_l[:, None],
-        exact @ v.astype(np.float64) / exact.sum(),
+        exact_tiles(one, q, k, v).out[-1],
         tuple(
             sum(amount for (_, to), amount in found.links.items() if to == each) for each in range(PARTS_GPUS)
         ),

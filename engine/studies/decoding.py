@@ -20,6 +20,7 @@ from engine.recordings.nearest import difference, doublings, head_dim, length, n
 from engine.recordings.recording import Counters, Decoding, Recording
 from engine.recordings.rows import MODEL_BLOCKS
 from engine.schedule.step import Tensor
+from engine.trace.dense import exact_tiles
 from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
 from engine.trace.split_kv import execute_split
 
@@ -28,7 +29,7 @@ MOST_BLOCKS, MOST_VALUES = 64, 2**20  # key blocks, and values of K, of what is 
 
 
 def decoding_of(experiment: Experiment) -> Experiment:
-    """The next token of a scenario: one query a head against its keys, split as often as `splits` says."""
+    """The next token of a scenario: one query per head against its keys, split as often as `splits` says."""
     return experiment.changed(algorithm=ALGORITHM.key, seq=1, block_q=packed_rows(experiment.problem))
 
 
@@ -95,7 +96,7 @@ def spread(simulation: Simulation) -> Spread:
 
 
 def readable(gpu: Gpu) -> float:
-    """Bytes a second that a GPU's memory can deliver at most: of its data sheet, as reads come nearer to it
+    """Bytes per second that a GPU's memory can deliver at most: of its data sheet, as reads come nearer to it
     than a copy does (recorded on an H200: 4.59 TB/s of 4.8, and 4.27)."""
     return gpu.memory_bytes_per_second
 
@@ -106,17 +107,17 @@ def key_reads(simulation: Simulation) -> int:
 
 
 def rate(simulation: Simulation) -> float:
-    """Bytes of K and V a second, in the modelled time: what recordings of decoding count."""
+    """Bytes of K and V per second, in the modelled time: what recordings of decoding count."""
     return key_reads(simulation) / simulation.modelled.seconds
 
 
 def seconds_at(simulation: Simulation, rate: float) -> float:
-    """Seconds that K and V take at so many bytes a second."""
+    """Seconds that K and V take at so many bytes per second."""
     return key_reads(simulation) / rate
 
 
 def rate_of_sm(simulation: Simulation) -> float:
-    """Bytes of K and V a second that each SM with a block takes, modelled."""
+    """Bytes of K and V per second that each SM with a block takes, modelled."""
     return rate(simulation) / spread(simulation).busy
 
 
@@ -168,7 +169,7 @@ def parts_of(decoding: Experiment) -> Parts:
     none = keys[:, 0] == keys[:, 1]
     lse, out = found.lse[:, 0].astype(np.float64), found.out[:, 0]
     steps = online_steps(lse)
-    exact, exact_lse = _exact(run.problem, q[0], k, v)
+    exact = exact_tiles(run, q, k, v)
     return Parts(
         run,
         keys,
@@ -179,8 +180,8 @@ def parts_of(decoding: Experiment) -> Parts:
         steps,
         _merged(steps, out),
         visits.out[0],
-        exact,
-        exact_lse,
+        exact.out[0],
+        float(exact.lse[0]),
     )
 
 
@@ -198,16 +199,6 @@ def _keys(experiment: Experiment) -> np.ndarray:
     ends = np.stack([phase.first[:splits], phase.stop[:splits]], 1) * experiment.tiling.block_kv
     (low,), (high,) = visible_keys(experiment.problem, np.zeros(1, np.int64))
     return np.where(ends[:, :1] < ends[:, 1:], np.clip(ends, low, high), high)
-
-
-def _exact(problem: Problem, q, k, v) -> tuple[np.ndarray, float]:
-    """O [d] and lse of one query over all the keys that it sees, float64."""
-    (low,), (high,) = visible_keys(problem, np.zeros(1, np.int64))
-    q, k, v = (array.astype(np.float64) for array in (q, k[low:high], v[low:high]))
-    scores = k @ q * problem.scale
-    m = scores.max()
-    weights = np.exp(scores - m)
-    return weights @ v / weights.sum(), float(m + np.log(weights.sum()))
 
 
 def grouped(decoding: Experiment) -> dict[int, Simulation]:

@@ -7,7 +7,7 @@ from math import log2
 
 from engine.algorithms import FORWARD, flash2, standard
 from engine.problem.problem import Problem
-from engine.recordings.recording import Counters, KernelCounters, Recording
+from engine.recordings.recording import Counters, Recording
 
 SHOWN = Problem(seq_q=4096, seq_kv=4096, head_dim=128)  # the pair shown is the one recorded nearest to this
 TENSORS = {  # by algorithm, of each kernel in turn: what it reads, and what it writes
@@ -32,19 +32,12 @@ class SameWork:
     @property
     def fewer_bytes(self) -> float:
         """How many times fewer bytes the fused call moved."""
-        return dram_bytes(self.stored) / dram_bytes(self.fused)
+        return self.stored.total("dram_bytes") / self.fused.total("dram_bytes")
 
     @property
     def less_time(self) -> float:
         """How many times less time it took."""
         return self.stored.total("seconds") / self.fused.total("seconds")
-
-
-def dram_bytes(call: Counters | KernelCounters) -> float:
-    """Bytes that crossed between DRAM and the chip, read and written."""
-    if isinstance(call, KernelCounters):
-        return call.dram_read + call.dram_written
-    return call.total("dram_read") + call.total("dram_written")
 
 
 def same_work(recording: Recording) -> SameWork | None:

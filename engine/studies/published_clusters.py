@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.model.cluster.fabric import LOSS, NETWORK_SHARE, SEND_LATENCY, SENT_SHARE
-from engine.model.cluster.seconds import MEMORY_SHARE, TAIL, Rounds, hidden_from
+from engine.model.cluster.fabric import HOST, LOSS, NETWORK, NETWORK_SHARE, SEND_LATENCY, SENT_SHARE
+from engine.model.cluster.seconds import MERGING_SHARE, TAIL, Rounds, hidden_from
 
 MODEL_405B = {"parameters": 405e9, "layers": 126, "heads": 128, "kv_heads": 8, "head_dim": 128}
-HOST = 8  # GPUs, over which the heads of a layer are spread
-CARD = NETWORK_SHARE * 50e9  # bytes/s that a GPU gets through its network card of 400 Gbit/s
+CARD = NETWORK_SHARE * NETWORK  # bytes/s that a GPU gets through its network card
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def _zigzag() -> list[Published]:
     source, note = "zhuzilin/ring-flash-attention, README", "kernel's own time taken from the same table"
     tokens, gpus, alone = 8192, 8, 1 / 591.5
     transfer = SEND_LATENCY + 2 * 8 * tokens * 128 * 2 / (SENT_SHARE * 200e9)
-    merging = (gpus + 1) * tokens * 32 * 128 * 2 / (MEMORY_SHARE * 3350e9)
+    merging = (gpus + 1) * tokens * 32 * 128 * 2 / (MERGING_SHARE * 3350e9)
     found = []
     for name, other, efficiency in (("plain", 2 * alone, 0.521), ("zigzag", alone, 0.852)):
         seconds = Rounds(gpus, alone, other, transfer, LOSS).seconds + gpus * TAIL + merging

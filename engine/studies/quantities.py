@@ -186,7 +186,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
             lambda e: _traffic(e).dram.total / e.gpu.memory_bytes_per_second,
         ),
         "intensity": Quantity(
-            "FLOPs a byte of DRAM traffic", INTENSITY, MODELLED, lambda e: _traffic(e).intensity("dram")
+            "FLOPs per byte of DRAM traffic", INTENSITY, MODELLED, lambda e: _traffic(e).intensity("dram")
         ),
         "balance": Quantity(
             "FLOPs that the GPU can do while one byte comes",

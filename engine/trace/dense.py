@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.problem.bounds import blocks, key_bounds, visible_keys
+from engine.problem.bounds import blocks, key_bounds, visible
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,7 @@ def exact_tiles(experiment: Experiment, q, k, v) -> Held:
     width = problem.seq_kv if experiment.record.unfused else tiling.block_kv
     q, k, v = (array.astype(np.float64) for array in (q, k, v))
     scores = np.full((problem.seq_q, blocks(problem.seq_kv, width) * width), -np.inf)
-    low, high = visible_keys(problem, np.arange(problem.seq_q))
-    key = np.arange(problem.seq_kv)
-    seen = (key >= low[:, None]) & (key < high[:, None])
+    seen = visible(problem)
     scores[:, : problem.seq_kv] = np.where(seen, q @ k.T * problem.head_dim**-0.5, -np.inf)
     by_block = scores.reshape(problem.seq_q, -1, width)
     m = np.maximum.accumulate(by_block.max(2), axis=1)
@@ -65,6 +63,5 @@ def by_tile(experiment: Experiment, rows: np.ndarray) -> np.ndarray:
     tiles = padded.reshape(count, height, -1).transpose(0, 2, 1)
     if experiment.record.unfused:
         return tiles
-    bounds, key = key_bounds(experiment.problem, experiment.tiling), np.arange(tiles.shape[1])
-    visited = (key >= bounds.first[:, None]) & (key < bounds.stop[:, None])
+    visited = key_bounds(experiment.problem, experiment.tiling).visited(tiles.shape[1])
     return np.where(visited[:, :, None], tiles, np.nan)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import numpy as np
+
 from engine.watch.memory import POISON
 
 
@@ -19,9 +21,7 @@ def poisoned(torch, unwritten: set[int]):
             tensor = allocate(*args, **kwargs)
             size = tensor.element_size()
             if tensor.is_floating_point() and size in POISON and tensor.numel():
-                whole = torch.tensor([], dtype=tensor.dtype).set_(tensor.untyped_storage())
-                bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
-                whole.view(bits).numpy().view(POISON[size].dtype)[:] = POISON[size]
+                bits_of(torch.tensor([], dtype=tensor.dtype).set_(tensor.untyped_storage()))[:] = POISON[size]
                 unwritten.add(tensor.untyped_storage().data_ptr())
                 kept.append(tensor)
             return tensor
@@ -35,3 +35,12 @@ def poisoned(torch, unwritten: set[int]):
     finally:
         for (owner, name), allocate in zip(places, before, strict=True):
             setattr(owner, name, allocate)
+
+
+def bits_of(tensor) -> np.ndarray:
+    """A CPU tensor's elements of 2, 4 or 8 bytes as unsigned whole numbers, in the same memory."""
+    import torch
+
+    size = tensor.element_size()
+    signed = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    return tensor.view(signed).numpy().view(POISON[size].dtype)

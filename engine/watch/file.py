@@ -13,10 +13,7 @@ from pathlib import Path
 from engine.problem.problem import Problem, Tiling
 
 CONTRACT = "attention(q, k, v, scale, block_q, block_kv, causal)"
-ARGUMENTS = {  # what a file may call the arguments of its attention
-    "q": ("q", "query", "Q"),
-    "k": ("k", "key", "K"),
-    "v": ("v", "value", "V"),
+ARGUMENTS = {  # what a file may call the arguments of its attention after q, k and v
     "scale": ("scale", "sm_scale", "softmax_scale"),
     "block_q": ("block_q", "block_m", "BLOCK_Q", "BLOCK_M", "Br"),
     "block_kv": ("block_kv", "block_k", "block_n", "BLOCK_KV", "BLOCK_N", "Bc"),
@@ -36,9 +33,8 @@ def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tili
         "block_kv": tiling.block_kv,
         "causal": problem.mask.causal,
     }
-    forward = getattr(
-        getattr(attention, "__self__", None), "forward", None
-    )  # of an autograd function's apply
+    applied = getattr(attention, "__self__", None)  # the autograd function whose apply this is
+    forward = getattr(applied, "forward", None)
     try:
         parameters = list(inspect.signature(forward or attention).parameters.values())[forward is not None :]
     except (TypeError, ValueError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.problem.bounds import blocks, visible_keys
+from engine.problem.bounds import blocks, visible
 from engine.problem.inputs import make_inputs, round_to
 from engine.problem.problem import Problem
 
@@ -125,13 +125,6 @@ class Numbers:
         largest = np.maximum.accumulate([s[at : at + block_kv].max() for at in starts])
         rising = np.flatnonzero(np.diff(largest) > 0)
         return int(rising[0]) + 1 if rising.size else None
-
-
-def visible(problem: Problem) -> np.ndarray:
-    """[seq_q, seq_kv] bool: the keys that each query sees."""
-    low, high = visible_keys(problem, np.arange(problem.seq_q))
-    key = np.arange(problem.seq_kv)
-    return (key >= low[:, None]) & (key < high[:, None])
 
 
 def online(scores, seen, v, block_kv: int, rescale_out: bool, rescale_sum: bool):

@@ -12,7 +12,7 @@ import numpy as np
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Tensor
 from engine.watch import judge
-from engine.watch.allocation import poisoned
+from engine.watch.allocation import bits_of, poisoned
 from engine.watch.file import NotServedError, arguments, called, function_of, prepared
 from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
@@ -39,7 +39,7 @@ def watched(
     seen = judge.tiles(watch, problem, tiling)
     shape = (problem.batch * problem.heads, problem.seq_q, problem.head_dim)
     values = out.double().numpy().reshape(shape)
-    bits = _bits(out).reshape(shape)
+    bits = bits_of(out.contiguous()).reshape(shape)
     findings = [*watch.findings]
     unwritten = judge.unwritten_finding(bits, watch.stores.get("O"))
     if unwritten and all(finding.kind != "read_before_written" for finding in findings):
@@ -110,15 +110,6 @@ def renamed(watch: Watch, tensor, new: str) -> None:
     name = region.views[0].name if region else next(iter(sized), None) if len(sized) == 1 else None
     if name not in (None, new):
         watch.rename(name, new)
-
-
-def _bits(out) -> np.ndarray:
-    import torch
-
-    size = out.element_size()
-    kinds = {2: (torch.int16, np.uint16), 4: (torch.int32, np.uint32), 8: (torch.int64, np.uint64)}
-    signed, plain = kinds[size]
-    return out.contiguous().view(signed).numpy().view(plain)
 
 
 def _lse(watch: Watch, numbers: Numbers, extra: list) -> list[Finding]:

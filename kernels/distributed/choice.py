@@ -12,11 +12,11 @@ GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come:
 GROUP_BYTES = 48 * 2**20  # that a group brings at least: smaller ones take longer to start than to move
 FLOPS = {4: 35e12, 2: 670e12}  # a second, by the bytes of an element
 FLOPS_OF_FEW_COLUMNS = 500e12  # at a head_dim up to 64
-COPIED, SENT, BETWEEN_HOSTS = 350e9, 155e9, 45e9  # bytes a second into a GPU: copy engines, NCCL, InfiniBand
+COPIED, SENT, BETWEEN_HOSTS = 350e9, 155e9, 45e9  # bytes/s into a GPU: copy engines, NCCL, InfiniBand
 LATENCY = {"copy engines": 15e-6, "send and receive": 40e-6}
 SHARE = 0.15  # of a transfer by NCCL, whose kernels take SMs, that the computing beside it loses
 TAIL = 25e-6  # of a call: its last wave, and the gap before the next
-MEMORY = 3.5e12  # bytes a second
+MEMORY = 3.5e12  # bytes/s
 CALLING, COPYING = 150e-6, 10e-6  # host's seconds for a call of the kernel, and for a transfer
 
 

@@ -64,7 +64,7 @@ def test_ratios_have_no_unit_and_say_what_they_rest_on():
 
 
 def test_the_exponentials_of_a_short_head_take_as_long_as_its_products():
-    """16 exponentials against 4096 FLOPs a clock and SM: 4 d FLOPs a score, so 256 / 256 at d = 64."""
+    """16 exponentials against 4096 FLOPs per clock and SM: 4 d FLOPs per score, so 256 / 256 at d = 64."""
     experiment = Experiment.of(seq=8192, head_dim=64, block_q=128, block_kv=128)
     assert value("exponential_seconds / matrix_seconds", experiment) == pytest.approx(1, rel=0.03)
 

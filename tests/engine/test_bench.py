@@ -40,7 +40,7 @@ def test_memory_and_time_that_are_not_there_are_foreseen(monkeypatch):
     eager = implementations()["eager"]
     here = bench_of(eager)
     here.remember(eager, TINY, "forward", 5.0)
-    assert here.timings(TINY)[0].skipped.startswith("would take about 5.0 s a call")
+    assert here.timings(TINY)[0].skipped.startswith("would take about 5.0 s per call")
     monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**9)
     row = here.timings(replace(TINY, heads=32, kv_heads=32, seq_q=32768, seq_kv=32768))[0]
     assert row.skipped == "out of memory: needs 207 GB, 1 GB are free"

@@ -37,4 +37,24 @@ def test_three_bits_of_fraction_lose_over_a_hundred_times_what_ten_lose():
     """Halving a step twice per bit: 2 ** (10 - 3) = 128 times, as errors of a sum go."""
     found = rounding_errors()
     assert found.e4m3 / found.float16 == pytest.approx(128, rel=0.25)
-    assert 0.01 < found.e4m3 < 0.1
+
+
+def test_the_errors_are_those_of_attention_row_by_row_on_values_found_by_search():
+    generator = np.random.Generator(np.random.PCG64(0))
+    exact = [generator.standard_normal((256, 64)) for _ in range(3)]
+    values = np.array(by_bits())
+    signed = np.concatenate((-values[::-1], [0.0], values))
+    middles = (signed[1:] + signed[:-1]) / 2
+    rounded = {
+        "e4m3": [signed[np.searchsorted(middles, each)] for each in exact],
+        "float16": [np.float16(each).astype(float) for each in exact],
+    }
+
+    def attended(q, k, v):
+        weights = [np.exp(k @ row / 8) for row in q]  # the scale is 1 / sqrt(64)
+        return np.stack([each @ v / each.sum() for each in weights])
+
+    right = attended(*exact)
+    for name, tensors in rounded.items():
+        off = np.linalg.norm(attended(*tensors) - right) / np.linalg.norm(right)
+        assert getattr(rounding_errors(), name) == pytest.approx(off, rel=1e-3)

@@ -8,9 +8,9 @@ from engine.problem.gpu import Gpu
 from engine.problem.hardware import GPUS, KIB, MIB, gpu_named
 from engine.recordings.file import recordings
 
-# by compute capability (CUDA C++ Programming Guide, technical specifications; the last row AMD's): cores an
-# SM, tensor FLOP a clock and SM in 16 bits, blocks an SM, KiB of shared memory of an SM and a block, KiB of
-# registers, exponentials a clock
+# by compute capability (CUDA C++ Programming Guide, technical specifications; the last row AMD's): cores per
+# SM, tensor FLOP per clock and SM in 16 bits, blocks per SM, KiB of shared memory of an SM and a block,
+# KiB of registers, exponentials per clock
 ARCHITECTURES = {
     "7.5": (64, 1024, 16, 64, 64, 256, 16),
     "8.0": (64, 2048, 32, 164, 163, 256, 16),
@@ -24,8 +24,8 @@ ARCHITECTURES = {
     "12.0 GeForce": (128, 512, 24, 100, 99, 256, 16),
     "CDNA 3": (128, 2048, 32, 64, 64, 512, 16),
 }
-# architecture, cores, GHz of tensor and of float32 peaks, bus bits, Gbit/s a pin, MiB by the driver, MiB of
-# L2 and of what serves all SMs, bytes a clock from L2
+# architecture, cores, GHz of tensor and of float32 peaks, bus bits, Gbit/s per pin, MiB by the driver, MiB of
+# L2 and of what serves all SMs, bytes per clock from L2
 CHIPS = {
     "t4": ("7.5", 2560, 1.59, 1.59, 256, 10.0, 15_360, 4, 4, None),
     "a10": ("8.6", 9216, 1.695, 1.695, 384, 12.5, 23_028, 6, 6, None),
@@ -42,7 +42,7 @@ CHIPS = {
     "b300": ("10.3", 18_944, 1.86, 1.98, 8192, 7.8125, 275_040, 126, 63, None),
     "rtx5090": ("12.0 GeForce", 21_760, 2.407, 2.407, 512, 28.0, 32_607, 96, 96, None),
     "mi300x": ("CDNA 3", 38_912, 2.1, 2.1, 8192, 5.2, 206_141_652_992 / 2**20, 256, 256, 8192),
-}  # AMD prints 19,456 cores, each of which makes two operations a clock in float32
+}  # AMD prints 19,456 cores, each of which makes two operations per clock in float32
 
 
 def mistakes(gpu: Gpu) -> list[str]:

@@ -127,7 +127,7 @@ def test_a_slow_provider_is_left_out_of_longer_lengths(bench):
     eager = implementations()["eager"]
     bench.remember(eager, Experiment.of(**TINY).problem, "forward", 10.0)
     row = by_provider(replace(bench, implementations=[eager]), Experiment.of(**TINY))["eager"]
-    assert "s a call; the limit here is" in row["skipped"]
+    assert "s per call; the limit here is" in row["skipped"]
 
 
 def test_memory_that_is_not_there_is_foreseen(bench, monkeypatch):

@@ -78,13 +78,7 @@ def test_28_version_3_sets_aside_the_most_shared_memory():
     assert share.depends
 
 
-def test_29_every_softmax_gives_the_weights_in_the_passes_that_it_counts():
-    scores = listing.PRESETS["rising"].scores
-    exact = np.exp(scores) / np.exp(scores).sum()
-    for softmax in (listing.safe_softmax, listing.online_softmax):
-        np.testing.assert_allclose(softmax(listing.Passes(scores)), exact)
-    values = np.eye(len(scores))
-    np.testing.assert_allclose(listing.attended(listing.Passes(scores), values), exact)
+def test_29_safe_softmax_takes_three_passes_online_softmax_two_and_o_alone_one():
     assert [finding.ours for finding in found(29)] == [3, 2, 1]
 
 
@@ -170,7 +164,13 @@ def test_40_the_fastest_blocks_are_those_of_the_sweep():
 def test_42_and_43_say_what_was_not_recorded_and_what_was_removed():
     picks, fastest = found(42)
     assert picks.ours is None
-    assert 0 <= fastest.ours <= 100
+    times = {}
+    for row in RECORDING.timings:
+        if row.direction == "forward" and row.provider.startswith("sdpa_") and row.times:
+            times.setdefault(row.problem, []).append((row.times.p50, row.provider))
+    whole = [sorted(each) for each in times.values() if len(each) == 3]
+    won = [each for each in whole if each[0][1] == "sdpa_flash"]
+    assert fastest.ours == pytest.approx(100 * len(won) / len(whole))
     before, after = found(43)
     assert (before.holds, after.holds) == (True, False)
 

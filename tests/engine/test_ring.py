@@ -70,7 +70,7 @@ def test_bytes_counted_by_running_are_the_closed_form(gpus, causal, zigzag):
 
 
 @pytest.mark.parametrize("zigzag", [True, False])
-def test_rounds_meet_each_pair_of_chunks_once_and_zigzag_shares_the_work(zigzag):
+def test_gpus_meet_each_pair_of_chunks_once_and_zigzag_shares_the_work(zigzag):
     order = Order(4, zigzag)
     found = list(meetings(order, causal=True))
     chunks = order.chunks
@@ -81,7 +81,6 @@ def test_rounds_meet_each_pair_of_chunks_once_and_zigzag_shares_the_work(zigzag)
     for each in found:
         assert each.queries in order.of(each.gpu)
         assert each.keys in order.of(each.owner)
-        assert each.owner == (each.gpu - each.round) % 4
     work = [sum(1 if each.whole else 0.5 for each in found if each.gpu == gpu) for gpu in range(4)]
     assert work == ([8.0] * 4 if zigzag else [0.5, 1.5, 2.5, 3.5])
 

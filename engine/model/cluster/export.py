@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes, Mark
+from engine.model.export import MICRO
 
 THREADS = {1: "computing", 2: "transfers", 3: "network"}
-MICRO = 1e6
 
 
 def cluster_trace(run: Lanes) -> str:

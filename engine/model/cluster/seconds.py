@@ -15,7 +15,7 @@ from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, TWO_LEVEL, Sprea
 from engine.problem.hardware import GPUS
 
 TAIL = 25e-6  # seconds of a call of the kernel: its last wave, and the gap before the next
-MEMORY_SHARE = 3.5 / 4.8  # of device memory's peak, that merging and packing reach
+MERGING_SHARE = 3.5 / 4.8  # of device memory's peak, that merging and packing reach
 CALLING, COPYING = 150e-6, 10e-6  # host's seconds for a call of the kernel, and for a transfer
 FORWARD_BYTES, BACKWARD_BYTES = 1, 2  # of K and V alone; and dK and dV back to their owners
 
@@ -92,11 +92,6 @@ class ClusterTime:
     def efficiency(self) -> float:
         """One GPU's seconds over the GPUs' together."""
         return self.one_gpu / (self.spread.gpus * self.seconds)
-
-    @property
-    def exposed(self) -> float:
-        """Seconds in which the GPU that computes most does not compute."""
-        return self.seconds - self.computing
 
 
 def computing(spread: Spread, backward: bool = False) -> tuple[float, float]:
@@ -246,7 +241,7 @@ def _two_level(spread: Spread, one: float, backward: bool) -> ClusterTime:
 
 
 def _memory(spread: Spread) -> float:
-    return MEMORY_SHARE * GPUS[spread.hardware].memory_bytes_per_second
+    return MERGING_SHARE * GPUS[spread.hardware].memory_bytes_per_second
 
 
 def hidden_from(

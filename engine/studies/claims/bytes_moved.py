@@ -8,7 +8,7 @@ from engine.algorithms import flash1
 from engine.experiment import Experiment
 from engine.model.footprint import memory_bytes
 from engine.model.simulation import simulate
-from engine.problem.hardware import KIB
+from engine.problem.hardware import KIB, MIB
 from engine.recordings.recording import Recording
 from engine.studies.claims import recorded, sources
 from engine.studies.claims.verdict import (
@@ -27,7 +27,7 @@ from engine.studies.claims.verdict import (
     states,
 )
 
-MIB, GIB = 2**20, 2**30
+GIB = 2**30
 ONE_HEAD = Experiment.of(algorithm="flash2", heads=1, seq=4096, head_dim=128, block_q=128, block_kv=64)
 HEADS = ONE_HEAD.changed(heads=32, kv_heads=32)
 SQUARE_TILES = Experiment.of(heads=1, seq=4096, head_dim=128, block_q=128, block_kv=128, hardware="a100")
@@ -69,7 +69,7 @@ def _moved(recording: Recording | None) -> tuple[Finding, ...]:
 def _dram_of_a_head(recording: Recording | None, algorithm: str) -> float | None:
     """Bytes read and written, by the counters of a kernel with several heads."""
     row = recorded.counters(recording, algorithm, 4096, 128)
-    return None if row is None else (row.total("dram_read") + row.total("dram_written")) / row.problem.heads
+    return None if row is None else row.total("dram_bytes") / row.problem.heads
 
 
 def _tiles(_: Recording | None) -> tuple[Finding, ...]:

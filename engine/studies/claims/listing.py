@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import inf
 
 import numpy as np
@@ -13,6 +12,7 @@ from engine.problem.inputs import make_inputs
 from engine.recordings.recording import Recording
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
+from engine.studies.by_hand import online_output, online_weights, passes, safe_weights
 from engine.studies.claims import sources
 from engine.studies.claims.verdict import (
     COMPUTED,
@@ -28,7 +28,6 @@ from engine.studies.claims.verdict import (
     said,
 )
 from engine.studies.recomputation import FLOPS_RATIO, ONE_KERNEL, STORED, TWO_KERNELS
-from engine.trace.softmax import PRESETS
 
 SMALL = Experiment.of(algorithm="flash2", heads=1, seq=256, head_dim=64)
 VERSIONS = ("flash1", "flash2", "flash3")
@@ -36,49 +35,8 @@ LANES = 32  # of a warp
 NEAR = 1e-6  # relative: what rounding explains, and more
 
 
-class Passes:
-    """A row that counts how often it is gone through from its start."""
-
-    def __init__(self, scores: tuple[float, ...]):
-        self.scores, self.count = scores, 0
-
-    def __iter__(self) -> Iterator[float]:
-        self.count += 1
-        return iter(self.scores)
-
-
-def safe_softmax(row: Passes) -> list[float]:
-    """Maximum, sum, weights."""
-    m = max(row)
-    total = sum(np.exp(score - m) for score in row)
-    return [float(np.exp(score - m) / total) for score in row]
-
-
-def online_softmax(row: Passes) -> list[float]:
-    """Maximum and sum together, then weights (Milakov and Gimelshein, arXiv 1805.02867)."""
-    m, total = -inf, 0.0
-    for score in row:
-        m, before = max(m, score), m
-        total = total * np.exp(before - m) + np.exp(score - m)
-    return [float(np.exp(score - m) / total) for score in row]
-
-
-def attended(row: Passes, values: np.ndarray) -> np.ndarray:
-    """O = P V of one row, without the weights ever being whole: values [scores, d]."""
-    m, total, out = -inf, 0.0, np.zeros(values.shape[1])
-    for score, value in zip(row, values, strict=True):
-        m, before = max(m, score), m
-        alpha, weight = np.exp(before - m), np.exp(score - m)
-        total, out = total * alpha + weight, out * alpha + weight * value
-    return out / total
-
-
 def _passes(_: Recording | None) -> tuple[Finding, ...]:
-    rows = [Passes(PRESETS["rising"].scores) for _ in range(3)]
-    safe_softmax(rows[0])
-    online_softmax(rows[1])
-    attended(rows[2], np.eye(len(rows[2].scores)))
-    safe, online, fused = (row.count for row in rows)
+    safe, online, fused = map(passes, (safe_weights, online_weights, online_output))
     return (
         said("passes over a row, safe softmax", "", 2, safe, COUNTED),
         Finding("online softmax, its weights", "", None, online, COUNTED),

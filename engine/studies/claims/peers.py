@@ -39,7 +39,7 @@ def _intensity(recording: Recording | None) -> tuple[Finding, ...]:
     rows = [recorded.counters(recording, name, 4096, 128) for name in ("standard", "flash2")]
     moved = None
     if None not in rows:
-        moved = [row.total("dram_read") + row.total("dram_written") for row in rows]
+        moved = [row.total("dram_bytes") for row in rows]
     claimed, words = (30, 30), "N of 1k to 16k, d = 128"
     return (
         over("by DRAM bytes", "×", claimed, (rise("dram", n) for n in lengths), words, MODELLED),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from engine.experiment import Experiment
+from itertools import product
+
 from engine.model.launch import Launch, launch
 from engine.model.occupancy import RESERVED, set_aside, threads_of
 from engine.model.rates import MEMORY_SHARE
 from engine.problem.hardware import GPUS, KIB, MIB
 from engine.recordings.recording import Recording
 from engine.studies.claims import recorded, sources
+from engine.studies.claims.machine import A100, ON_A100
 from engine.studies.claims.verdict import (
     DATASHEET,
     DEPENDS,
@@ -23,18 +25,17 @@ from engine.studies.claims.verdict import (
     said,
 )
 
-A100, H100 = GPUS["a100"], GPUS["h100"]
-ON_A100 = Experiment.of(
-    algorithm="flash2", heads=32, seq=4096, head_dim=128, block_q=128, block_kv=64, hardware="a100"
-)
+H100 = GPUS["h100"]
 WARPS_SM = 64  # that an SM of compute capability 8.0, 9.0 or 10.0 holds (CUDA C++ Programming Guide)
 WARP = 32  # threads
+KERNELS = "versions 1 to 3, d of 64 and 128, A100 and H200"
 GROUP_ROWS, GROUP_THREADS = 64, 128  # of a warp group of version 3; one more copies
 
 
-def _kernels(hardware: str) -> list[Launch]:
-    """Launches of each fused version at head dimensions 64 and 128, in blocks that kernels take."""
-    sized = [ON_A100.changed(hardware=hardware, head_dim=head_dim) for head_dim in (64, 128)]
+def _kernels() -> list[Launch]:
+    """Launches of each fused version, as KERNELS says, in blocks that kernels take."""
+    pairs = product(("a100", "h200"), (64, 128))
+    sized = [ON_A100.changed(hardware=hardware, head_dim=head_dim) for hardware, head_dim in pairs]
     launches = [launch(each.changed(algorithm=name)) for each in sized for name in ("flash1", "flash2")]
     third = [each.changed(algorithm="flash3") for each in sized]
     return launches + [launch(each) for each in third if each.unserved is None]
@@ -59,11 +60,7 @@ def _shared_used(run: Launch) -> float:
     return 100 * kernel.resident * (taken + RESERVED) / run.gpu.shared_bytes_sm
 
 
-KERNELS = "versions 1 to 3, d of 64 and 128, A100 and H200"
-
-
 def _occupancy(recording: Recording | None) -> tuple[Finding, ...]:
-    runs = [run for hardware in ("a100", "h200") for run in _kernels(hardware)]
     row = recorded.counters(recording, "flash2", 4096, 128)
     busy = None if row is None else recorded.active(row)
     return (
@@ -71,7 +68,7 @@ def _occupancy(recording: Recording | None) -> tuple[Finding, ...]:
             "warps on an SM of those it can hold",
             "%",
             (75, 85),
-            map(_warps_resident, runs),
+            map(_warps_resident, _kernels()),
             KERNELS,
             MODELLED,
         ),
@@ -99,10 +96,8 @@ def _sizes(_: Recording | None) -> tuple[Finding, ...]:
 
 
 def _filled(_: Recording | None) -> tuple[Finding, ...]:
-    runs = [run for hardware in ("a100", "h200") for run in _kernels(hardware)]
-    return (
-        over("shared memory set aside on an SM", "%", (85, 85), map(_shared_used, runs), KERNELS, MODELLED),
-    )
+    used = map(_shared_used, _kernels())
+    return (over("shared memory set aside on an SM", "%", (85, 85), used, KERNELS, MODELLED),)
 
 
 def _hbm(recording: Recording | None) -> tuple[Finding, ...]:
