@@ -51,7 +51,7 @@ def payload(work: SameWork, height: int = HEIGHT) -> dict[str, Any]:
         "width": problem.head_dim,
         "memory": f"HBM, {bytes_text(gpu.memory_bytes)}" if gpu else "HBM",
         "chip": f"{gpu.sms} SMs, {chip_bytes_text(gpu.shared_bytes_block)} each" if gpu else "SMs",
-        "sms": gpu.sms if gpu else 128,
+        "sms": gpu.sms if gpu else 0,
         "palettes": palettes(),
     }
 

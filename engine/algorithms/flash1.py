@@ -50,9 +50,12 @@ def paper_bytes(problem: Problem) -> int:
     """Bytes that the authors' code asks for, one head without a mask; O in float32 between visits.
 
     K and V once; Q once per key block; O written as float32 but last as output, read again from the second
-    key block on; lse (float32) likewise. Only where head_dim is in PAPER_BLOCKS; else raises StopIteration.
+    key block on; lse (float32) likewise. Raises ValueError for a head_dim that their code does not serve.
     """
-    keys = next(blocks_[1] for size, blocks_ in PAPER_BLOCKS.items() if size >= problem.head_dim)
+    served = [taken for size, taken in PAPER_BLOCKS.items() if size >= problem.head_dim]
+    if not served:
+        raise ValueError(f"head_dim is {problem.head_dim}; it must be at most {max(PAPER_BLOCKS)}")
+    keys = served[0][1]
     visits = int(blocks(problem.seq_kv, keys))
     row, queries = problem.head_dim * problem.itemsize, problem.seq_q
     accumulator = 2 * (visits - 1) * problem.head_dim * ACCUMULATOR_BYTES
