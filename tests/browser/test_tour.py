@@ -113,6 +113,7 @@ def test_presenting_turns_pages_by_keys_and_a_reload_stays_where_it_was(page, da
     page.wait_for_url("**present=true**")
     page.locator("[data-testid=stSidebar]").wait_for(state="hidden")
     assert page.locator("[data-testid=stHeader]").is_hidden()
+    settled(page)
     page.keyboard.press("PageUp")
     page.wait_for_url("**/tiles?**present=true**")
     page.wait_for_function("window.__player && window.__player.state().redrawn")
@@ -126,7 +127,7 @@ def test_presenting_turns_pages_by_keys_and_a_reload_stays_where_it_was(page, da
     assert page.evaluate("window.__player.state().position") == before + 1
     assert page.locator("[data-testid=stSidebar]").is_hidden()
     assert query(page)["seq"] == "512"
-    page.wait_for_selector("[data-test-script-state=notRunning]")
+    settled(page)
     page.keyboard.press("p")
     page.locator("[data-testid=stSidebar]").wait_for()
     page.wait_for_url(lambda url: "present" not in url)
