@@ -1,11 +1,7 @@
 // One canvas, one clock: a sequence over several GPUs.
 
-import { Clock } from "../canvas/clock.js";
 import { clamp, duration, plural } from "../canvas/format.js";
-import { readTheme, wear } from "../canvas/look.js";
-import { Stage } from "../canvas/stage.js";
-import { Tip } from "../canvas/tip.js";
-import { equalBytes } from "../canvas/unpack.js";
+import { TimedPlayer } from "../canvas/timed.js";
 import { AcrossControls, SPEEDS } from "./controls.js";
 import { LanesPanel } from "./lanes.js";
 import { acrossLayout } from "./layout.js";
@@ -17,37 +13,9 @@ const WALK = 24; // seconds from the start to the end, at the usual speed
 const STANDS = 900; // ms that words stand for at least while it plays
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 
-class AcrossPlayer {
+class AcrossPlayer extends TimedPlayer {
   constructor(parent) {
-    this.root = parent.querySelector(".player");
-    this.stage = new Stage(this.root);
-    Object.assign(this, { time: 0, speed: 1, shown: 0, spoke: 0 });
-    this.clock = new Clock(this.root, (seconds) => this.advance(seconds), CALM_PAUSE);
-    this.tip = new Tip(this.root);
-    this.controls = new AcrossControls(this.root, this);
-    this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.stage.canvas);
-    this.onResize = () => this.fit();
-    window.addEventListener("resize", this.onResize);
-  }
-
-  release() {
-    this.clock.stop();
-    this.controls.release();
-    this.observer.disconnect();
-    window.removeEventListener("resize", this.onResize);
-  }
-
-  /** New data or a new theme: the picture changes within this task, the share of the way stays. */
-  update(bytes) {
-    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
-    if (renewed) this.load(bytes);
-    const theme = readTheme(this.root, this.model.palettes),
-      recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
-    if (!recolored && !renewed) return;
-    this.theme = theme;
-    if (recolored) wear(this.root, theme);
-    this.fit(true);
+    super(parent, AcrossControls, CALM_PAUSE, { speed: 1, shown: 0, spoke: 0 });
   }
 
   load(bytes) {
@@ -63,30 +31,18 @@ class AcrossPlayer {
   // moving in time
 
   seek(time) {
-    this.time = clamp(time, 0, this.model.longest);
     this.spoke = 0;
-    this.draw();
+    super.seek(time);
   }
 
-  step(by, far = false) {
-    this.clock.stop();
-    if (far) return this.seek(this.time + (by * this.model.longest) / 20);
+  eventBeside(by) {
     const least = this.model.longest * 1e-6,
       { events } = this.model.runs[this.shown];
     const next =
       by > 0
         ? events.find((time) => time > this.time + least)
         : events.findLast((time) => time < this.time - least);
-    this.seek(next ?? (by > 0 ? this.model.longest : 0));
-  }
-
-  toggle() {
-    if (this.clock.playing) this.clock.stop();
-    else {
-      if (this.time >= this.model.longest) this.time = 0;
-      this.clock.start();
-    }
-    this.draw();
+    return next ?? (by > 0 ? this.model.longest : 0);
   }
 
   setSpeed(speed) {
@@ -123,10 +79,6 @@ class AcrossPlayer {
     this.seek(chart.timeAt(event.offsetX));
   }
 
-  leave() {
-    this.tip.hide();
-  }
-
   hover(x, y) {
     for (const chart of this.lanes) {
       const n = chart.markAt(x, y);
@@ -137,12 +89,8 @@ class AcrossPlayer {
 
   // drawing
 
-  /** Lays out and draws everything anew where the room has changed, or anyway. */
-  fit(anyway = false) {
-    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
-    this.stage.place(acrossLayout(this.model, this.stage), this.model, this.theme);
-    this.leave();
-    this.draw();
+  layout() {
+    return acrossLayout(this.model, this.stage);
   }
 
   draw() {
@@ -173,14 +121,8 @@ class AcrossPlayer {
     return this.said;
   }
 
-  /** Moves on by so many seconds of the clock. */
-  advance(seconds) {
-    this.time += ((seconds * this.speed) / WALK) * this.model.longest;
-    if (this.time >= this.model.longest) {
-      this.time = this.model.longest;
-      this.clock.stop();
-    }
-    this.draw();
+  passing(seconds) {
+    return ((seconds * this.speed) / WALK) * this.model.longest;
   }
 }
 

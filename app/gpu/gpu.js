@@ -1,11 +1,7 @@
 // One canvas, one clock: a GPU's execution in slow motion.
 
-import { Clock } from "../canvas/clock.js";
 import { clamp, duration, grouped, plural } from "../canvas/format.js";
-import { readTheme, wear } from "../canvas/look.js";
-import { Stage } from "../canvas/stage.js";
-import { Tip } from "../canvas/tip.js";
-import { equalBytes } from "../canvas/unpack.js";
+import { TimedPlayer } from "../canvas/timed.js";
 import { ChartPanel, microseconds } from "./chart.js";
 import { GpuControls, PACES } from "./controls.js";
 import { gpuLayout } from "./layout.js";
@@ -17,37 +13,9 @@ const CALM_PAUSE = 200; // ms between the pictures of a calm replay
 const WHOLE_RUN = 20; // seconds that the first pace takes for the run, about
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 
-class GpuPlayer {
+class GpuPlayer extends TimedPlayer {
   constructor(parent) {
-    this.root = parent.querySelector(".player");
-    this.stage = new Stage(this.root);
-    Object.assign(this, { time: 0, head: 0, colouring: "query", pace: 10, window: [0, 1] });
-    this.clock = new Clock(this.root, (seconds) => this.advance(seconds), CALM_PAUSE);
-    this.tip = new Tip(this.root);
-    this.controls = new GpuControls(this.root, this);
-    this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.stage.canvas);
-    this.onResize = () => this.fit();
-    window.addEventListener("resize", this.onResize);
-  }
-
-  release() {
-    this.clock.stop();
-    this.controls.release();
-    this.observer.disconnect();
-    window.removeEventListener("resize", this.onResize);
-  }
-
-  /** New data or a new theme: the picture changes within this task, the share of the run stays. */
-  update(bytes) {
-    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
-    if (renewed) this.load(bytes);
-    const theme = readTheme(this.root, this.model.palettes),
-      recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
-    if (!recolored && !renewed) return;
-    this.theme = theme;
-    if (recolored) wear(this.root, theme);
-    this.fit(true);
+    super(parent, GpuControls, CALM_PAUSE, { head: 0, colouring: "query", pace: 10, window: [0, 1] });
   }
 
   load(bytes) {
@@ -67,30 +35,14 @@ class GpuPlayer {
 
   // moving in time
 
-  seek(time) {
-    this.time = clamp(time, 0, this.model.longest);
-    this.draw();
-  }
-
-  step(by, far = false) {
-    this.clock.stop();
-    if (far) return this.seek(this.time + (by * this.model.longest) / 20);
+  eventBeside(by) {
     const events = this.model.lanes.map(({ events }) => {
       const at = countUpTo(events, this.time);
       return by > 0
         ? (events[at] ?? Infinity)
         : (events[at - 1 - (events[at - 1] === Math.fround(this.time) ? 1 : 0)] ?? 0);
     });
-    this.seek(by > 0 ? Math.min(...events) : Math.max(...events));
-  }
-
-  toggle() {
-    if (this.clock.playing) this.clock.stop();
-    else {
-      if (this.time >= this.model.longest) this.time = 0;
-      this.clock.start();
-    }
-    this.draw();
+    return by > 0 ? Math.min(...events) : Math.max(...events);
   }
 
   setPace(pace) {
@@ -188,10 +140,6 @@ class GpuPlayer {
     if (held && !held.moved) this.seek(held.chart.timeAt(event.offsetX, this.window));
   }
 
-  leave() {
-    this.tip.hide();
-  }
-
   /** What the block under the pointer is; the tip stands beside the block, not at the pointer. */
   hover(x, y) {
     for (const chart of this.charts) {
@@ -208,12 +156,8 @@ class GpuPlayer {
 
   // drawing
 
-  /** Lays out and draws everything anew where the room has changed, or anyway. */
-  fit(anyway = false) {
-    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
-    this.stage.place(gpuLayout(this.model, this.stage), this.model, this.theme);
-    this.leave();
-    this.draw();
+  layout() {
+    return gpuLayout(this.model, this.stage);
   }
 
   draw() {
@@ -245,14 +189,8 @@ class GpuPlayer {
     );
   }
 
-  /** Moves on by so many seconds of the clock. */
-  advance(seconds) {
-    this.time += seconds * this.pace;
-    if (this.time >= this.model.longest) {
-      this.time = this.model.longest;
-      this.clock.stop();
-    }
-    this.draw();
+  passing(seconds) {
+    return seconds * this.pace;
   }
 }
 
