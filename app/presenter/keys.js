@@ -20,12 +20,12 @@ class Keys {
   constructor(host) {
     this.host = host;
     this.press = (event) => this.pressed(event);
-    window.addEventListener("keydown", this.press, true);
   }
 
   /** `buttons` maps a key to the name of a button's container, or to one of ACTIONS. */
   bind(buttons) {
     this.buttons = buttons;
+    window.addEventListener("keydown", this.press, true); // once, however often; again after a release
     this.host.dataset.keys = JSON.stringify(Object.keys(buttons));
   }
 
