@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
+from engine.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 REPORTS = {"attention": "engine.watch.served", "delta": "engine.watch.delta"}  # by the function of the file
+PARENT_DIED = 1  # of prctl: the signal that a process gets when its parent ends
 STARTING_SECONDS = 120.0  # that importing torch and Triton may take beside the limit, on a busy machine
 
 
@@ -173,8 +174,10 @@ def main() -> None:
 
 def _started(memory: int) -> None:
     """Import what is large, then limit what comes on top."""
+    import ctypes
     import resource
 
+    ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)  # whoever asked is gone: nobody waits for an answer
     import torch
     import triton  # noqa: F401
 

@@ -17,6 +17,7 @@ from engine.watch.file import NotServedError, function_of, prepared
 from engine.watch.finding import Finding
 from engine.watch.numbers import Numbers
 from engine.watch.served import observed, renamed
+from engine.watch.steps import of_head
 
 CONTRACT = "delta(out, d_out, block_q)"
 SIXTEEN_BITS = 2.0**-11  # sums in 16 bits are off by about this, sums in float32 by far less
@@ -57,6 +58,7 @@ def report(file: Path, problem: Problem, tiling: Tiling, stretch: float = 1.0) -
         "flash2_read_bytes": {"O": rows * each, "dO": rows * each, "delta": 0},
         "flash2_written_bytes": {"O": 0, "dO": 0, "delta": rows * STATISTIC_BYTES},
         "launches": watch.launches,
+        "steps": of_head(watch, None, problem),
         "notes": notes,
         "findings": [finding.plain() for finding in findings],
     }

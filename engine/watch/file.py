@@ -80,6 +80,8 @@ def function_of(file: Path, name: str = "attention", contract: str = CONTRACT) -
         raise NotServedError(f"line {error.lineno} is no Python: {error.msg}") from None
     except SystemExit as end:
         raise NotServedError(f"{_where(end, str(file))} ends Python with sys.exit({end.code})") from None
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:
         raise NotServedError(f"{_where(error, str(file))} fails: {_said(error)}") from None
     if not callable(getattr(module, name, None)):

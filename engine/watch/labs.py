@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
+from engine.root import ROOT
 from engine.watch.apart import FailedError, Limits, run
 
-FOLDER = Path(__file__).resolve().parents[2] / "assets" / "labs"
+FOLDER = ROOT / "assets" / "labs"
 COMPARED = ("Q", "K", "V", "O")
 SAID = ("SCENARIO", "HINTS", "COMPARED", "FUNCTION")
 

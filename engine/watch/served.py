@@ -18,6 +18,7 @@ from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory
 from engine.watch.numbers import Numbers
+from engine.watch.steps import of_flash2, of_head, of_programs
 from engine.watch.watch import Watch
 
 
@@ -167,10 +168,9 @@ def _plain(watch: Watch, numbers: Numbers, seen: judge.Tiles, values, findings, 
             }
         ),
         "launches": watch.launches,
-        "by_program": [
-            {"launch": watch.launches[launch - 1], "program": list(program), "moved": dict(moved)}
-            for (launch, program), moved in watch.by_program.items()
-        ],
+        "by_program": of_programs(watch, seen, problem),
+        "steps": of_head(watch, seen, problem),
+        "flash2_steps": of_flash2(problem, seen.tiling),
         "heads": problem.batch * problem.heads,
         "notes": notes
         + ([] if watch.visits else ["No product of Q and K was seen, so tiles are not checked."]),

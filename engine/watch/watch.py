@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.watch.finding import Finding, Program, at, rows
 from engine.watch.memory import POISON, Memory, Region, View
+from engine.watch.noted import MOST_NOTED, Step
 from engine.watch.tags import NOTHING, Product, Tags, Tile
 
 
@@ -38,6 +39,7 @@ class Watch:
         stores: the last line that wrote, by tensor.
         findings: what was seen to be wrong while it ran; the first of each kind, tensor and line.
         met: the last line that multiplied P by V.
+        steps: accesses and products in the order of time, the first MOST_NOTED.
         atomics: whether any program changed memory that others change too.
     """
 
@@ -55,6 +57,7 @@ class Watch:
         self.loads: dict[tuple, list] = {}
         self.stores: dict[str, int | None] = {}
         self.held: list[tuple[str, Any]] = []
+        self.steps: list[Step] = []
         self.atomics, self.met = False, None
         self._found: dict[tuple, Finding] = {}
         self._programs: list[Program] = []
@@ -96,6 +99,7 @@ class Watch:
                 return mask
         view = region.view(base)
         self._count(kind, view.name, addresses.size * itemsize)
+        self._note(kind, view.name, line, addresses.size * itemsize)
         if view.strides == ():
             self._check_order(kind, region, view, addresses, line)
         if kind == "store":
@@ -110,7 +114,7 @@ class Watch:
         region, view, addresses, line = self._last
         if region.fresh and values.dtype.itemsize in POISON:
             self._check_written(values, mask, view, line)
-        return self._rows(view, addresses, line) if view.strides else NOTHING
+        return self._located(self._rows(view, addresses, line)) if view.strides else NOTHING
 
     def product(self, left: frozenset, right: frozenset, matrix: bool) -> frozenset:
         """Of Q and K it is a visit; of that and V it is checked that the rows of V are those of K."""
@@ -134,11 +138,25 @@ class Watch:
         for counted in (self.read, self.written, self.stores, *self.by_program.values()):
             if name in counted:
                 counted[new] = counted.pop(name)
+        self.steps = [step._replace(tensor=new) if step.tensor == name else step for step in self.steps]
         for key, found in self._found.items():
             if found.tensor == name:
                 self._found[key] = replace(
                     found, tensor=new, sentence=re.sub(rf"\b{re.escape(name)}\b", new, found.sentence)
                 )
+
+    def _note(self, kind: str, tensor: str, line: int | None, size: int = 0, *where: int) -> None:
+        """Keep a step of the program at work; where: its head, query row and key row."""
+        if len(self.steps) < MOST_NOTED:
+            self.steps.append(Step(kind, tensor, len(self.launches), self._program, line, size, *where))
+
+    def _located(self, tags: frozenset) -> frozenset:
+        """The same tags; the load that brought them, the last step, is told its rows."""
+        if len(self.steps) < MOST_NOTED:
+            tile = min(tags)
+            at = {"query" if tile.tensor == "Q" else "key": tile.low}
+            self.steps[-1] = self.steps[-1]._replace(head=tile.head, **at)
+        return tags
 
     def _count(self, kind: str, name: str, amount: int) -> None:
         moved = self.by_program[len(self.launches), self._program][name]
@@ -216,6 +234,7 @@ class Watch:
         for q in (tag for tag in tags if isinstance(tag, Tile) and tag.tensor == "Q"):
             for k in (tag for tag in tags if isinstance(tag, Tile) and tag.tensor == "K"):
                 self.visits.append(Visit(len(self.launches), self._program, line, q, k))
+                self._note("visit", "S", line, 0, q.head, q.low, k.low)
                 if q.head // self.group != k.head:
                     text = (
                         f"Program {self._program} multiplies head {q.head} of Q by head {k.head} of K"
@@ -228,6 +247,7 @@ class Watch:
         keys = [tag for tag in tiles if tag.tensor == "K"]
         (values, *_), line = [tag for tag in tiles if tag.tensor == "V"], self._line()
         self.met = line
+        self._note("meet", "O", line, 0, values.head, None, values.low)
         low, high = min(key.low for key in keys), max(key.high for key in keys)
         if keys[0].head != values.head:
             text = (

@@ -16,15 +16,14 @@ import threading
 import time
 from collections import OrderedDict, deque
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
+from engine.root import ROOT
 from engine.worker.jobs import Update
 
 MOST_WAITING = 40
 MOST_REMEMBERED = 64
 LIMIT_SECONDS = 300.0
-ROOT = Path(__file__).resolve().parents[2]
 
 QUEUED, STARTING, RUNNING, DONE, FAILED, CANCELLED = (
     "queued",

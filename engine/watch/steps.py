@@ -1,0 +1,133 @@
+"""What a watched run did, step by step, of one head; and the same of FlashAttention-2's schedule."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from engine.algorithms.flash2 import schedule
+from engine.problem.problem import Problem, Tiling
+from engine.schedule.step import Operation, Tensor
+from engine.watch.judge import Tiles
+from engine.watch.noted import KINDS, MOST_NOTED, Step
+from engine.watch.watch import Watch
+
+MOST_SHOWN = 5_000  # steps of one head
+NAMED = (Tensor.Q, Tensor.K, Tensor.V, Tensor.O)
+MOVING = {Operation.SCORES: "visit", Operation.ACCUMULATE: "meet", Operation.STORE: "store"}
+
+
+def of_head(watch: Watch, seen: Tiles | None, problem: Problem) -> dict[str, Any]:
+    """The steps of one head: plain values for JSON.
+
+    Each is [kind, tensor, line, program, query block, key block, bytes]; -1 where there is none. kinds and
+    tensors are names by number, programs are [launch, index...]. whole: whether none was left out.
+    Without `seen` there are no tiles, and all steps are told.
+    """
+    first = _first_queries(watch)
+    tensors, programs, told = {}, {}, []
+    current = dict(first)
+    for step in watch.steps:
+        who = step.launch, step.program
+        if step.query is not None:
+            current[who] = step.head, step.query
+        head, query = current.get(who, (None, None))
+        if seen is not None and not _belongs(step, head, seen.head, problem.group):
+            continue
+        blocks = -1, -1
+        if seen is not None:
+            blocks = tuple(
+                -1 if row is None else row // height
+                for row, height in ((query, seen.tiling.block_q), (step.key, seen.tiling.block_kv))
+            )
+        number = tensors.setdefault(step.tensor, len(tensors))
+        by = programs.setdefault(who, len(programs))
+        told.append([KINDS.index(step.kind), number, step.line or -1, by, *blocks, step.bytes])
+    return {
+        "kinds": KINDS,
+        "tensors": list(tensors),
+        "programs": [[launch, *program] for launch, program in programs],
+        "rows": told[:MOST_SHOWN],
+        "whole": len(told) <= MOST_SHOWN and len(watch.steps) < MOST_NOTED,
+    }
+
+
+def _first_queries(watch: Watch) -> dict[tuple, tuple[int, int]]:
+    """Head and first row of the queries that each program begins with, for what it does before."""
+    found: dict[tuple, tuple[int, int]] = {}
+    for visit in watch.visits:
+        found.setdefault((visit.launch, visit.program), (visit.q.head, visit.q.low))
+    return found
+
+
+def _belongs(step: Step, current: int | None, head: int, group: int) -> bool:
+    """Whether a step is of a head of Q: by its own rows, else by what its program is at; of none, it is."""
+    if step.key is not None and step.query is None:
+        return step.head == head // group and current in (None, head)
+    return (step.head if step.query is not None else current) in (None, head)
+
+
+def of_flash2(problem: Problem, tiling: Tiling) -> list[list[int]]:
+    """FlashAttention-2's own steps of one head, as those of `of_head`; tensors by the place in NAMED."""
+    columns = schedule(problem, tiling).columns
+    told = []
+    for operation, tensor, query, key, read, written in zip(
+        columns.operation,
+        columns.tensor,
+        columns.query_block,
+        columns.key_block,
+        columns.read_bytes,
+        columns.written_bytes,
+        strict=True,
+    ):
+        kind = "load" if operation == Operation.LOAD else MOVING.get(operation)
+        if kind is None or (kind in ("load", "store") and tensor not in NAMED):
+            continue
+        place = NAMED.index(tensor) if tensor in NAMED else -1
+        told.append([KINDS.index(kind), place, -1, -1, int(query), int(key), int(read + written)])
+    return told[:MOST_SHOWN]
+
+
+def of_programs(watch: Watch, seen: Tiles, problem: Problem) -> list[dict[str, Any]]:
+    """Bytes by launch, program and tensor, [read, written]; beside those of flash2's block with these rows."""
+    model = _by_block(problem, seen.tiling)
+    places: dict[tuple, set] = defaultdict(set)
+    for visit in watch.visits:
+        places[visit.launch, visit.program].add((visit.q.head, visit.q.low // seen.tiling.block_q))
+    told = []
+    for who, moved in watch.by_program.items():
+        (head, block), *more = places[who] or {(None, None)}
+        told.append(
+            {
+                "launch": watch.launches[who[0] - 1],
+                "program": list(who[1]),
+                "moved": dict(moved),
+                "head": None if more else head,
+                "query_block": None if more else block,
+                "flash2": {} if more or block is None else model[block],
+            }
+        )
+    return told
+
+
+def _by_block(problem: Problem, tiling: Tiling) -> dict[int, dict[str, list[int]]]:
+    """Bytes that flash2 moves for each query block of a head, [read, written] by tensor."""
+    columns, found = schedule(problem, tiling).columns, defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    each = zip(
+        columns.tensor, columns.query_block, columns.read_bytes, columns.written_bytes, strict=True
+    )
+    for tensor, query, read, written in each:
+        if read or written:
+            moved = found[int(query)][Tensor(tensor).name]
+            moved[0] += int(read)
+            moved[1] += int(written)
+    return {query: dict(moved) for query, moved in found.items()}
+
+
+def tile_bytes(rows: list[list[int]], tensors: list[str]) -> Counter:
+    """Bytes of K and V that are read for each tile, by (query block, key block): of either kind of steps."""
+    found: Counter = Counter()
+    for kind, tensor, _, _, query, key, size in rows:
+        if KINDS[kind] == "load" and tensors[tensor] in ("K", "V") and query >= 0:
+            found[query, key] += size
+    return found
