@@ -32,6 +32,7 @@ export const veil = (color, opacity) => `rgba(${channels(color).join(",")},${opa
 /** Gives an element the theme's colours, by which its style sheet calls them. */
 export function wear(element, theme) {
   const colours = { raised: mix(theme.ink, theme.cell, 0.12), focus: theme.Q };
-  for (const name of ["ink", "ground", "panel", "cell", "line", "muted", "S"]) colours[name] = theme[name];
+  for (const name of ["ink", "ground", "panel", "cell", "line", "muted", "S", "bad"])
+    colours[name] = theme[name];
   for (const [name, colour] of Object.entries(colours)) element.style.setProperty(`--${name}`, colour);
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from app import scenario
-from app.page import GROUPS, HOME, PAGES
+from app.page import HOME, groups, pages
 
 NAME = "Attention, tile by tile"
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
@@ -18,8 +18,8 @@ HERE = Path(__file__).parent
 
 def navigate() -> st.Page:
     """The page that is opened, of all that there are."""
-    pages = scenario.kept_in_run("pages", {name: _page(name) for name in PAGES})
-    opened = st.navigation(list(pages.values()), position="hidden")
+    there = scenario.kept_in_run("pages", {name: _page(name, title) for name, title in pages().items()})
+    opened = st.navigation(list(there.values()), position="hidden")
     if name_of(opened) == HOME and scenario.leads_on():
         turn_to(LINKED)
     title = NAME if name_of(opened) == HOME else f"{opened.title} · {NAME}"
@@ -29,13 +29,13 @@ def navigate() -> st.Page:
 
 def navigation() -> None:
     """Every page by name, in groups that stay together where the window is too narrow for all in a line."""
-    pages = scenario.kept_in_run("pages", {})
+    there = scenario.kept_in_run("pages", {})
     with st.container(horizontal=True, gap="medium", key="navigation"):
-        for group, names in GROUPS.items():
+        for group, names in groups().items():
             with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
                 st.html(f"<span>{group}</span>", width="content")
                 for name in names:
-                    st.page_link(pages[name])
+                    st.page_link(there[name])
 
 
 def turn_to(name: str) -> None:
@@ -48,13 +48,13 @@ def name_of(page: st.Page) -> str:
     return page.url_path or HOME
 
 
-def _page(name: str) -> st.Page:
+def _page(name: str, title: str) -> st.Page:
     """A page whose module is imported when it is first opened."""
 
     def show():
         import_module(f"app.page.{name}").show()
 
-    return st.Page(show, title=PAGES[name], url_path=name, default=name == HOME)
+    return st.Page(show, title=title, url_path=name, default=name == HOME)
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,8 @@ kind, and runs the file that a link names by itself.
 
 from types import MappingProxyType
 
+from app import command_line
+
 # by the group in the navigation: a page's module, which is its path in the URL too, and its title
 GROUPS = MappingProxyType(
     {
@@ -36,3 +38,15 @@ GROUPS = MappingProxyType(
 )
 PAGES = MappingProxyType({name: title for group in GROUPS.values() for name, title in group.items()})
 HOME = "start"  # the page at the bare address
+OWN = MappingProxyType({"kernel": "Your kernel"})  # among those to watch where the command line names a file
+
+
+def groups() -> dict[str, dict[str, str]]:
+    """The groups of the pages that there are."""
+    own = {} if command_line.kernel() is None else OWN
+    return {group: {**names, **(own if group == "Watch" else {})} for group, names in GROUPS.items()}
+
+
+def pages() -> dict[str, str]:
+    """The titles of the pages that there are, by name."""
+    return {name: title for names in groups().values() for name, title in names.items()}

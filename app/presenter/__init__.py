@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 
 from app import frame, scenario
-from app.page import HOME, PAGES
+from app.page import HOME, pages
 from app.presenter import keys, lectern, mode
 
 WHILE_PRESENTING = {
@@ -55,15 +55,16 @@ def show(opened: str) -> None:
     with st.container(key="presenter"):
         button()
         st.button("Link for the audience", key="audience", on_click=mode.turn_link)
-        pages = tuple(PAGES)
-        at = pages.index(opened)
+        there = pages()
+        names = tuple(there)
+        at = names.index(opened)
         back = st.button("Page before", key="page_back", disabled=at == 0)
-        on = st.button("Page after", key="page_next", disabled=at == len(pages) - 1)
+        on = st.button("Page after", key="page_next", disabled=at == len(names) - 1)
     if back or on:
-        frame.turn_to(pages[at + (1 if on else -1)])
+        frame.turn_to(names[at + (1 if on else -1)])
     if opened != "tour":  # which tells its steps
-        after = PAGES[pages[at + 1]] if at + 1 < len(pages) else ""
-        lectern.tell({"now": PAGES[opened], "next": after, "place": f"page {at + 1} of {len(pages)}"})
+        after = there[names[at + 1]] if at + 1 < len(names) else ""
+        lectern.tell({"now": there[opened], "next": after, "place": f"page {at + 1} of {len(names)}"})
     turns = {} if opened == "tour" else TURN_PAGES  # there these keys turn the steps
     keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
     with st.container(key="presenter_hint"):

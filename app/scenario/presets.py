@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.experiment import Experiment
+from engine.watch.command import DEFAULTS
 
 PRESETS = {
     "The 4096-token example": {"seq": 4096, "head_dim": 128, "block_q": 128, "causal": True},
@@ -40,9 +41,9 @@ def preset(name: str) -> Experiment:
 
 
 # what a page shows until the reader has chosen a scenario; on the others it is the usual one
-FIRST = {"tiles": "Tiny, to count by hand"}
+FIRST = {"tiles": preset("Tiny, to count by hand"), "kernel": Experiment.of(**DEFAULTS)}
 
 
 def first(page: str) -> Experiment:
     """The experiment that a page opens with where neither a link nor the reader has said which."""
-    return preset(FIRST[page]) if page in FIRST else Experiment()
+    return FIRST.get(page, Experiment())

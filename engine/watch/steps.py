@@ -89,7 +89,7 @@ def of_flash2(problem: Problem, tiling: Tiling) -> list[list[int]]:
 
 
 def of_programs(watch: Watch, seen: Tiles, problem: Problem) -> list[dict[str, Any]]:
-    """Bytes by launch, program and tensor, [read, written]; beside those of flash2's block with these rows."""
+    """Bytes by launch, program and tensor, [read, written], beside flash2's for the same query block."""
     model = _by_block(problem, seen.tiling)
     places: dict[tuple, set] = defaultdict(set)
     for visit in watch.visits:
@@ -105,6 +105,8 @@ def of_programs(watch: Watch, seen: Tiles, problem: Problem) -> list[dict[str, A
                 "head": None if more else head,
                 "query_block": None if more else block,
                 "flash2": {} if more or block is None else model[block],
+                "bytes": sum(map(sum, moved.values())),
+                "flash2_bytes": None if more or block is None else sum(map(sum, model[block].values())),
             }
         )
     return told
@@ -113,11 +115,9 @@ def of_programs(watch: Watch, seen: Tiles, problem: Problem) -> list[dict[str, A
 def _by_block(problem: Problem, tiling: Tiling) -> dict[int, dict[str, list[int]]]:
     """Bytes that flash2 moves for each query block of a head, [read, written] by tensor."""
     columns, found = schedule(problem, tiling).columns, defaultdict(lambda: defaultdict(lambda: [0, 0]))
-    each = zip(
-        columns.tensor, columns.query_block, columns.read_bytes, columns.written_bytes, strict=True
-    )
+    each = zip(columns.tensor, columns.query_block, columns.read_bytes, columns.written_bytes, strict=True)
     for tensor, query, read, written in each:
-        if read or written:
+        if Tensor(tensor) in NAMED:
             moved = found[int(query)][Tensor(tensor).name]
             moved[0] += int(read)
             moved[1] += int(written)

@@ -50,32 +50,39 @@ def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -
         if button.button("Cancel", key=f"{kind} cancel"):
             job.cancel()
             st.rerun()
-        state.progress(min(job.progress, 1.0), _state(job))
+        state.progress(min(job.progress, 1.0), state_of(job))
         return
     again = job is not None and job.state == "done"
     if button.button(f"{label} again" if again else label, key=kind, type="primary"):
         _submit(kind, payload, again, state)
     if job is not None and job.error:
-        state.error(_sentence(job.error))
+        state.error(sentence(job.error))
     if job is not None and job.state == "cancelled":
         state.caption("The job was cancelled; what had been measured before is kept.")
 
 
 def _submit(kind: str, payload: dict[str, Any], again: bool, place) -> None:
-    """Ask for the job in place of the visitor's earlier one; a full queue is a sentence."""
+    """Ask for the job and draw it; a full queue is a sentence."""
+    if refused := ask(kind, payload, again):
+        place.warning(refused)
+        return
+    st.rerun()
+
+
+def ask(kind: str, payload: dict[str, Any], again: bool) -> str | None:
+    """Ask for a job in place of the visitor's earlier one; a sentence where the queue is full."""
     _, earlier = _own_jobs().get(kind, (None, None))
     try:
         own = payload, shared_worker().submit(kind, payload, again=again)
     except QueueFullError as error:
-        place.warning(_sentence(str(error)))
-        return
+        return sentence(str(error))
     if earlier is not None:
         earlier.cancel()
     _own_jobs()[kind] = own
-    st.rerun()
+    return None
 
 
-def _state(job: Job) -> str:
+def state_of(job: Job) -> str:
     """What a job under way waits for or does."""
     if job.state == "queued":
         ahead = job.position
@@ -85,7 +92,7 @@ def _state(job: Job) -> str:
     return job.message
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     """A sentence begins with a capital and ends with a stop; Markdown's signs are meant as they are."""
     plain = text.replace("\\", "\\\\").replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")
     return plain[:1].upper() + plain[1:].rstrip(".") + "."

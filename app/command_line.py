@@ -1,0 +1,40 @@
+"""What follows the two dashes: streamlit run app/main.py -- --kernel my_attention.py
+
+A file is run because whoever started the dashboard named it there: no address and no widget can name another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import sys
+from pathlib import Path
+
+import streamlit as st
+
+
+def kernel() -> Path | None:
+    """The file of --kernel; None where there is no such flag."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--kernel", nargs="?", const="", type=Path)
+    file = parser.parse_known_args(sys.argv[1:])[0].kernel
+    return None if file is None else file.absolute()
+
+
+def refusal() -> str | None:
+    """Why the file is not run, in one sentence; None where only this machine can reach the dashboard."""
+    address = st.get_option("server.address")
+    if address == "localhost" or _loopback(address):
+        return None
+    where = f"at {address}" if address else "at every address of this machine"
+    return (
+        f"--kernel is refused, because the dashboard listens {where} and whoever reaches it could have the "
+        "file run; start it with --server.address localhost."
+    )
+
+
+def _loopback(address: str | None) -> bool:
+    try:
+        return ipaddress.ip_address(address or "").is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,64 @@
+"""What was seen of a watched kernel as tables: findings, bytes by tensor, bytes by program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.figures.tables import scrolled, table
+
+LOW = 330  # px that a long table takes
+
+
+def findings(found: dict[str, Any]) -> str:
+    """Every finding, a sentence each, with where it is."""
+    rows = [
+        [each["sentence"], str(each["line"] or ""), _index(each["program"]), each["tensor"] or ""]
+        for each in found["findings"]
+    ]
+    return table(["finding", "line", "program", "tensor"], rows, title="Findings")
+
+
+def by_tensor(found: dict[str, Any]) -> str:
+    """Bytes that all programs read and wrote, beside FlashAttention-2's in the same blocks."""
+    names = dict.fromkeys([*found["read_bytes"], *found["written_bytes"]])
+    rows = [
+        [name, *(_amount(found[key].get(name)) for key in ("read_bytes", "written_bytes")),
+         *(_amount(found[key].get(name)) for key in ("flash2_read_bytes", "flash2_written_bytes"))]
+        for name in names
+    ]  # fmt: skip
+    head = ["", "read, bytes", "written, bytes", "by FlashAttention-2: read", "written"]
+    if "visits" not in found:
+        head[3] = "needed: read"
+    return table(head, rows, title="Bytes by tensor")
+
+
+def by_program(found: dict[str, Any]) -> str:
+    """Bytes that every program moved by tensor, beside FlashAttention-2's for the same query block."""
+    programs = found["by_program"]
+    names = list(dict.fromkeys(name for each in programs for name in each["moved"]))
+    rows = [
+        [f"{each['launch']} {_index(each['program'])}", _number(each["head"]), _number(each["query_block"]),
+         *(_moved(each["moved"].get(name)) for name in names),
+         _amount(each["bytes"]), _amount(each["flash2_bytes"])]
+        for each in programs
+    ]  # fmt: skip
+    head = ["program", "head", "query block", *names, "all", "FlashAttention-2: Q, K, V, O"]
+    return scrolled(table(head, rows, title="Bytes by program"), LOW)
+
+
+def _moved(pair: list[int] | None) -> str:
+    """Read and written; one of them alone where the other is nothing."""
+    read, written = pair or (0, 0)
+    return f"{read:,} + {written:,}" if read and written else f"{max(read, written):,}"
+
+
+def _amount(bytes_: int | None) -> str:
+    return "" if bytes_ is None else f"{bytes_:,}"
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _index(program: list[int] | None) -> str:
+    return f"({', '.join(map(str, program))})" if program else ""

@@ -1,0 +1,204 @@
+"""The page Your kernel, there with a flag: a file, watched while Triton's interpreter runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from app import command_line, scenario, watched
+from app.figures import watched as figures
+from app.page.parts.elements import fold, one_of, smaller_sibling
+from app.page.parts.job import ask, job_of, sentence, state_of
+from app.presenter import keys
+from app.sidebar.unused import CONTROLS, unused
+from app.take_home.offers import set_subject
+from engine.measuring.own_kernel import WATCH, Asked, asked, saved
+from engine.watch.apart import Limits
+from engine.watch.labs import Lab, labs
+
+OWN = "own"
+AGAIN = "kernel_again"
+POLL_SECONDS = 1.0  # between looks at the file
+NOT_ASKED = ("algorithm", "window", "documents", "batch")
+BEGUN = (
+    "The file runs in Triton's interpreter on this machine, and every load, store, atomic and matrix product "
+    "is watched. This takes a few seconds."
+)
+
+
+def show() -> None:
+    """Draw the page, or why the file is not run."""
+    file, refused = command_line.kernel(), command_line.refusal()
+    if file is None or refused:
+        st.error(refused or "No file was named on the command line.")
+        return
+    head = st.container(key="kernel_head")
+    pick, status = st.columns([1.45, 1], vertical_alignment="center", gap="medium")
+    with pick:
+        what = set_asked(asked(file, scenario.current(), _picked(file)))
+    if what.lab:
+        _task(what.lab, what.file)
+    shown = _shown()
+    if shown.get("payload", {}).keys() != what.payload.keys() or _apart(shown["payload"], what.payload):
+        shown.update(payload=what.payload, refused=ask(WATCH, what.payload, again=False))
+    with status:
+        _status(what)
+    found = _found(shown)
+    with head:
+        st.header(_headline(found), anchor=False)
+    with st.container(key="kernel_picture"):
+        if found:
+            _draw(found)
+    st.caption(_what_runs(what))
+
+
+def set_asked(what: Asked) -> Asked:
+    """Note which controls have no effect, and what is taken home."""
+    set_subject(what.experiment)
+    unused("A file of your own has one algorithm, and runs on this machine.", "hardware", *NOT_ASKED)
+    if what.lab:
+        unused("A lab has a scenario of its own.", *CONTROLS)
+    return what
+
+
+def _picked(file: Path) -> int | None:
+    """The number of a lab, or None for the user's own file: nothing else can be picked."""
+    names = {OWN: file.name} | {str(number): f"Lab {number}" for number in labs()}
+    here = next((str(lab.number) for lab in labs().values() if lab.file.name == file.name), OWN)
+    picked = one_of("Kernel", names, "kernel_picked", first=here)
+    return None if picked == OWN else int(picked)
+
+
+def _task(lab: Lab, file: Path) -> None:
+    """What a lab asks for, and its hints, of which the next is shown only when it is asked for."""
+    given = scenario.kept(f"hints of lab {lab.number}", [])
+    with st.container(border=True, key="kernel_lab"):
+        st.text(f"Lab {lab.number}: {lab.title}\n{' '.join(lab.task.split())}")
+        where = (
+            f"This is the lab as it stands, with its hole. Copy {lab.file} into the folder of your file, "
+            "under the same name, and complete the marked lines there."
+        )
+        st.caption(f"Watched is your own {file}." if file != lab.file else where)
+        for hint in lab.hints[: len(given)]:
+            st.text(f"Hint: {hint}")
+        left = len(given) < len(lab.hints)
+        label = f"Show hint {len(given) + 1} of {len(lab.hints)}" if left else "All hints are shown"
+        st.button(label, key="kernel_hint", disabled=not left, on_click=given.append, args=(True,))
+
+
+def _shown() -> dict[str, Any]:
+    """What was asked for last, and what was found last."""
+    return scenario.kept("watched kernel", {})
+
+
+def _apart(payload: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two runs differ in more than in what the file held."""
+    return any(payload[name] != other[name] for name in payload if name != "saved")
+
+
+def _status(what: Asked) -> None:
+    """One line, looked at again and again: how far the run is, or that the file was saved since it."""
+    keys.bind({"r": AGAIN}, key="kernel_keys")
+    began = job_of(WATCH, _shown()["payload"])
+    running = began is not None and began.under_way
+
+    def body() -> None:
+        job = job_of(WATCH, _shown()["payload"])
+        if running and not (job is not None and job.under_way):
+            st.rerun()
+        button, state = st.columns([1, 2.6], vertical_alignment="center")
+        if running:
+            if button.button("Cancel", key="kernel_cancel"):
+                job.cancel()
+                st.rerun()
+            state.progress(min(job.progress, 1.0), state_of(job))
+            return
+        if button.button("Run again", key=AGAIN, help="The key r does the same.", type="primary"):
+            payload = what.payload
+            _shown().update(payload=payload, refused=ask(WATCH, payload, again=True))
+            st.rerun()
+        state.markdown(_state(what, job))
+
+    with st.container(key="kernel_status"):
+        st.fragment(body, run_every=POLL_SECONDS)()
+
+
+def _state(what: Asked, job) -> str:
+    """What there is to say of the last run."""
+    shown = _shown()
+    if shown["refused"]:
+        return shown["refused"]
+    if job is not None and job.error:
+        return sentence(job.error)
+    if job is None or job.state == "cancelled":
+        return "The run was cancelled."
+    if saved(what.file) != shown["payload"]["saved"]:
+        return f"**`{what.file.name}` was saved since this run.** Press r to run it again."
+    return f"This is `{what.file.name}` as it was last saved."
+
+
+def _found(shown: dict[str, Any]) -> dict[str, Any] | None:
+    """What the run found; while it is under way, what the one before did."""
+    job = job_of(WATCH, shown["payload"])
+    if job is not None and job.state == "done":
+        shown["found"] = job.result
+    return shown.get("found")
+
+
+def _headline(found: dict[str, Any] | None) -> str:
+    """The verdict in a sentence or two."""
+    if found is None:
+        return BEGUN
+    if "failed" in found:
+        return sentence(f"It cannot be run. {found['failed']}")
+    name, first = Path(found["file"]).name, found["findings"][:1]
+    if "passed" in found:
+        verdict = "passed." if found["passed"] else f"not yet. {found['reason']}"
+        return sentence(f"Lab {found['lab']}, {found['title']}: {verdict}")
+    if first:
+        count = len(found["findings"])
+        many = "One finding" if count == 1 else f"{count} findings, the first"
+        return sentence(f"{many} in {name}: {first[0]['sentence']}")
+    return sentence(
+        f"Right: O of {name} is off by at most {found['largest_error']:.2g}, which rounding explains "
+        f"(up to {found['tolerance']:.2g}). Nothing was found in its tiles, bytes and order."
+    )
+
+
+def _draw(found: dict[str, Any]) -> None:
+    """The picture and the tables; of a file that failed, its source."""
+    if "failed" in found:
+        st.code("\n".join(found["source"]), "python", line_numbers=True, height=560)
+        return
+    watched.show(found)
+    for note in found["notes"]:
+        st.text(note)
+    left, right = st.columns([1.3, 1], gap="large")
+    with left:
+        st.markdown("**Findings**" if found["findings"] else "**No findings**")
+        if found["findings"]:
+            st.html(figures.findings(found))
+    with right:
+        st.markdown("**Bytes by tensor**, all heads, counted")
+        st.html(figures.by_tensor(found))
+    if "by_program" in found:
+        fold("kernel programs", lambda: st.html(figures.by_program(found)), "Bytes by program")
+
+
+def _what_runs(what: Asked) -> str:
+    """The scenario that runs, how it was made smaller, and what a file may use."""
+    problem, tiling, limits = what.experiment.problem, what.experiment.asked, Limits()
+    heads = f"{problem.heads} heads" if problem.heads > 1 else "1 head"
+    shared = f" on {problem.kv_heads} KV heads" if problem.kv_heads != problem.heads else ""
+    mask = ", causal" if problem.mask.causal else ""
+    fewer = "" if what.lab else smaller_sibling(problem, scenario.current().problem)
+    why = " (the interpreter would take too long)" if fewer else ""
+    return (
+        f"This runs {heads}{shared} of {problem.seq_q:,} queries and {problem.seq_kv:,} keys{fewer}{why}, "
+        f"with head dimension {problem.head_dim}, {problem.dtype}{mask} and blocks of {tiling.block_q} × "
+        f"{tiling.block_kv}. The page runs one batch of at most 4 heads and 16 × 16 tiles; the command line, "
+        f"`python -m engine kernel`, runs any size. The file runs in a process of its own, which may take "
+        f"{what.seconds:g} s, {limits.memory >> 30} GiB and print {limits.output >> 20} MiB."
+    )

@@ -1,0 +1,65 @@
+// Bytes by tensor up to a moment: the kernel's own as bars, FlashAttention-2's whole run as a line across each.
+
+import { traffic } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+
+const NAMED = ["Q", "K", "V", "O"];
+const MOST_ROWS = 8;
+
+export class BytesPanel {
+  layout({ model }) {
+    this.model = model;
+    const { own, flash2 } = model;
+    const names = [
+      ...new Set([...NAMED.filter((name) => flash2 || own.totals.has(name)), ...own.totals.keys()]),
+    ];
+    this.names = names.slice(0, MOST_ROWS);
+    const sizes = model.runs.flatMap((run) =>
+      [...run.totals.values()].map(({ read, written }) => read + written),
+    );
+    this.most = Math.max(1, ...sizes);
+  }
+
+  signature({ position }) {
+    return String(position);
+  }
+
+  paint(pen, box, { position }) {
+    const { own, flash2 } = this.model,
+      { u, theme } = pen,
+      now = own.moved(position),
+      pitch = Math.min(26 * u, (box.h - 26 * u) / this.names.length),
+      left = box.x + 62 * u,
+      right = box.x + box.w - 172 * u,
+      style = { size: 12, color: theme.muted };
+    pen.text(flash2 ? "Bytes of this head so far, counted" : "Bytes so far, counted", box.x, box.y + 13 * u, {
+      size: 13,
+      weight: 650,
+    });
+    if (flash2)
+      pen.text("line: FlashAttention-2, counted", box.x + box.w, box.y + 13 * u, {
+        ...style,
+        align: "right",
+      });
+    this.names.forEach((name, n) => {
+      const y = box.y + 24 * u + n * pitch,
+        high = Math.min(15 * u, pitch - 5 * u),
+        { read, written } = now.get(name) ?? { read: 0, written: 0 },
+        model = flash2?.totals.get(name),
+        wide = (size) => ((right - left) * size) / this.most,
+        color = theme[name] ?? theme.muted;
+      pen.text(name, box.x, y + high * 0.8, { size: 12.5, weight: 650, color, room: 58 * u });
+      pen.box(left, y, right - left, high, mix(theme.cell, theme.ground, 0.6), 2);
+      pen.box(left, y, wide(read), high, mix(color, theme.ground, 0.8), 2);
+      pen.box(left + wide(read), y, wide(written), high, color, 2);
+      if (model)
+        pen.box(left + wide(model.read + model.written) - u, y - 3 * u, 2 * u, high + 6 * u, theme.ink, 0);
+      const all = model ? ` of ${traffic(model.read + model.written)}` : "";
+      pen.text(`${traffic(read + written)}${all}`, box.x + box.w, y + high * 0.8, {
+        size: 12,
+        mono: true,
+        align: "right",
+      });
+    });
+  }
+}

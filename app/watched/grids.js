@@ -1,0 +1,148 @@
+// The tiles that a run touched up to a moment; those that no mask asks for, those twice and those missing marked.
+
+import { plural } from "../canvas/format.js";
+import { mix } from "../canvas/look.js";
+import { hatching } from "../canvas/pen.js";
+import { GridLayout } from "../player/grid_layout.js";
+import { GridPainter } from "../player/grid_painter.js";
+
+const BEFORE = [{ leaves: "nothing" }]; // of the player's phases: a grid before anything is done
+const MOVES = { visit: ["Q", "K"], meet: ["V"] }; // what a product takes
+export const MARK_WORDS = { extra: "extra", missing: "missing", repeated: "twice" };
+
+/** The player's painter for steps in any order. */
+class TouchedPainter extends GridPainter {
+  constructor(model, run, layout, theme, u) {
+    super(model, { ...run, phases: BEFORE, visitsHidden: false }, layout, theme, u);
+    this.touched = run;
+  }
+
+  paintAt(pen, position) {
+    const { touched, model, layout, theme } = this,
+      at = position - 1,
+      over = at < 0 || position >= touched.steps,
+      [i, j] = over ? [-1, -1] : touched.tile(at),
+      kind = over ? "" : touched.does(at),
+      moves = MOVES[kind] ?? (over ? [] : [touched.tensors[touched.tensor[at]]]);
+    this.run.phaseAt = () => ({ loads: moves });
+    pen.ctx.drawImage(this.layers.picture(0), layout.x0, layout.y0, layout.w, layout.h);
+    const counts = touched.visited(position, model.keyBlocks);
+    for (const [tile, count] of counts)
+      this.tile(pen, Math.floor(tile / model.keyBlocks), tile % model.keyBlocks, count);
+    if (position >= touched.steps) this.missing(pen);
+    this.operands(pen, { i, j }, 0);
+    this.outputs(pen, position);
+    if (i >= 0 && j >= 0 && kind !== "store")
+      pen.frame(...grown(layout.cell(i, j), pen.u), theme.edge, 1.8 * pen.u, 3);
+  }
+
+  tile(pen, i, j, count) {
+    const { layout, theme, model } = this,
+      own = !this.touched.model,
+      cell = layout.cell(i, j),
+      extra = own && model.markOf(i, j) === "extra",
+      again = own && count > 1;
+    pen.box(...cell, mix(theme.S, theme.ground, theme.name === "dark" ? 0.5 : 0.42), 2.5);
+    if (!extra && !again) return;
+    this.striped(pen, cell, theme.bad);
+    this.label(pen, cell, extra ? "extra" : `${count} ×`, extra ? "+" : `${count}`);
+  }
+
+  /** Tiles that the mask asks for and nobody visited: an empty frame, dashed. */
+  missing(pen) {
+    if (this.touched.model) return;
+    for (const [i, j] of this.model.marks.missing) {
+      const cell = this.layout.cell(i, j),
+        { ctx } = pen;
+      pen.box(...cell, this.theme.ground, 2.5);
+      ctx.setLineDash([4 * pen.u, 3 * pen.u]);
+      pen.frame(...cell, this.theme.bad, 1.8 * pen.u, 2.5);
+      ctx.setLineDash([]);
+      this.label(pen, cell, "missing", "−");
+    }
+  }
+
+  striped(pen, [x, y, w, h], color) {
+    pen.ctx.fillStyle = hatching(pen.ctx, color, 5 * pen.u, this.layout.dpr);
+    pen.ctx.fillRect(x, y, w, h);
+    pen.frame(x, y, w, h, color, 1.8 * pen.u, 2.5);
+  }
+
+  /** What is wrong with a tile, as a word where there is room, else as a sign. */
+  label(pen, [x, y, w, h], word, sign) {
+    const { u } = pen,
+      size = 12,
+      words = w > word.length * 0.66 * size * u ? word : sign;
+    if (h < 11 * u || w < 9 * u) return;
+    const wide = (words.length * 0.62 * size + 6) * u;
+    pen.box(x + w / 2 - wide / 2, y + h / 2 - 9 * u, wide, 17 * u, this.theme.ground, 3);
+    const style = { size, weight: 650, align: "center", color: this.theme.bad };
+    pen.text(words, x + w / 2, y + h / 2 + 4 * u, style);
+  }
+
+  outputs(pen, position) {
+    const { layout, theme, model } = this,
+      { o, y, gap } = layout,
+      stored = this.touched.stored(position);
+    for (let i = 0; i < model.queryBlocks; i++)
+      pen.box(o.x, y[i], o.w, y[i + 1] - y[i] - gap, stored.has(i) ? theme.O : theme.cell, 2.5);
+  }
+}
+
+const grown = ([x, y, w, h], u) => [x - 1.5 * u, y - 1.5 * u, w + 3 * u, h + 3 * u];
+
+export class TouchedPanel {
+  /** `number` is 0 for the own run, 1 for FlashAttention-2's. */
+  constructor(number) {
+    this.number = number;
+  }
+
+  layout({ model, theme, u, dpr }, box) {
+    const run = Object.assign(model.runs[this.number], { model: this.number === 1 });
+    this.grid = new GridLayout(
+      model,
+      { ...box, y: box.y + 12 * u, h: box.h - 34 * u },
+      { left: 18 * u, right: 48 * u },
+      u,
+      dpr,
+    );
+    Object.assign(this, { run, painter: new TouchedPainter(model, run, this.grid, theme, u) });
+  }
+
+  signature({ position, beside }) {
+    return String(this.number ? beside : position);
+  }
+
+  paint(pen, box, { model, position, beside }) {
+    const { grid, run } = this,
+      { u, theme } = pen,
+      at = this.number ? beside : position;
+    pen.text(run.name, box.x, box.y + 13 * u, { size: 14, weight: 650, room: box.w });
+    for (const [name, x, y] of [
+      ["K", grid.x0 - 10 * u, grid.y0 - 16 * u],
+      ["V", grid.x0 - 10 * u, grid.y0 - 5 * u],
+      ["Q", grid.q.x + grid.q.w / 2, grid.y0 + grid.h + 12 * u],
+    ])
+      pen.text(name, x, y, { size: 10, weight: 700, color: theme[name], align: "center" });
+    pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, {
+      size: 12.5,
+      weight: 700,
+      color: theme.O,
+      align: "center",
+    });
+    this.painter.paintAt(pen, at);
+    pen.text(this.caption(model, at), grid.x0, grid.y0 + grid.h + 17 * u, {
+      size: 12.5,
+      color: theme.muted,
+      room: box.w - 18 * u,
+    });
+  }
+
+  caption(model, position) {
+    const { run } = this,
+      visits = `${run.visitsBy(position)} of ${plural(run.visitSteps.length, "visit")}`;
+    if (this.number) return `${visits}, the schedule's`;
+    const wrong = Object.entries(model.marks).filter(([, tiles]) => tiles.length);
+    return [visits, ...wrong.map(([name, tiles]) => `${tiles.length} ${MARK_WORDS[name]}`)].join(", ");
+  }
+}

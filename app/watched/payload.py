@@ -1,0 +1,53 @@
+"""What the picture of a watched kernel needs: its steps, FlashAttention-2's, marked tiles, the source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.canvas.pack import pack
+from app.canvas.tables import palettes
+from app.player.payload import bounds_of, sizes
+from engine.experiment import Experiment
+from engine.model.launch import launch
+from engine.watch.noted import KINDS
+from engine.watch.steps import NAMED
+
+COLUMNS = ("kind", "tensor", "line", "program", "query", "key", "bytes")
+MARKS = ("extra", "missing", "repeated")
+
+
+def build(found: dict[str, Any]) -> bytes:
+    """The payload of one run that was served."""
+    tiled = "visits" in found  # a lab on delta has no tiles
+    experiment = Experiment.of(**found["experiment"])
+    steps = found["steps"]
+    arrays = _columns("own", steps["rows"])
+    runs = [{"name": Path(found["file"]).name, "tensors": steps["tensors"], "programs": steps["programs"]}]
+    header: dict[str, Any] = {
+        "kinds": KINDS,
+        "whole": steps["whole"],
+        "source": found["source"],
+        "findings": [
+            {"line": finding["line"], "kind": finding["kind"], "sentence": finding["sentence"]}
+            for finding in found["findings"]
+        ],
+        "tiled": tiled,
+        "palettes": palettes(),
+    }
+    if tiled:
+        drawn = experiment.changed(block_q=found["block_q"], block_kv=found["block_kv"])
+        header |= {"head": found["head"], "heads": found["heads"], "drawn": sizes(drawn)}
+        header["marks"] = {name: found[f"{name}_tiles"] for name in MARKS}
+        arrays |= bounds_of(launch(drawn).schedule) | _columns("flash2", found["flash2_steps"])
+        flash2 = {"name": "FlashAttention-2", "tensors": [each.name for each in NAMED], "programs": []}
+        runs.append(flash2)
+    return pack({**header, "runs": runs}, arrays)
+
+
+def _columns(run: str, rows: list[list[int]]) -> dict[str, np.ndarray]:
+    """[steps] int32 of each of COLUMNS."""
+    table = np.array(rows, np.int32).reshape(-1, len(COLUMNS))
+    return {f"{run}.{name}": table[:, column].copy() for column, name in enumerate(COLUMNS)}

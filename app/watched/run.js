@@ -1,0 +1,137 @@
+// A watched run, unpacked once: what every step did, and what had been done by then.
+
+import { unpack } from "../canvas/unpack.js";
+
+const COLUMNS = ["kind", "tensor", "line", "program", "query", "key", "bytes"];
+const NONE = -1;
+
+/** Steps of one head; a position n is after n steps, and step n - 1 is at work. */
+export class Run {
+  constructor(header, arrays, prefix, kinds) {
+    Object.assign(this, header, { kinds });
+    for (const name of COLUMNS) this[name] = arrays[`${prefix}.${name}`];
+    this.steps = this.kind.length;
+    this.visitSteps = [];
+    for (let n = 0; n < this.steps; n++) if (this.does(n) === "visit") this.visitSteps.push(n);
+    this.totals = this.moved(this.steps);
+  }
+
+  does(n) {
+    return this.kinds[this.kind[n]];
+  }
+
+  /** [query block, key block] of a step; NONE where it has none. */
+  tile(n) {
+    return [this.query[n], this.key[n]];
+  }
+
+  /** How many visits have begun at a position. */
+  visitsBy(position) {
+    let low = 0,
+      high = this.visitSteps.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.visitSteps[middle] < position) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** How often each tile was visited at a position, by `i * keyBlocks + j`. */
+  visited(position, keyBlocks) {
+    const counts = new Map();
+    for (const n of this.visitSteps) {
+      if (n >= position) break;
+      const tile = this.query[n] * keyBlocks + this.key[n];
+      counts.set(tile, (counts.get(tile) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  /** Bytes at a position by tensor: read, written. */
+  moved(position) {
+    const found = new Map();
+    for (let n = 0; n < position; n++) {
+      if (!this.bytes[n]) continue;
+      const name = this.tensors[this.tensor[n]],
+        own = found.get(name) ?? { read: 0, written: 0 },
+        kind = this.does(n);
+      if (kind !== "store") own.read += this.bytes[n];
+      if (kind !== "load") own.written += this.bytes[n];
+      found.set(name, own);
+    }
+    return found;
+  }
+
+  /** Query blocks whose O was written at a position. */
+  stored(position) {
+    const found = new Set();
+    for (let n = 0; n < position; n++)
+      if (this.does(n) !== "load" && this.bytes[n] && this.tensors[this.tensor[n]] === "O")
+        found.add(this.query[n]);
+    return found;
+  }
+}
+
+/** Both runs, the grid that they share, and what the player's grid asks of a model. */
+export class Watched {
+  constructor(bytes) {
+    const { header, arrays } = unpack(bytes);
+    Object.assign(this, header, { arrays });
+    this.runs = header.runs.map((about, n) => new Run(about, arrays, n ? "flash2" : "own", header.kinds));
+    [this.own, this.flash2] = this.runs;
+    this.longest = this.own.steps;
+    if (!this.tiled) return;
+    this.queryBlocks = arrays.first.length;
+    this.keyBlocks = Math.ceil(this.drawn.seq_kv / this.drawn.block_kv);
+    this.marked = new Map();
+    for (const [name, tiles] of Object.entries(header.marks))
+      for (const [i, j] of tiles) this.marked.set(i * this.keyBlocks + j, name);
+  }
+
+  markOf(i, j) {
+    return this.marked.get(i * this.keyBlocks + j);
+  }
+
+  queryRows(i) {
+    return Math.min(this.drawn.block_q, this.drawn.seq_q - i * this.drawn.block_q);
+  }
+
+  keyRows(j) {
+    return Math.min(this.drawn.block_kv, this.drawn.seq_kv - j * this.drawn.block_kv);
+  }
+
+  seen(i, j) {
+    return j >= this.arrays.first[i] && j < this.arrays.stop[i];
+  }
+
+  partial(i, j) {
+    return this.seen(i, j) && (j < this.arrays.full_first[i] || j >= this.arrays.full_stop[i]);
+  }
+
+  share() {
+    return 0; // of softmax mass: not asked of a run that is watched
+  }
+
+  /** Where FlashAttention-2 is while the own kernel is at a position: it has made as many visits. */
+  beside(position) {
+    const { own, flash2 } = this,
+      visits = own.visitsBy(position);
+    if (position >= own.steps) return flash2.steps;
+    if (visits === 0) return Math.min(position, flash2.visitSteps[0] ?? 0);
+    if (visits > flash2.visitSteps.length) return flash2.steps;
+    const since = position - own.visitSteps[visits - 1] - 1,
+      next = flash2.visitSteps[visits] ?? flash2.steps;
+    return Math.min(flash2.visitSteps[visits - 1] + 1 + since, next);
+  }
+
+  /** The next moment at which a marked tile is visited, after a position; the first one if there is none. */
+  nextMark(position) {
+    const steps = this.tiled
+      ? this.own.visitSteps.filter((n) =>
+          this.marked.has(this.own.query[n] * this.keyBlocks + this.own.key[n]),
+        )
+      : [];
+    return 1 + (steps.find((n) => n + 1 > position) ?? steps[0] ?? NONE);
+  }
+}

@@ -1,0 +1,52 @@
+// The file's lines: the one at work lit and kept in view, findings below the lines that they are about.
+
+export class Source {
+  constructor(root) {
+    this.box = root.querySelector(".source");
+    this.lit = 0;
+  }
+
+  /** Lines and findings of another run; the text is set as text. */
+  load({ source, findings }) {
+    this.lit = 0;
+    this.lines = source.map((text, n) => {
+      const line = document.createElement("div"),
+        number = document.createElement("i"),
+        words = document.createElement("span");
+      number.textContent = n + 1;
+      words.textContent = text || " ";
+      line.append(number, words);
+      return line;
+    });
+    this.box.replaceChildren(...this.lines);
+    for (const { line, sentence } of [...findings].reverse()) {
+      const place = this.lines[line - 1];
+      if (!place) continue;
+      place.classList.add("wrong");
+      const note = document.createElement("p");
+      note.textContent = sentence;
+      place.after(note);
+    }
+    this.first = findings.find(({ line }) => this.lines[line - 1])?.line ?? 0;
+    this.show(0);
+  }
+
+  /** Lights a line, 0 for none; at first the first finding is in view. */
+  show(number) {
+    if (number === this.lit && number) return;
+    this.lines[this.lit - 1]?.classList.remove("lit");
+    this.lines[number - 1]?.classList.add("lit");
+    this.lit = number;
+    this.reveal(this.lines[(number || this.first) - 1]);
+  }
+
+  /** Scrolls the box alone, and only where the line is out of its sight or near its edge. */
+  reveal(line) {
+    if (!line) return;
+    const { box } = this,
+      margin = 2 * line.offsetHeight,
+      top = line.offsetTop;
+    if (top < box.scrollTop + margin || top + 3 * margin > box.scrollTop + box.clientHeight)
+      box.scrollTop = Math.max(0, top - box.clientHeight / 3);
+  }
+}

@@ -1,0 +1,84 @@
+// One step of a watched kernel in a sentence, and what the pointer is on.
+
+import { capital, grouped, plural, traffic } from "../canvas/format.js";
+
+const DOES = { load: "reads", store: "writes", atomic: "adds to" };
+const blockOf = (name, run, n) => {
+  const [i, j] = run.tile(n);
+  if (name === "Q" || name === "O") return i < 0 ? "" : ` (query block ${i})`;
+  return (name === "K" || name === "V") && j >= 0 ? ` (key block ${j})` : "";
+};
+const MARKS = {
+  extra: " The mask hides all of this tile: it is extra.",
+  repeated: " This tile is visited more than once.",
+};
+
+/** "Program (1, 0, 0)", with its kernel where several were launched. */
+export function programWords(run, number) {
+  const [launch, ...index] = run.programs[number];
+  const several = new Set(run.programs.map(([each]) => each)).size > 1;
+  return `program (${index.join(", ")})${several ? ` of launch ${launch}` : ""}`;
+}
+
+/** What a step does. */
+function doing(model, n) {
+  const run = model.own,
+    kind = run.does(n),
+    name = run.tensors[run.tensor[n]],
+    [i, j] = run.tile(n);
+  if (kind === "visit") return `multiplies block ${i} of Q by block ${j} of Kᵀ: tile (${i}, ${j})`;
+  if (kind === "meet") return `multiplies P by block ${j} of V and adds it to O`;
+  return `${DOES[kind]} ${traffic(run.bytes[n])} of ${name}${blockOf(name, run, n)}`;
+}
+
+export function sentence(model, position) {
+  const { own } = model;
+  if (position === 0)
+    return model.tiled
+      ? `Head ${model.head} of ${plural(model.heads, "head")}, before its first step. Press play, or step with the arrow keys.`
+      : "Before the first step. Press play, or step with the arrow keys.";
+  const n = position - 1,
+    line = own.line[n] > 0 ? `Line ${own.line[n]}, ` : "",
+    who = programWords(own, own.program[n]),
+    mark = model.tiled && own.does(n) === "visit" ? (MARKS[model.markOf(...own.tile(n))] ?? "") : "";
+  const step = `${line}${line ? who : capital(who)} ${doing(model, n)}.${mark}`;
+  return position < own.steps || !model.tiled ? step : `${step} ${closing(model)}`;
+}
+
+/** What the run came to. */
+function closing({ own, marks, whole }) {
+  const wrong = [
+    [marks.extra, "extra"],
+    [marks.missing, "missing"],
+    [marks.repeated, "visited more than once"],
+  ].filter(([tiles]) => tiles.length);
+  const said = wrong.map(([tiles, words]) => `${grouped(tiles.length)} ${words}`);
+  const cut = whole ? "" : " Only the first steps are shown.";
+  const tiles = said.length ? `tiles ${said.join(", ")}` : "the tiles are those that the mask leaves";
+  return `Done: ${plural(own.visitSteps.length, "visit")}; ${tiles}.${cut}`;
+}
+
+/** A tile under the pointer: its rows, what the mask does to it, and who visits it. */
+export function tileWords(model, run, i, j) {
+  const { block_q, block_kv } = model.drawn,
+    range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`,
+    own = run === model.own,
+    visits = run.visitSteps.filter((n) => run.query[n] === i && run.key[n] === j),
+    mark = own ? model.markOf(i, j) : undefined;
+  const mask = !model.seen(i, j)
+    ? "the mask hides all of it"
+    : model.partial(i, j)
+      ? "the mask hides some of it"
+      : "the mask hides nothing of it";
+  const who = own && visits.length ? [`by ${programWords(run, run.program[visits[0]])}`] : [];
+  const lines = own && visits.length && run.line[visits[0]] > 0 ? [`in line ${run.line[visits[0]]}`] : [];
+  return [
+    `Tile (${i}, ${j})${mark ? `: ${mark}` : ""}`,
+    mask,
+    `queries ${range(i, block_q, model.queryRows(i))}`,
+    `keys ${range(j, block_kv, model.keyRows(j))}`,
+    visits.length ? `visited ${visits.length === 1 ? "once" : `${visits.length} times`}` : "not visited",
+    ...who,
+    ...lines,
+  ];
+}

@@ -1,0 +1,125 @@
+// One canvas, one clock: a user's kernel as it ran, beside FlashAttention-2, with its source.
+
+import { clamp } from "../canvas/format.js";
+import { NARROW } from "../canvas/stage.js";
+import { TimedPlayer } from "../canvas/timed.js";
+import { BytesPanel } from "./bytes.js";
+import { SPEEDS, WatchedControls } from "./controls.js";
+import { TouchedPanel } from "./grids.js";
+import { Watched } from "./run.js";
+import { Source } from "./source.js";
+import { sentence, tileWords } from "./story.js";
+
+const CALM_PAUSE = 400; // ms between the pictures of a calm run
+const STEPS_PER_SECOND = 4,
+  LONGEST = 40; // seconds from the start to the end, at the usual speed
+const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
+
+class WatchedPlayer extends TimedPlayer {
+  constructor(parent) {
+    super(parent, WatchedControls, CALM_PAUSE, { speed: 1 });
+    this.source = new Source(this.root);
+  }
+
+  /** The share of the way stays; at first the run is shown done, with all that is marked. */
+  load(bytes) {
+    const part = this.model ? this.time / Math.max(1, this.model.longest) : 1;
+    this.bytes = bytes.slice();
+    this.model = new Watched(this.bytes);
+    this.time = Math.round(part * this.model.longest);
+    this.controls.suit(this.model);
+    this.source.load(this.model);
+  }
+
+  eventBeside(by) {
+    return Math.floor(this.time) + by;
+  }
+
+  setSpeed(speed) {
+    this.speed = speed;
+    this.draw();
+  }
+
+  faster(by) {
+    this.setSpeed(SPEEDS[clamp(SPEEDS.indexOf(this.speed) + by, 0, SPEEDS.length - 1)]);
+  }
+
+  nextMark() {
+    const at = this.model.nextMark(Math.floor(this.time));
+    this.clock.stop();
+    if (at > 0) this.seek(at);
+  }
+
+  hover(x, y) {
+    for (const { grid, run } of this.stage.panels) {
+      const tile = grid?.tileAt(x, y);
+      if (tile) return this.tip.show(this.stage, grid.cell(...tile), tileWords(this.model, run, ...tile));
+    }
+    this.leave();
+  }
+
+  /** Both grids side by side, bytes below; on a phone the grids one below the other. */
+  layout() {
+    const { width: w, height: h, u } = this.stage,
+      rows = this.model.tiled
+        ? Math.min(8, Math.max(4, this.model.own.totals.size))
+        : this.model.own.totals.size,
+      low = (30 + 26 * rows) * u,
+      bytes = { panel: new BytesPanel(), box: { x: 0, y: h - low, w, h: low } };
+    if (!this.model.tiled) return [{ ...bytes, box: { ...bytes.box, y: 0 } }];
+    const narrow = w < NARROW * 0.8,
+      gap = 26 * u,
+      room = h - low - 14 * u,
+      each = narrow ? { w, h: (room - gap) / 2 } : { w: (w - gap) / 2, h: room };
+    return [0, 1]
+      .map((n) => ({
+        panel: new TouchedPanel(n),
+        box: narrow ? { x: 0, y: n * (each.h + gap), ...each } : { x: n * (each.w + gap), y: 0, ...each },
+      }))
+      .concat(bytes);
+  }
+
+  draw() {
+    if (!this.stage.pen) return;
+    const { model, speed } = this,
+      position = Math.floor(this.time),
+      last = model.longest;
+    this.stage.paint({ model, position, beside: model.tiled ? model.beside(position) : 0 });
+    this.source.show(position ? Math.max(0, model.own.line[position - 1]) : 0);
+    this.controls.show({
+      sentence: sentence(model, position),
+      where: `step ${position} of ${last}`,
+      length: "counted in Triton's interpreter",
+      playing: this.clock.playing,
+      position,
+      last,
+      speed,
+    });
+    this.stage.canvas.setAttribute(
+      "aria-label",
+      `Tiles and bytes of ${model.own.name}. ${this.controls.shown.sentence}`,
+    );
+  }
+
+  passing(seconds) {
+    return seconds * this.speed * Math.max(STEPS_PER_SECOND, this.model.longest / LONGEST);
+  }
+}
+
+/** Streamlit calls this whenever the data or the theme change; for tests `window.__watched` tells and moves the moment. */
+export default function show({ data, parentElement }) {
+  if (!data) return undefined;
+  const player = players.get(parentElement) ?? new WatchedPlayer(parentElement);
+  players.set(parentElement, player);
+  player.update(data);
+  window.__watched = {
+    seek: (time) => player.seek(time),
+    state: () => ({
+      time: player.time,
+      longest: player.model.longest,
+      line: player.source.lit,
+      ...player.controls.shown,
+    }),
+  };
+  return () => player.release();
+}

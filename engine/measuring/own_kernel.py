@@ -1,0 +1,96 @@
+"""The job behind the page of a user's own kernel, and what it is asked: a scenario that takes seconds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.experiment import Experiment
+from engine.measuring.interpreter import interpreter_seconds
+from engine.model.drawable import drawable
+from engine.watch.apart import FailedError, Limits, run
+from engine.watch.labs import Lab, labs
+from engine.worker.jobs import Update
+
+WATCH = "engine.measuring.own_kernel:watch"
+SECONDS = 60.0  # that a file may run
+MOST_HEADS, MOST_SECONDS = 4, 4.0  # of the interpreter, watched
+MOST_TILES = (16, 12, 8, 6, 4, 3, 2, 1)  # across: the first that is quick enough
+MOST_SOURCE = 200_000  # characters of a file that are shown
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is watched: a file as it was saved, on a scenario; held against a lab's rules if it is for one."""
+
+    file: Path
+    experiment: Experiment
+    lab: Lab | None = None
+    seconds: float = SECONDS
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """For the worker: it changes with the file, so that what was saved is never shown as run."""
+        return {
+            "file": str(self.file),
+            "saved": saved(self.file),
+            "experiment": self.experiment.flat(),
+            "lab": self.lab.number if self.lab else None,
+            "seconds": self.seconds,
+        }
+
+
+def saved(file: Path) -> str:
+    """What tells two states of a file apart; empty where it cannot be read."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""
+
+
+def asked(file: Path, experiment: Experiment, number: int | None) -> Asked:
+    """A user's file on a scenario, or a lab by number: the file of its name beside it, else the lab's own."""
+    if number is None:
+        return Asked(file, interpretable(experiment))
+    lab = labs()[number]
+    own = file.parent / lab.file.name
+    flat = {name: value for name, value in lab.scenario.items() if name != "stretch"}
+    return Asked(own if own.is_file() else lab.file, Experiment.of(**flat), lab)
+
+
+def interpretable(experiment: Experiment) -> Experiment:
+    """The experiment without what a user's file is not asked for, with fewer heads and tiles if need be."""
+    problem = experiment.problem
+    kv_heads = max(1, min(problem.kv_heads, MOST_HEADS // problem.group))
+    plain = {"algorithm": "flash2", "window": None, "documents": 1, "splits": 1, "stages": 2, "batch": 1}
+    group = min(problem.group, MOST_HEADS)
+    few = experiment.changed(**plain, kv_heads=kv_heads, heads=kv_heads * group)
+    for most in MOST_TILES:
+        sibling = drawable(few, most)
+        if interpreter_seconds(sibling) <= MOST_SECONDS:
+            break
+    return sibling
+
+
+def watch(payload: dict[str, Any]) -> Generator[Update, None, dict[str, Any]]:
+    """The job: what was seen, with the file's lines; under "failed" a sentence where it could not be run."""
+    file, number = Path(payload["file"]), payload["lab"]
+    yield Update(0.2, f"Running {file.name} in Triton's interpreter and watching every access to memory")
+    found: dict[str, Any] = {"source": _lines(file), "saved": payload["saved"], **payload}
+    limits = Limits(seconds=payload["seconds"])
+    try:
+        if number is None:
+            return {**found, **run(file, Experiment.of(**payload["experiment"]), limits)}
+        return {**found, **labs()[number].check(file, limits)}
+    except FailedError as error:
+        return {**found, "failed": str(error)}
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text("utf-8", errors="replace")[:MOST_SOURCE].splitlines()
+    except OSError:
+        return []
