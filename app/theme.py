@@ -80,7 +80,9 @@ STYLE = """
   .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
   .st-key-kernel_head { min-height: 3.4rem; justify-content: center; } /* two lines of a finding */
   .st-key-kernel_status { min-height: 2.6rem; justify-content: center; }
-  .st-key-kernel_picture { min-height: clamp(520px, 100dvh - 14rem, 1200px); }
+  .st-key-kernel_picture { min-height: clamp(520px, 100dvh - 18rem, 1200px); }
+  .st-key-kernel_lab_picture { min-height: 520px; }
+  .st-key-kernel_lab { min-height: 8.2rem; }
   .st-key-flash3_words { min-height: 3.2rem; }
   .st-key-flash3_picture { min-height: 34rem; }
   .st-key-gpu_controls { min-height: 2.6rem; }

@@ -26,9 +26,8 @@ def by_tensor(found: dict[str, Any]) -> str:
          *(_amount(found[key].get(name)) for key in ("flash2_read_bytes", "flash2_written_bytes"))]
         for name in names
     ]  # fmt: skip
-    head = ["", "read, bytes", "written, bytes", "by FlashAttention-2: read", "written"]
-    if "visits" not in found:
-        head[3] = "needed: read"
+    other = "FlashAttention-2" if "visits" in found else "needed"
+    head = ["", "read", "written", f"{other}: read", "written"]
     return table(head, rows, title="Bytes by tensor")
 
 

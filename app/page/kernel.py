@@ -20,6 +20,7 @@ from engine.watch.labs import Lab, labs
 
 OWN = "own"
 AGAIN = "kernel_again"
+SOURCE_HEIGHT = 520  # px
 POLL_SECONDS = 1.0  # between looks at the file
 NOT_ASKED = ("algorithm", "window", "documents", "batch")
 BEGUN = (
@@ -35,7 +36,7 @@ def show() -> None:
         st.error(refused or "No file was named on the command line.")
         return
     head = st.container(key="kernel_head")
-    pick, status = st.columns([1.45, 1], vertical_alignment="center", gap="medium")
+    pick, status = st.columns([2, 1], vertical_alignment="center")
     with pick:
         what = set_asked(asked(file, scenario.current(), _picked(file)))
     if what.lab:
@@ -48,9 +49,11 @@ def show() -> None:
     found = _found(shown)
     with head:
         st.header(_headline(found), anchor=False)
-    with st.container(key="kernel_picture"):
+    with st.container(key="kernel_lab_picture" if what.lab else "kernel_picture"):
         if found:
-            _draw(found)
+            _picture(found)
+    if found and "failed" not in found:
+        _tables(found)
     st.caption(_what_runs(what))
 
 
@@ -75,17 +78,18 @@ def _task(lab: Lab, file: Path) -> None:
     """What a lab asks for, and its hints, of which the next is shown only when it is asked for."""
     given = scenario.kept(f"hints of lab {lab.number}", [])
     with st.container(border=True, key="kernel_lab"):
-        st.text(f"Lab {lab.number}: {lab.title}\n{' '.join(lab.task.split())}")
+        task, hints = st.columns([1.4, 1], gap="large")
+        task.text(f"Lab {lab.number}: {lab.title}. {' '.join(lab.task.split())}")
         where = (
-            f"This is the lab as it stands, with its hole. Copy {lab.file} into the folder of your file, "
-            "under the same name, and complete the marked lines there."
+            f"This is the lab as it stands, with its hole. Copy assets/labs/{lab.file.name} into the folder "
+            "of your file, under the same name, and complete the marked lines there."
         )
-        st.caption(f"Watched is your own {file}." if file != lab.file else where)
+        task.caption(f"Watched is your own {file}." if file != lab.file else where)
         for hint in lab.hints[: len(given)]:
-            st.text(f"Hint: {hint}")
+            hints.text(f"Hint: {hint}")
         left = len(given) < len(lab.hints)
         label = f"Show hint {len(given) + 1} of {len(lab.hints)}" if left else "All hints are shown"
-        st.button(label, key="kernel_hint", disabled=not left, on_click=given.append, args=(True,))
+        hints.button(label, key="kernel_hint", disabled=not left, on_click=given.append, args=(True,))
 
 
 def _shown() -> dict[str, Any]:
@@ -108,7 +112,7 @@ def _status(what: Asked) -> None:
         job = job_of(WATCH, _shown()["payload"])
         if running and not (job is not None and job.under_way):
             st.rerun()
-        button, state = st.columns([1, 2.6], vertical_alignment="center")
+        button, state = st.columns([1, 1.9], vertical_alignment="center")
         if running:
             if button.button("Cancel", key="kernel_cancel"):
                 job.cancel()
@@ -159,23 +163,27 @@ def _headline(found: dict[str, Any] | None) -> str:
         return sentence(f"Lab {found['lab']}, {found['title']}: {verdict}")
     if first:
         count = len(found["findings"])
-        many = "One finding" if count == 1 else f"{count} findings, the first"
-        return sentence(f"{many} in {name}: {first[0]['sentence']}")
+        many = "One finding" if count == 1 else f"{count} findings"
+        return sentence(f"{many} in {name}. {first[0]['sentence']}")
     return sentence(
         f"Right: O of {name} is off by at most {found['largest_error']:.2g}, which rounding explains "
         f"(up to {found['tolerance']:.2g}). Nothing was found in its tiles, bytes and order."
     )
 
 
-def _draw(found: dict[str, Any]) -> None:
-    """The picture and the tables; of a file that failed, its source."""
+def _picture(found: dict[str, Any]) -> None:
+    """What moves; of a file that failed, its source."""
     if "failed" in found:
-        st.code("\n".join(found["source"]), "python", line_numbers=True, height=560)
-        return
-    watched.show(found)
+        st.code("\n".join(found["source"]), "python", line_numbers=True, height=SOURCE_HEIGHT)
+    else:
+        watched.show(found)
+
+
+def _tables(found: dict[str, Any]) -> None:
+    """Notes, findings and bytes of a run that was served."""
     for note in found["notes"]:
         st.text(note)
-    left, right = st.columns([1.3, 1], gap="large")
+    left, right = st.columns([1.1, 1], gap="large")
     with left:
         st.markdown("**Findings**" if found["findings"] else "**No findings**")
         if found["findings"]:

@@ -20,7 +20,7 @@ class TouchedPainter extends GridPainter {
   paintAt(pen, position) {
     const { touched, model, layout, theme } = this,
       at = position - 1,
-      over = at < 0 || position >= touched.steps,
+      over = at < 0 || position > touched.steps,
       [i, j] = over ? [-1, -1] : touched.tile(at),
       kind = over ? "" : touched.does(at),
       moves = MOVES[kind] ?? (over ? [] : [touched.tensors[touched.tensor[at]]]);
@@ -29,7 +29,7 @@ class TouchedPainter extends GridPainter {
     const counts = touched.visited(position, model.keyBlocks);
     for (const [tile, count] of counts)
       this.tile(pen, Math.floor(tile / model.keyBlocks), tile % model.keyBlocks, count);
-    if (position >= touched.steps) this.missing(pen);
+    if (position > touched.steps) this.missing(pen);
     this.operands(pen, { i, j }, 0);
     this.outputs(pen, position);
     if (i >= 0 && j >= 0 && kind !== "store")

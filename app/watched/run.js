@@ -5,7 +5,7 @@ import { unpack } from "../canvas/unpack.js";
 const COLUMNS = ["kind", "tensor", "line", "program", "query", "key", "bytes"];
 const NONE = -1;
 
-/** Steps of one head; a position n is after n steps, and step n - 1 is at work. */
+/** Steps of one head; at a position n so many are done, step n - 1 is at work, and past the last none is. */
 export class Run {
   constructor(header, arrays, prefix, kinds) {
     Object.assign(this, header, { kinds });
@@ -51,7 +51,7 @@ export class Run {
   /** Bytes at a position by tensor: read, written. */
   moved(position) {
     const found = new Map();
-    for (let n = 0; n < position; n++) {
+    for (let n = 0; n < Math.min(position, this.steps); n++) {
       if (!this.bytes[n]) continue;
       const name = this.tensors[this.tensor[n]],
         own = found.get(name) ?? { read: 0, written: 0 },
@@ -66,7 +66,7 @@ export class Run {
   /** Query blocks whose O was written at a position. */
   stored(position) {
     const found = new Set();
-    for (let n = 0; n < position; n++)
+    for (let n = 0; n < Math.min(position, this.steps); n++)
       if (this.does(n) !== "load" && this.bytes[n] && this.tensors[this.tensor[n]] === "O")
         found.add(this.query[n]);
     return found;
@@ -80,7 +80,7 @@ export class Watched {
     Object.assign(this, header, { arrays });
     this.runs = header.runs.map((about, n) => new Run(about, arrays, n ? "flash2" : "own", header.kinds));
     [this.own, this.flash2] = this.runs;
-    this.longest = this.own.steps;
+    this.longest = this.own.steps + 1; // the last position is that of a run that is over
     if (!this.tiled) return;
     this.queryBlocks = arrays.first.length;
     this.keyBlocks = Math.ceil(this.drawn.seq_kv / this.drawn.block_kv);
@@ -117,7 +117,7 @@ export class Watched {
   beside(position) {
     const { own, flash2 } = this,
       visits = own.visitsBy(position);
-    if (position >= own.steps) return flash2.steps;
+    if (position > own.steps) return flash2.steps + 1;
     if (visits === 0) return Math.min(position, flash2.visitSteps[0] ?? 0);
     if (visits > flash2.visitSteps.length) return flash2.steps;
     const since = position - own.visitSteps[visits - 1] - 1,

@@ -28,12 +28,12 @@ export class Source {
       place.after(note);
     }
     this.first = findings.find(({ line }) => this.lines[line - 1])?.line ?? 0;
-    this.show(0);
+    this.reveal(this.lines[this.first - 1]);
   }
 
   /** Lights a line, 0 for none; at first the first finding is in view. */
   show(number) {
-    if (number === this.lit && number) return;
+    if (number === this.lit) return;
     this.lines[this.lit - 1]?.classList.remove("lit");
     this.lines[number - 1]?.classList.add("lit");
     this.lit = number;

@@ -33,6 +33,7 @@ function doing(model, n) {
 
 export function sentence(model, position) {
   const { own } = model;
+  if (position > own.steps) return closing(model);
   if (position === 0)
     return model.tiled
       ? `Head ${model.head} of ${plural(model.heads, "head")}, before its first step. Press play, or step with the arrow keys.`
@@ -41,21 +42,23 @@ export function sentence(model, position) {
     line = own.line[n] > 0 ? `Line ${own.line[n]}, ` : "",
     who = programWords(own, own.program[n]),
     mark = model.tiled && own.does(n) === "visit" ? (MARKS[model.markOf(...own.tile(n))] ?? "") : "";
-  const step = `${line}${line ? who : capital(who)} ${doing(model, n)}.${mark}`;
-  return position < own.steps || !model.tiled ? step : `${step} ${closing(model)}`;
+  return `${line}${line ? who : capital(who)} ${doing(model, n)}.${mark}`;
 }
 
 /** What the run came to. */
-function closing({ own, marks, whole }) {
+function closing({ own, flash2, tiled, marks, whole }) {
+  const cut = whole ? "" : " Only its first steps are shown.";
+  if (!tiled) return `Done, after ${plural(own.steps, "step")}.${cut}`;
   const wrong = [
     [marks.extra, "extra"],
     [marks.missing, "missing"],
     [marks.repeated, "visited more than once"],
   ].filter(([tiles]) => tiles.length);
-  const said = wrong.map(([tiles, words]) => `${grouped(tiles.length)} ${words}`);
-  const cut = whole ? "" : " Only the first steps are shown.";
-  const tiles = said.length ? `tiles ${said.join(", ")}` : "the tiles are those that the mask leaves";
-  return `Done: ${plural(own.visitSteps.length, "visit")}; ${tiles}.${cut}`;
+  const said = wrong.map(
+    ([tiles, words], n) => `${n ? grouped(tiles.length) : plural(tiles.length, "tile")} ${words}`,
+  );
+  const visits = `${grouped(own.visitSteps.length)} visits where FlashAttention-2 makes ${grouped(flash2.visitSteps.length)}`;
+  return `Done, with ${visits}: ${said.length ? said.join(", ") : "the tiles that the mask leaves, once each"}.${cut}`;
 }
 
 /** A tile under the pointer: its rows, what the mask does to it, and who visits it. */

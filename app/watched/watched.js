@@ -85,10 +85,11 @@ class WatchedPlayer extends TimedPlayer {
       position = Math.floor(this.time),
       last = model.longest;
     this.stage.paint({ model, position, beside: model.tiled ? model.beside(position) : 0 });
-    this.source.show(position ? Math.max(0, model.own.line[position - 1]) : 0);
+    const over = position > model.own.steps;
+    this.source.show(position && !over ? Math.max(0, model.own.line[position - 1]) : 0);
     this.controls.show({
       sentence: sentence(model, position),
-      where: `step ${position} of ${last}`,
+      where: over ? `all ${last - 1} steps` : `step ${position} of ${last - 1}`,
       length: "counted in Triton's interpreter",
       playing: this.clock.playing,
       position,
