@@ -78,7 +78,7 @@ STYLE = """
   .st-key-footprint { padding: 0.5rem 0.7rem; }
   .st-key-footprint p { font-size: 0.85rem; }
   .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
-  .st-key-kernel_head { min-height: 3.4rem; justify-content: center; } /* two lines of a finding */
+  .st-key-kernel_head { min-height: 3.9rem; justify-content: center; } /* two lines of a finding */
   .st-key-kernel_status { min-height: 2.6rem; justify-content: center; }
   .st-key-kernel_picture { min-height: clamp(520px, 100dvh - 18rem, 1200px); }
   .st-key-kernel_lab_picture { min-height: 520px; }

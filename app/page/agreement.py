@@ -8,7 +8,9 @@ import streamlit as st
 
 from app import scenario, theme
 from app.figures import agreement as figures
+from app.figures import real_traffic as traffic_figures
 from app.figures.tables import table
+from app.figures.units import moment
 from app.page.parts import chip
 from app.page.parts.elements import chart, compiled, fold, one_of, smaller_sibling, verdict
 from app.page.parts.job import job_panel
@@ -16,6 +18,7 @@ from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
+from engine.measuring.real_traffic import COUNT, RealTraffic
 from engine.model.launch import schedule_of
 from engine.worker.client import Job
 
@@ -52,6 +55,7 @@ def show() -> None:
     )
     st.caption(_what_runs(experiment, sibling))
     job_panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
+    fold("agreement traffic", partial(_traffic, sibling), "Does the kernel move the bytes that are counted?")
     if recording := chosen_recording():
         counters = partial(chip.agreement, recording, theme.colours())
         fold("agreement counters", counters, "Does the model agree with the chip's own counters?")
@@ -112,6 +116,37 @@ def _table(agreement: Agreement) -> str:
         verdict = "agrees" if agreement.holds(quantity) else "differs"
         rows.append([QUANTITIES[quantity] + unit, *numbers, f"{agreement.tolerance[quantity]:.1e}", verdict])
     return table(head, rows, title="Largest differences and tolerances")
+
+
+def _traffic(sibling: Experiment) -> None:
+    """The real kernel's bytes, watched, beside the schedule's: by tensor, and tile by tile."""
+    st.caption(
+        "Triton's interpreter runs the real kernel on this machine, without a GPU, and every load and store "
+        "is counted where it happens; the scheduler counts the schedule's bytes. Both are of one head."
+    )
+    job_panel(COUNT, sibling.flat(), "Count on this machine", _draw_traffic)
+
+
+def _draw_traffic(job: Job | None) -> None:
+    """The verdict, bytes by tensor, and the bytes that come for each tile."""
+    counted: RealTraffic | None = job.result if job is not None else None
+    if counted is None:
+        st.caption("Nothing has been counted here yet for these tiles.")
+        return
+    words = "and tile the kernel moves the bytes that the schedule counts."
+    if counted.equal:
+        st.success(f"In every tensor {words} Counted here, {moment(counted.date)}.")
+    else:
+        st.error(f"Not in every tensor {words} Counted here, {moment(counted.date)}.")
+    if counted.unasked:
+        st.caption(
+            f"The kernel also writes {counted.unasked:,} bytes of lse for whoever asks; unfused attention "
+            "itself keeps none."
+        )
+    by_tensor, by_tile = st.columns([1, 1.4], gap="large")
+    by_tensor.html(traffic_figures.by_tensor(counted))
+    by_tile.markdown("**kB of Q, K and V read for each tile**, by both; struck out where they differ")
+    by_tile.html(traffic_figures.by_tile(counted, theme.colours()))
 
 
 def _origins(sibling: Experiment) -> None:

@@ -42,7 +42,10 @@ class FailedError(Exception):
 def run(
     file: Path, experiment: Experiment, limits: Limits, stretch: float = 1.0, function: str = "attention"
 ) -> dict[str, Any]:
-    """What `engine.watch.served.report` says of the file, or that of `delta`; raises FailedError."""
+    """What `report` of the module for the function says of the file; raises FailedError.
+
+    function: of REPORTS, or a module with a `report(file, experiment, stretch)` of its own.
+    """
     if not file.is_file():
         raise FailedError(f"{file} is no file that can be read")
     asked = {
@@ -157,12 +160,12 @@ def main() -> None:
 
     _started(asked["memory"])
     stand_in_for_driver()
-    report = import_module(REPORTS[asked["function"]]).report
+    report = import_module(REPORTS.get(asked["function"], asked["function"])).report
     pipe.write("started\n")
     pipe.flush()
     experiment = Experiment.of(**asked["experiment"])
     try:
-        said = {"report": report(Path(asked["file"]), experiment.problem, experiment.asked, asked["stretch"])}
+        said = {"report": report(Path(asked["file"]), experiment, asked["stretch"])}
     except NotServedError as error:
         said = {"sentence": str(error)}
     except MemoryError:

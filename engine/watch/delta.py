@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.experiment import Experiment
 from engine.problem.inputs import make_output_gradient, round_to
-from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import STATISTIC_BYTES
 from engine.watch.file import NotServedError, function_of, prepared
 from engine.watch.finding import Finding
@@ -23,10 +23,11 @@ CONTRACT = "delta(out, d_out, block_q)"
 SIXTEEN_BITS = 2.0**-11  # sums in 16 bits are off by about this, sums in float32 by far less
 
 
-def report(file: Path, problem: Problem, tiling: Tiling, stretch: float = 1.0) -> dict[str, Any]:
+def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str, Any]:
     """Run the file's delta on one problem: plain values for JSON; raises NotServedError."""
     import torch
 
+    problem, tiling = experiment.problem, experiment.asked
     shape = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
     out = round_to(Numbers.of(problem, stretch).out, problem.dtype).astype(np.float64).reshape(shape)
     d_out = make_output_gradient(problem, heads=shape[0] * shape[1]).astype(np.float64).reshape(shape)

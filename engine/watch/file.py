@@ -51,7 +51,7 @@ def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tili
     if len(parameters) < 3:
         raise NotServedError("attention must take q, k and v")
     if values.get("causal"):
-        raise NotServedError("attention takes no causal: it can only be asked for without --causal")
+        raise NotServedError("attention takes no causal, so a causal mask cannot be asked of it")
     return ([*tensors, *named.values()], {}) if forward else (tensors, named)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.algorithms.flash2 import schedule
+from engine.experiment import Experiment
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Tensor
 from engine.watch import judge
@@ -18,17 +20,19 @@ from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory
 from engine.watch.numbers import Numbers
-from engine.watch.steps import of_flash2, of_head, of_programs
+from engine.watch.steps import of_head, of_programs, of_schedule
 from engine.watch.watch import Watch
 
 
-def report(file: Path, problem: Problem, tiling: Tiling, stretch: float = 1.0) -> dict[str, Any]:
-    """Run the file's attention on one problem: plain values for JSON; raises NotServedError.
+def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str, Any]:
+    """Run the file's attention on one problem, in the blocks asked for: plain values; raises NotServedError.
 
     stretch: what Q, and so the scores, is multiplied by.
     """
     with prepared() as notes:
-        return watched(function_of(file), Numbers.of(problem, stretch), tiling, str(file), notes)
+        return watched(
+            function_of(file), Numbers.of(experiment.problem, stretch), experiment.asked, str(file), notes
+        )
 
 
 def watched(
@@ -170,7 +174,7 @@ def _plain(watch: Watch, numbers: Numbers, seen: judge.Tiles, values, findings, 
         "launches": watch.launches,
         "by_program": of_programs(watch, seen, problem),
         "steps": of_head(watch, seen, problem),
-        "flash2_steps": of_flash2(problem, seen.tiling),
+        "flash2_steps": of_schedule(schedule(problem, seen.tiling)),
         "heads": problem.batch * problem.heads,
         "notes": notes
         + ([] if watch.visits else ["No product of Q and K was seen, so tiles are not checked."]),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from engine.algorithms.flash2 import schedule
 from engine.problem.problem import Problem, Tiling
+from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from engine.watch.judge import Tiles
 from engine.watch.noted import KINDS, MOST_NOTED, Step
@@ -67,11 +69,12 @@ def _belongs(step: Step, current: int | None, head: int, group: int) -> bool:
     return (step.head if step.query is not None else current) in (None, head)
 
 
-def of_flash2(problem: Problem, tiling: Tiling) -> list[list[int]]:
-    """FlashAttention-2's own steps of one head, as those of `of_head`; tensors by the place in NAMED."""
-    columns = schedule(problem, tiling).columns
+def of_schedule(schedule: Schedule) -> list[list[int]]:
+    """A schedule's own steps of one head, as those of `of_head`: tensors by the place in NAMED, by phase."""
+    columns = schedule.columns
     told = []
-    for operation, tensor, query, key, read, written in zip(
+    for phase, operation, tensor, query, key, read, written in zip(
+        columns.phase,
         columns.operation,
         columns.tensor,
         columns.query_block,
@@ -84,7 +87,7 @@ def of_flash2(problem: Problem, tiling: Tiling) -> list[list[int]]:
         if kind is None or (kind in ("load", "store") and tensor not in NAMED):
             continue
         place = NAMED.index(tensor) if tensor in NAMED else -1
-        told.append([KINDS.index(kind), place, -1, -1, int(query), int(key), int(read + written)])
+        told.append([KINDS.index(kind), place, -1, *map(int, (phase, query, key, read + written))])
     return told[:MOST_SHOWN]
 
 
@@ -124,10 +127,22 @@ def _by_block(problem: Problem, tiling: Tiling) -> dict[int, dict[str, list[int]
     return {query: dict(moved) for query, moved in found.items()}
 
 
-def tile_bytes(rows: list[list[int]], tensors: list[str]) -> Counter:
-    """Bytes of K and V that are read for each tile, by (query block, key block): of either kind of steps."""
-    found: Counter = Counter()
-    for kind, tensor, _, _, query, key, size in rows:
-        if KINDS[kind] == "load" and tensors[tensor] in ("K", "V") and query >= 0:
-            found[query, key] += size
+def tile_bytes(rows: list[list[int]], tensors: Sequence[str]) -> Counter:
+    """Bytes of Q, K and V that are read for each visit, by (query block, key block): of either kind of steps.
+
+    A load is for the next visit with its block; one of V, also for the visit of the program before it.
+    """
+    found, waiting, last = Counter(), [], None
+    for kind, tensor, _, program, query, key, size in rows:
+        name = tensors[tensor]
+        if KINDS[kind] == "visit":
+            last = program, query, key
+            mine = [load for load in waiting if load[1] == (query if load[0] == "Q" else key)]
+            waiting = [load for load in waiting if load not in mine]
+            found[query, key] += sum(load[2] for load in mine)
+        elif KINDS[kind] == "load" and name in ("Q", "K", "V"):
+            if name == "V" and last and (last[0], last[2]) == (program, key) and query in (last[1], -1):
+                found[last[1:]] += size
+            else:
+                waiting.append((name, query if name == "Q" else key, size))
     return found

@@ -46,9 +46,8 @@ def solved(lab: labs.Lab) -> str:
 def checked(lab: labs.Lab, file) -> tuple[dict, str | None]:
     flat = dict(lab.scenario)
     stretch = flat.pop("stretch", 1.0)
-    asked = Experiment.of(**flat)
     report = import_module(REPORTS[lab.function]).report
-    found = report(file, asked.problem, asked.asked, stretch)
+    found = report(file, Experiment.of(**flat), stretch)
     return found, labs.broken_rule(found, lab.compared)
 
 

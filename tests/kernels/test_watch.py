@@ -26,7 +26,7 @@ def problem(seq: int, causal: bool = False, heads: int = 1, **more) -> Problem:
 def watched(folder: Path, text: str, asked: Problem, tiling: Tiling = TILING) -> dict:
     file = folder / "kernel.py"
     file.write_text(text)
-    return report(file, asked, tiling)
+    return report(file, Experiment(problem=asked, asked=tiling))
 
 
 def test_the_interpreter_has_what_the_watch_takes_of_it():
@@ -145,7 +145,7 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path, text, sentence):
     ],
 )
 def test_others_ways_to_write_it_are_watched_unchanged(style, asked, tiles):
-    found = report(Path(__file__).with_name(f"watched_{style}.py"), asked, TILING)
+    found = report(Path(__file__).with_name(f"watched_{style}.py"), Experiment(problem=asked, asked=TILING))
     assert found["findings"] == []
     assert found["right"]
     assert (found["block_q"], found["block_kv"]) == tiles
