@@ -80,7 +80,9 @@ export function tileWords(model, run, i, j) {
     mask,
     `queries ${range(i, block_q, model.queryRows(i))}`,
     `keys ${range(j, block_kv, model.keyRows(j))}`,
-    visits.length ? `visited ${visits.length === 1 ? "once" : `${visits.length} times`}` : "not visited",
+    visits.length
+      ? `visited ${["once", "twice"][visits.length - 1] ?? `${visits.length} times`}`
+      : "not visited",
     ...who,
     ...lines,
   ];

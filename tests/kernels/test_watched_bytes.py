@@ -1,10 +1,13 @@
 """The project's own kernels, watched: their bytes by tensor are the schedule's, their visits its tiles."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 import kernels
 from engine import Experiment, simulate
+from engine.measuring.real_traffic import NAMES, beside, report
 from engine.problem.bounds import key_bounds
 from engine.schedule.step import Tensor
 from engine.watch.interpreter import reporting
@@ -13,12 +16,7 @@ from engine.watch.watch import Watch
 from tests.kernels.attention_cases import Shape, random_qkv
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
-NAMES = {  # the kernels' own names
-    "out": Tensor.O, "lse": Tensor.LSE, "scores": Tensor.S, "weights": Tensor.P, "row_max": Tensor.STATISTICS,
-    "row_sum": Tensor.STATISTICS, "partial": Tensor.PARTIAL, "partial_lse": Tensor.PARTIAL_LSE,
-    "d_out": Tensor.D_O, "d_q": Tensor.D_Q, "d_k": Tensor.D_K, "d_v": Tensor.D_V, "delta": Tensor.DELTA,
-    "lse_log2": Tensor.LSE_LOG2, "Q": Tensor.Q, "K": Tensor.K, "V": Tensor.V,
-}  # fmt: skip
+FILE = Path(kernels.__file__).with_name("attention.py")
 RAGGED = Shape("ragged", 2, 2, 21, 37, 24, 16, 16)
 GROUPED = Shape("grouped", 4, 2, 20, 40, 16, 16, 32)
 CASES = [
@@ -123,3 +121,28 @@ def test_backward(shape, mask, dtype):
     assert read == expected
     assert written == ({Tensor.DELTA: padded, Tensor.LSE_LOG2: padded} if ragged else {})
     assert seen.findings == []
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
+def test_every_tile_brings_the_bytes_that_the_schedule_counts(algorithm):
+    """As the Agreement page asks; by hand: K and V of a tile's keys, and Q with the first tile of a row."""
+    asked = Experiment.of(
+        algorithm=algorithm, seq=21, seq_kv=37, heads=1, head_dim=24, block_q=16, block_kv=16, causal=True
+    )
+    found = report(FILE, asked)
+    counted = beside(asked, found)
+    assert counted.equal
+    assert counted.unasked == (4 * 21 if algorithm == "standard" else 0)
+    row = 24 * 2
+    if algorithm == "flash2":
+        assert counted.tiles == {
+            (i, j): 2 * (row * (2 * keys + (queries if j == 0 else 0)),)
+            for i, queries in enumerate((16, 5))
+            for j, keys in enumerate((16, 16, 5)[: 2 + i])
+        }
+    found["read_bytes"]["K"] += row
+    assert not beside(asked, found).equal
+    found["read_bytes"]["K"] -= row
+    load = next(step for step in found["steps"]["rows"] if step[0] == 0)
+    load[-1] -= row
+    assert not beside(asked, found).equal

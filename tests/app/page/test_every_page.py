@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import scenario
-from app.page import HOME, PAGES
+from app.page import HOME, OWN, PAGES
 from engine import Experiment, simulate
 
 MAIN = Path(__file__).resolve().parents[3] / "app" / "main.py"
@@ -50,7 +50,7 @@ EXTREMES = {
 
 def test_every_file_is_a_page_of_the_list():
     folder = MAIN.parent / "page"
-    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == PAGES.keys()
+    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == {*PAGES, *OWN}
 
 
 def test_streamlit_does_not_take_the_pages_for_its_own():
