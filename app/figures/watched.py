@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from app.figures.tables import scrolled, table
+from engine.watch.labs import Lab
 
 LOW = 330  # px that a long table takes
 
@@ -43,6 +45,12 @@ def by_program(found: dict[str, Any]) -> str:
     ]  # fmt: skip
     head = ["program", "head", "query block", *names, "all", "FlashAttention-2: Q, K, V, O"]
     return scrolled(table(head, rows, title="Bytes by program"), LOW)
+
+
+def ladder(labs: Mapping[int, Lab]) -> str:
+    """The labs in order, with what each is about."""
+    rows = [[f"Lab {number}", lab.title] for number, lab in labs.items()]
+    return table(["", "the kernel's hole"], rows, words=(0, 1), title="Labs")
 
 
 def _moved(pair: list[int] | None) -> str:

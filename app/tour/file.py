@@ -67,7 +67,7 @@ PICTURES = (
         "layer",
         "speed-up",
     ),
-    *("lanes", "recorded race", "summary"),
+    *("lanes", "recorded race", "labs", "watched lab", "summary"),
 )
 REQUIRED = ("scenario", "picture")
 QUESTION, MANY, ONE, ANSWER = "question", "choices", "choice", "answer"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import memory, scenario, theme
+from app import memory, scenario, theme, watched
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures import masks as mask_figures
@@ -15,6 +15,7 @@ from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.speed import lengths_to, speed_by_length
 from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
+from app.figures.watched import ladder
 from app.page.parts.elements import chart
 from app.presenter.mode import presenting
 from app.scenario import widgets
@@ -31,6 +32,7 @@ from engine.studies.answers import answer
 from engine.studies.by_hand import by_hand
 from engine.studies.masks import under_masks
 from engine.studies.recorded_times import recorded_times
+from engine.watch.labs import kept, labs
 
 Picture = Callable[[Experiment, Palette], None]
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
@@ -39,6 +41,7 @@ FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim"
 FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, exponent and fraction
 ONE_TOKEN = ("flash2", "split_kv")
 FASTER = ("flash2", "flash3")
+SKIPPING = 5  # the lab of a kernel that visits hidden tiles
 
 
 def _html(words: str, draw: Callable[[Palette], str]) -> Picture:
@@ -292,5 +295,7 @@ PICTURES: dict[str, Picture] = {
     "speed-up": _speed_up,
     "lanes": _race(told=False),
     "recorded race": _race(told=True),
+    "labs": _html("**The labs**: each a kernel with a hole, watched while it runs", lambda _: ladder(labs())),
+    "watched lab": lambda *_: watched.show(kept(SKIPPING), key="tour watched"),
     "summary": summary.show,
 }

@@ -28,7 +28,7 @@ export class BytesPanel {
     const { own, flash2 } = this.model,
       { u, theme } = pen,
       now = own.moved(position),
-      pitch = Math.min(26 * u, (box.h - 26 * u) / this.names.length),
+      pitch = Math.min((flash2 ? 26 : 44) * u, (box.h - 26 * u) / this.names.length),
       left = box.x + 62 * u,
       right = box.x + box.w - 172 * u,
       style = { size: 12, color: theme.muted };
@@ -43,19 +43,19 @@ export class BytesPanel {
       });
     this.names.forEach((name, n) => {
       const y = box.y + 24 * u + n * pitch,
-        high = Math.min(15 * u, pitch - 5 * u),
+        high = Math.min((flash2 ? 15 : 28) * u, pitch - 5 * u),
         { read, written } = now.get(name) ?? { read: 0, written: 0 },
         model = flash2?.totals.get(name),
         wide = (size) => ((right - left) * size) / this.most,
         color = theme[name] ?? theme.muted;
-      pen.text(name, box.x, y + high * 0.8, { size: 12.5, weight: 650, color, room: 58 * u });
+      pen.text(name, box.x, y + high / 2 + 4.5 * u, { size: 12.5, weight: 650, color, room: 58 * u });
       pen.box(left, y, right - left, high, mix(theme.cell, theme.ground, 0.6), 2);
       pen.box(left, y, wide(read), high, mix(color, theme.ground, 0.8), 2);
       pen.box(left + wide(read), y, wide(written), high, color, 2);
       if (model)
         pen.box(left + wide(model.read + model.written) - u, y - 3 * u, 2 * u, high + 6 * u, theme.ink, 0);
       const all = model ? ` of ${traffic(model.read + model.written)}` : "";
-      pen.text(`${traffic(read + written)}${all}`, box.x + box.w, y + high * 0.8, {
+      pen.text(`${traffic(read + written)}${all}`, box.x + box.w, y + high / 2 + 4.5 * u, {
         size: 12,
         mono: true,
         align: "right",

@@ -63,13 +63,13 @@ export class Run {
     return found;
   }
 
-  /** Query blocks whose O was written at a position. */
+  /** Query blocks whose O was written at a position; a kernel without visits, such as a merge, tells none: all, once it is done. */
   stored(position) {
     const found = new Set();
     for (let n = 0; n < Math.min(position, this.steps); n++)
       if (this.does(n) !== "load" && this.bytes[n] && this.tensors[this.tensor[n]] === "O")
         found.add(this.query[n]);
-    return found;
+    return position > this.steps && found.has(NONE) ? { has: () => true } : found;
   }
 }
 

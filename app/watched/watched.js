@@ -12,6 +12,7 @@ import { sentence, tileWords } from "./story.js";
 
 const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const STEPS_PER_SECOND = 4,
+  LEAST_ROOM = 330, // units, below which bytes leave no room for the grids
   LONGEST = 40; // seconds from the start to the end, at the usual speed
 const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 
@@ -66,17 +67,18 @@ class WatchedPlayer extends TimedPlayer {
         : this.model.own.totals.size,
       low = (30 + 26 * rows) * u,
       bytes = { panel: new BytesPanel(), box: { x: 0, y: h - low, w, h: low } };
-    if (!this.model.tiled) return [{ ...bytes, box: { ...bytes.box, y: 0 } }];
+    const crowded = h < LEAST_ROOM * u;
+    if (!this.model.tiled) return [{ ...bytes, box: { x: 0, y: 0, w, h } }];
     const narrow = w < NARROW * 0.8,
       gap = 26 * u,
-      room = h - low - 14 * u,
+      room = crowded ? h : h - low - 14 * u,
       each = narrow ? { w, h: (room - gap) / 2 } : { w: (w - gap) / 2, h: room };
     return [0, 1]
       .map((n) => ({
         panel: new TouchedPanel(n),
         box: narrow ? { x: 0, y: n * (each.h + gap), ...each } : { x: n * (each.w + gap), y: 0, ...each },
       }))
-      .concat(bytes);
+      .concat(crowded ? [] : bytes);
   }
 
   draw() {

@@ -11,7 +11,7 @@ from tests.browser.test_pages import settled
 
 pytestmark = pytest.mark.browser
 
-STEPS, DENSE = 15, 6  # in all, and from the first as many as have most on their screens
+STEPS, DENSE = 16, 6  # in all, and from the first as many as have most on their screens
 NOTED = """() => {  // the player's moment, for a reload
     const { position, last } = window.__player.state();
     return Math.abs(Number(sessionStorage.getItem("attention moment")) * last - position) < 0.5;

@@ -69,6 +69,17 @@ def test_delta_summed_in_16_bits_is_not_right(tmp_path):
     assert reason.startswith("delta is not rowsum(dO o O), first in row ")
 
 
+def test_what_is_kept_of_a_lab_is_what_is_seen_of_it():
+    kept = json.loads(LABS[5].file.with_suffix(".json").read_text())
+    found, reason = checked(LABS[5], LABS[5].file)
+    assert kept["reason"] == reason
+    assert kept.pop("largest_error") == pytest.approx(found["largest_error"], rel=0.01)
+    seen = json.loads(json.dumps(found))
+    assert {name: value for name, value in kept.items() if name in seen} == {
+        name: value for name, value in seen.items() if name != "largest_error"
+    }
+
+
 def test_the_ladder_is_whole():
     assert list(LABS) == list(SOLUTIONS) == list(range(1, len(LABS) + 1))
     for lab in LABS.values():
