@@ -41,6 +41,7 @@ export class Pen {
   }
 
   frame(x, y, w, h, color, width, radius = 3) {
+    if (w <= 0 || h <= 0) return;
     const { ctx } = this;
     ctx.strokeStyle = color;
     ctx.lineWidth = width;

@@ -28,7 +28,7 @@ export class Source {
       place.after(note);
     }
     this.first = findings.find(({ line }) => this.lines[line - 1])?.line ?? 0;
-    this.reveal(this.lines[this.first - 1]);
+    this.keep();
   }
 
   /** Lights a line, 0 for none; at first the first finding is in view. */
@@ -37,7 +37,12 @@ export class Source {
     this.lines[this.lit - 1]?.classList.remove("lit");
     this.lines[number - 1]?.classList.add("lit");
     this.lit = number;
-    this.reveal(this.lines[(number || this.first) - 1]);
+    this.keep();
+  }
+
+  /** Keeps the line at work in view, or the first finding where none is. */
+  keep() {
+    this.reveal(this.lines?.[(this.lit || this.first) - 1]);
   }
 
   /** Scrolls the box alone, and only where the line is out of its sight or near its edge. */

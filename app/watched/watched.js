@@ -32,6 +32,11 @@ class WatchedPlayer extends TimedPlayer {
     this.source.load(this.model);
   }
 
+  fit(anyway = false) {
+    super.fit(anyway);
+    this.source.keep();
+  }
+
   eventBeside(by) {
     return Math.floor(this.time) + by;
   }
