@@ -14,7 +14,7 @@ TITLE = "Your kernel"
 
 
 @lru_cache(maxsize=1)
-def _moving() -> Moving:
+def moving() -> Moving:
     """The picture as a component."""
     styles = [CANVAS / "canvas.css", HERE / "watched.css"]
     return Moving.of("attention_watched", HERE / "watched.html", styles, HERE / "watched.js")
@@ -22,4 +22,4 @@ def _moving() -> Moving:
 
 def show(found: dict[str, Any], *, key: str = "watched") -> None:
     """Show what `engine.measuring.own_kernel.watch` found; another run keeps the share of the way."""
-    _moving().show(build(found), key=key, title=TITLE)
+    moving().show(build(found), key=key, title=TITLE)

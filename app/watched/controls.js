@@ -24,6 +24,9 @@ const GUIDE = [
   ["wavy line", "a line with a finding, which stands below it"],
 ];
 
+/** The page's own button: here while the picture has the focus, else the page hears the key itself. */
+const runAgain = () => document.querySelector(".st-key-kernel_again button")?.click();
+
 export class WatchedControls extends Transport {
   constructor(root, player) {
     super(root, player);
@@ -47,7 +50,7 @@ export class WatchedControls extends Transport {
 
   keyActions(far) {
     const { actions } = this;
-    return { ...super.keyActions(far), n: actions.finding, Escape: () => this.showHelp(false) };
+    return { ...super.keyActions(far), n: actions.finding, r: runAgain, Escape: () => this.showHelp(false) };
   }
 
   show(next) {

@@ -15,6 +15,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ def run(
     """
     if not file.is_file():
         raise FailedError(f"{file} is no file that can be read")
+    if find_spec("triton") is None:
+        raise FailedError(f"{file.name} cannot be run, because Triton is not installed here")
     asked = {
         "file": str(file.resolve()),
         "experiment": experiment.flat(),
@@ -158,6 +161,7 @@ def main() -> None:
     asked, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
     from engine.watch.file import NotServedError, stand_in_for_driver
 
+    end_with_parent()
     _started(asked["memory"])
     stand_in_for_driver()
     report = import_module(REPORTS.get(asked["function"], asked["function"])).report
@@ -175,12 +179,17 @@ def main() -> None:
     os._exit(0)
 
 
+def end_with_parent() -> None:
+    """Let this process end when whoever asked is gone, since nobody waits for its answer then."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)
+
+
 def _started(memory: int) -> None:
     """Import what is large, then limit what comes on top."""
-    import ctypes
     import resource
 
-    ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)  # whoever asked is gone: nobody waits for an answer
     import torch
     import triton  # noqa: F401
 

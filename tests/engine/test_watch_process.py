@@ -55,6 +55,33 @@ def test_what_it_started_ends_with_it(tmp_path):
     assert not alive(child)
 
 
+def test_it_ends_with_whoever_asked():
+    child = "from engine.watch.apart import end_with_parent as end; end(); print(1, flush=True); input()"
+    code = f"""
+import os, subprocess, sys
+pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True, **pipes)
+child.stdout.readline()
+os.set_inheritable(child.stdin.fileno(), True)  # which stays open: it does not end for want of input
+subprocess.Popen(["sleep", "20"], close_fds=False, stdout=subprocess.DEVNULL)
+print(child.pid, flush=True)
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    stat, until = Path(f"/proc/{int(done.stdout)}/stat"), time.monotonic() + 10
+    while alive(stat) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(stat)
+
+
+def test_without_triton_it_is_a_sentence(monkeypatch, tmp_path):
+    file = tmp_path / "mine.py"
+    file.touch()
+    monkeypatch.setattr(apart, "find_spec", lambda _: None)
+    with pytest.raises(FailedError, match="because Triton is not installed here"):
+        command.run(file, Experiment.of(seq=16), Limits())
+
+
 def alive(stat: Path) -> bool:
     try:
         return stat.read_text().split()[2] not in "ZX"
