@@ -10,7 +10,7 @@ import streamlit as st
 from app import command_line, scenario, watched
 from app.figures import watched as figures
 from app.page.parts.elements import fold, one_of, smaller_sibling
-from app.page.parts.job import ask, job_of, sentence, state_of
+from app.page.parts.job import POLL_SECONDS, ask, job_of, sentence, state_of
 from app.presenter import keys
 from app.sidebar.unused import CONTROLS, unused
 from app.take_home.offers import set_subject
@@ -21,7 +21,7 @@ from engine.watch.labs import Lab, labs
 OWN = "own"
 AGAIN = "kernel_again"
 SOURCE_HEIGHT = 520  # px
-POLL_SECONDS = 1.0  # between looks at the file
+LOOK_SECONDS = 2.0  # between looks at whether the file was saved
 NOT_ASKED = ("algorithm", "window", "documents", "batch")
 BEGUN = (
     "The file runs in Triton's interpreter on this machine, and every load, store, atomic and matrix product "
@@ -52,6 +52,8 @@ def show() -> None:
     with st.container(key="kernel_lab_picture" if what.lab else "kernel_picture"):
         if found:
             _picture(found)
+        else:
+            st.caption("The tiles that the kernel touches are drawn here, beside FlashAttention-2's.")
     if found and "failed" not in found:
         _tables(found)
     st.caption(_what_runs(what))
@@ -126,7 +128,7 @@ def _status(what: Asked) -> None:
         state.markdown(_state(what, job))
 
     with st.container(key="kernel_status"):
-        st.fragment(body, run_every=POLL_SECONDS)()
+        st.fragment(body, run_every=POLL_SECONDS if running else LOOK_SECONDS)()
 
 
 def _state(what: Asked, job) -> str:

@@ -78,7 +78,7 @@ def interpretable(experiment: Experiment) -> Experiment:
 def watch(payload: dict[str, Any]) -> Generator[Update, None, dict[str, Any]]:
     """The job: what was seen, with the file's lines; under "failed" a sentence where it could not be run."""
     file, number = Path(payload["file"]), payload["lab"]
-    yield Update(0.2, f"Running {file.name} in Triton's interpreter and watching every access to memory")
+    yield Update(0.2, f"Running {file.name} and watching it")
     found: dict[str, Any] = {"source": _lines(file), "saved": payload["saved"], **payload}
     limits = Limits(seconds=payload["seconds"])
     try:
