@@ -38,12 +38,12 @@ def show() -> None:
     head = st.container(key="kernel_head")
     pick, status = st.columns([2, 1], vertical_alignment="center")
     with pick:
-        what = set_asked(asked(file, scenario.current(), _picked(file)))
+        what = _noted(asked(file, scenario.current(), _picked(file)))
     if what.lab:
         _task(what.lab, what.file)
-    shown = _shown()
-    if shown.get("payload", {}).keys() != what.payload.keys() or _apart(shown["payload"], what.payload):
-        shown.update(payload=what.payload, refused=ask(WATCH, what.payload, again=False))
+    shown, payload = _shown(), what.payload
+    if not shown or _apart(shown["payload"], payload):
+        shown.update(payload=payload, refused=ask(WATCH, payload, again=False))
     with status:
         _status(what)
     found = _found(shown)
@@ -59,7 +59,7 @@ def show() -> None:
     st.caption(_what_runs(what))
 
 
-def set_asked(what: Asked) -> Asked:
+def _noted(what: Asked) -> Asked:
     """Note which controls have no effect, and what is taken home."""
     set_subject(what.experiment)
     unused("A file of your own has one algorithm, and runs on this machine.", "hardware", *NOT_ASKED)
@@ -100,8 +100,8 @@ def _shown() -> dict[str, Any]:
 
 
 def _apart(payload: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two runs differ in more than in what the file held."""
-    return any(payload[name] != other[name] for name in payload if name != "saved")
+    """Whether two runs are of different files or scenarios, not only of another state of the file."""
+    return any(payload[name] != other[name] for name in ("file", "experiment", "lab"))
 
 
 def _status(what: Asked) -> None:

@@ -79,7 +79,7 @@ def watch(payload: dict[str, Any]) -> Generator[Update, None, dict[str, Any]]:
     """The job: what was seen, with the file's lines; under "failed" a sentence where it could not be run."""
     file, number = Path(payload["file"]), payload["lab"]
     yield Update(0.2, f"Running {file.name} and watching it")
-    found: dict[str, Any] = {"source": _lines(file), "saved": payload["saved"], **payload}
+    found: dict[str, Any] = {"source": _lines(file), **payload}
     limits = Limits(seconds=payload["seconds"])
     try:
         if number is None:

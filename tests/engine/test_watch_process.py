@@ -12,6 +12,7 @@ from engine import Experiment
 from engine.__main__ import main
 from engine.watch import apart, command
 from engine.watch.apart import FailedError, Limits, supervised
+from engine.watch.file import function_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTED = "import os, sys, time\npipe = int(sys.argv[-1])\nos.write(pipe, b'started\\n')\n"
@@ -72,6 +73,13 @@ os._exit(0)
     while alive(stat) and time.monotonic() < until:
         time.sleep(0.05)
     assert not alive(stat)
+
+
+def test_whoever_interrupts_a_file_while_it_is_imported_ends_it(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        function_of(file)
 
 
 def test_without_triton_it_is_a_sentence(monkeypatch, tmp_path):
