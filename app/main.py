@@ -7,51 +7,8 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-# Two visitors who open a fresh server at once would import it in two threads, and one would get half of it.
-import pandas  # noqa: E402, F401
 import streamlit as st  # noqa: E402
 
-from app import frame, glossary, presenter, scenario, sidebar, take_home, theme  # noqa: E402
-from app.page import HOME  # noqa: E402
-from app.presenter import lectern  # noqa: E402
-from app.presenter.mode import lecturing, presenting  # noqa: E402
+from app.frame.document import routes  # noqa: E402
 
-st.set_page_config(layout="wide")
-scenario.adopt()
-if lecturing():
-    lectern.show()
-    st.stop()
-opened = frame.navigate()
-name = frame.name_of(opened)
-scenario.settle(name)
-theme.apply(name)
-if not presenting():
-    frame.navigation()
-if scenario.notices():
-    # As text, not Markdown: the sentences quote what came with the link.
-    with st.container(border=True, key="notices"):
-        st.text("\n".join(scenario.notices()))
-if presenting():
-    presenter.show(name)
-# The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
-failure = None
-try:
-    opened.run()
-except Exception as error:  # the sidebar still comes: another scenario may be shown
-    failure = error
-# Start has no scenario to set: it has no sidebar, and its tools stand below the page.
-with st.container() if name == HOME else st.sidebar, st.container(horizontal=True, key="tools"):
-    take_home.show()
-    glossary.show()
-    if not presenting():
-        presenter.button()
-glossary.hover()
-if name != HOME:
-    sidebar.show()
-# What takes no room comes last: until its style is there, it would push the page down.
-if not presenting():
-    presenter.bind()
-frame.show()
-scenario.publish(name)
-if failure:
-    raise failure  # to the terminal; the page says it in the theme's words
+app = st.App(ROOT / "app" / "dashboard.py", routes=routes())

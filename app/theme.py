@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import streamlit as st
@@ -11,23 +10,18 @@ from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
 from app.page import HOME
 from app.presenter import mode
-from app.scenario import kept
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
 FAILED = (
     "Something here could not be drawn. Change the scenario or reload the page; "
     "what went wrong is in the terminal that runs this dashboard."
 )
-AHEAD = 0.3  # s that the style is sent before a visitor's first page
 STYLE = """
 <style>
   .st-key-style { display: none; }
   [data-testid="stSidebar"][data-collapsed="false"] { min-width: 256px; max-width: 256px; }
   @media (min-width: 768px) { /* the sidebar comes last, to an edge that is free from the start */
     [data-testid="stSidebar"] { position: absolute !important; inset: 0 auto 0 0; z-index: 999991; }
-    [data-testid="stApp"]:not(:has([data-testid="stSidebar"][data-collapsed="true"])) {
-      [data-testid="stMain"], [data-testid="stHeader"] { padding-left: 256px; }
-    }
   }
   [data-testid="stSidebar"] [class*="st-key-scenario"]:has([data-testid="stSkeleton"]) {
     min-height: 58px; /* what a control will take */
@@ -53,7 +47,7 @@ STYLE = """
   [data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
   [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] { gap: 0.5rem; }
   [data-testid="stSidebar"] [data-testid="stWidgetLabel"] { white-space: nowrap; min-height: 1.2rem; }
-  [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; }
+  [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; max-width: none; }
   [data-testid="stFullScreenFrame"]:has(> .stPlotlyChart) { width: round(down, 100%, 1px); } /* Plotly draws
     a chart again whose width it reads as another: it reads three decimals */
   [data-testid="stSliderThumbValue"], [data-testid="stMetricValue"], input[type="number"] {
@@ -108,6 +102,15 @@ STYLE = """
   @media (max-width: 767px) { .st-key-tools { margin-top: 0.3rem; } } /* the pages' names stand above */
 </style>
 """
+ASIDE = """
+<style>
+  @media (min-width: 768px) {
+    [data-testid="stApp"]:not(:has([data-testid="stSidebar"][data-collapsed="true"])) {
+      [data-testid="stMain"], [data-testid="stHeader"] { padding-left: 256px; }
+    }
+  }
+</style>
+"""
 START_STYLE = """
 <style>
   [data-testid="stApp"] :is([data-testid="stMain"], [data-testid="stHeader"]) { padding-left: 0 !important; }
@@ -119,7 +122,7 @@ PRESENTER_STYLE = """
   html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; --now: 1.4rem; }
   [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
   [data-testid="stMain"] { padding-left: 0 !important; }
-  [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
+  [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
   [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
   .grid td, .sms i { font-size: 0.9rem !important; }
   button p, label p { font-size: 1rem !important; }
@@ -148,6 +151,11 @@ def colours() -> Palette:
     return replace(chosen, scale=mode.type_size() / mode.USUAL_TYPE) if mode.presenting() else chosen
 
 
+def early(aside: bool) -> str:
+    """The rules that hold on every page, with a sidebar or without: a browser has them before it draws."""
+    return STYLE + TABLE_STYLE + ASIDE * aside
+
+
 def apply(page: str) -> None:
     """Send the style rules of a page; once a run, before anything is drawn."""
     # Streamlit writes on its coloured buttons in white, too pale on the dark theme's light blue
@@ -157,11 +165,7 @@ def apply(page: str) -> None:
     )
     # Streamlit's own grey of a control without effect is too pale to read
     greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
-    rules = STYLE + TABLE_STYLE + f"<style>{button} {greyed} {failed}</style>"
+    rules = early(page != HOME) + f"<style>{button} {greyed} {failed}</style>"
     rules += START_STYLE * (page == HOME) + PRESENTER_STYLE * mode.presenting()
     with st.container(key="style"):  # the browser loads what draws st.html later than what draws Markdown
         st.markdown(rules, unsafe_allow_html=True)
-    styled = kept("styled", [])
-    if not styled and st.context.url:  # once, and where there is a browser
-        styled.append(True)
-        time.sleep(AHEAD)  # a page that stands before its style is there would be moved by it

@@ -1,4 +1,4 @@
-// Numbers as people read them. Chip memory counts in KiB of 1,024 bytes; traffic in powers of ten.
+// Numbers as people read them. Bytes count in powers of ten, on the chip too: a tile weighs the same wherever it is.
 
 const MINUS = "−";
 export const grouped = (n) =>
@@ -36,16 +36,7 @@ export function sum(x) {
   return Number.isNaN(x) ? "–" : x >= 1e6 ? x.toExponential(2) : significant(x);
 }
 
-/** Bytes of a chip's memory in KiB, as a number without its unit. */
-export function inKib(bytes) {
-  const k = bytes / 1024;
-  return k < 1 || (k < 10 && k % 1) ? String(Number(k.toFixed(2))) : grouped(k);
-}
-
-/** The same with its unit. */
-export const kib = (bytes) => `${inKib(bytes)} KiB`;
-
-/** Bytes moved, in powers of ten. */
+/** Bytes, moved or kept, in powers of ten. */
 export function traffic(bytes) {
   if (bytes < 1e3) return `${bytes} B`;
   const [unit, name] = bytes < 999.5e3 ? [1e3, "kB"] : bytes < 999.5e6 ? [1e6, "MB"] : [1e9, "GB"];
@@ -54,12 +45,6 @@ export function traffic(bytes) {
 
 /** Bytes a second of a memory: all of them in one unit, to be compared. */
 export const rate = (bytesPerSecond) => `${Number(significant(bytesPerSecond / 1e12))} TB/s`;
-
-/** A memory's size as its maker states it: on a chip in powers of 1,024, beside it in powers of ten. */
-export function capacity(bytes) {
-  if (bytes >= 1e9) return traffic(bytes);
-  return bytes < 2 ** 20 ? kib(bytes) : `${Number(significant(bytes / 2 ** 20))} MiB`;
-}
 
 export function duration(seconds) {
   const [unit, name] = seconds < 999.5e-6 ? [1e-6, "µs"] : seconds < 0.9995 ? [1e-3, "ms"] : [1, "s"];

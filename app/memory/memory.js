@@ -1,7 +1,7 @@
 // The memories of a GPU: their sizes as areas, the ways between them as thick as they are fast, and bytes that pass at one speed.
 
 import { Clock } from "../canvas/clock.js";
-import { capacity, grouped, rate, times } from "../canvas/format.js";
+import { grouped, rate, times, traffic } from "../canvas/format.js";
 import { mix, readTheme, wear } from "../canvas/look.js";
 import { Pen } from "../canvas/pen.js";
 import { NARROW, roomUnit } from "../canvas/stage.js";
@@ -68,7 +68,7 @@ class MemoriesView {
     const { gpu, memories } = this.data;
     const told = memories.map(
       ({ name, bytes, bytes_per_second: speed }) =>
-        `${name} ${capacity(bytes)}${speed ? ` at ${rate(speed)}` : ""}`,
+        `${name} ${traffic(bytes)}${speed ? ` at ${rate(speed)}` : ""}`,
     );
     return `The memories of ${gpu}: ${told.join(", ")}.`;
   }
@@ -165,11 +165,11 @@ class MemoriesView {
     }
     const lines = [
       [memory.name, { size: 15, weight: 700 }],
-      [capacity(memory.bytes), { size: 13, mono: true }],
+      [traffic(memory.bytes), { size: 13, mono: true }],
     ];
     if (memory.parts > 1)
       lines.push([
-        `${grouped(memory.parts)} × ${capacity(memory.bytes / memory.parts)}`,
+        `${grouped(memory.parts)} × ${traffic(memory.bytes / memory.parts)}`,
         { size: 12, color: theme.muted },
       ]);
     lines.forEach(([words, style], n) => {

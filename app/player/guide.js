@@ -34,7 +34,10 @@ const GUIDE = [
     "what of that L2 cannot answer, modelled: a tile that a kernel touches for the first time, one that L2 has lost since, and what is written",
   ],
   ["striped", "written; the rest of a bar is read"],
-  ["on chip", "what one thread block keeps on its SM, modelled; 1 KiB = 1,024 bytes"],
+  [
+    "on chip",
+    "what one thread block keeps on its SM, modelled; 1 kB = 1,000 bytes, so the 227 KiB that a block of an H200 may use are 232 kB",
+  ],
   [
     "pipes",
     "as thick as they are fast: HBM at its peak, L2 at what its parts deliver together, as public figures have it; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",

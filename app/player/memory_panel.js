@@ -1,6 +1,6 @@
 // From HBM by L2 to an SM: what lies in memory, pipes as wide as they are fast, and the tiles on their way through them.
 
-import { capacity, rate, traffic, wholePercent } from "../canvas/format.js";
+import { rate, traffic, wholePercent } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
 import { flightsOf } from "./flights.js";
 
@@ -57,7 +57,7 @@ export class MemoryPanel {
       { hbm, l2 } = this;
     const title = (name, place) => {
       pen.text(name, place.x, box.y + 16 * u, { size: 15, weight: 600 });
-      const size = capacity(memories[name].bytes);
+      const size = traffic(memories[name].bytes);
       pen.text(size, place.x, box.y + 32 * u, { size: 12, color: theme.muted });
     };
     title("HBM", hbm);

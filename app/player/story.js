@@ -1,6 +1,6 @@
 // What happens now, in one sentence, and which line of the algorithm it is: told by what a run is like.
 
-import { capital, kib } from "../canvas/format.js";
+import { capital, traffic } from "../canvas/format.js";
 import { BACKWARD_STORY } from "./backward_story.js";
 import { FUSED_STORY } from "./fused_story.js";
 import { NONE } from "./run.js";
@@ -22,7 +22,7 @@ export function sentence(model, run, step, index) {
   if (step < 0) return story.opening(model, run);
   if (step >= run.steps) return story.closing(model, run);
   const tensor = run.tensor(step),
-    size = kib(run.bytesOf(step));
+    size = traffic(run.bytesOf(step));
   const told = {
     model,
     run,

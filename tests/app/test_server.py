@@ -4,6 +4,12 @@ import re
 import tomllib
 from pathlib import Path
 
+from starlette.requests import Request
+
+from app import theme
+from app.frame.document import SCRIPTS, routes
+from app.page import HOME, PAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -15,7 +21,7 @@ def test_it_listens_on_this_machine_alone_and_takes_no_large_files():
 def test_pandas_is_whole_before_any_page_can_ask_for_it():
     """Plotly takes it from sys.modules, where another visitor's thread may have it half loaded."""
     imports = re.findall(
-        r"^(?:import|from) (\w+)", (ROOT / "app" / "main.py").read_text("utf-8"), re.MULTILINE
+        r"^(?:import|from) (\w+)", (ROOT / "app" / "dashboard.py").read_text("utf-8"), re.MULTILINE
     )
     assert imports.index("pandas") < min(imports.index("streamlit"), imports.index("app"))
 
@@ -25,3 +31,24 @@ def test_the_readme_and_the_project_name_one_python():
     (needed,) = re.findall(r"Python (\d\.\d+) or newer", (ROOT / "README.md").read_text("utf-8"))
     assert project["project"]["requires-python"] == f">={needed}"
     assert project["tool"]["ruff"]["target-version"] == "py" + needed.replace(".", "")
+
+
+def answer(path: str, query: str = ""):
+    """What the server answers to a browser that asks for a page."""
+    (route,) = [route for route in routes() if route.path == path]
+    asked = {"type": "http", "path": path, "query_string": query.encode(), "headers": [], "server": ("a", 1)}
+    return route.endpoint(Request(asked))
+
+
+def test_a_page_has_its_style_before_the_browser_draws_it():
+    for name in PAGES:
+        head = answer(f"/{'' if name == HOME else name}").body.decode().split("</head>")[0]
+        assert theme.STYLE in head, name
+        assert (theme.ASIDE in head) == (name != HOME), name
+        assert all(f"/{script}." in head for script in SCRIPTS), name
+    assert theme.ASIDE not in answer("/tiles", "present=true").body.decode()  # a room sees no sidebar
+
+
+def test_the_name_of_start_leads_to_the_bare_address():
+    moved = answer(f"/{HOME}", "present=true")
+    assert (moved.status_code, moved.headers["location"]) == (307, "./?present=true")

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { capacity, rate } from "../../app/canvas/format.js";
+import { rate, traffic } from "../../app/canvas/format.js";
 import { sidesOf, wordsOf } from "../../app/memory/growth.js";
 
 test("a matrix as large as the memory has its sides, and one of half the length half of them", () => {
@@ -22,10 +22,10 @@ test("it says what does not fit, and by how much", () => {
   );
 });
 
-test("a memory on the chip counts in powers of 1,024, one beside it in powers of ten", () => {
-  assert.deepEqual([228 * 1024, 60 * 2 ** 20, 141e9, 16e9].map(capacity), [
-    "228 KiB",
-    "60 MiB",
+test("memories count in one unit system, whether they lie on the chip or beside it", () => {
+  assert.deepEqual([228 * 1024, 60 * 2 ** 20, 141e9, 16e9].map(traffic), [
+    "233 kB",
+    "62.9 MB",
     "141 GB",
     "16.0 GB",
   ]);

@@ -29,10 +29,10 @@ test("it opens with the problem and closes with what was asked for, beside anoth
 test("each step of a visit says its own numbers, and none of the step after it", () => {
   assert.equal(
     said(15),
-    "Query tile 1 is loaded onto the chip: 2 rows, 0.03 KiB. It stays while the key tiles that it sees pass by.",
+    "Query tile 1 is loaded onto the chip: 2 rows, 32 B. It stays while the key tiles that it sees pass by.",
   );
-  assert.equal(said(22), "Key tile 1 is loaded from L2 or HBM for query tile 1: 2 rows, 0.03 KiB.");
-  assert.equal(said(23), "Value tile 1 is loaded with its key tile: 2 rows, 0.03 KiB.");
+  assert.equal(said(22), "Key tile 1 is loaded from L2 or HBM for query tile 1: 2 rows, 32 B.");
+  assert.equal(said(23), "Value tile 1 is loaded with its key tile: 2 rows, 32 B.");
   assert.equal(
     said(24, ROW),
     "Query tile 1 meets key tile 1. S = Q Kᵀ · scale gives 2 × 2 scores. The mask hides part of them.",
@@ -63,9 +63,9 @@ test("each step of a visit says its own numbers, and none of the step after it",
   );
   assert.equal(
     said(28, ROW),
-    "Query tile 1 has seen all its keys, so O is divided by l once and written to HBM once: 0.03 KiB.",
+    "Query tile 1 has seen all its keys, so O is divided by l once and written to HBM once: 32 B.",
   );
-  assert.match(said(29, ROW), /^Its log-sum-exp, m \+ log l, is 1\.25 for row 3\. These 0\.01 KiB let/);
+  assert.match(said(29, ROW), /^Its log-sum-exp, m \+ log l, is 1\.25 for row 3\. These 8 B let/);
 });
 
 test("a row's state changes with the step that changes it, not one earlier", () => {
@@ -137,7 +137,7 @@ test("key tiles outside have their own story", () => {
   );
   assert.match(
     sentence(outside, outside.run, 28, ROW),
-    /^O of query tile 1 is not finished, but it must make room: 0\.03 KiB are written back/,
+    /^O of query tile 1 is not finished, but it must make room: 32 B are written back/,
   );
 });
 
@@ -163,7 +163,7 @@ test("a step that no story knows is told plainly", () => {
     n === 3 ? [0, OPERATIONS.indexOf("shuffle"), TENSORS.indexOf("P"), 1024, 0, 1] : row,
   );
   const odd = new Model(toy({ run: { kinds } }));
-  assert.equal(sentence(odd, odd.run, 3, 0), "Query tile 0, key tile 0: shuffle P, 1 KiB.");
+  assert.equal(sentence(odd, odd.run, 3, 0), "Query tile 0, key tile 0: shuffle P, 1.02 kB.");
   assert.equal(codeShown(odd.run, 3)[1], -1);
 });
 

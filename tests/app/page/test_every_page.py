@@ -12,7 +12,7 @@ from app import scenario
 from app.page import HOME, OWN, PAGES
 from engine import Experiment, simulate
 
-MAIN = Path(__file__).resolve().parents[3] / "app" / "main.py"
+MAIN = Path(__file__).resolve().parents[3] / "app" / "dashboard.py"
 EXTREMES = {
     "longest": {"seq": "1048576", "heads": "64", "head_dim": "256"},
     "one token": {"seq": "1", "seq_kv": "1", "head_dim": "1", "heads": "1"},

@@ -1,0 +1,54 @@
+"""The document that a browser opens: Streamlit's own, with the style of the pages in it from the start.
+
+Streamlit sends a style with a run, when the first elements stand already: they would be moved by it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.routing import Route
+from streamlit.file_util import get_static_dir
+
+from app import theme
+from app.page import HOME, PAGES
+from app.scenario.link import LECTERN
+
+# Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
+SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
+GROUND = """
+<style>
+  html { background: #ffffff; }
+  @media (prefers-color-scheme: dark) { html { background: #0f1318; } }
+</style>
+"""
+
+
+def routes() -> list[Route]:
+    """The addresses of all pages; Start's own name leads to the bare address, where it stands."""
+    pages = [Route(f"/{name}", _opened) for name in PAGES if name != HOME]
+    return [Route("/", _opened), Route(f"/{HOME}", _home), *pages]
+
+
+def _opened(request: Request) -> HTMLResponse:
+    shown = request.query_params.keys()
+    aside = request.url.path != "/" and not {"present", LECTERN} & shown
+    return HTMLResponse(document(aside), headers={"Cache-Control": "no-cache"})
+
+
+def _home(request: Request) -> RedirectResponse:
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"./{query}", headers={"Cache-Control": "no-cache"})
+
+
+@lru_cache(maxsize=2)
+def document(aside: bool) -> str:
+    """The document's text, of a page with a sidebar or without."""
+    static = Path(get_static_dir())
+    scripts = (script.name for name in SCRIPTS for script in (static / "static" / "js").glob(f"{name}.*.js"))
+    early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
+    head = f"{early}{GROUND}{theme.early(aside)}</head>"
+    return (static / "index.html").read_text("utf-8").replace("</head>", head, 1)
