@@ -10,6 +10,7 @@ from app.figures.colours import Palette, palette
 from app.figures.tables import STYLE as TABLE_STYLE
 from app.page import HOME
 from app.presenter import mode
+from app.tour.style import STYLE as TOUR_STYLE
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
 FAILED = (
@@ -18,128 +19,128 @@ FAILED = (
 )
 STYLE = """
 <style>
-  .st-key-style { display: none; }
-  [data-testid="stSidebar"][data-collapsed="false"] { min-width: 256px; max-width: 256px; }
-  @media (min-width: 768px) { /* the sidebar comes last, to an edge that is free from the start */
-    [data-testid="stSidebar"] { position: absolute !important; inset: 0 auto 0 0; z-index: 999991; }
+  :root { /* outdoes Streamlit's own, which come later */
+    .st-key-style { display: none; }
+    [data-testid="stSidebar"][data-collapsed="false"] { min-width: 256px; max-width: 256px; }
+    @media (min-width: 768px) { /* the sidebar comes last, to an edge that is free from the start */
+      [data-testid="stSidebar"] { position: absolute !important; inset: 0 auto 0 0; z-index: 999991; }
+    }
+    [data-testid="stSidebar"] [class*="st-key-scenario"]:has([data-testid="stSkeleton"]) {
+      min-height: 58px; /* what a control will take */
+    }
+    .st-key-growth { min-height: 262px; }
+    .st-key-tiles, .st-key-backward, .st-key-gpu { min-height: clamp(560px, 100dvh - 9.5rem, 1400px); }
+    [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
+    .st-key-navigation { row-gap: 0; }
+    .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
+    .st-key-navigation p { white-space: nowrap; }
+    .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4.5rem; } /* as tall as a link */
+    .st-key-navigation [data-testid="stElementContainer"] {
+      min-height: 1.72rem; display: flex; align-items: center;
+    }
+    .st-key-navigation [data-testid="stHtml"] { opacity: 0.65; font-size: 0.86rem; padding-right: 0.2rem; }
+    @media (max-width: 767px) {
+      .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
+      .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }
+    }
+    [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
+    [data-testid="stSidebarHeader"] { height: 1.6rem; margin-block: 0; }
+    [data-testid="stSidebarUserContent"] { padding-inline: 1rem; }
+    [data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
+    [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] { gap: 0.5rem; }
+    [data-testid="stSidebar"] [data-testid="stWidgetLabel"] { white-space: nowrap; min-height: 1.2rem; }
+    [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; max-width: none; }
+    [data-testid="stFullScreenFrame"]:has(> .stPlotlyChart) { width: round(down, 100%, 1px); } /* Plotly draws
+      a chart again whose width it reads as another: it reads three decimals */
+    [data-testid="stSliderThumbValue"], [data-testid="stMetricValue"], input[type="number"] {
+      font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
+      font-variant-numeric: tabular-nums;
+    }
+    [data-testid="stSidebar"] [data-testid="stSlider"] { margin-bottom: -0.5rem; }
+    [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
+    [data-testid="stWidgetLabelRequired"] { display: none; }
+    [data-testid="stSkeleton"] { animation: none; } /* where no GPU draws it, its pulse holds the page up */
+    .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 14.5rem; }
+    .st-key-tools button { min-height: 0; padding: 0.15rem 0.28rem; }
+    .st-key-tools [data-testid="stPopoverButton"] { padding-right: 0.45rem; }
+    .st-key-tools button p { font-size: 0.85rem; white-space: nowrap; }
+    .st-key-tools [data-testid="stPopoverButton"] > div > div + div { display: none; }
+    [data-testid="stPopoverBody"] { max-width: min(44rem, 94vw); }
+    [data-testid="stPopoverBody"] [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
+    [data-testid="stPopoverBody"] dl { margin: 0; padding-right: 0.8rem; }
+    [data-testid="stPopoverBody"] dd { margin: 0 0 0.7rem; }
+    .st-key-frame, .st-key-glossary, .st-key-lectern_teller { position: absolute; }
+    .st-key-presenter_keys, .st-key-room, .st-key-tour_keys { position: absolute; }
+    .st-key-footprint { padding: 0.5rem 0.7rem; }
+    .st-key-footprint p { font-size: 0.85rem; }
+    .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
+    .st-key-flash3_words { min-height: 3.2rem; }
+    .st-key-flash3_picture { min-height: 34rem; }
+    .st-key-gpu_controls { min-height: 2.6rem; }
+    .st-key-agreement_verdict { min-height: 3.9rem; justify-content: center; }
+    .st-key-notices { padding: 0.4rem 0.8rem; }
+    [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
+    [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
+    [data-testid="stMain"] .st-key-in_a_row_softmax_step [data-testid="stColumn"]:last-child {
+      min-width: 4.6rem; /* Play */
+    }
+    [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
+    .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
+    [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
+    @media (min-width: 641px) {
+      .st-key-in_a_row_numbers [data-testid="stMetricValue"] { font-size: clamp(1.3rem, 1.9vw, 2.25rem); }
+    }
+    @media (max-width: 900px) { /* beside the sidebar there is no room for columns */
+      [data-testid="stMain"] [data-testid="stColumn"] { min-width: calc(100% - 1.5rem); }
+    }
+    @media (max-width: 767px) { .st-key-tools { margin-top: 0.3rem; } } /* the pages' names stand above */
   }
-  [data-testid="stSidebar"] [class*="st-key-scenario"]:has([data-testid="stSkeleton"]) {
-    min-height: 58px; /* what a control will take */
-  }
-  .st-key-growth { min-height: 262px; }
-  .st-key-tiles, .st-key-backward, .st-key-gpu { min-height: clamp(560px, 100dvh - 9.5rem, 1400px); }
-  [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
-  .st-key-navigation { row-gap: 0; }
-  .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
-  .st-key-navigation p { white-space: nowrap; }
-  .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4.5rem; } /* as tall as a link */
-  .st-key-navigation [data-testid="stElementContainer"] {
-    min-height: 1.72rem; display: flex; align-items: center;
-  }
-  .st-key-navigation [data-testid="stHtml"] { opacity: 0.65; font-size: 0.86rem; padding-right: 0.2rem; }
-  @media (max-width: 767px) {
-    .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
-    .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }
-  }
-  [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
-  [data-testid="stSidebarHeader"] { height: 1.6rem; margin-block: 0; }
-  [data-testid="stSidebarUserContent"] { padding-inline: 1rem; }
-  [data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
-  [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] { gap: 0.5rem; }
-  [data-testid="stSidebar"] [data-testid="stWidgetLabel"] { white-space: nowrap; min-height: 1.2rem; }
-  [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; max-width: none; }
-  [data-testid="stFullScreenFrame"]:has(> .stPlotlyChart) { width: round(down, 100%, 1px); } /* Plotly draws
-    a chart again whose width it reads as another: it reads three decimals */
-  [data-testid="stSliderThumbValue"], [data-testid="stMetricValue"], input[type="number"] {
-    font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
-    font-variant-numeric: tabular-nums;
-  }
-  [data-testid="stSidebar"] [data-testid="stSlider"] { margin-bottom: -0.5rem; }
-  [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
-  [data-testid="stWidgetLabelRequired"] { display: none; }
-  [data-testid="stSkeleton"] { animation: none; } /* where no GPU draws it, its pulse holds the page up */
-  .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 14.5rem; }
-  .st-key-tools button { min-height: 0; padding: 0.15rem 0.28rem; }
-  .st-key-tools [data-testid="stPopoverButton"] { padding-right: 0.45rem; }
-  .st-key-tools button p { font-size: 0.85rem; white-space: nowrap; }
-  .st-key-tools [data-testid="stPopoverButton"] > div > div + div { display: none; }
-  [data-testid="stPopoverBody"] { max-width: min(44rem, 94vw); }
-  [data-testid="stPopoverBody"] [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
-  [data-testid="stPopoverBody"] dl { margin: 0; padding-right: 0.8rem; }
-  [data-testid="stPopoverBody"] dd { margin: 0 0 0.7rem; }
-  .st-key-frame, .st-key-glossary, .st-key-lectern_teller { position: absolute; }
-  .st-key-presenter_keys, .st-key-room, .st-key-tour_keys { position: absolute; }
-  .st-key-footprint { padding: 0.5rem 0.7rem; }
-  .st-key-footprint p { font-size: 0.85rem; }
-  .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
-  .st-key-kernel_head { min-height: 3.9rem; justify-content: center; } /* two lines of a finding */
-  .st-key-kernel_status { min-height: 2.6rem; justify-content: center; }
-  .st-key-kernel_picture { min-height: clamp(520px, 100dvh - 18rem, 1200px); }
-  .st-key-kernel_lab_picture { min-height: 520px; }
-  [data-testid="stMain"]:has(.st-key-kernel_cancel):has(.st-key-watched) { /* they are of the run before */
-    .st-key-kernel_head, .st-key-kernel_picture, .st-key-kernel_lab_picture { opacity: 0.5; }
-  }
-  .st-key-kernel_lab { min-height: 8.2rem; }
-  .st-key-flash3_words { min-height: 3.2rem; }
-  .st-key-flash3_picture { min-height: 34rem; }
-  .st-key-gpu_controls { min-height: 2.6rem; }
-  .st-key-agreement_verdict { min-height: 3.9rem; justify-content: center; }
-  .st-key-notices { padding: 0.4rem 0.8rem; }
-  [class*="st-key-in_a_row"] [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; } /* on a phone too */
-  [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
-  [data-testid="stMain"] .st-key-in_a_row_softmax_step [data-testid="stColumn"]:last-child {
-    min-width: 4.6rem; /* Play */
-  }
-  [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
-  .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
-  [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
-  @media (min-width: 641px) {
-    .st-key-in_a_row_numbers [data-testid="stMetricValue"] { font-size: clamp(1.3rem, 1.9vw, 2.25rem); }
-  }
-  @media (max-width: 900px) { /* beside the sidebar there is no room for columns */
-    [data-testid="stMain"] [data-testid="stColumn"] { min-width: calc(100% - 1.5rem); }
-  }
-  @media (max-width: 767px) { .st-key-tools { margin-top: 0.3rem; } } /* the pages' names stand above */
 </style>
 """
 ASIDE = """
 <style>
-  @media (min-width: 768px) {
-    [data-testid="stApp"]:not(:has([data-testid="stSidebar"][data-collapsed="true"])) {
-      [data-testid="stMain"], [data-testid="stHeader"] { padding-left: 256px; }
+  :root {
+    @media (min-width: 768px) {
+      [data-testid="stApp"]:not(:has([data-testid="stSidebar"][data-collapsed="true"])) {
+        [data-testid="stMain"], [data-testid="stHeader"] { padding-left: 256px; }
+      }
     }
   }
 </style>
 """
 START_STYLE = """
 <style>
-  [data-testid="stApp"] :is([data-testid="stMain"], [data-testid="stHeader"]) { padding-left: 0 !important; }
-  .st-key-tools { margin-top: 0; max-width: none; }
+  :root {
+    [data-testid="stMain"], [data-testid="stHeader"] { padding-left: 0 !important; }
+    .st-key-tools { margin-top: 0; max-width: none; }
+  }
 </style>
 """
 PRESENTER_STYLE = """
 <style>
   html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; --now: 1.4rem; }
-  [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
-  [data-testid="stMain"] { padding-left: 0 !important; }
-  [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
-  [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
-  .grid td, .sms i { font-size: 0.9rem !important; }
-  button p, label p { font-size: 1rem !important; }
-  div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
-    position: absolute; /* out of the page's flow */
+  :root {
+    [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
+    [data-testid="stMain"] { padding-left: 0 !important; }
+    [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
+    [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
+    .grid td, .sms i { font-size: 0.9rem !important; }
+    button p, label p { font-size: 1rem !important; }
+    div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
+      position: absolute; /* out of the page's flow */
+    }
+    .st-key-presenter { position: fixed; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+    .st-key-presenter_hint { /* in room that the page leaves free, where it fits the screen */
+      position: fixed; inset: auto 0 0 auto; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem;
+      background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
+    }
+    .st-key-presenter_hint p { font-size: 0.9rem; line-height: 1.3; text-align: right; }
+    .st-key-audience_link {
+      position: fixed; z-index: 10; left: 8vw; right: 8vw; top: 28vh; width: auto; padding: 1.2rem 1.6rem;
+      background: Canvas; box-shadow: 0 8px 40px rgba(0, 0, 0, 0.5);
+    }
+    .st-key-audience_link code { font-size: 1.3rem; }
   }
-  .st-key-presenter { position: fixed; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  .st-key-presenter_hint { /* in room that the page leaves free, where it fits the screen */
-    position: fixed; inset: auto 0 0 auto; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem;
-    background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
-  }
-  .st-key-presenter_hint p { font-size: 0.9rem; line-height: 1.3; text-align: right; }
-  .st-key-audience_link {
-    position: fixed; z-index: 10; left: 8vw; right: 8vw; top: 28vh; width: auto; padding: 1.2rem 1.6rem;
-    background: Canvas; box-shadow: 0 8px 40px rgba(0, 0, 0, 0.5);
-  }
-  .st-key-audience_link code { font-size: 1.3rem; }
   @keyframes leave { to { opacity: 0; visibility: hidden; } }
 </style>
 """
@@ -153,7 +154,7 @@ def colours() -> Palette:
 
 def early(aside: bool) -> str:
     """The rules that hold on every page, with a sidebar or without: a browser has them before it draws."""
-    return STYLE + TABLE_STYLE + ASIDE * aside
+    return STYLE + TOUR_STYLE + TABLE_STYLE + ASIDE * aside
 
 
 def apply(page: str) -> None:

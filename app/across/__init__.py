@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from app.across.payload import build
+from app.across.payload import build as payload
 from app.canvas.moving import CANVAS, Moving
 from engine.model.cluster.lanes import Lanes
 
@@ -15,7 +15,7 @@ TITLE = "Across GPUs"
 
 
 @lru_cache(maxsize=1)
-def _moving() -> Moving:
+def moving() -> Moving:
     """The picture as a component."""
     styles = [CANVAS / "canvas.css", HERE / "across.css"]
     return Moving.of("attention_across_gpus", HERE / "across.html", styles, HERE / "across.js")
@@ -23,4 +23,4 @@ def _moving() -> Moving:
 
 def show(runs: Sequence[Lanes], *, key: str = "across") -> None:
     """Show runs of one problem under one clock; others under the same key keep the share of the way."""
-    _moving().show(build(runs), key=key, title=TITLE)
+    moving().show(payload(runs), key=key, title=TITLE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
@@ -34,8 +35,8 @@ def routes() -> list[Route]:
 
 
 def _opened(request: Request) -> HTMLResponse:
-    shown = request.query_params.keys()
-    aside = request.url.path != "/" and not {"present", LECTERN} & shown
+    modes = parse_qs(request.url.query, keep_blank_values=True).keys()
+    aside = request.url.path != "/" and not {"present", LECTERN} & modes
     return HTMLResponse(document(aside), headers={"Cache-Control": "no-cache"})
 
 

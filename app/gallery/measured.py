@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 
 from app import gpu
@@ -13,8 +14,10 @@ from app.gallery.formulas import mathml
 from app.gallery.shell import above, both
 from app.gallery.svg import chart
 from app.gallery.tour import bytes_by_length, bytes_by_tensor, memory_by_length, under_the_roof
+from app.gallery.written import written
 from app.gpu.payload import build
 from app.page.claims import BROKEN
+from app.page.parts import chip
 from app.page.parts.recorded import shape_text
 from engine.experiment import Experiment
 from engine.model.simulated_timeline import simulate_timeline
@@ -25,6 +28,11 @@ from engine.studies.claims import checked
 from engine.studies.claims.broken import rising
 from engine.studies.claims.verdict import Checked
 from engine.studies.survey import by_tiling
+
+KERNEL = (
+    "In the dashboard, the scheduler, the real Triton kernel and float64 are compared tile by tile on the "
+    "reader's own machine. A file runs no kernel: it shows the other half, the model beside the counters."
+)
 
 
 def bytes_moved(experiment: Experiment) -> str:
@@ -72,6 +80,12 @@ def on_the_gpu(recording: Recording, experiment: Experiment, title: str, about: 
     problem = call.problem
     about = f"{about} {algorithm_name(call.provider)}, {problem.seq_kv:,} tokens, {problem.all_heads} heads."
     return gpu.moving().offline(build(lanes), title, above(title, about))
+
+
+def agreement(recording: Recording, experiment: Experiment) -> str:
+    """The model against the chip's own counters; what runs a kernel needs the dashboard."""
+    drawn = partial(written, lambda _, colours: chip.agreement(recording, colours), experiment, places={})
+    return f"<p>{KERNEL}</p>" + both(lambda colours: drawn(colours=colours).text())
 
 
 def claims() -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from html import escape
 
-from app import inside, player, start
+from app import across, inside, player, start
 from app.figures import masks as mask_figures
 from app.frame import NAME
-from app.gallery import measured
+from app.gallery import measured, softmax
 from app.gallery.shell import above, both, page, styles
 from app.gallery.tour import tour
 from app.glossary.terms import listed
@@ -18,14 +18,17 @@ from app.player.payload import begun, build
 from app.scenario.presets import preset
 from engine.algorithms import ALGORITHMS, flash3, offered
 from engine.experiment import Experiment
+from engine.model.cluster.fabric import Fabric
 from engine.model.warp_groups import inside as lanes_of
 from engine.recordings.file import recordings
+from engine.studies.across import ORDERS, runs_of, spread_of
 from engine.studies.masks import under_masks
 
 EXAMPLE = "The 4096-token example"
 TOUR = "attention"
 USUAL = Experiment()
 DECODING = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}
+LONG, GPUS = 131_072, 4  # tokens of a sequence, and the GPUs that share it
 RACE = {"seq": 2048, "heads": 128}  # heads enough for every SM, also where one block takes a whole head
 Entry = tuple[str, str, str]  # a file, its title, and what it shows
 
@@ -76,7 +79,25 @@ def _watch() -> list[tuple[Entry, str]]:
         "FlashAttention-3 on an H200: copies, products and softmax, modelled.",
     )
     text = inside.moving().offline(inside.payload(block), title, above(title, about))
-    return [*made, (("inside.html", title, about), text)]
+    made.append((("inside.html", title, about), text))
+    return [*made, _softmax(), _across()]
+
+
+def _softmax() -> tuple[Entry, str]:
+    title, about = (
+        "Softmax",
+        "Rows of scores, some at a time: the running maximum and sum, and what is rescaled.",
+    )
+    return ("softmax.html", title, about), page(title, about, softmax.rows())
+
+
+def _across() -> tuple[Entry, str]:
+    """A ring of GPUs in zigzag and in plain order."""
+    spread = spread_of(USUAL, LONG, GPUS, True, Fabric())
+    title = across.TITLE
+    about = f"{LONG:,} causal tokens over {GPUS} GPUs: who holds which keys, and what travels (modelled)."
+    text = across.moving().offline(across.payload(runs_of(spread, ORDERS)), title, above(title, about))
+    return ("across.html", title, about), text
 
 
 def _player(file: str, title: str, about: str, payload: bytes) -> tuple[Entry, str]:
@@ -111,6 +132,9 @@ def _measure() -> list[tuple[Entry, str]]:
         )
         text = measured.on_the_gpu(recording, example, title, says)
         made.append((("gpu.html", title, says), text))
+        title, says = "Agreement", "The model against the counters of a real GPU, scenario by scenario."
+        body = measured.agreement(recording, example)
+        made.append((("agreement.html", title, says), page(title, says, body)))
     return made
 
 

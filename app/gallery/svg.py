@@ -147,6 +147,7 @@ def _mark(trace: dict, n: int, point: tuple[float, float]) -> str:
     symbol, size = _nth(mark.get("symbol", "circle"), n), mark.get("size", 7) / 2
     x, y = point
     told = next((trace[name][n] for name in ("customdata", "text") if name in trace), "")
+    told = told if isinstance(told, str) else ", ".join(told)
     named = f"{trace.get('name', '')}: {told}"
     title = f"<title>{escape(named)}</title>" if told else ""
     hollow = f"fill='none' stroke='{colour}' stroke-width='2'" if "open" in symbol or symbol == "x" else ""

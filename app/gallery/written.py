@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from html import escape
 from typing import Any
 from unittest.mock import patch
@@ -24,9 +25,16 @@ from engine.experiment import Experiment
 class Written:
     """Stands in for Streamlit, or for one of its columns, and keeps what it is given."""
 
-    def __init__(self):
+    def __init__(self, opened: list[Written] | None = None):
         self.parts: list[str | list[Written]] = []
         self.moving: list[tuple[Moving, Any]] = []
+        self.opened = [self] if opened is None else opened  # the last takes what is drawn with Streamlit
+
+    def __enter__(self) -> None:
+        self.opened.append(self)
+
+    def __exit__(self, *_: Any) -> None:
+        self.opened.pop()
 
     def markdown(self, text: str, **_: Any) -> None:
         self.parts.append(words.html(text))
@@ -48,7 +56,7 @@ class Written:
         self.parts.append(chart(figure, alt))
 
     def columns(self, spec: int | Sequence[float], **_: Any) -> list[Written]:
-        self.parts.append([Written() for _ in range(spec if isinstance(spec, int) else len(spec))])
+        self.parts.append([Written(self.opened) for _ in range(spec if isinstance(spec, int) else len(spec))])
         return self.parts[-1]
 
     def container(self, **_: Any) -> AbstractContextManager[None]:
@@ -81,6 +89,10 @@ CALLS = (
 )
 
 
+def _draw(opened: list[Written], name: str, *given: Any, **named: Any) -> Any:
+    return getattr(opened[-1], name)(*given, **named)
+
+
 def written(
     picture: Callable[[Experiment, Palette], None],
     experiment: Experiment,
@@ -95,7 +107,7 @@ def written(
 
     with ExitStack() as stack:
         for name in CALLS:
-            stack.enter_context(patch.object(st, name, getattr(root, name)))
+            stack.enter_context(patch.object(st, name, partial(_draw, root.opened, name)))
         stack.enter_context(patch.object(theme, "colours", lambda: colours))
         stack.enter_context(patch.object(Moving, "show", show))
         state.begin_run()

@@ -71,7 +71,7 @@ def _row(experiment: Experiment) -> None:
         return
     steps = online_steps(scores, block)
     step = stepper("Step", len(steps.stops), 2, name=STEP, unit="step", plays=True)
-    headline.header(_sentence(steps, step), anchor=False)
+    headline.header(sentence(steps, step), anchor=False)
     headline.caption(what)
     picture, numbers = st.columns([2.3, 1], gap="medium")
     with picture:
@@ -124,7 +124,7 @@ def _whose(found: HeadRow) -> str:
     )
 
 
-def _sentence(steps: OnlineSteps, step: int) -> str:
+def sentence(steps: OnlineSteps, step: int) -> str:
     if step == 0:
         return "Nothing has been read yet, so m = −∞ and l = 0."
     first, last = (int(steps.stops[step - 2]) if step > 1 else 0), int(steps.stops[step - 1]) - 1
@@ -133,17 +133,17 @@ def _sentence(steps: OnlineSteps, step: int) -> str:
     if np.isneginf(m):
         return f"{read} Every key so far is masked, so m stays −∞, l stays 0, and nothing turns into NaN."
     if np.isneginf(before):
-        return f"{read} The maximum is {_number(m)}; there is nothing yet to rescale."
+        return f"{read} The maximum is {number(m)}; there is nothing yet to rescale."
     if m == before:
-        return f"{read} The maximum stays {_number(m)}, so α = 1 and nothing accumulated so far changes."
-    alpha = _number(steps.alpha[step - 1])
+        return f"{read} The maximum stays {number(m)}, so α = 1 and nothing accumulated so far changes."
+    alpha = number(steps.alpha[step - 1])
     return (
-        f"{read} The maximum rises from {_number(before)} to {_number(m)}, so everything accumulated so "
+        f"{read} The maximum rises from {number(before)} to {number(m)}, so everything accumulated so "
         f"far is multiplied by α = {alpha}."
     )
 
 
-def _number(value: float, digits: int = 3) -> str:
+def number(value: float, digits: int = 3) -> str:
     return "−∞" if np.isneginf(value) else f"{value:.{digits}g}".replace("-", "−")
 
 
@@ -163,8 +163,8 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
         now, before = (values[index] if index >= 0 else start[name] for index in (step - 1, step - 2))
         cell.metric(
             labels[name],
-            "none" if now is None else _number(now, 4),
-            "was none" if before is None else f"was {_number(before, 4)}",
+            "none" if now is None else number(now, 4),
+            "was none" if before is None else f"was {number(before, 4)}",
             delta_color="off",
             delta_arrow="off",
         )
@@ -172,7 +172,7 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
 
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
     found = errors(scores, block, dtype)
-    rows = [[f"{name} softmax", _error(getattr(found, name))] for name in ("naive", "safe", "online")]
+    rows = [[f"{name} softmax", error_text(getattr(found, name))] for name in ("naive", "safe", "online")]
     st.html(table([dtype, "largest error"], rows, title="Errors of the weights"))
     st.caption(
         "The numbers beside the picture are computed here in float64. The table has the largest error of "
@@ -182,5 +182,5 @@ def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
     )
 
 
-def _error(value: float) -> str:
+def error_text(value: float) -> str:
     return f"{value:.1e}" if np.isfinite(value) else "inf / inf"

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import streamlit as st
 
 from app.figures.base import drawn
-from app.figures.colours import DARK
+from app.figures.colours import DARK, LIGHT
+from app.gallery import softmax
 from app.gallery.formulas import mathml
 from app.gallery.svg import chart
 from app.gallery.words import html
-from app.gallery.written import CALLS
+from app.gallery.written import CALLS, written
 from app.tour import lecture, pictures, summary
+from engine.experiment import Experiment
+from engine.trace.softmax import PRESETS
 
 
 def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
@@ -39,6 +44,31 @@ def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
     assert marks[: len(points)] == points
     assert "<title>bytes: 10 kB</title>" in made
     assert all(f">{power:,}</text>" in made for power in (1, 10, 100, 1000))
+
+
+def test_the_steps_of_a_row_of_scores_are_an_online_softmax():
+    """Of the row of rising maxima, four scores at a time, in plain Python."""
+    page, scores, m, total = softmax.rows(), PRESETS["rising"].scores, -math.inf, 0.0
+    for stop in (4, 8, 12, 16):
+        above, before = max(m, *scores[stop - 4 : stop]), m
+        alpha = math.exp(before - above)
+        m, total = above, total * alpha + sum(math.exp(score - above) for score in scores[stop - 4 : stop])
+        cells = "".join(
+            f"<td>{text}</td>" for text in (f"{stop}", f"{m:.4g}", f"{alpha:.4g}", f"{total:.4g}")
+        )
+        assert re.sub(r"<(td|th)[^>]*>", r"<td>", page).replace("</th>", "</td>").count(cells) == 1, stop
+
+
+def test_what_is_drawn_in_a_column_stands_in_it():
+    def picture(experiment, colours):
+        left, right = st.columns(2)
+        with right:
+            st.markdown("second")
+        left.markdown("first")
+        st.markdown("below")
+
+    made = written(picture, Experiment(), LIGHT, {}).text()
+    assert re.findall("first|second|below|</div></div>", made) == ["first", "second", "</div></div>", "below"]
 
 
 def test_a_gap_in_a_line_is_not_bridged():
