@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import parse_qs
 
+import streamlit as st
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
-from streamlit.file_util import get_static_dir
 
 from app import theme
 from app.page import HOME, PAGES
@@ -48,7 +48,7 @@ def _home(request: Request) -> RedirectResponse:
 @lru_cache(maxsize=2)
 def document(aside: bool) -> str:
     """The document's text, of a page with a sidebar or without."""
-    static = Path(get_static_dir())
+    static = Path(st.__file__).parent / "static"
     scripts = (script.name for name in SCRIPTS for script in (static / "static" / "js").glob(f"{name}.*.js"))
     early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
     head = f"{early}{GROUND}{theme.early(aside)}</head>"
