@@ -29,7 +29,20 @@ STYLE = """
       min-height: 58px; /* what a control will take */
     }
     .st-key-growth { min-height: 262px; }
+    [data-testid="stMain"] [data-testid="stElementContainer"]:has([data-testid="stButtonGroup"]) {
+      min-height: 2.5rem; /* as what stands in for it while its script is loaded */
+    }
+    [class*="st-key-"]:has([data-testid="stSkeleton"]) { /* what it will take */
+      &[class*="st-key-in_a_row"], &[class*="_controls"] { min-height: 60px; }
+      &.st-key-flash3_techniques { min-height: 84px; }
+      &.st-key-traffic_bars { min-height: 194px; }
+      &.st-key-decoding_sms { min-height: calc(0.121 * (100vw - 336px) + 10px); }
+      &.st-key-masks_picture { min-height: calc((100vw - 370px) / 5 + 6.8rem); }
+      &.st-key-gains_numbers [data-testid="stElementContainer"] { min-height: 110px; }
+    }
+    .st-key-gpu_source { min-width: 20.8rem; }
     .st-key-tiles, .st-key-backward, .st-key-gpu { min-height: clamp(560px, 100dvh - 9.5rem, 1400px); }
+    .st-key-across { min-height: clamp(560px, 100dvh - 22.3rem, 1400px); }
     [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
     .st-key-navigation { row-gap: 0; }
     .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
@@ -132,7 +145,7 @@ PRESENTER_STYLE = """
     .st-key-presenter { position: fixed; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
     .st-key-presenter_hint { /* in room that the page leaves free, where it fits the screen */
       position: fixed; inset: auto 0 0 auto; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem;
-      background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
+      z-index: 5; background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
     }
     .st-key-presenter_hint p { font-size: 0.9rem; line-height: 1.3; text-align: right; }
     .st-key-audience_link {

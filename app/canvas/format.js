@@ -43,6 +43,9 @@ export function traffic(bytes) {
   return `${significant(bytes / unit)} ${name}`;
 }
 
+/** The part of an amount in kB that another is, without its unit: "3.07" of "232 kB". */
+export const inKb = (bytes) => significant(bytes / 1e3);
+
 /** Bytes a second of a memory: all of them in one unit, to be compared. */
 export const rate = (bytesPerSecond) => `${Number(significant(bytesPerSecond / 1e12))} TB/s`;
 

@@ -72,7 +72,7 @@ def matrix(
         lines.append(f"<tr{faint}>{''.join(cells)}</tr>")
     if tiles:
         lines.insert(BLOCK, "<tr class='gap'><td></td></tr>")
-    caption = f"<figcaption style='color:{colour}'>{title}</figcaption>"
+    caption = f"<figcaption style='color:color-mix(in srgb, {colour} 75%, currentColor)'>{title}</figcaption>"
     return f"<figure>{caption}<table><tbody>{''.join(lines)}</tbody></table></figure>"
 
 

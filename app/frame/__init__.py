@@ -1,4 +1,4 @@
-"""What stands around every page: the navigation in groups, and what keeps addresses and drawers tidy."""
+"""What stands around every page: the document that holds it, the navigation in groups, tidy addresses."""
 
 from __future__ import annotations
 

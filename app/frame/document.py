@@ -26,6 +26,14 @@ GROUND = """
   @media (prefers-color-scheme: dark) { html { background: #0f1318; } }
 </style>
 """
+# Streamlit lays the sidebar over a phone's page, and keeps whether it is open: for the next visit it is not
+DRAWER = """
+<script>
+  if (innerWidth <= 768)
+    for (const name of Object.keys(localStorage))
+      if (name.startsWith("stSidebarCollapsed-")) localStorage.removeItem(name);
+</script>
+"""
 
 
 def routes() -> list[Route]:
@@ -51,5 +59,5 @@ def document(aside: bool) -> str:
     static = Path(st.__file__).parent / "static"
     scripts = (script.name for name in SCRIPTS for script in (static / "static" / "js").glob(f"{name}.*.js"))
     early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
-    head = f"{early}{GROUND}{theme.early(aside)}</head>"
+    head = f"{early}{GROUND}{DRAWER}{theme.early(aside)}</head>"
     return (static / "index.html").read_text("utf-8").replace("</head>", head, 1)

@@ -91,7 +91,8 @@ def _asked() -> tuple[Spread, str, bool]:
         mask = one_of("Mask", MASKS, "across_mask")
         direction = one_of("Pass", PASSES, "across_pass")
         beside = one_of("Beside", {key: BESIDE[key] for key in _choices(mask)}, f"across_beside {mask}")
-    gpus, tokens, link = st.columns(3, gap="large")
+    with st.container(key="across_controls"):
+        gpus, tokens, link = st.columns(3, gap="large")
     with gpus:
         count = st.select_slider("GPUs", DRAWN, USUAL_GPUS, key="across_gpus")
     with tokens:

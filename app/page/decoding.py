@@ -55,7 +55,8 @@ def show() -> None:
     unused("A thread block takes the single queries of all heads that share its keys.", "block_q")
     unused("The newest token sees every key, with a causal mask or without.", "causal")
     st.header(_headline(simulation), anchor=False)
-    splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
+    with st.container(key="decoding_controls"):
+        splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
     with splits:
         _splits(decoding)
     with metric:
@@ -113,7 +114,8 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     experiment, blocks = simulation.experiment, spread(simulation)
     problem, group = experiment.problem, experiment.problem.group
     st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
-    st.html(figures.sms(blocks.blocks, colours))
+    with st.container(key="decoding_sms"):
+        st.html(figures.sms(blocks.blocks, colours))
     shared = f" for the {group} heads that share it" if group > 1 else ""
     if blocks.row_blocks > 1:
         shared = f" for up to {experiment.tiling.block_q} of the {group} heads that share it"

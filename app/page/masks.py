@@ -39,16 +39,15 @@ def show() -> None:
     found = under_masks(experiment)
     unused("This page compares the masks under FlashAttention-2, whatever the algorithm.", "algorithm")
     st.header(_headline(found), anchor=False)
-    documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
+    with st.container(key="masks_controls"):
+        documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
     documents.select_slider(
         "Documents in the sequence", scenario.options("documents", DOCUMENTS), **scenario.control("documents")
     )
     says.caption(_assumed(experiment))
-    st.html(
-        figures.multiples(
-            panels(found, experiment), experiment.problem.seq_q, experiment.problem.seq_kv, colours
-        )
-    )
+    problem = experiment.problem
+    with st.container(key="masks_picture"):
+        st.html(figures.multiples(panels(found, experiment), problem.seq_q, problem.seq_kv, colours))
     st.html(figures.key(found[0].density.exact, colours))
     st.caption(_scale(found[0], experiment))
     fold("masks", partial(_counted, found))

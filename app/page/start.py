@@ -8,7 +8,7 @@ from app import frame, scenario, start
 from app.presenter import mode
 from engine.experiment import Experiment
 
-ROOM_HEIGHT = 26  # of the picture in a room: times the size of a presenter's type
+ROOM_HEIGHT = 23.5  # of the picture in a room: times the size of a presenter's type
 
 
 def show() -> None:

@@ -50,7 +50,8 @@ def show() -> None:
     with bars:
         kind = one_of("Bytes", KINDS, "traffic_kind")
         st.markdown(f"**Bytes by tensor and direction**, all heads, {_origin(kind)}, {experiment.gpu.name}")
-        st.html(figures.by_tensor(simulations, kind, colours))
+        with st.container(key="traffic_bars"):
+            st.html(figures.by_tensor(simulations, kind, colours))
         st.caption("  \n".join(MEANINGS.values()))
     with numbers:
         _numbers(simulations, kind)

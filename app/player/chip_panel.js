@@ -1,6 +1,6 @@
 // What the chip holds at a step, and how much of it that takes.
 
-import { clamp, subscript, traffic } from "../canvas/format.js";
+import { clamp, inKb, subscript, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
 import { onChip } from "./on_chip.js";
 import { NONE } from "./run.js";
@@ -60,7 +60,7 @@ export class ChipPanel {
       fits = whole <= chip.capacity;
     const y = box.y + 16 * u,
       style = { size: 11.5, mono: true, align: "right", color: fits ? theme.muted : theme.bad };
-    const amount = `${traffic(fits ? held : whole)} of ${traffic(chip.capacity)}`,
+    const amount = `${inKb(fits ? held : whole)} of ${traffic(chip.capacity)}`,
       width = pen.text(amount, box.x + box.w, y, style);
     const whose = box.w < 275 * u ? "One SM" : `One of ${chip.sms} SMs`;
     pen.text(`${whose}, modelled`, box.x, y, {

@@ -8,6 +8,7 @@ import {
   duration,
   factor,
   grouped,
+  inKb,
   percent,
   plural,
   roundStep,
@@ -63,6 +64,13 @@ const SAID = [
       [999.4e-6, "999 µs"],
       [999.6e-6, "1.00 ms"],
       [0.9996, "1.00 s"],
+    ],
+  ],
+  [
+    inKb,
+    [
+      [64, "0.0640"],
+      [232_448, "232"],
     ],
   ],
   [

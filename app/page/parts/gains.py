@@ -23,7 +23,7 @@ def show(experiment: Experiment, recording: Recording | None) -> None:
     modelled = [gain for gain in modelled_gains(experiment) if gain.keys <= max(LONGEST, keys)]
     recorded = recorded_gains(recording, experiment) if recording else ()
     numbers, lines = st.columns([1, 2.4], gap="large")
-    with numbers:
+    with numbers, st.container(key="gains_numbers"):
         _numbers(modelled_gain(experiment), gain_at(recorded, keys))
     with lines:
         st.markdown(f"**Bytes and time over the length**: {short(fused.algorithm)} against unfused attention")
