@@ -145,7 +145,8 @@ PRESENTER_STYLE = """
     .st-key-presenter { position: fixed; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
     .st-key-presenter_hint { /* in room that the page leaves free, where it fits the screen */
       position: fixed; inset: auto 0 0 auto; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem;
-      z-index: 5; background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
+      z-index: 5;
+      background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
     }
     .st-key-presenter_hint p { font-size: 0.9rem; line-height: 1.3; text-align: right; }
     .st-key-audience_link {

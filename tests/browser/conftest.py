@@ -139,6 +139,7 @@ class Tab:
 
     def __init__(self, browser):
         self.browser, self.page = browser, None
+        self.kept = False  # whether it still shows what the last test opened
 
     def begin(self):
         """The page in its usual size and theme, with what it complains about from now on."""
@@ -191,6 +192,9 @@ def tab(browser):
 @pytest.fixture
 def page(tab, dashboard):
     """A page of 1440 x 900 without a past, with `page.watch` for complaints and hosts."""
+    if tab.kept:
+        tab.forget(dashboard)
+        tab.kept = False
     yield tab.begin()
     tab.forget(dashboard)
     tab.end()

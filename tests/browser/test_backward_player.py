@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser import test_player
-from tests.browser.test_player import kept_tab, page, pixels, seek, sentences, state
+from tests.browser import players
+from tests.browser.players import page, pixels, seek, sentences, state
 
-__all__ = ["kept_tab", "page"]
+__all__ = ["page"]
 pytestmark = pytest.mark.browser
 
 SMALL = "seq=128&head_dim=16&heads=4&kv_heads=2&block_q=32&block_kv=32&causal=true"
@@ -15,7 +15,7 @@ SMALL = "seq=128&head_dim=16&heads=4&kv_heads=2&block_q=32&block_kv=32&causal=tr
 
 def opened(page, dashboard, query=SMALL):
     """The Backward page, its player on its canvas."""
-    return test_player.opened(page, dashboard, query, path="backward")
+    return players.opened(page, dashboard, query, path="backward")
 
 
 def test_every_step_has_a_sentence_and_the_three_kernels_follow_each_other(page, dashboard):

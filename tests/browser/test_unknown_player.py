@@ -7,7 +7,7 @@ import pytest
 from app.player import moving
 from app.player.payload import build
 from engine import Experiment
-from tests.browser.test_player import pixels, seek, sentences, state
+from tests.browser.players import pixels, seek, sentences, state
 from tests.test_toy_algorithm import toy
 
 __all__ = ["toy"]

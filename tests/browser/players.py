@@ -1,0 +1,98 @@
+"""A page with a player, kept open from test to test: opening takes ten times as long as putting back."""
+
+from __future__ import annotations
+
+import pytest
+
+FIND = (
+    "(s) => [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]"
+    ".map((host) => host.shadowRoot.querySelector(s)).find(Boolean)"
+)
+BOX = f"(s) => ({FIND})(s).getBoundingClientRect().toJSON()"
+SETTLED = f"""async () => {{
+    const size = () => JSON.stringify(({BOX})(".stage canvas"));
+    for (let before = "", stood = 0; stood < 8; stood = size() === before ? stood + 1 : 0) {{
+        before = size();
+        await new Promise(requestAnimationFrame);
+    }}
+}}"""
+BLUR = """() => {
+    let focused = document.activeElement;
+    while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+    focused?.blur();
+}"""
+
+
+@pytest.fixture
+def page(tab):
+    """A page that may still show what the test before opened: `opened` puts it back, or opens it anew."""
+    tab.kept = True
+    yield tab.begin()
+    tab.end()
+
+
+USUAL = "seq=1024"  # the usual scenario: without a value the page opens with a smaller one
+
+
+def opened(page, dashboard, query=USUAL, fragment="", path="tiles"):
+    """A page with a player that stands on its canvas, which no longer changes its size."""
+    asked = f"{dashboard}/{path}?{query}{fragment}"
+    if not put_back(page, asked):
+        page.forget(dashboard)
+        page.goto(asked)
+        page.wait_for_function("window.__player && window.__player.state().redrawn")
+        page.wait_for_selector("[data-test-script-state=notRunning]")
+        page.evaluate(SETTLED)
+        page.evaluate("(asked) => { window.asked = asked; }", asked)
+        page.as_opened = moment(page)
+    return page
+
+
+def put_back(page, asked) -> bool:
+    """Whether a page that was opened for this stands again as it did: opening takes ten times as long."""
+    if page.evaluate("window.asked") != asked:
+        return False
+    page.evaluate(BLUR)
+    for key, pressed in (
+        (" ", state(page)["playing"]),
+        ("r", state(page)["race"]),
+        ("l", state(page)["loop"]),
+    ):
+        if pressed:
+            page.keyboard.press(key)
+    page.keyboard.press("Escape")  # closes the list of keys
+    page.keyboard.press("Escape")  # follows the rows again
+    seek(page, page.as_opened["position"])
+    page.evaluate("window.__player.frames.length = 0")
+    page.evaluate(SETTLED)
+    return moment(page) == page.as_opened
+
+
+def moment(page) -> dict:
+    """All that can be told of the player and of where it stands."""
+    size = page.evaluate(f"['.player', '.stage canvas'].map({BOX})")
+    shown = page.evaluate(f"['.help', '.steps'].map((of) => ({FIND})(of)?.checkVisibility())")
+    return {**state(page), "size": size, "shown": shown, "link": page.url}
+
+
+def state(page):
+    return page.evaluate("window.__player.state()")
+
+
+def seek(page, position):
+    return page.evaluate("(position) => window.__player.seek(position)", position)
+
+
+def sentences(page) -> list[str]:
+    """What is said at every position, from the first to the last."""
+    return page.evaluate(
+        """() => Array.from({ length: window.__player.state().last + 1 }, (_, at) => {
+            window.__player.seek(at);
+            return window.__player.state().sentence;
+        })"""
+    )
+
+
+def pixels(page):
+    """A fingerprint of what the canvas shows."""
+    return page.locator(".stage canvas").evaluate("(canvas) => canvas.toDataURL()")

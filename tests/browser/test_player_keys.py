@@ -1,0 +1,119 @@
+"""The player's transport and keys in a real Chromium."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.players import FIND, opened, page, pixels, seek, state
+
+pytestmark = pytest.mark.browser
+__all__ = ["page"]
+
+FEW_FRAMES = "async () => { for (let n = 0; n < 12; n++) await new Promise(requestAnimationFrame); }"
+
+
+def test_space_plays_and_pauses_and_the_picture_moves(page, dashboard):
+    opened(page, dashboard)
+    before, picture = state(page)["position"], pixels(page)
+    page.keyboard.press(" ")
+    page.wait_for_function("(before) => window.__player.state().position > before + 3", arg=before)
+    page.keyboard.press(" ")
+    paused = state(page)
+    assert not paused["playing"]
+    assert pixels(page) != picture
+    page.evaluate(FEW_FRAMES)
+    assert state(page)["position"] == paused["position"]
+
+
+def test_arrows_step_and_with_shift_move_by_a_tile(page, dashboard):
+    opened(page, dashboard)
+    start = state(page)["position"]
+    page.keyboard.press("ArrowRight")
+    assert state(page)["position"] == start + 1
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert state(page)["position"] == start - 1
+    page.keyboard.press("Shift+ArrowRight")
+    assert "load K" in state(page)["where"]
+
+
+def test_stepping_back_restores_the_picture_exactly(page, dashboard):
+    opened(page, dashboard)
+    picture = pixels(page)
+    page.keyboard.press("ArrowRight")
+    assert pixels(page) != picture
+    page.keyboard.press("ArrowLeft")
+    assert pixels(page) == picture
+
+
+def test_home_and_end_reach_both_ends_and_the_end_counts_every_byte(page, dashboard):
+    opened(page, dashboard)
+    page.keyboard.press("Home")
+    assert state(page)["position"] == 0
+    page.keyboard.press("End")
+    end = state(page)
+    assert end["position"] == end["last"]
+    # 16 query tiles of 8,192 B, each with 16 key and value tiles; O and lse written: 1024 * (128 + 4) B
+    assert "4.46 MB" in end["sentence"]
+
+
+def test_the_scrubber_moves_the_picture(page, dashboard):
+    opened(page, dashboard)
+    page.get_by_role("slider", name="Position").fill("100")
+    assert state(page)["position"] == 100
+
+
+def test_up_and_down_choose_a_row_and_escape_follows_again(page, dashboard):
+    opened(page, dashboard)
+    row = state(page)["row"]
+    page.keyboard.press("ArrowDown")
+    assert state(page)["row"] > row
+    page.keyboard.press("Escape")
+    assert state(page)["row"] == row
+
+
+def test_plus_and_minus_change_the_speed_and_l_loops(page, dashboard):
+    opened(page, dashboard)
+    speed = state(page)["speed"]
+    page.keyboard.press("+")
+    assert state(page)["speed"] == 2 * speed
+    page.keyboard.press("-")
+    page.keyboard.press("l")
+    assert state(page)["speed"] == speed
+    assert state(page)["loop"]
+
+
+def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):
+    opened(page, dashboard)
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog", name="Keys").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(".help").is_hidden()
+
+
+def test_a_loop_starts_again_at_the_end(page, dashboard):
+    opened(page, dashboard, "seq=64&block_q=16&block_kv=16")
+    page.keyboard.press("l")
+    seek(page, state(page)["last"] - 1)
+    page.keyboard.press(" ")
+    page.wait_for_function("window.__player.state().position < 40")
+    assert state(page)["playing"]
+
+
+def test_without_a_loop_it_stops_at_the_end(page, dashboard):
+    opened(page, dashboard, "seq=64&block_q=16&block_kv=16")
+    assert 4 * 4 / state(page)["speed"] < 15  # seconds of the whole run, which is watched from end to end
+    seek(page, state(page)["last"] - 1)
+    page.keyboard.press(" ")
+    page.wait_for_function("!window.__player.state().playing")
+    assert state(page)["position"] == state(page)["last"]
+
+
+def test_nothing_is_complained_about_and_no_request_leaves_the_machine(page, dashboard):
+    page.forget(dashboard)
+    opened(page, dashboard)
+    for key in (" ", " ", "r", "End", "r", "Home", "t", "t", "?", "Escape", "c"):
+        page.keyboard.press(key)
+    page.wait_for_function(f"({FIND})('tr.current td')")  # the last that follows a moment
+    assert page.watch.complaints == []
+    assert page.watch.hosts == {"127.0.0.1"}

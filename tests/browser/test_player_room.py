@@ -1,0 +1,68 @@
+"""The room that the player takes on screens of any size, alone and beside another reader's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import Tab
+from tests.browser.players import BOX, opened, page, state
+
+pytestmark = pytest.mark.browser
+__all__ = ["page"]
+
+
+def test_full_screen_holds_the_whole_player_and_escape_leaves_it(page, dashboard):
+    opened(page, dashboard)
+    for width, height in ((1920, 1080), (1280, 720)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.get_by_role("button", name="Full screen").click()
+        page.wait_for_function("document.fullscreenElement && innerHeight === screen.height")
+        page.wait_for_function(f"({BOX})('.player').height === innerHeight")
+        player, transport = page.evaluate(f"['.player', '.transport'].map({BOX})")
+        assert (player["x"], player["y"], player["width"], player["height"]) == (0, 0, width, height)
+        assert transport["bottom"] <= height
+        page.keyboard.press(" ")  # after a click on its button: plays, and stays on full screen
+        assert state(page)["playing"]
+        page.keyboard.press(" ")
+        page.keyboard.press("Escape")
+        page.wait_for_function("!document.fullscreenElement")
+
+
+def test_the_transport_grows_with_the_screen(page, dashboard):
+    opened(page, dashboard)
+    small = page.evaluate(f"({BOX})('.transport').height")
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.wait_for_function(f"(small) => ({BOX})('.transport').height > 1.2 * small", arg=small)
+
+
+def test_a_phone_shows_grid_and_traffic_without_complaint(page, dashboard):
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, dashboard)
+    for key in ("r", "End", "r", "ArrowRight"):
+        page.keyboard.press(key)
+    box = page.locator(".player").bounding_box()
+    assert box["x"] + box["width"] <= 390
+    assert page.watch.complaints == []
+
+
+def test_two_readers_do_not_move_each_other(page, dashboard, browser):
+    opened(page, dashboard)
+    before = state(page)
+    other = Tab(browser).begin()
+    opened(other, dashboard, "algorithm=standard&seq=512")
+    other.keyboard.press("End")
+    drawn = state(other)["redrawn"]
+    other.get_by_role("slider", name="Key block").press("ArrowRight")
+    other.wait_for_function("(drawn) => window.__player.state().redrawn > drawn", arg=drawn)
+    assert state(page) == before
+    other.context.close()
+
+
+def test_everything_fits_one_screen(page, dashboard):
+    opened(page, dashboard)
+    for width, height in ((1440, 900), (1920, 1080), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(
+            f"({BOX})('.player').bottom <= innerHeight && ({BOX})('.player').right <= innerWidth"
+        )
+        page.wait_for_function(f"({BOX})('.player').bottom > innerHeight - 60")  # and uses it

@@ -1,0 +1,75 @@
+"""What the player says of a moment: sentences, a tile's words, the table, the link."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.players import FIND, opened, page, seek, sentences, state
+
+pytestmark = pytest.mark.browser
+__all__ = ["page"]
+
+
+def test_a_changed_scenario_keeps_the_share_of_the_run_that_is_done(page, dashboard):
+    opened(page, dashboard)
+    seek(page, state(page)["last"] // 2)
+    before = state(page)
+    page.get_by_role("slider", name="Key block").press("ArrowRight")
+    page.wait_for_function("(at) => window.__player.state().redrawn > at", arg=before["redrawn"])
+    after = state(page)
+    assert after["last"] != before["last"]
+    assert abs(after["position"] / after["last"] - 0.5) < 0.01
+
+
+def test_a_tile_under_the_pointer_tells_what_it_is(page, dashboard):
+    opened(page, dashboard, "causal=true")
+    canvas = page.locator(".stage canvas")
+    canvas.hover(position={"x": 60, "y": 60})
+    first = page.locator(".tip").inner_text()
+    assert first.splitlines()[:2] == ["Tile (0, 0)", "partial: the mask hides some of it"]
+    assert "queries 0 to 63" in first
+    assert "softmax share 100%" in first
+    assert "asks L2 for 16.4 kB, counted" in first  # a key and a value tile: 2 * 64 * 64 * 2 B
+    box = page.locator(".tip").bounding_box()
+    canvas.hover(position={"x": 62, "y": 62})
+    assert page.locator(".tip").bounding_box() == box
+    canvas.hover(position={"x": 400, "y": 60})
+    assert "skipped" in page.locator(".tip").inner_text()
+    page.locator(".now").hover()
+    assert page.locator(".tip").is_hidden()
+
+
+def test_a_table_of_steps_stands_behind_the_picture(page, dashboard):
+    opened(page, dashboard, "causal=true")
+    page.wait_for_function(f"({FIND})('tr.current td')")
+    rows = page.locator(".steps tbody tr")
+    assert rows.count() == 16
+    current = page.locator(".steps tr.current td").all_inner_texts()
+    assert current[:3] == ["51", "9", "5"]
+
+
+def test_the_first_moment_tells_of_a_rescale_in_numbers(page, dashboard):
+    sentence = state(opened(page, dashboard, "causal=true"))["sentence"]
+    assert "rises from" in sentence
+    assert "α = 0." in sentence
+
+
+def test_a_link_restores_scenario_moment_and_row(page, dashboard):
+    opened(page, dashboard, "algorithm=flash1&seq=512", "#step=77&row=400")
+    restored = state(page)
+    assert (restored["algorithm"], restored["position"]) == ("flash1", 77)
+    assert abs(restored["row"] - 400) <= 1
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
+def test_every_moment_of_every_algorithm_has_its_sentence(page, dashboard, algorithm):
+    opened(page, dashboard, f"algorithm={algorithm}&seq=100&seq_kv=150&block_q=32&block_kv=32&window=70")
+    said = sentences(page)
+    assert all(len(sentence) > 20 for sentence in said)
+    assert not any(word in sentence for sentence in said for word in ("undefined", "NaN", "null"))
+
+
+def test_a_large_problem_says_how_much_of_it_is_drawn(page, dashboard):
+    opened(page, dashboard, "seq=65536")
+    page.keyboard.press("t")
+    assert "drawn: 4,096 of 65,536 keys" in page.locator(".steps caption").inner_text()
