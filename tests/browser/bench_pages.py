@@ -81,10 +81,9 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", default=list(LIMITS), help="some of " + ", ".join(LIMITS))
     parser.add_argument("--rounds", type=int, default=2, help="how often every slider goes up and down")
     options = parser.parse_args()
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        server, address, started = _start()
+        browser = chromium(playwright)
+        server, address, started = start()
         try:
             late = _first_page(browser, address, started)
             late |= _offline_file() | _player(browser, address)
@@ -97,7 +96,14 @@ def main() -> int:
     return int(late)
 
 
-def _start() -> tuple[subprocess.Popen, str, float]:
+def chromium(playwright):
+    """A headless Chromium: the one of CHROMIUM, of the system, or Playwright's own."""
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    return playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+
+
+def start() -> tuple[subprocess.Popen, str, float]:
+    """A dashboard of its own: its process, its address, and when it was started."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,0 +1,71 @@
+"""Makes README's pictures anew from the dashboard as it is: `python tests/browser/draw_readme.py`.
+
+Each is a page of 1440 x 900 in at most 256 colours, and the run of four by four tiles is an animation.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tests.browser.bench_pages import chromium, start  # noqa: E402
+
+ASSETS = ROOT / "assets"
+SIZE = {"width": 1440, "height": 900}
+USUAL = "seq=1024&causal=true"
+FEW = "tiles?algorithm=flash2&seq=256&head_dim=64&block_q=64&block_kv=64"
+SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+DRAWN = "window.__player?.state().redrawn"
+MOVED = """(moment) => [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]
+    .some((host) => host.shadowRoot.querySelector('.opening')?.dataset.moment > moment)"""
+
+
+def main() -> None:
+    """Draw them one after the other with one browser."""
+    server, address, _ = start()
+    try:
+        with sync_playwright() as playwright:
+            browser = chromium(playwright)
+            page = browser.new_page(viewport=SIZE, color_scheme="dark", accept_downloads=True)
+            page.set_default_timeout(120_000)
+            _still(page, address, "start.png", MOVED, 4)
+            _still(page, f"{address}/tiles?{USUAL}", "tiles.png", DRAWN)
+            _still(page, f"{address}/gpu", "gpu.png", SETTLED)
+            _animation(page, f"{address}/{FEW}", "flash2.gif")
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def _still(page: Page, address: str, name: str, drawn: str, *given: float) -> None:
+    """A page when it has come to rest."""
+    page.goto(address)
+    page.wait_for_function(SETTLED)
+    page.wait_for_timeout(4000)
+    page.wait_for_function(drawn, arg=given[0] if given else None)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    picture.quantize(256, dither=Image.Dither.NONE).save(ASSETS / name, optimize=True)
+    print(name, (ASSETS / name).stat().st_size, "bytes")
+
+
+def _animation(page: Page, address: str, name: str) -> None:
+    """The player's own animation, as Download makes it."""
+    page.goto(address)
+    page.wait_for_function(DRAWN)
+    page.wait_for_function(SETTLED)
+    page.get_by_role("button", name="Download").first.click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Player's run as GIF").click()
+    download.value.save_as(ASSETS / name)
+    print(name, (ASSETS / name).stat().st_size, "bytes")
+
+
+if __name__ == "__main__":
+    main()
