@@ -29,6 +29,7 @@ STYLE = """
       min-height: 58px; /* what a control will take */
     }
     .st-key-growth { min-height: 262px; }
+    .st-key-opening { min-height: clamp(440px, 100dvh - 27rem, 760px); }
     [data-testid="stMain"] [data-testid="stElementContainer"]:has([data-testid="stButtonGroup"]) {
       min-height: 2.5rem; /* as what stands in for it while its script is loaded */
     }

@@ -92,7 +92,7 @@ def _asked() -> tuple[Spread, str, bool]:
         direction = one_of("Pass", PASSES, "across_pass")
         beside = one_of("Beside", {key: BESIDE[key] for key in _choices(mask)}, f"across_beside {mask}")
     with st.container(key="across_controls"):
-        gpus, tokens, link = st.columns(3, gap="large")
+        gpus, tokens, link = st.columns(3, gap="medium")
     with gpus:
         count = st.select_slider("GPUs", DRAWN, USUAL_GPUS, key="across_gpus")
     with tokens:

@@ -23,7 +23,7 @@ def show() -> None:
     if work is None:
         st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
     else:
-        height = int(ROOM_HEIGHT * mode.type_size()) if mode.presenting() else start.HEIGHT
+        height = int(ROOM_HEIGHT * mode.type_size()) if mode.presenting() else None
         start.moving().show(start.payload(work, height), key="opening", title=start.TITLE, height=height)
         st.markdown(f"**{start.conclusion(work)}**")
         st.caption(start.origin(work))

@@ -57,7 +57,7 @@ export class BackwardRowPanel {
       at(0),
       "lse",
       model.arrays.lse[row],
-      ["kept by the forward pass,", "4 bytes per row"],
+      ["from the forward pass,", "4 bytes per row"],
       theme.lse,
     );
     this.number(
@@ -68,7 +68,7 @@ export class BackwardRowPanel {
       ["rowsum(dO ∘ O),", "from kernel 1"],
       theme.delta,
     );
-    this.bars(pen, at(2), model, row, known, "weight", "P", "in each key tile; a row sums to 1", percent);
+    this.bars(pen, at(2), model, row, known, "weight", "P", "per key tile; a row sums to 1", percent);
     this.bars(
       pen,
       at(3),
@@ -77,7 +77,7 @@ export class BackwardRowPanel {
       known,
       "score_gradient",
       "dS",
-      "in each key tile; a row sums to 0",
+      "per key tile; a row sums to 0",
       (x) => decimal(x, 3),
     );
   }

@@ -40,7 +40,8 @@ export class TrafficPanel {
       const width = pen.text(title, box.x, y, { size: box.w < 270 * u ? 12 : 13, weight: 600 });
       pen.text(origin, box.x + width + 6 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });
       const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
-        bound = model.against.least && level === "asked" ? "at least " : "",
+        least = box.w < 270 * u ? "≥ " : "at least ",
+        bound = model.against.least && level === "asked" ? least : "",
         words = run.unfused ? "" : bound + compared(bytes, others);
       pen.text(words, right, y, { size: 12, weight: 700, align: "right" });
       this.rows(view).forEach(([name, other, step], row) => {

@@ -16,7 +16,6 @@ from engine.studies.opening import TENSORS, SameWork, same_work
 
 HERE = Path(__file__).parent
 TITLE = "The same work twice"
-HEIGHT = 440  # px, as a page shows it
 FLIGHT = 4_000_000  # bytes that a square stands for
 SENTENCE = (
     "See how a GPU computes attention and why FlashAttention is faster: tile by tile, with every byte and "
@@ -36,8 +35,11 @@ def shown() -> SameWork | None:
     return next(filter(None, map(same_work, recordings())), None)
 
 
-def payload(work: SameWork, height: int = HEIGHT) -> dict[str, Any]:
-    """What the picture needs: both calls kernel by kernel, bytes and seconds as recorded; its height, px."""
+def payload(work: SameWork, height: int | None = None) -> dict[str, Any]:
+    """What the picture needs: both calls kernel by kernel, bytes and seconds as recorded.
+
+    A height is in px; without one the picture follows the window's.
+    """
     gpu = gpu_named(work.recording.device.gpu)
     problem = work.problem
     return {

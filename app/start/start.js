@@ -37,7 +37,7 @@ class Opening {
   update(data) {
     this.theme = readTheme(this.root, data.palettes);
     wear(this.root, this.theme);
-    this.root.style.height = `${data.height}px`;
+    if (data.height) this.root.style.height = `${data.height}px`;
     const pace = paceOf(data.lanes);
     this.lanes = data.lanes.map((lane) => ({ lane, data, pace, flights: flightsOf(lane, data, pace) }));
     const words = ({ name, about }) => `${name}: ${about}.`;
