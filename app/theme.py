@@ -35,6 +35,9 @@ STYLE = """
     }
     [class*="st-key-"]:has([data-testid="stSkeleton"]) { /* what it will take */
       &[class*="st-key-in_a_row"], &[class*="_controls"] { min-height: 60px; }
+      &[class*="scenario-head_dim"], &[class*="scenario-block_"] { min-height: 51px; } /* a slider's */
+      &.st-key-tools [data-testid="stSkeleton"] { height: 26px; }
+      &[class*="decoding_key"] [data-testid="stSkeleton"] { height: 20px; }
       &.st-key-flash3_techniques { min-height: 84px; }
       &.st-key-traffic_bars { min-height: 194px; }
       &.st-key-decoding_sms { min-height: calc(0.121 * (100vw - 336px) + 10px); }
@@ -43,12 +46,12 @@ STYLE = """
     }
     .st-key-gpu_source { min-width: 20.8rem; }
     .st-key-tiles, .st-key-backward, .st-key-gpu { min-height: clamp(560px, 100dvh - 9.5rem, 1400px); }
-    .st-key-across { min-height: clamp(560px, 100dvh - 22.3rem, 1400px); }
+    .st-key-across { min-height: clamp(560px, 100dvh - 18.9rem, 1400px); }
     [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
     .st-key-navigation { row-gap: 0; }
     .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
     .st-key-navigation p { white-space: nowrap; }
-    .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4.5rem; } /* as tall as a link */
+    .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4rem; }
     .st-key-navigation [data-testid="stElementContainer"] {
       min-height: 1.72rem; display: flex; align-items: center;
     }
@@ -63,6 +66,7 @@ STYLE = """
     [data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
     [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] { gap: 0.5rem; }
     [data-testid="stSidebar"] [data-testid="stWidgetLabel"] { white-space: nowrap; min-height: 1.2rem; }
+    [data-testid="stMainBlockContainer"]:has([data-testid="stAppSkeleton"]) { padding-top: 0.5rem; }
     [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; max-width: none; }
     [data-testid="stFullScreenFrame"]:has(> .stPlotlyChart) { width: round(down, 100%, 1px); } /* Plotly draws
       a chart again whose width it reads as another: it reads three decimals */
@@ -111,6 +115,11 @@ STYLE = """
   }
 </style>
 """
+# a claim's table of so many findings, before its script is there
+FINDINGS = "".join(
+    f'[class*="st-key-findings_{rows}_"]:has([data-testid="stSkeleton"]) {{ min-height: {37 * rows + 37}px; }}'
+    for rows in range(1, 10)
+)
 ASIDE = """
 <style>
   :root {
@@ -169,7 +178,7 @@ def colours() -> Palette:
 
 def early(aside: bool) -> str:
     """The rules that hold on every page, with a sidebar or without: a browser has them before it draws."""
-    return STYLE + TOUR_STYLE + TABLE_STYLE + ASIDE * aside
+    return STYLE + TOUR_STYLE + f"<style>{FINDINGS}</style>" + TABLE_STYLE + ASIDE * aside
 
 
 def apply(page: str) -> None:

@@ -22,7 +22,7 @@ from app.scenario.link import LECTERN
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
 GROUND = """
 <style>
-  html { background: #ffffff; }
+  html { background: #ffffff; font-size: 14px; } /* as the configuration says, once Streamlit has read it */
   @media (prefers-color-scheme: dark) { html { background: #0f1318; } }
 </style>
 """

@@ -68,7 +68,8 @@ def _card(one: Checked) -> None:
     claim = one.claim
     st.markdown(f":{COLOURS[one.verdict]}-badge[{one.verdict.capitalize()}] **{claim.number}. {claim.says}**")
     st.caption(f"Source: a {claim.source}")
-    st.html(scrolled(figures.findings_table(one.findings), TALL))
+    with st.container(key=f"findings_{len(one.findings)}_{claim.number}"):
+        st.html(scrolled(figures.findings_table(one.findings), TALL))
     st.markdown(one.why)
     if claim.number == BROKEN:
         _broken()

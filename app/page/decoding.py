@@ -159,7 +159,8 @@ def _speed_by_splits(lines, metric: str, splits, mark: int | None, colours: Pale
     alt = f"{lines[0].origin.capitalize()}: {metric} over the number of splits"
     figure = figures.speed_by_splits(lines, metric, splits, mark, colours)
     chart(figure, alt)
-    st.html(figures.key(lines, metric))
+    with st.container(key=f"decoding_key_{lines[0].origin[:8]}"):
+        st.html(figures.key(lines, metric))
 
 
 def _splits_text(splits: int) -> str:
