@@ -115,9 +115,9 @@ STYLE = """
   }
 </style>
 """
-# a claim's table of so many findings, before its script is there
+# of a claim's table of so many findings, before its script is there
 FINDINGS = "".join(
-    f'[class*="st-key-findings_{rows}_"]:has([data-testid="stSkeleton"]) {{ min-height: {37 * rows + 37}px; }}'
+    f'[class*="st-key-findings_{rows}_"]:has([data-testid="stSkeleton"]) {{ min-height: {37 + 37 * rows}px }}'
     for rows in range(1, 10)
 )
 ASIDE = """

@@ -99,10 +99,9 @@ def _svg(density: Density, aspect: float, colours: Palette) -> str:
 def _rects(opacities: np.ndarray, wide: int, high: int) -> str:
     """Each row of pixels, in runs of one opacity."""
     return "".join(
-        f"<rect x='{start * wide}' y='{row * high}' width='{(stop - start) * wide}' height='{high}' "
+        f"<rect x='{start * wide}' y='{row * high}' width='{length * wide}' height='{high}' "
         f"fill-opacity='{opacity:.3g}'/>"
-        for row, line in enumerate(opacities)
-        for start, stop, opacity in _runs(line)
+        for row, start, length, opacity in _runs(opacities)
     )
 
 
@@ -113,12 +112,14 @@ def _shades(density: Density) -> np.ndarray:
     return np.ceil(density.visited * LEVELS) / LEVELS * 0.9
 
 
-def _runs(line: np.ndarray):
-    """(start, stop, value) of each run of equal values that are not 0."""
-    edges = np.flatnonzero(np.diff(line)) + 1
-    starts, stops = np.append(0, edges), np.append(edges, len(line))
-    values = line[starts]
-    return [run for run in zip(starts.tolist(), stops.tolist(), values.tolist(), strict=True) if run[2]]
+def _runs(values: np.ndarray):
+    """(row, first column, length, value) of each run of equal values in a row that are not 0."""
+    begins = np.ones(values.shape, bool)
+    begins[:, 1:] = values[:, 1:] != values[:, :-1]
+    first = np.flatnonzero(begins)
+    length, found = np.diff(first, append=values.size), values.ravel()[first]
+    rows, columns = np.divmod(first[found != 0], values.shape[1])
+    return zip(*(of.tolist() for of in (rows, columns, length[found != 0], found[found != 0])), strict=True)
 
 
 def _lines(density: Density, wide: int, high: int, colours: Palette) -> str:
