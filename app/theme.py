@@ -34,7 +34,7 @@ STYLE = """
       min-height: 2.5rem; /* as what stands in for it while its script is loaded */
     }
     [class*="st-key-"]:has([data-testid="stSkeleton"]) { /* what it will take */
-      &[class*="st-key-in_a_row"], &[class*="_controls"] { min-height: 60px; }
+      &[class*="st-key-in_a_row"], &[class*="_sliders"] { min-height: 60px; }
       &[class*="scenario-head_dim"], &[class*="scenario-block_"] { min-height: 51px; } /* a slider's */
       &.st-key-tools [data-testid="stSkeleton"] { height: 26px; }
       &[class*="decoding_key"] [data-testid="stSkeleton"] { height: 20px; }
@@ -52,6 +52,7 @@ STYLE = """
     .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
     .st-key-navigation p { white-space: nowrap; }
     .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4rem; }
+    .st-key-navigation :first-child > [data-testid="stSkeleton"] { width: 2.4rem; } /* of a group's name */
     .st-key-navigation [data-testid="stElementContainer"] {
       min-height: 1.72rem; display: flex; align-items: center;
     }

@@ -91,7 +91,7 @@ def _asked() -> tuple[Spread, str, bool]:
         mask = one_of("Mask", MASKS, "across_mask")
         direction = one_of("Pass", PASSES, "across_pass")
         beside = one_of("Beside", {key: BESIDE[key] for key in _choices(mask)}, f"across_beside {mask}")
-    with st.container(key="across_controls"):
+    with st.container(key="across_sliders"):
         gpus, tokens, link = st.columns(3, gap="medium")
     with gpus:
         count = st.select_slider("GPUs", DRAWN, USUAL_GPUS, key="across_gpus")

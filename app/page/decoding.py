@@ -55,7 +55,7 @@ def show() -> None:
     unused("A thread block takes the single queries of all heads that share its keys.", "block_q")
     unused("The newest token sees every key, with a causal mask or without.", "causal")
     st.header(_headline(simulation), anchor=False)
-    with st.container(key="decoding_controls"):
+    with st.container(key="decoding_sliders"):
         splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
     with splits:
         _splits(decoding)

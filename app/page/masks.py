@@ -39,7 +39,7 @@ def show() -> None:
     found = under_masks(experiment)
     unused("This page compares the masks under FlashAttention-2, whatever the algorithm.", "algorithm")
     st.header(_headline(found), anchor=False)
-    with st.container(key="masks_controls"):
+    with st.container(key="masks_sliders"):
         documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
     documents.select_slider(
         "Documents in the sequence", scenario.options("documents", DOCUMENTS), **scenario.control("documents")

@@ -57,7 +57,7 @@ def _row(experiment: Experiment) -> None:
     """Everything about one row; its own controls redraw only this."""
     dtype = experiment.problem.dtype
     headline = st.container(key="softmax_headline")
-    with st.container(key="softmax_controls"):
+    with st.container(key="softmax_sliders"):
         chosen, typed, size = st.columns([1.1, 3, 1], gap="medium")
     name = chosen.selectbox(
         "Row of scores", [OWN, *PRESETS], format_func=lambda key: PRESETS[key].name if key in PRESETS else key
