@@ -51,9 +51,8 @@ def _still(page: Page, address: str, name: str, drawn: str, *given: float) -> No
     page.wait_for_timeout(4000)
     page.wait_for_function(drawn, arg=given[0] if given else None)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
-        ASSETS / name, optimize=True
-    )
+    few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(ASSETS / name, optimize=True)
     print(name, (ASSETS / name).stat().st_size, "bytes")
 
 
