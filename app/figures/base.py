@@ -21,6 +21,7 @@ CONFIG = {
     "scrollZoom": False,
     "doubleClick": "reset",
 }
+CHECKED = False  # whether Plotly checks every value of a figure, which takes most of its time: in the tests
 # Pixels that Plotly's automargin comes to; where it must make more room it draws the chart again.
 EDGE, LEGEND, LABELS, TITLE = 8, 38, 27, 17.1  # around all; a line above; what stands below and beside
 GLYPH, APART = 7.23, 12  # a character of a label beside the plot, and what surrounds the label
@@ -47,7 +48,9 @@ def drawn(
         layout: what the layout has besides.
     """
     import plotly.graph_objects as go
+    import plotly.io as pio
 
+    pio.templates.default = None  # with a template, even an empty one, Plotly draws the chart again
     axes = {
         "xaxis": axis(colours, **(x or {})),
         "yaxis": axis(colours, **(y or {})),
@@ -56,9 +59,7 @@ def drawn(
         layout["legend"] = legend
     shared = {**_layout(colours, height, bool(legend)), "margin": _room(**axes, legend=bool(legend)), **axes}
     figure = {"data": _listed(traces), "layout": _merged(shared, layout)}
-    chart = go.Figure(figure if colours.scale == 1 else _enlarged(figure, colours.scale))
-    chart.layout.template = None  # with one, even an empty one, Plotly draws the chart again
-    return chart
+    return go.Figure(figure if colours.scale == 1 else _enlarged(figure, colours.scale), _validate=CHECKED)
 
 
 def axis(colours: Palette, **options) -> dict:
@@ -93,7 +94,6 @@ def _axis(colours: Palette) -> dict:
 def _layout(colours: Palette, height: int, legend: bool) -> dict:
     return {
         "height": height,
-        "template": "none",
         "font": {"family": SANS, "size": 13, "color": colours.ink},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",

@@ -10,10 +10,18 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from app.figures import base
+
 MAIN = Path(__file__).resolve().parents[2] / "app" / "dashboard.py"
 
 # AppTest looks for components in all installed packages at every run, four fifths of its time: they stay.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch):
+    """Every value of every figure that a test draws is one that Plotly knows."""
+    monkeypatch.setattr(base, "CHECKED", True)
 
 
 @pytest.fixture
