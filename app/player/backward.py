@@ -16,6 +16,7 @@ from engine.model.footprint import misfit
 from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs, make_output_gradient
+from engine.problem.problem import Problem
 from engine.studies.recomputation import standard_backward_bytes
 from engine.trace.gradient_rows import gradient_rows
 from engine.trace.rows import sampled_rows, tile_share
@@ -49,13 +50,17 @@ def build(experiment: Experiment) -> bytes:
     return pack(header, arrays | bounds_of(schedule) | _rows(drawn))
 
 
+@lru_cache(maxsize=2)
+def _numbers(problem: Problem) -> tuple[np.ndarray, ...]:
+    """Q, K, V and dO of the first head, which moved blocks leave as they are."""
+    return *(array[0] for array in make_inputs(problem)), make_output_gradient(problem)[0]
+
+
 @lru_cache(maxsize=16)
 def _rows(experiment: Experiment) -> dict[str, np.ndarray]:
     """lse and delta of sampled rows, and the sums of P and dS in each of their tiles."""
     rows = sampled_rows(experiment, SCORE_BUDGET, VALUE_BUDGET)
-    q, k, v = (array[0] for array in make_inputs(experiment.problem))
-    d_out = make_output_gradient(experiment.problem)[0]
-    followed = gradient_rows(experiment, q, k, v, d_out, rows)
+    followed = gradient_rows(experiment, *_numbers(experiment.problem), rows)
     return {
         "rows": rows.astype(np.uint32),
         "lse": followed.lse,
