@@ -5,6 +5,7 @@ import { hatching, Pen } from "../canvas/pen.js";
 
 const WAITING = 0.16,
   DONE = 0.86; // of a GPU's colour
+const AXES = 92; // units of width: what is said of both directions
 
 export class GridPanel {
   constructor(number) {
@@ -77,7 +78,7 @@ export class GridPanel {
       { chunks, owners } = run,
       colors = model.owners[theme.name],
       { done, atWork } = this.states(time);
-    pen.text(
+    const title = pen.text(
       model.runs.filter(({ hasTiles }) => hasTiles).length > 1 ? run.name : "S, by the GPU that computes it",
       box.x,
       box.y + 14 * u,
@@ -102,6 +103,7 @@ export class GridPanel {
     ctx.drawImage(this.base, map.x, map.y, map.side, map.side);
     if (gap) this.tiles(pen, done, atWork);
     else this.pixels(ctx, done);
+    if (map.x + map.side - box.x - title < AXES * u) return;
     pen.text("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
       size: 10.5,
       color: theme.muted,

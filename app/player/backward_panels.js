@@ -69,16 +69,8 @@ export class BackwardRowPanel {
       theme.delta,
     );
     this.bars(pen, at(2), model, row, known, "weight", "P", "per key tile; a row sums to 1", percent);
-    this.bars(
-      pen,
-      at(3),
-      model,
-      row,
-      known,
-      "score_gradient",
-      "dS",
-      "per key tile; a row sums to 0",
-      (x) => decimal(x, 3),
+    this.bars(pen, at(3), model, row, known, "score_gradient", "dS", "per key tile; a row sums to 0", (x) =>
+      decimal(x, 3),
     );
   }
 
