@@ -45,7 +45,9 @@ STYLE = """
       &.st-key-gains_numbers [data-testid="stElementContainer"] { min-height: 110px; }
     }
     .st-key-gpu_source { min-width: 20.8rem; }
-    .st-key-tiles, .st-key-backward, .st-key-gpu { min-height: clamp(560px, 100dvh - 9.5rem, 1400px); }
+    .st-key-tiles, .st-key-backward, .st-key-gpu {
+      min-height: clamp(var(--least, 560px), 100dvh - 9.5rem, 1400px);
+    }
     .st-key-across { min-height: clamp(560px, 100dvh - 18.9rem, 1400px); }
     [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
     .st-key-navigation { row-gap: 0; }
@@ -148,6 +150,7 @@ PRESENTER_STYLE = """
     [data-testid="stMain"] { padding-left: 0 !important; }
     [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
     [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
+    .st-key-gpu { --least: 470px; }
     .grid td, .sms i { font-size: 0.9rem !important; }
     button p, label p { font-size: 1rem !important; }
     div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {

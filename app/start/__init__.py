@@ -8,7 +8,7 @@ from typing import Any
 
 from app.canvas.moving import Moving
 from app.canvas.tables import palettes
-from app.figures.units import bytes_text, chip_bytes_text, digits, seconds_text
+from app.figures.units import bytes_text, digits, seconds_text
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters
@@ -52,7 +52,7 @@ def payload(work: SameWork, height: int | None = None) -> dict[str, Any]:
         "keys": problem.seq_kv,
         "width": problem.head_dim,
         "memory": f"HBM, {bytes_text(gpu.memory_bytes)}" if gpu else "HBM",
-        "chip": f"{gpu.sms} SMs, {chip_bytes_text(gpu.shared_bytes_block)} each" if gpu else "SMs",
+        "chip": f"{gpu.sms} SMs, {bytes_text(gpu.shared_bytes_block)} each" if gpu else "SMs",
         "sms": gpu.sms if gpu else 0,
         "palettes": palettes(),
     }
