@@ -95,6 +95,14 @@ STYLE = """
     .st-key-footprint { padding: 0.5rem 0.7rem; }
     .st-key-footprint p { font-size: 0.85rem; }
     .st-key-flash3_head { min-height: 3.6rem; } /* filled once it is known what is switched on */
+    .st-key-kernel_head { min-height: 3.9rem; justify-content: center; } /* two lines of a finding */
+    .st-key-kernel_status { min-height: 2.6rem; justify-content: center; }
+    .st-key-kernel_picture { min-height: clamp(520px, 100dvh - 18rem, 1200px); }
+    .st-key-kernel_lab_picture { min-height: 520px; }
+    [data-testid="stMain"]:has(.st-key-kernel_cancel):has(.st-key-watched) { /* they are of the run before */
+      .st-key-kernel_head, .st-key-kernel_picture, .st-key-kernel_lab_picture { opacity: 0.5; }
+    }
+    .st-key-kernel_lab { min-height: 8.2rem; }
     .st-key-flash3_words { min-height: 3.2rem; }
     .st-key-flash3_picture { min-height: 34rem; }
     .st-key-gpu_controls { min-height: 2.6rem; }

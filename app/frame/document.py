@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
 from app import theme
-from app.page import HOME, PAGES
+from app.page import HOME, OWN, PAGES
 from app.scenario.link import LECTERN
 
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
@@ -38,7 +38,7 @@ DRAWER = """
 
 def routes() -> list[Route]:
     """The addresses of all pages; Start's own name leads to the bare address, where it stands."""
-    pages = [Route(f"/{name}", _opened) for name in PAGES if name != HOME]
+    pages = [Route(f"/{name}", _opened) for name in (*PAGES, *OWN) if name != HOME]
     return [Route("/", _opened), Route(f"/{HOME}", _home), *pages]
 
 
