@@ -7,7 +7,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from app import theme
-from app.frame.document import SCRIPTS, routes
+from app.frame.document import DRAWER, SCRIPTS, routes
 from app.page import HOME, PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +44,7 @@ def test_a_page_has_its_style_before_the_browser_draws_it():
     for name in PAGES:
         head = answer(f"/{'' if name == HOME else name}").body.decode().split("</head>")[0]
         assert theme.STYLE in head, name
+        assert DRAWER in head, name  # a phone's is closed before Streamlit opens it
         assert (theme.ASIDE in head) == (name != HOME), name
         assert all(f"/{script}." in head for script in SCRIPTS), name
     assert theme.ASIDE not in answer("/tiles", "present=true").body.decode()  # a room sees no sidebar
