@@ -51,6 +51,15 @@ def spread_of(
     return Spread(problem, gpus, method, causal, fabric, experiment.hardware)
 
 
+TAUGHT_GPUS = 4  # of the tour
+
+
+def taught(experiment: Experiment, zigzag: bool) -> Spread:
+    """A scenario's tokens over a few GPUs in a ring, with a causal mask."""
+    spread = spread_of(experiment, experiment.problem.seq_q, TAUGHT_GPUS, True, Fabric())
+    return spread.by(RING, zigzag)
+
+
 def runs_of(spread: Spread, beside: str, backward: bool = False) -> tuple[Lanes, ...]:
     """The ring of a spread problem, and what is drawn beside it: the other order, or the other methods.
 
