@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
-from app import across, inside, scenario, theme
+from app import inside, scenario, theme
+from app.figures import across
 from app.figures import roofline as roofs
 from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
@@ -98,8 +99,8 @@ def _ring(*orders: bool) -> Callable[[Experiment, Palette], None]:
     """GPUs in a ring over time, in plain order or in zigzag order too."""
 
     def picture(experiment: Experiment, colours: Palette) -> None:
-        runs = [lanes(taught(experiment, zigzag)) for zigzag in orders]
-        across.show(runs, key=f"tour {scenario.place('step')}")
+        st.markdown(f"**What each {experiment.gpu.name} computes over time**, modelled")
+        st.html(across.lanes([lanes(taught(experiment, zigzag)) for zigzag in orders], colours))
 
     return picture
 
@@ -114,6 +115,6 @@ PICTURES = {
     "softmax": _softmax,
     "inside": _inside,
     "ring": _ring(False),
-    "orders": _ring(True, False),
+    "orders": _ring(False, True),
     **lecture.PICTURES,
 }

@@ -9,12 +9,24 @@ import numpy as np
 import pytest
 
 from app.across.payload import build, name_of, owner_colours
+from app.figures import across as figures
+from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
 from engine.experiment import Experiment
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import Fabric
-from engine.model.cluster.lanes import KINDS
-from engine.studies.across import ALONE, ORDERS, WAYS, cluster_recording, held, ring_parts, runs_of, spread_of
+from engine.model.cluster.lanes import KINDS, lanes
+from engine.studies.across import (
+    ALONE,
+    ORDERS,
+    WAYS,
+    cluster_recording,
+    held,
+    ring_parts,
+    runs_of,
+    spread_of,
+    taught,
+)
 from engine.studies.published_clusters import published
 from tests.app.worker_page import again, html, opened
 
@@ -163,3 +175,12 @@ def test_what_a_link_may_not_ask_is_said_and_other_pages_ask_none_of_it(open_app
     assert app.text[0].value.endswith("Shown instead: 4.")
     assert shown(app)["beside"] == "methods"  # an order makes no difference without a mask
     assert "gpus" not in open_app("traffic", gpus="16").query_params
+
+
+def test_the_tours_picture_has_a_box_per_block_of_keys_that_is_computed_with():
+    plain, zigzag = (lanes(taught(Experiment.of(head_dim=128, seq=131072), order)) for order in (False, True))
+    drawn = figures.lanes([plain, zigzag], DARK)
+    assert drawn.count("K, V of ") == 4 * 5 // 2 + 4 * 4
+    assert f"Plain order</b>: {seconds_text(plain.seconds)}, GPUs compute 57% of it" in drawn
+    assert f"Zigzag order</b>: {seconds_text(zigzag.seconds)}, GPUs compute 99% of it" in drawn
+    assert plain.busy_share == pytest.approx(4 / 7, rel=0.01)  # 16 half blocks in 4 GPUs' 7
