@@ -30,9 +30,7 @@ def pytest_collection_modifyitems(items):
     Each is given half of the list, and who is done takes over from the end of what the other has left: short
     tests, so that no worker is alone with a long one at the end, nor starts a second dashboard for a few.
     """
-    browser = [
-        item for item in items if item.get_closest_marker("browser") or item.path.stem == "test_charts"
-    ]
+    browser = [item for item in items if item.get_closest_marker("browser")]
     long = [item for item in items if item.path.stem in LONG]
     taken = {*browser, *long}
     short = [item for item in items if item not in taken]
