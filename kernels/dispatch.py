@@ -27,7 +27,9 @@ SHORT = 256  # keys up to which flash2 is done before flash3 where each SM has o
 DIFFERENTIABLE = ("flash2", "flash3", "split_kv")
 
 
-def chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits=None) -> tuple[Call, str]:
+def chosen(
+    q, k, v, causal, window, scale, algorithm="auto", block_q=None, block_kv=None, splits=None
+) -> tuple[Call, str]:
     """The checked call with the algorithm that runs, and the reason that it does.
 
     Worked out once for tensors of the same layout and the same options.
@@ -104,13 +106,13 @@ def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q]; options as `chosen` takes them."""
+    """O like q, and lse float32 [batch, heads, seq_q]; options are those of `chosen`."""
     call, _ = chosen(q, k, v, *options)
     return FORWARD[call.algorithm](q, k, v, call)
 
 
 def gradients(
-    q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm, block_q, block_kv
+    q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm="auto", block_q=None, block_kv=None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None."""
     if d_out is None:

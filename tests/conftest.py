@@ -21,6 +21,23 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+LONG = ("test_compile", "test_distributed", "test_cluster_rows", "test_operator", "test_speed_page")
+
+
+def pytest_collection_modifyitems(items):
+    """Of two workers one begins with the browser's tests, the other with what else takes long.
+
+    Each is given half of the list, and who is done takes over from the end of what the other has left: short
+    tests, so that no worker is alone with a long one at the end, nor starts a second dashboard for a few.
+    """
+    browser = [item for item in items if item.get_closest_marker("browser")]
+    long = [item for item in items if item.path.stem in LONG]
+    taken = {*browser, *long}
+    short = [item for item in items if item not in taken]
+    half = max(0, len(items) // 2 - len(browser))
+    items[:] = browser + short[:half] + long + short[half:]
+
+
 def forget() -> None:
     """Clear what the product remembers: it was made of the algorithms that there were."""
     for found in gc.get_objects():

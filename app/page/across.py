@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -28,7 +30,9 @@ from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording
 from engine.studies.across import (
     ALONE,
+    CAUSAL,
     DRAWN,
+    FULL,
     ORDERS,
     TOKENS,
     WAYS,
@@ -45,7 +49,6 @@ from engine.studies.across import (
     spread_of,
 )
 
-CAUSAL, FULL = "causal", "none"
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
 MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}
 BESIDE = {
@@ -53,7 +56,6 @@ BESIDE = {
     WAYS: "Ring beside other methods",
     ALONE: "Ring alone",
 }
-USUAL_GPUS, USUAL_TOKENS, USUAL_LINK = 4, 131_072, "NVLink 4"
 FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
 COMPONENTS = 1  # of O that are shown as numbers
 
@@ -88,31 +90,34 @@ def _asked() -> tuple[Spread, str, bool]:
     """What the page's own controls ask for, with the scenario's heads, head dimension, data type and GPU."""
     experiment = scenario.current()
     with st.container(horizontal=True, vertical_alignment="center"):
-        mask = one_of("Mask", MASKS, "across_mask")
-        direction = one_of("Pass", PASSES, "across_pass")
-        beside = one_of("Beside", {key: BESIDE[key] for key in _choices(mask)}, f"across_beside {mask}")
+        mask = _chosen("Mask", "mask", MASKS)
+        direction = _chosen("Pass", "pass", PASSES)
+        choices = {key: BESIDE[key] for key in (ORDERS, WAYS, ALONE) if mask == CAUSAL or key != ORDERS}
+        beside = _chosen("Beside", "beside", choices, f"beside {mask}")
     with st.container(key="across_sliders"):
         gpus, tokens, link = st.columns(3, gap="medium")
     with gpus:
-        count = st.select_slider("GPUs", DRAWN, USUAL_GPUS, key="across_gpus")
+        count = _slid("GPUs", "gpus", DRAWN)
     with tokens:
-        length = st.select_slider(
-            "Tokens of the sequence", TOKENS, USUAL_TOKENS, format_func=short, key="across_tokens"
-        )
+        length = _slid("Tokens of the sequence", "tokens", TOKENS, short)
     with link:
-        name = st.select_slider(
-            "Links within a host",
-            list(LINKS),
-            USUAL_LINK,
-            format_func=lambda each: f"{each}: {scaled(LINKS[each], 'B/s')}",
-            key="across_link",
+        name = _slid(
+            "Links within a host", "link", list(LINKS), lambda each: f"{each}: {scaled(LINKS[each], 'B/s')}"
         )
     fabric = Fabric(peak=LINKS[name])
     return spread_of(experiment, length, count, mask == CAUSAL, fabric), beside, direction == BACKWARD
 
 
-def _choices(mask: str) -> tuple[str, ...]:
-    return (ORDERS, WAYS, ALONE) if mask == CAUSAL else (WAYS, ALONE)
+def _chosen(label: str, name: str, options: dict[str, str], key: str = "") -> str:
+    """A row of buttons for a value of the page's own; the first where what is asked is not to be had."""
+    value = scenario.own(name) if scenario.own(name) in options else next(iter(options))
+    return one_of(label, options, first=value, **scenario.tie(name, value, key))
+
+
+def _slid(label: str, name: str, options: Sequence, text: Callable[[Any], str] = str) -> Any:
+    """A slider of a value of the page's own."""
+    value = scenario.own(name)
+    return st.select_slider(label, options, value, format_func=text, **scenario.tie(name, value))
 
 
 def _headline(run: Lanes) -> str:

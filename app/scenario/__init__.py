@@ -5,6 +5,7 @@ changes one value of it (`widgets`); every run shows it in the widgets and write
 """
 
 from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, url_values
+from app.scenario.own import own, tie
 from app.scenario.presets import PRESETS, first, preset
 from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace
 from app.scenario.widgets import control, divisors, options
@@ -24,11 +25,13 @@ __all__ = [
     "link_values",
     "notices",
     "options",
+    "own",
     "place",
     "preset",
     "publish",
     "replace",
     "settle",
     "short_values",
+    "tie",
     "url_values",
 ]

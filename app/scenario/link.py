@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.page import HOME
-from app.scenario import presets, state, widgets
+from app.scenario import own, presets, state, widgets
 from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
@@ -30,10 +30,13 @@ def adopt() -> None:
     places = {name: values.pop(name) for name in PLACES if name in values}
     if LECTERN in values:
         places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
+    asked, wrong = own.read(values)
+    values = {name: value for name, value in values.items() if name not in own.OWN}
     experiment, errors = Experiment.lenient(values)
+    errors = (*errors, *wrong)
     if places.get("present", "false") not in ("true", "false"):
         errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))
-    state.start(experiment, [notice(error) for error in errors], places, by_link=bool(values))
+    state.start(experiment, [notice(error) for error in errors], places | asked, by_link=bool(values))
     widgets.forget()
 
 
@@ -65,10 +68,10 @@ def publish(page: str) -> None:
 
 
 def link_values(page: str) -> dict[str, str]:
-    """The values of a link to what is shown now: the mode, the scenario and, on the tour's page, its step."""
+    """The values of a link to what is shown now: the mode, the scenario, the step or what the page asks."""
     names = PLACES if page == TOUR else ("present",)
     places = {name: state.place(name) for name in names if state.place(name) not in ("", "false")}
-    return places if page == HOME else places | url_values(state.current())
+    return places if page == HOME else places | url_values(state.current()) | own.own_values(page)
 
 
 def short_values(page: str) -> dict[str, str]:
@@ -93,6 +96,8 @@ def notice(error: ExperimentError) -> str:
     """One sentence on a value of a link that was replaced; it quotes the link, so show it as text."""
     if error.field == "present":
         return f"The link's {error}. Shown instead: false."
+    if error.field in own.OWN:
+        return f"The link's {error}. Shown instead: {own.OWN[error.field].usual}."
     if error.field not in BY_NAME:
         return f"The link has a value named {error.field!r:.60}, which is not known here; it was left out."
     shown = FOLLOWING.get(error.field, BY_NAME[error.field].default)

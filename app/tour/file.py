@@ -45,7 +45,7 @@ from engine.studies.answers import AnswerError, answer
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "tours"
 PICTURES = (
-    *("player", "race", "bytes", "length", "memory", "roofline", "softmax", "inside"),
+    *("player", "race", "bytes", "length", "memory", "roofline", "softmax", "inside", "ring", "orders"),
     *(
         "by hand",
         "row by hand",

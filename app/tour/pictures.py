@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import streamlit as st
 
 from app import inside, scenario, theme
+from app.figures import across
 from app.figures import roofline as roofs
 from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
@@ -18,8 +21,10 @@ from app.presenter.mode import presenting
 from app.tour import lecture
 from engine.algorithms import flash3
 from engine.experiment import Experiment
+from engine.model.cluster.lanes import lanes
 from engine.model.roofline import roofline
 from engine.model.warp_groups import inside as lanes_of
+from engine.studies.across import taught
 from engine.studies.comparison import modelled_rows, under_roof
 from engine.studies.survey import by_algorithm, by_length, largest_contexts
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
@@ -90,6 +95,16 @@ def _inside(experiment: Experiment, colours: Palette) -> None:
     inside.show(block, key="tour inside")
 
 
+def _ring(*orders: bool) -> Callable[[Experiment, Palette], None]:
+    """GPUs in a ring over time, in plain order or in zigzag order too."""
+
+    def picture(experiment: Experiment, colours: Palette) -> None:
+        st.markdown(f"**What each {experiment.gpu.name} computes over time**, modelled")
+        st.html(across.lanes([lanes(taught(experiment, zigzag)) for zigzag in orders], colours))
+
+    return picture
+
+
 PICTURES = {
     "player": _player,
     "race": _race,
@@ -99,5 +114,7 @@ PICTURES = {
     "roofline": _roofline,
     "softmax": _softmax,
     "inside": _inside,
+    "ring": _ring(False),
+    "orders": _ring(False, True),
     **lecture.PICTURES,
 }

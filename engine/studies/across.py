@@ -7,10 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.algorithms import FORWARD
+from engine.algorithms import BACKWARD, FORWARD
 from engine.algorithms.ring import ALGORITHM, Order
 from engine.experiment import Experiment
-from engine.model.cluster.fabric import Fabric
+from engine.model.cluster.fabric import LINKS, Fabric
 from engine.model.cluster.lanes import Lanes, lanes
 from engine.model.cluster.memory import OWN, bytes_per_token, longest_context, memory_bytes
 from engine.model.cluster.seconds import ClusterTime, hidden_from, kernel_rate, modelled, rounds
@@ -29,6 +29,16 @@ TOKENS = tuple(2**power for power in range(13, 28))
 PER_GPU = tuple(2**power for power in range(8, 19))  # tokens, of the chart of a round
 ORDERS, WAYS, ALONE = "orders", "methods", "ring"  # what stands beside the ring
 COUNTS = (*(2**power for power in range(14)), 10_000)  # GPUs of a curve
+CAUSAL, FULL = "causal", "none"
+# what the page asks: all that each may be, and what it usually is
+ASKED = {
+    "gpus": (DRAWN, 4),
+    "tokens": (TOKENS, 131_072),
+    "link": (tuple(LINKS), "NVLink 4"),
+    "mask": ((CAUSAL, FULL), CAUSAL),
+    "pass": ((FORWARD, BACKWARD), FORWARD),
+    "beside": ((ORDERS, WAYS, ALONE), ORDERS),
+}
 FITTED_COMMIT = "3447e25"  # whose forward passes on 4 H200s, and one GPU's backward, set the constants
 PARTS_GPUS, PARTS_TOKENS, PARTS_BLOCK = 4, 256, 16  # of the row whose merge is shown
 
@@ -39,6 +49,15 @@ def spread_of(
     """A scenario's heads and dtype over so many tokens and GPUs; zigzag where causal."""
     problem = replace(experiment.problem, seq_q=tokens, seq_kv=tokens, mask=Mask(causal=causal))
     return Spread(problem, gpus, method, causal, fabric, experiment.hardware)
+
+
+TAUGHT_GPUS = 4  # of the tour
+
+
+def taught(experiment: Experiment, zigzag: bool) -> Spread:
+    """A scenario's tokens over a few GPUs in a ring, with a causal mask."""
+    spread = spread_of(experiment, experiment.problem.seq_q, TAUGHT_GPUS, True, Fabric())
+    return spread.by(RING, zigzag)
 
 
 def runs_of(spread: Spread, beside: str, backward: bool = False) -> tuple[Lanes, ...]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from engine.experiment import Experiment
+from engine.model.cluster.seconds import modelled
 from engine.model.footprint import largest_context, memory_bytes
 from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
 from engine.schedule.step import STATISTIC_BYTES, Tensor
-from engine.studies import by_hand, fp8, io_bound
+from engine.studies import across, by_hand, fp8, io_bound
 
 GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "modelled", "recorded"
 ORIGINS = (GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED)  # a number put together of two is what comes later
@@ -82,6 +83,16 @@ def _layer_half(experiment: Experiment) -> int:
 
 def _scores(experiment: Experiment) -> int:
     return experiment.problem.seq_q * experiment.problem.seq_kv
+
+
+def _faster(zigzag: bool) -> Callable[[Experiment], float]:
+    """How many times as fast as one GPU a ring of several is."""
+
+    def of(experiment: Experiment) -> float:
+        time = modelled(across.taught(experiment, zigzag))
+        return time.one_gpu / time.seconds
+
+    return of
 
 
 def _by_hand(words: str, pick: Callable[[by_hand.Visit, by_hand.Visit], object]) -> Quantity:
@@ -209,6 +220,11 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
             MODELLED,
             lambda e: _traffic(e).exponentials / e.gpu.exponentials_per_second,
         ),
+        # over several GPUs
+        "ring_gpus": Quantity("GPUs", NUMBER, GIVEN, lambda e: across.TAUGHT_GPUS),
+        "ring_block": Quantity("K and V of one GPU", BYTES, COUNTED, lambda e: across.taught(e, True).block),
+        "ring_plain": Quantity("times as fast as one GPU, in plain order", NUMBER, MODELLED, _faster(False)),
+        "ring_zigzag": Quantity("times as fast as one GPU, in zigzag order", NUMBER, MODELLED, _faster(True)),
         # four tokens by hand, and numbers of 8 bits: the same whatever the scenario
         "hand_m": _by_hand("maximum after the first tile", lambda first, second: first.m),
         "hand_m_next": _by_hand("maximum after the second", lambda first, second: second.m),

@@ -11,6 +11,7 @@ import numpy as np
 from engine.algorithms.ring import Order, ring_schedule
 from engine.experiment import Experiment
 from engine.model.launch import launch
+from engine.problem.bounds import visible_keys
 from engine.schedule.step import Tensor
 from engine.trace.forward import Trace
 from engine.trace.split_kv import SplitExecutor
@@ -58,6 +59,7 @@ class RingExecutor(SplitExecutor):
         self.of_query, self.of_key = (
             order.holders(len(rows)) for rows in (schedule.query_rows, schedule.key_rows)
         )
+        self.seen = [self._seen(gpu) for gpu in range(order.gpus)]
         self.whole = {Tensor.K: k, Tensor.V: v}
         self.local = [
             {tensor: np.full_like(array, np.nan) for tensor, array in self.whole.items()}
@@ -69,6 +71,17 @@ class RingExecutor(SplitExecutor):
             for tensor, array in self.whole.items():
                 self.local[owner][tensor][self._keys(key)] = array[self._keys(key)]
 
+    def _seen(self, gpu: int) -> np.ndarray:
+        """[seq_kv] bool: the keys that any query of a GPU sees."""
+        rows = np.arange(self.problem.seq_q)
+        first, stop = visible_keys(
+            self.problem, rows[self.of_query[rows // self.schedule.tiling.block_q] == gpu]
+        )
+        edges = np.zeros(self.problem.seq_kv + 1, np.int64)
+        np.add.at(edges, first, 1)
+        np.add.at(edges, stop, -1)
+        return np.cumsum(edges[:-1]) > 0
+
     def _load(self, tensor: Tensor, query: int, key: int) -> None:
         if tensor in self.whole:
             gpu = int(self.of_query[query])
@@ -77,12 +90,16 @@ class RingExecutor(SplitExecutor):
         super()._load(tensor, query, key)
 
     def _fetch(self, tensor: Tensor, gpu: int, key: int) -> None:
-        """Bring a block from its owner, counted, unless it lies here: all of a GPU's queries use it then."""
+        """Bring a block from its owner, counted, unless it lies here: all of a GPU's queries use it then.
+
+        Keys of it that none of them sees stay where they are, and are 0 here.
+        """
         owner, place = int(self.of_key[key]), self._keys(key)
         if owner == gpu or (gpu, tensor, key) in self.fetched:
             return
+        seen = self.seen[gpu][place, None]
         block = self.local[owner][tensor][place]
-        self.local[gpu][tensor][place] = block
+        self.local[gpu][tensor][place] = np.where(seen, block, 0)
         self.fetched.add((gpu, tensor, key))
-        amount = block.size * self.problem.itemsize
+        amount = int(seen.sum()) * block.shape[1] * self.problem.itemsize
         self.links[owner, gpu] = self.links.get((owner, gpu), 0) + amount

@@ -138,7 +138,7 @@ def attend(mover, layout: Layout, rank: int, groups: int, call: Call, q, k, v):
     saved = []
     for group in range(groups):
         tensors = swap.here(group)
-        results = forward(*tensors, *_options(call), None)
+        results = forward(*tensors, call.causal, call.window, call.scale)
         swap.give(group, [results[0], results[1][..., None]])
         saved += [*tensors, *results]
     swap.close()
@@ -159,11 +159,7 @@ def differentiate(mover, layout: Layout, rank: int, groups: int, call: Call, sav
         gradient, *of_lse = swap.here(group)
         d_lse = of_lse[0][..., 0] if of_lse else None
         tensors = saved[5 * group : 5 * group + 5]
-        swap.give(group, gradients(*tensors, gradient, d_lse, *_options(call)))
+        options = call.causal, call.window, call.scale
+        swap.give(group, gradients(*tensors, gradient, d_lse, *options))
     swap.close()
     return tuple(results)
-
-
-def _options(call: Call) -> tuple:
-    """causal, window, scale, algorithm and blocks, as `kernels.dispatch` takes them."""
-    return call.causal, call.window, call.scale, "auto", None, None

@@ -82,7 +82,7 @@ class Desk:
     def _agree(self, q, k, v, own: dict) -> Job:
         layout = agreed(self.team, own)
         causal, window, method = own["causal"], own["window"], own["method"]
-        call, _ = chosen(q, k, v, causal, window, own["scale"], "auto", None, None)
+        call, _ = chosen(q, k, v, causal, window, own["scale"])
         window = None if window is None else min(window, layout.tokens)
         call = replace(call, causal=causal or window is not None, window=window)
         if sentence := unserved(method, layout, call):

@@ -106,7 +106,7 @@ def attend(mover, plan: Plan, call: Call, q, k, v) -> tuple[torch.Tensor, torch.
         k_here, v_here = keys.here(number)
         for part in current.parts:
             tensors = (q[:, heads, part.queries], k_here[:, :, part.keys], v_here[:, :, part.keys])
-            new, new_lse = forward(*tensors, *_options(part, call), None)
+            new, new_lse = forward(*tensors, part.causal, part.window, call.scale)
             found.append(Piece(new, part.queries.start, new_lse))
         keys.done(number)
         if len(found) > MOST_PARTS:
@@ -134,7 +134,7 @@ def differentiate(mover, plan: Plan, call: Call, q, k, v, out, lse, d_out, d_lse
             rows = (slice(None), heads, part.queries)
             tensors = (q[rows], k_here[:, :, part.keys], v_here[:, :, part.keys])
             results = (out[rows], lse[rows].contiguous(), d_out[rows], None if d_lse is None else d_lse[rows])
-            new = gradients(*tensors, *results, *_options(part, call))
+            new = gradients(*tensors, *results, part.causal, part.window, call.scale)
             q_pieces[current.group].append(Piece(new[0], part.queries.start))
             for pieces, each in zip(found, new[1:], strict=True):
                 pieces.append(Piece(each, part.keys.start))
@@ -169,11 +169,6 @@ def _fold(mover, keys: Keys, rounds, q_pieces, kv_pieces, call: Call) -> None:
 def _query_heads(q: torch.Tensor, group: int, groups: int) -> slice:
     each = q.shape[1] // groups
     return slice(group * each, (group + 1) * each)
-
-
-def _options(part, call: Call) -> tuple:
-    """causal, window, scale, algorithm and blocks, as `kernels.dispatch` takes them."""
-    return part.causal, part.window, call.scale, "auto", None, None
 
 
 def _whole(pieces: list[Piece], rows: int, like: torch.Tensor, call: Call) -> torch.Tensor:

@@ -39,13 +39,18 @@ def opened(page, dashboard, query=USUAL, fragment="", path="tiles"):
     asked = f"{dashboard}/{path}?{query}{fragment}"
     if not put_back(page, asked):
         page.forget(dashboard)
-        page.goto(asked)
-        page.wait_for_function("window.__player && window.__player.state().redrawn")
-        page.wait_for_selector("[data-test-script-state=notRunning]")
-        page.evaluate(SETTLED)
+        shown(page, asked)
         page.evaluate("(asked) => { window.asked = asked; }", asked)
         page.as_opened = moment(page)
     return page
+
+
+def shown(page, asked) -> None:
+    """The player of an address stands on its canvas."""
+    page.goto(asked)
+    page.wait_for_function("window.__player && window.__player.state().redrawn")
+    page.wait_for_selector("[data-test-script-state=notRunning]")
+    page.evaluate(SETTLED)
 
 
 def put_back(page, asked) -> bool:
@@ -72,7 +77,8 @@ def moment(page) -> dict:
     """All that can be told of the player and of where it stands."""
     size = page.evaluate(f"['.player', '.stage canvas'].map({BOX})")
     shown = page.evaluate(f"['.help', '.steps'].map((of) => ({FIND})(of)?.checkVisibility())")
-    return {**state(page), "size": size, "shown": shown, "link": page.url}
+    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    return {**state(page), "size": size, "shown": shown, "link": page.url, "dark": dark}
 
 
 def state(page):

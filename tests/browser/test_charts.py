@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.browser
+
 CHARTS = "[...document.querySelectorAll('.js-plotly-plot')]"
 DRAWN = f"{CHARTS}.filter((chart) => chart.layout?.width && chart._fullLayout?._size).length === 1"
 ROOM = f"""() => {CHARTS}.map((chart) => {{

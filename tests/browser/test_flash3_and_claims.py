@@ -23,7 +23,7 @@ def marks(page) -> list[str]:
     return page.locator(".inside .picture title").all_text_contents()
 
 
-def test_the_playhead_walks_says_what_happens_and_stops_at_the_end(page, dashboard):
+def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lanes_and_time(page, dashboard):
     opened(page, f"{dashboard}/flash3?{SCENARIO}")
     page.locator(".inside .picture svg").wait_for()
     before, words = moment(page), page.locator(".inside .now").inner_text()
@@ -36,12 +36,6 @@ def test_the_playhead_walks_says_what_happens_and_stops_at_the_end(page, dashboa
     page.locator(".inside input").press("End")
     at, _, whole = moment(page).partition(" of ")
     assert at == whole
-    assert page.watch.complaints == []
-
-
-def test_switching_the_overlap_off_redraws_the_lanes_and_the_time(page, dashboard):
-    opened(page, f"{dashboard}/flash3?{SCENARIO}")
-    page.locator(".inside .picture svg").wait_for()
     before, time = marks(page), page.locator("[data-testid=stMetricValue]").first.inner_text()
     page.get_by_role("button", name="Softmax under products").click()
     settled(page)
@@ -51,6 +45,7 @@ def test_switching_the_overlap_off_redraws_the_lanes_and_the_time(page, dashboar
     assert marks(page) != before
     assert "Without softmax under products" in page.locator("[data-testid=stMain]").inner_text()
     assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
+    assert page.watch.complaints == []
 
 
 def test_every_verdict_stands_on_the_page_and_its_link_opens_the_scenario(page, dashboard):

@@ -69,33 +69,47 @@ def stands_at(page, name, value):
     slider(page, name).and_(page.locator(f"[aria-valuetext='{value}']")).wait_for()
 
 
+def is_sound(page, name, scheme):
+    """The page shows its theme, says nothing that is wrong, and is read aloud as it should be."""
+    assert page.evaluate(SHOWN_SCHEME) == scheme, name
+    said = page.locator("[data-testid=stException], [data-testid=stAlert]").all_inner_texts()
+    assert (said, page.watch.complaints) == ([], []), f"{name} in the {scheme} theme"
+    if name in READ_ALOUD and AXE.is_file():
+        page.evaluate(AXE.read_text("utf-8"))
+        assert page.evaluate(VIOLATIONS) == [], f"{name} in the {scheme} theme"
+    assert page.watch.hosts == {"127.0.0.1"}
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_in_both_themes_without_a_complaint_and_cuts_nothing_off_sideways(page, dashboard, name):
-    """One visit for all, as opening is what takes long; the light theme alone opens a page again."""
+def test_a_page_opens_without_a_complaint_and_cuts_nothing_off_sideways(page, dashboard, name):
     page.set_viewport_size({"width": WIDTHS[0], "height": 900})
     opened(page, f"{dashboard}/{'' if name == HOME else name}")
-    for width in WIDTHS:
+    assert page.evaluate(WIDER) == [], f"at {WIDTHS[0]} pixels"
+    for width in WIDTHS[1:]:
         page.set_viewport_size({"width": width, "height": 900})
         settled(page)
         assert page.evaluate(WIDER) == [], f"at {width} pixels"
-    for scheme in ("dark", "light"):
-        if scheme == "light":  # a theme that changes under an open page draws no chart again
-            page.emulate_media(color_scheme=scheme)
-            opened(page, page.url)
-        assert page.evaluate(SHOWN_SCHEME) == scheme
-        said = page.locator("[data-testid=stException], [data-testid=stAlert]").all_inner_texts()
-        assert (said, page.watch.complaints) == ([], []), f"in the {scheme} theme"
-        if name in READ_ALOUD and AXE.is_file():
-            page.evaluate(AXE.read_text("utf-8"))
-            assert page.evaluate(VIOLATIONS) == [], f"in the {scheme} theme"
-    assert page.watch.hosts == {"127.0.0.1"}
+    is_sound(page, name, "dark")
+
+
+def test_every_page_is_drawn_in_the_light_theme_too(page, dashboard):
+    """From page to page by the navigation, each drawn anew, which takes a third of opening it."""
+    page.emulate_media(color_scheme="light")
+    opened(page, dashboard)
+    is_sound(page, HOME, "light")
+    for name, title in PAGES.items():
+        if name != HOME:
+            page.locator(".st-key-navigation").get_by_role("link", name=title, exact=True).click()
+            page.wait_for_url(f"**/{name}?**")
+            settled(page)
+            is_sound(page, name, "light")
 
 
 @pytest.mark.parametrize(
     "values", ["", "block_q=512&block_kv=1024&head_dim=256&hardware=a100"], ids=["fits", "not"]
 )
 def test_the_usual_controls_and_the_footprint_fit_900_pixels(page, dashboard, values):
-    opened(page, f"{dashboard}/softmax?{values}")
+    opened(page, f"{dashboard}/masks?{values}")
     # the sidebar comes after the page: wait for it to take its place, and fail if it never fits
     page.wait_for_function(
         "document.querySelector('.st-key-footprint')?.getBoundingClientRect().bottom <= 900"
@@ -137,7 +151,7 @@ def test_switching_pages_and_going_back_keeps_the_scenario(page, dashboard):
 
 
 def test_a_slider_pressed_quickly_is_never_pulled_back(page, dashboard):
-    opened(page, f"{dashboard}/softmax?seq=64")
+    opened(page, f"{dashboard}/masks?seq=64")
     control = slider(page, "Sequence")
     control.focus()
     for end, key in (("32768", "ArrowRight"), ("64", "ArrowLeft"), ("32768", "ArrowRight")):
@@ -164,7 +178,7 @@ def test_a_slider_moved_right_after_a_preset_changes_only_its_value(page, dashbo
 
 
 def test_a_typed_length_moves_the_slider(page, dashboard):
-    opened(page, f"{dashboard}/softmax")
+    opened(page, f"{dashboard}/masks")
     field = page.get_by_label("Sequence length, typed")
     field.fill("777")
     field.press("Enter")
@@ -174,7 +188,7 @@ def test_a_typed_length_moves_the_slider(page, dashboard):
 
 
 def test_what_a_broken_link_says_is_shown_as_text(page, dashboard):
-    opened(page, f"{dashboard}/softmax?seq=%3Cimg%20src%3Dx%3E&dtype=![x](http://example.org/x.png)&heads=3")
+    opened(page, f"{dashboard}/masks?seq=%3Cimg%20src%3Dx%3E&dtype=![x](http://example.org/x.png)&heads=3")
     notice = page.locator(".st-key-notices")
     assert "<img src=x>" in notice.inner_text()
     assert "![x](http://example.org" in notice.inner_text()

@@ -63,7 +63,6 @@ def test_it_plays_in_calm_steps_for_those_who_ask_for_less_motion(page, dashboar
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_it_takes_the_theme_of_the_page(page, dashboard, scheme):
     page.emulate_media(color_scheme=scheme)
-    page.forget(dashboard)  # not a theme that changes under an open page
     opened(page, dashboard)
     ground = page.locator(".player").evaluate("(player) => getComputedStyle(player).backgroundColor")
     assert ground == {"dark": "rgb(15, 19, 24)", "light": "rgb(255, 255, 255)"}[scheme]

@@ -22,7 +22,7 @@ def test_the_race_ends_with_a_winner_in_modelled_time(page, dashboard):
 
 
 def test_who_does_not_fit_the_gpu_does_not_race_silently(page, dashboard):
-    opened(page, dashboard, "seq=131072&heads=32&dtype=bfloat16")
+    opened(page, dashboard, "batch=4096&heads=32")
     page.keyboard.press("r")
     page.keyboard.press("End")
     sentence = state(page)["sentence"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Tab
-from tests.browser.players import BOX, opened, page, state
+from tests.browser.players import BOX, opened, page, shown, state
 
 pytestmark = pytest.mark.browser
 __all__ = ["page"]
@@ -45,17 +44,18 @@ def test_a_phone_shows_grid_and_traffic_without_complaint(page, dashboard):
     assert page.watch.complaints == []
 
 
-def test_two_readers_do_not_move_each_other(page, dashboard, browser):
+def test_two_readers_do_not_move_each_other(page, dashboard):
+    """Of one browser, which share what it stores: two browsers share less."""
     opened(page, dashboard)
     before = state(page)
-    other = Tab(browser).begin()
-    opened(other, dashboard, "algorithm=standard&seq=512")
+    other = page.context.new_page()
+    shown(other, f"{dashboard}/tiles?algorithm=standard&seq=512")
     other.keyboard.press("End")
     drawn = state(other)["redrawn"]
     other.get_by_role("slider", name="Key block").press("ArrowRight")
     other.wait_for_function("(drawn) => window.__player.state().redrawn > drawn", arg=drawn)
     assert state(page) == before
-    other.context.close()
+    other.close()
 
 
 def test_everything_fits_one_screen(page, dashboard):

@@ -7,11 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from app.tour import file
 from tests.browser.test_pages import settled
 
 pytestmark = pytest.mark.browser
 
-STEPS, DENSE = 16, 6  # in all, and from the first as many as have most on their screens
+STEPS = len(file.load("attention").steps)
+DENSE = 6  # from the first, as many as have most on their screens
 NOTED = """() => {  // the player's moment, for a reload
     const { position, last } = window.__player.state();
     return Math.abs(Number(sessionStorage.getItem("attention moment")) * last - position) < 0.5;

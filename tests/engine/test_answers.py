@@ -169,3 +169,14 @@ def test_rates_and_shares_are_those_of_the_data_sheet_and_of_a_layers_matrices()
     assert value("flash2.thread_blocks", experiment) == 16 * 4096 / 64
     assert value("flash2.busy_sms", experiment) == 132
     assert value("dram_seconds", experiment) == pytest.approx(value("dram_bytes", experiment) / 4.8e12)
+
+
+def test_a_ring_in_plain_order_leaves_gpus_idle_and_in_zigzag_order_few():
+    """By hand: a round lasts as a whole block does, of which plain order has 2 G - 1 halves, zigzag G."""
+    asked = Experiment.of(algorithm="flash3", heads=16, seq=131072, head_dim=128, causal=True)
+    gpus = value("ring_gpus", asked)
+    assert value("ring_block", asked) == 2 * 16 * 131072 / gpus * 128 * 2
+    assert value("ring_plain", asked) == pytest.approx(gpus * gpus / (2 * gpus - 1), rel=0.04)
+    assert value("ring_zigzag", asked) == pytest.approx(gpus, rel=0.05)
+    assert value("ring_plain", asked) == pytest.approx(2.21, rel=0.005)
+    assert value("ring_zigzag", asked) == pytest.approx(3.84, rel=0.005)

@@ -1,5 +1,6 @@
 """What the engine knows of the kernels is what the kernels do: every constant and choice that it mirrors."""
 
+from collections import Counter
 from dataclasses import replace
 from importlib import import_module
 
@@ -102,10 +103,12 @@ def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch,
     from kernels.distributed import choice
     from kernels.distributed.layout import Layout
 
-    for tokens, ranks, causal in ((8192, 4, True), (131072, 4, True), (32768, 2, False), (2**20, 16, True)):
-        problem = Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", Mask(causal=causal))
+    cases = [(8192, 4, True, None), (131072, 4, True, None), (32768, 2, False, None), (2**20, 16, True, None)]
+    cases += [(131072, 4, True, 4097), (131072, 4, False, 4097), (2**20, 16, False, 70_000)]
+    for tokens, ranks, causal, window in cases:
+        problem = Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", Mask(causal, window))
         spread = Spread(problem, ranks, method, causal)
-        call = Call(1, 16, kv_heads, tokens, tokens, 128, causal, None, 1.0, "flash2", 64, 64, None)
+        call = Call(1, 16, kv_heads, tokens, tokens, 128, causal, window, 1.0, "flash2", 64, 64, None)
         mover = "copy engines" if method != "ring_send" and ranks <= 8 else "send and receive"
         theirs = choice.Problem(Layout(tokens, ranks, causal), call, 2, mover, -(-ranks // 8))
         flat = theirs.computing
@@ -117,22 +120,22 @@ def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch,
             assert spread.groups == choice.group_count(method, theirs)
 
 
+@pytest.mark.parametrize("window", [None, 1, 20, 70])
 @pytest.mark.parametrize("zigzag", [True, False])
-def test_a_ring_fetches_what_the_kernels_fetch(zigzag):
+def test_a_ring_fetches_what_the_kernels_fetch(zigzag, window):
     from kernels.distributed.layout import Layout
     from kernels.distributed.plan import planned
 
     order, layout = Order(4, zigzag), Layout(128, 4, zigzag)
     q = np.zeros((128, 16), np.float32)
-    experiment = Experiment.of(seq=128, heads=1, head_dim=16, block_q=16, block_kv=16, causal=zigzag)
-    found = execute_ring(experiment.changed(algorithm="ring"), order, q, q, q).links
-    left = dict(found)
-    for rank in range(4):
-        for each in planned(layout, rank, zigzag, None, True, 1).rounds:
-            for transfer in each.transfers:
-                if transfer.target == rank:
-                    assert left.pop((transfer.source, rank)) == 2 * transfer.rows * 16 * 2
-    assert not left
+    asked = {"causal": zigzag, "window": window, "block_q": 16, "block_kv": 16}
+    experiment = Experiment.of(algorithm="ring", seq=128, heads=1, head_dim=16, **asked)
+    sent = Counter()
+    for each in planned(layout, 0, zigzag, window, True, 1).rounds:
+        for transfer in each.transfers:
+            if transfer.source != transfer.target:
+                sent[transfer.source, transfer.target] += 2 * transfer.rows * 16 * 2
+    assert dict(execute_ring(experiment, order, q, q, q).links) == dict(sent)
 
 
 @pytest.mark.parametrize("seq_kv", [1, 63, 500, 1000, 2048, 2049, 100_000])

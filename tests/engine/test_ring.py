@@ -1,5 +1,7 @@
 """Ring attention: every tile once, on the GPU that holds its queries, equal to float64; bytes counted."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from engine import Experiment
 from engine.algorithms import ALGORITHMS, offered, ring
 from engine.algorithms.ring import Order, meetings, ring_schedule
+from engine.problem.bounds import visible
 from engine.problem.inputs import make_inputs
 from engine.trace.ring import execute_ring
 from tests.engine.strategies import exact_attention, experiments
@@ -72,7 +75,7 @@ def test_bytes_counted_by_running_are_the_closed_form(gpus, causal, zigzag):
 @pytest.mark.parametrize("zigzag", [True, False])
 def test_gpus_meet_each_pair_of_chunks_once_and_zigzag_shares_the_work(zigzag):
     order = Order(4, zigzag)
-    found = list(meetings(order, causal=True))
+    found = list(meetings(order, ring_of(64, causal=True).problem))
     chunks = order.chunks
     assert {(each.queries, each.keys) for each in found} == {
         (i, j) for i in range(chunks) for j in range(i + 1)
@@ -83,6 +86,30 @@ def test_gpus_meet_each_pair_of_chunks_once_and_zigzag_shares_the_work(zigzag):
         assert each.keys in order.of(each.owner)
     work = [sum(1 if each.whole else 0.5 for each in found if each.gpu == gpu) for gpu in range(4)]
     assert work == ([8.0] * 4 if zigzag else [0.5, 1.5, 2.5, 3.5])
+
+
+@pytest.mark.parametrize("window", [1, 20, 33, 100])
+@pytest.mark.parametrize("zigzag", [True, False])
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_through_a_window_the_keys_that_a_query_sees_come_and_no_others(gpus, zigzag, window):
+    """Held against the dense mask: keys that come by each link, chunks that meet, and the result."""
+    experiment, order = ring_of(128, causal=False, window=window, dtype="float32"), Order(gpus, zigzag)
+    problem, chunk = experiment.problem, 128 // order.chunks
+    found, tensors = run(experiment, order)
+    assert np.abs(found.trace.out - exact_attention(problem, *tensors)[0]).max() < 1e-4
+    shown, holder = visible(problem), order.holders(128)
+    seen = np.stack([shown[holder == gpu].any(0) for gpu in range(gpus)])
+    for gpu, owner in product(range(gpus), repeat=2):
+        keys = 0 if gpu == owner else int((seen[gpu] & (holder == owner)).sum())
+        assert found.links.get((owner, gpu), 0) == keys * 2 * 16 * problem.itemsize
+    others = [int((seen[gpu] & (holder != gpu)).sum()) for gpu in range(gpus)]
+    assert order.halos(128, window).tolist() == others
+    if not zigzag:
+        assert max(others) == min(window - 1, 128 - chunk)
+    tiles = shown.reshape(order.chunks, chunk, order.chunks, chunk)
+    met = {(each.queries, each.keys): each.whole for each in meetings(order, problem)}
+    assert set(met) == {(int(i), int(j)) for i, j in np.argwhere(tiles.any((1, 3)))}
+    assert all(whole == tiles[i, :, j].all() for (i, j), whole in met.items())
 
 
 def test_a_block_that_is_not_fetched_is_no_number(monkeypatch):

@@ -16,7 +16,7 @@ def chart(figure, alt: str, key: str = "") -> None:
     st.plotly_chart(figure, theme=None, config=CONFIG, key=key or alt, alt=alt)
 
 
-def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, first: str = "") -> str:
+def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, first: str = "", **tied) -> str:
     """The option whose button is pressed in a row of them, at first the first; a mapping has their names."""
     return st.segmented_control(
         label,
@@ -26,6 +26,7 @@ def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, fir
         required=True,
         key=key,
         label_visibility="collapsed",
+        **tied,
     )
 
 

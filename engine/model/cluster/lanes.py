@@ -23,9 +23,9 @@ from engine.model.cluster.seconds import (
     spans,
     stages,
     turns,
-    work_share,
+    work_shares,
 )
-from engine.model.cluster.spread import ALL_GATHER, RINGS, TWO_LEVEL, Spread
+from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 
 COMPUTING, TRANSFER, NETWORK, MERGING, PACKING = KINDS = (
     "computing",
@@ -81,20 +81,17 @@ def lanes(spread: Spread, backward: bool = False) -> Lanes:
     """The run of a spread problem; ValueError for more GPUs than are drawn."""
     if spread.gpus > MOST_GPUS:
         raise ValueError(f"gpus is {spread.gpus}; at most {MOST_GPUS} are drawn")
-    order = Order(spread.gpus, spread.zigzag)
-    if spread.method in RINGS:
-        marks, seconds = _ring(spread, order, backward)
-    else:
-        marks, seconds = _staged(spread, order, backward)
-    return Lanes(spread, order, tuple(marks), seconds, backward)
+    marks, seconds = (_ring if spread.by_steps else _staged)(spread, backward)
+    return Lanes(spread, spread.order, tuple(marks), seconds, backward)
 
 
-def _ring(spread: Spread, order: Order, backward: bool) -> tuple[list[Mark], float]:
+def _ring(spread: Spread, backward: bool) -> tuple[list[Mark], float]:
     """Rounds of computing, with the transfer of a later round's block beside each."""
     met: dict[tuple[int, int], list[Meeting]] = {}
-    for meeting in meetings(order, spread.problem.mask.causal):
+    for meeting in meetings(spread.order, spread.problem):
         met.setdefault((meeting.gpu, meeting.owner), []).append(meeting)
-    shares = {pair: len({each.keys for each in found}) / len(order.of(0)) for pair, found in met.items()}
+    held = len(spread.order.of(0))
+    shares = {pair: len({each.keys for each in found}) / held for pair, found in met.items()}
     starts, beside = _round_starts(spread, backward)
     computing = _Computing(spread, backward)
     brought = _brought(spread, backward)
@@ -182,25 +179,27 @@ def _kind(spread: Spread) -> str:
     return NETWORK if spread.fabric.hosts(spread.gpus) > 1 else TRANSFER
 
 
-def _staged(spread: Spread, order: Order, backward: bool) -> tuple[list[Mark], float]:
+def _staged(spread: Spread, backward: bool) -> tuple[list[Mark], float]:
     """A group of heads after another: gathered keys come once, exchanged heads go back too."""
     found, gpus = stages(spread, backward), range(spread.gpus)
     if spread.gpus == 1:
         return [Mark(0, COMPUTING, 0, 0, 0.0, found.computing)], found.computing
-    gathers = spread.method == ALL_GATHER
+    gathers = spread.method != ALL_TO_ALL
     tail = TAIL * (spans(spread) if gathers else 1)
     pack = 0.0 if gathers else packing(spread) / 2
     there, back = _directions(spread, found.transfer / found.groups)
-    most, marks, kind = work_share(spread, spread.gpus - 1), [], _kind(spread)
+    shares, seen, marks, kind = work_shares(spread), _seen(spread), [], _kind(spread)
+    comes = [each / max(1, *spread.fetched) if gathers else 1.0 for each in spread.fetched]
     for group in range(found.groups):
         arrives = pack + there + group * (found.length + tail)
         start = pack if group == 0 else arrives - found.length - tail
         ends = arrives + found.computing / found.groups
         leaves = max(ends, start + found.length + tail + there) if group < found.groups - 1 else ends + tail
         for gpu in gpus:
-            marks.append(Mark(gpu, kind, group, NOBODY, start, start + there))
-            own = arrives + (ends - arrives) * work_share(spread, gpu) / most
-            marks.append(Mark(gpu, COMPUTING, group, NOBODY, arrives, own, _seen(spread, order, gpu)))
+            if there * comes[gpu]:
+                marks.append(Mark(gpu, kind, group, NOBODY, start, start + there * comes[gpu]))
+            own = arrives + (ends - arrives) * shares[gpu]
+            marks.append(Mark(gpu, COMPUTING, group, NOBODY, arrives, own, tuple(seen[gpu])))
             if back:
                 marks.append(Mark(gpu, kind, group, NOBODY, leaves, leaves + back))
     end = found.seconds + 2 * pack + found.groups * tail
@@ -213,16 +212,17 @@ def _staged(spread: Spread, order: Order, backward: bool) -> tuple[list[Mark], f
 
 def _directions(spread: Spread, transfer: float) -> tuple[float, float]:
     """Seconds of a group's transfer before it is computed, and after."""
-    if spread.method == ALL_GATHER:
+    if spread.method != ALL_TO_ALL:
         return transfer, 0.0
     heads, key_heads = spread.problem.heads, spread.problem.kv_heads
     share = (heads + 2 * key_heads) / (2 * heads + 2 * key_heads)  # Q, K and V there, O back
     return share * transfer, (1 - share) * transfer
 
 
-def _seen(spread: Spread, order: Order, gpu: int) -> tuple[tuple[int, int], ...]:
-    """All that a GPU's queries see; of exchanged heads, which have no owner, nothing."""
-    if spread.method != ALL_GATHER:
-        return ()
-    causal = spread.problem.mask.causal
-    return tuple((q, k) for q in order.of(gpu) for k in range(order.chunks) if not causal or k <= q)
+def _seen(spread: Spread) -> list[list[tuple[int, int]]]:
+    """The tiles of each GPU in the order of the sequence; of exchanged heads, which have no owner, none."""
+    found: list[list[tuple[int, int]]] = [[] for _ in range(spread.gpus)]
+    if spread.method != ALL_TO_ALL:
+        for meeting in meetings(spread.order, spread.problem):
+            found[meeting.gpu].append((meeting.queries, meeting.keys))
+    return [sorted(each) for each in found]

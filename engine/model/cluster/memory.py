@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, Spread
+from engine.model.cluster.spread import ALL_TO_ALL, Spread
 from engine.problem.hardware import GPUS
 from engine.schedule.step import STATISTIC_BYTES
 
 TURNS = 2  # places to publish K and V in, used in turn
 SLOTS = 3  # blocks of others' keys that are here or on their way
 OWN = ("Q and O", "K and V", "lse")  # of a GPU's own tokens, whatever the method
+OTHERS = "others' K and V"
 PARTIALS = 8  # outputs of rounds that wait to be merged, at most
 
 
@@ -25,21 +26,28 @@ def bytes_per_token(spread: Spread) -> dict[str, float]:
     found = dict(zip(OWN, (2 * queries * own, keys * own, lse * own), strict=True))
     if gpus == 1:
         return found
-    if spread.method == ALL_GATHER:
-        waiting = min(SLOTS, spread.groups)
-        found["published K and V"] = TURNS * keys * own
-        found["others' K and V"] = waiting * keys / spread.groups
-        found["O of the groups"] = queries * own
-    elif spread.method == ALL_TO_ALL:
+    if spread.method == ALL_TO_ALL:
         swapped = (2 * queries + keys + lse) * own
         found["published Q, K and V"] = TURNS * (queries + keys) * own
         found["Q, K, V and O of its heads"] = swapped
         found["O from the others"] = (queries + lse) * own
+    elif not spread.by_steps:
+        waiting, seen = min(SLOTS, spread.groups), _seen(spread)
+        found["published K and V"] = TURNS * keys * own
+        found[OTHERS] = waiting * keys * seen / spread.groups
+        found["O of the groups"] = queries * own
     else:
         found["published K and V"] = TURNS * keys * own
-        found["others' K and V"] = min(SLOTS, gpus - 1) * keys * own
+        found[OTHERS] = min(SLOTS, gpus - 1) * keys * own
         found["O of the rounds"] = min(PARTIALS, gpus) * (queries + lse) * own
     return found
+
+
+def _seen(spread: Spread) -> float:
+    """The share of all keys that the queries of a GPU see, its own among them, at most."""
+    if spread.problem.mask.window is None:
+        return 1.0
+    return (max(spread.fetched) + spread.rows) / spread.problem.seq_kv
 
 
 def memory_bytes(spread: Spread) -> float:
@@ -48,5 +56,12 @@ def memory_bytes(spread: Spread) -> float:
 
 
 def longest_context(spread: Spread) -> int:
-    """Tokens of the longest sequence whose attention, one layer of it, fits the GPUs' memory."""
-    return int(GPUS[spread.hardware].memory_bytes / sum(bytes_per_token(spread).values()))
+    """Tokens of the longest sequence whose attention, one layer of it, fits the GPUs' memory.
+
+    Keys that a window fetches from others do not become more with the sequence.
+    """
+    every, fixed = memory_bytes(spread), 0.0
+    if spread.problem.mask.window is not None:
+        others = spread.problem.seq_q * bytes_per_token(spread).get(OTHERS, 0.0)
+        fixed = others * max(spread.fetched) / (max(spread.fetched) + spread.rows)
+    return int((GPUS[spread.hardware].memory_bytes - fixed) * spread.problem.seq_q / (every - fixed))

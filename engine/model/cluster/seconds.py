@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.model.cluster.fabric import way
-from engine.model.cluster.kernel import BACKWARD, kernel_seconds, one_gpu_seconds
-from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, TWO_LEVEL, Spread
+from engine.model.cluster.kernel import BACKWARD, kernel_seconds, one_gpu_seconds, seen_in_window
+from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS
 
 TAIL = 25e-6  # seconds of a call of the kernel: its last wave, and the gap before the next
@@ -107,10 +107,17 @@ def computing(spread: Spread, backward: bool = False) -> tuple[float, float]:
     return of(rows, rows, causal), of(rows, rows)
 
 
-def work_share(spread: Spread, gpu: int) -> float:
-    """Of one GPU's work, what this one has by all-gather or all-to-all; the last has most."""
-    uneven = spread.method == ALL_GATHER and spread.problem.mask.causal and not spread.zigzag
-    return (2 * gpu + 1) / spread.gpus**2 if uneven else 1 / spread.gpus
+def work_shares(spread: Spread) -> list[float]:
+    """What each GPU computes of gathered keys or exchanged heads, as a share of what the busiest does."""
+    window = spread.problem.mask.window
+    if spread.method == ALL_TO_ALL or (window is None and (spread.zigzag or not spread.problem.mask.causal)):
+        return [1.0] * spread.gpus
+    edges = spread.order.edges(spread.problem.seq_q).tolist()
+    seen = [
+        sum(seen_in_window(edges[each + 1] - edges[each], edges[each], window or edges[-1]) for each in own)
+        for own in map(spread.order.of, range(spread.gpus))
+    ]
+    return [each / max(seen) for each in seen]
 
 
 def merging(spread: Spread) -> float:
@@ -126,7 +133,7 @@ def packing(spread: Spread) -> float:
 
 def spans(spread: Spread) -> int:
     """Calls of the kernel for a group of gathered heads."""
-    return 2 if spread.zigzag and spread.problem.mask.causal else 1
+    return 2 if spread.zigzag and not spread.problem.mask.looks_ahead else 1
 
 
 def rounds(spread: Spread, backward: bool = False) -> Rounds:
@@ -141,24 +148,29 @@ def staged_computing(spread: Spread) -> float:
     """Seconds of the kernel on the GPU that computes most, all groups of heads, call by call."""
     problem, ways = spread.problem, spread.groups * (spread.gpus if spread.method == ALL_TO_ALL else 1)
     part = replace(problem, heads=problem.heads // ways, kv_heads=problem.kv_heads // ways)
-    causal, tokens = problem.mask.causal, problem.seq_q
+    causal, tokens = not problem.mask.looks_ahead, problem.seq_q
 
     def of(queries: int, keys: int) -> float:
         return spread.groups * kernel_seconds(part, spread.hardware, queries, keys, causal)
 
     if spread.method == ALL_TO_ALL:
         return of(tokens, tokens)
+    rows = -(-spread.rows // spans(spread))
+    if (
+        problem.mask.window is not None
+    ):  # the GPU whose chunks look back on most: the last, or the middle ones'
+        before = range(spread.gpus - 1, spread.gpus - 1 + spans(spread))
+        return sum(of(rows, rows + min(problem.mask.window - 1, each * rows)) for each in before)
     if spans(spread) == 1:
-        return of(spread.rows, tokens)
-    half = -(-spread.rows // 2)  # a GPU's early chunk sees few keys, its late one many: the first GPU's
-    return of(half, half) + of(half, tokens)
+        return of(rows, tokens)
+    return of(rows, rows) + of(rows, tokens)  # the first GPU's: its early chunk sees few, its late one many
 
 
 def stages(spread: Spread, backward: bool = False) -> Stages:
     """Of gathered keys or exchanged heads; what NCCL costs the computing is in it."""
     whole = staged_computing(spread) * (BACKWARD if backward else 1)
-    times = BACKWARD_BYTES if backward and spread.method == ALL_GATHER else 1
-    transfer = spread.way.seconds(times * spread.link_bytes) if spread.gpus > 1 else 0.0
+    times = BACKWARD_BYTES if backward and spread.method != ALL_TO_ALL else 1
+    transfer = spread.way.seconds(times * spread.link_bytes) if spread.link_bytes else 0.0
     return Stages(spread.groups, whole + spread.way.loss * transfer, transfer)
 
 
@@ -169,7 +181,7 @@ def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
         return ClusterTime(spread, one, CALLING, one, 0.0, one)
     if spread.method == TWO_LEVEL:
         return _two_level(spread, one, backward)
-    if spread.method in (ALL_GATHER, ALL_TO_ALL):
+    if not spread.by_steps:
         return _staged(spread, one, backward)
     found = rounds(spread, backward)
     seconds = found.seconds + spread.gpus * TAIL + merging(spread)
@@ -180,9 +192,12 @@ def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
 
 def _staged(spread: Spread, one: float, backward: bool) -> ClusterTime:
     found = stages(spread, backward)
-    if spread.method == ALL_GATHER:
+    if spread.method != ALL_TO_ALL:
         around = found.groups * spans(spread) * TAIL
-        blocks = 2 * (spread.gpus - 1) * spans(spread)
+        every = (
+            spread.problem.seq_kv // spread.order.chunks
+        )  # keys of a chunk: all come if they are not masked
+        blocks = 2 * min((spread.gpus - 1) * spans(spread), -(-max(spread.fetched) // every))
         host = found.groups * (spans(spread) * CALLING + blocks * COPYING)
     else:
         around = found.groups * TAIL + packing(spread)

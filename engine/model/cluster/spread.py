@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from engine.algorithms.ring import Order
 from engine.model.cluster.fabric import USUAL, Fabric, Way, way
 from engine.problem.problem import Problem
 
@@ -36,13 +38,25 @@ class Spread:
     hardware: str = "h200"
 
     def __post_init__(self):
-        mask = self.problem.mask
-        if mask.window is not None or mask.documents > 1 or self.problem.seq_q != self.problem.seq_kv:
-            raise ValueError("a spread problem has as many keys as queries, no window and one document")
+        if self.problem.mask.documents > 1 or self.problem.seq_q != self.problem.seq_kv:
+            raise ValueError("a spread problem has as many keys as queries and one document")
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(METHODS)}")
         if not 1 <= self.gpus <= self.problem.seq_q:
             raise ValueError(f"gpus is {self.gpus}; it must be from 1 to {self.problem.seq_q:,}, the tokens")
+
+    @property
+    def order(self) -> Order:
+        """Which GPU holds which chunks."""
+        return Order(self.gpus, self.zigzag)
+
+    @property
+    def by_steps(self) -> bool:
+        """Whether the blocks of one GPU after another are met, their results merged: a ring without a window.
+
+        A window's far edge cuts across blocks: all keys that are seen, and no others, come before one call.
+        """
+        return self.method in RINGS and self.problem.mask.window is None
 
     @property
     def rows(self) -> int:
@@ -70,19 +84,25 @@ class Spread:
         """How bytes come into a GPU from another of its host."""
         return way(self.fabric, min(self.fabric.host, self.gpus), self.method != RING_SEND)
 
+    @cached_property
+    def fetched(self) -> tuple[int, ...]:
+        """Keys of others that come into each GPU where they are gathered."""
+        if self.problem.mask.window is None:
+            return ((self.gpus - 1) * self.rows,) * self.gpus
+        return tuple(self.order.halos(self.problem.seq_kv, self.problem.mask.window).tolist())
+
     @property
     def link_bytes(self) -> float:
         """Bytes that come into the GPU that gets most, forward."""
-        others = self.gpus - 1
         if self.method == ALL_TO_ALL:  # Q, K and V there, O back
             heads = self.problem.heads + self.problem.kv_heads
-            return (2 * heads * self.rows * others // self.gpus) * self.row
-        return others * self.block
+            return (2 * heads * self.rows * (self.gpus - 1) // self.gpus) * self.row
+        return 2 * self.problem.kv_heads * max(self.fetched) * self.row
 
     @property
     def groups(self) -> int:
         """Groups of heads, each worth a transfer of its own; they divide the heads."""
-        if self.method in RINGS:
+        if self.by_steps:
             return 1
         heads = self.problem.kv_heads
         heads = heads // self.gpus if self.method == ALL_TO_ALL else heads
@@ -98,6 +118,8 @@ class Spread:
                 f"All-to-all gives each GPU whole heads, and {gpus:,} GPUs do not divide"
                 f" {problem.heads} heads and {problem.kv_heads} KV heads."
             )
+        if self.method == TWO_LEVEL and problem.mask.window is not None:
+            return "A ring of hosts passes whole blocks on, of which a window needs the ends alone."
         if self.method == TWO_LEVEL and gpus % self.fabric.host:
             return f"A ring of hosts takes whole hosts of {self.fabric.host} GPUs, and {gpus:,} are none."
         return None

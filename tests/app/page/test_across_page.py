@@ -9,12 +9,24 @@ import numpy as np
 import pytest
 
 from app.across.payload import build, name_of, owner_colours
+from app.figures import across as figures
+from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
 from engine.experiment import Experiment
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import Fabric
-from engine.model.cluster.lanes import KINDS
-from engine.studies.across import ALONE, ORDERS, WAYS, cluster_recording, held, ring_parts, runs_of, spread_of
+from engine.model.cluster.lanes import KINDS, lanes
+from engine.studies.across import (
+    ALONE,
+    ORDERS,
+    WAYS,
+    cluster_recording,
+    held,
+    ring_parts,
+    runs_of,
+    spread_of,
+    taught,
+)
 from engine.studies.published_clusters import published
 from tests.app.worker_page import again, html, opened
 
@@ -116,3 +128,59 @@ def test_recorded_points_are_shown_at_their_own_length_alone():
     page.main.select_slider[1].set_value(8192)
     again(page)
     assert not any("Diamonds" in block.value for block in page.caption)
+
+
+ASKED = {
+    "gpus": "16",
+    "tokens": "65536",
+    "link": "NVLink 5",
+    "mask": "none",
+    "pass": "backward",
+    "beside": "ring",
+}
+
+
+def shown(app) -> dict[str, str]:
+    """What the page's own controls stand at."""
+    sliders, buttons = app.main.select_slider, app.main.button_group
+    values = [*(each.value for each in sliders), *(each.value for each in buttons)]
+    return dict(zip(ASKED, map(str, values), strict=True))
+
+
+def link_of(app) -> dict[str, str]:
+    """The values in the address."""
+    values = dict(app.query_params.items())
+    return {name: value if isinstance(value, str) else value[0] for name, value in values.items()}
+
+
+def test_a_link_restores_what_the_page_asks_and_every_control_writes_it(open_app):
+    app = open_app("across", **ASKED)
+    assert not app.exception
+    assert shown(app) == ASKED
+    assert link_of(app).items() >= ASKED.items()
+    assert "16 of them need" in app.header[0].value
+    app.main.select_slider[0].set_value(8).run()
+    app.main.select_slider[1].set_value(131072).run()
+    link = link_of(app)
+    assert link["gpus"] == "8"
+    assert "tokens" not in link  # the usual ones
+    again = open_app("across", **link)
+    assert link_of(again) == link
+    assert shown(again) == {**ASKED, "gpus": "8", "tokens": "131072"} == shown(app)
+
+
+def test_what_a_link_may_not_ask_is_said_and_other_pages_ask_none_of_it(open_app):
+    app = open_app("across", gpus="5", mask="none", beside="orders")
+    assert "The link's gpus is '5'; it must be one of 2, 3, 4, 6," in app.text[0].value
+    assert app.text[0].value.endswith("Shown instead: 4.")
+    assert shown(app)["beside"] == "methods"  # an order makes no difference without a mask
+    assert "gpus" not in open_app("traffic", gpus="16").query_params
+
+
+def test_the_tours_picture_has_a_box_per_block_of_keys_that_is_computed_with():
+    plain, zigzag = (lanes(taught(Experiment.of(head_dim=128, seq=131072), order)) for order in (False, True))
+    drawn = figures.lanes([plain, zigzag], DARK)
+    assert drawn.count("K, V of ") == 4 * 5 // 2 + 4 * 4
+    assert f"Plain order</b>: {seconds_text(plain.seconds)}, GPUs compute 57% of it" in drawn
+    assert f"Zigzag order</b>: {seconds_text(zigzag.seconds)}, GPUs compute 99% of it" in drawn
+    assert plain.busy_share == pytest.approx(4 / 7, rel=0.01)  # 16 half blocks in 4 GPUs' 7

@@ -122,8 +122,11 @@ def test_the_footprint_says_what_is_needed_and_what_there_is(open_app):
 def test_a_page_that_needs_no_kernels_imports_neither_torch_nor_triton():
     program = f"""
 import sys
+from functools import cache
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 for page in {tuple(PAGES)}:
     app = AppTest.from_file({str(MAIN)!r}, default_timeout=60)
     app._page_hash = calc_hash(page)

@@ -1,0 +1,67 @@
+"""What one page alone asks: in its address beside the scenario, and kept while other pages are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from app.scenario import state
+from engine.experiment import ExperimentError
+from engine.studies import across
+
+
+@dataclass(frozen=True)
+class Own:
+    """The page that asks for a value, what it may be, and what it usually is."""
+
+    page: str
+    options: tuple
+    usual: Any
+
+    def read(self, text: str) -> Any:
+        """The option that a link's text means; None where it means none."""
+        return next((each for each in self.options if str(each).lower() == text.strip().lower()), None)
+
+
+OWN: Mapping[str, Own] = {
+    name: Own("across", options, usual) for name, (options, usual) in across.ASKED.items()
+}
+
+
+def read(values: Mapping[str, str]) -> tuple[dict[str, str], list[ExperimentError]]:
+    """Those of a link's values that are a page's own, and what is wrong with the others of these names."""
+    found, errors = {}, []
+    for name in values.keys() & OWN.keys():
+        if OWN[name].read(values[name]) is not None:
+            found[name] = values[name]
+        else:
+            must = f"one of {', '.join(map(str, OWN[name].options))}"
+            errors.append(ExperimentError(name, repr(values[name])[:60], must))
+    return found, errors
+
+
+def own(name: str) -> Any:
+    """The value that is asked for, or the usual one."""
+    value = OWN[name].read(state.place(name))
+    return OWN[name].usual if value is None else value
+
+
+def tie(name: str, value: Any, key: str = "") -> dict[str, Any]:
+    """The arguments that tie a widget, which shows this value, to one that a page asks for."""
+    key = f"own {key or name}"
+    if st.session_state.get(key) != value:
+        st.session_state[key] = value
+    return {"key": key, "on_change": _changed, "args": (name, key)}
+
+
+def _changed(name: str, key: str) -> None:
+    state.go(**{name: str(st.session_state[key])})
+
+
+def own_values(page: str) -> dict[str, str]:
+    """What a link to a page says of its own values: those that are not the usual ones."""
+    asked = {name: own(name) for name, one in OWN.items() if one.page == page}
+    return {name: str(value) for name, value in asked.items() if value != OWN[name].usual}
