@@ -54,6 +54,14 @@ def seconds_text(value: float) -> Quantity:
     raise ValueError(f"seconds is {value}; it must be a number")
 
 
+def about_seconds(value: float) -> str:
+    """A duration as one says it who does not know it exactly."""
+    if value < 55:
+        return f"{max(5, math.ceil(value / 5) * 5)} seconds"
+    minutes = math.ceil(value / 60)
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
+
+
 def moment(date: str) -> str:
     """An ISO 8601 date in UTC, to the minute."""
     return f"{date[:10]} {date[11:16]} UTC"

@@ -6,16 +6,30 @@ from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime import exists, get_instance
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.web.server.starlette.starlette_app_utils import decode_xsrf_token_string
 
-from engine.worker.client import Job, QueueFullError, shared_worker
+from app import scenario
+from app.figures.units import about_seconds
+from engine.worker.client import Job, QueueFullError, Visitor, shared_worker
 
 POLL_SECONDS = 0.6
 
 
-@st.cache_resource(scope="session")
 def _own_jobs() -> dict[str, tuple[dict[str, Any], Job]]:
-    """This visitor's latest job of every kind, with its payload."""
-    return {}
+    """This window's latest job of every kind, with its payload."""
+    return scenario.kept("jobs", {})
+
+
+def _visitor() -> Visitor | None:
+    """Whose window this is, by the cookie that all windows of a browser have; None without a server."""
+    if not exists():
+        return None
+    session, runtime = get_script_run_ctx().session_id, get_instance()
+    # the cookie is written anew for each window, the token in it is the browser's
+    token, _ = decode_xsrf_token_string(st.context.cookies.get("_streamlit_xsrf", ""))
+    return Visitor(token or st.context.ip_address or session, lambda: runtime.is_active_session(session))
 
 
 def job_of(kind: str, payload: dict[str, Any]) -> Job | None:
@@ -73,7 +87,7 @@ def ask(kind: str, payload: dict[str, Any], again: bool) -> str | None:
     """Ask for a job in place of the visitor's earlier one; a sentence where the queue is full."""
     _, earlier = _own_jobs().get(kind, (None, None))
     try:
-        own = payload, shared_worker().submit(kind, payload, again=again)
+        own = payload, shared_worker().submit(kind, payload, again=again, visitor=_visitor())
     except QueueFullError as error:
         return sentence(str(error))
     if earlier is not None:
@@ -86,7 +100,8 @@ def state_of(job: Job) -> str:
     """What a job under way waits for or does."""
     if job.state == "queued":
         ahead = job.position
-        return f"Waiting: {ahead} {'job is' if ahead == 1 else 'jobs are'} ahead in this server's queue"
+        jobs = "1 job is" if ahead == 1 else f"{ahead} jobs are"
+        return f"Waiting for about {about_seconds(job.waits)}: {jobs} ahead in this server's queue"
     if job.state == "starting":
         return "Starting the worker process"
     return job.message
