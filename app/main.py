@@ -15,43 +15,60 @@ from app import frame, glossary, presenter, scenario, sidebar, take_home, theme 
 from app.page import HOME  # noqa: E402
 from app.presenter import lectern  # noqa: E402
 from app.presenter.mode import lecturing, presenting  # noqa: E402
+from app.serving.guard import MIDDLEWARE  # noqa: E402
+from app.serving.start import lifespan  # noqa: E402
 
-st.set_page_config(layout="wide")
-scenario.adopt()
-if lecturing():
-    lectern.show()
-    st.stop()
-opened = frame.navigate()
-name = frame.name_of(opened)
-scenario.settle(name)
-theme.apply(name)
-if not presenting():
-    frame.navigation()
-if scenario.notices():
-    # As text, not Markdown: the sentences quote what came with the link.
-    with st.container(border=True, key="notices"):
-        st.text("\n".join(scenario.notices()))
-if presenting():
-    presenter.show(name)
-# The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
-failure = None
-try:
-    opened.run()
-except Exception as error:  # the sidebar still comes: another scenario may be shown
-    failure = error
-# Start has no scenario to set: it has no sidebar, and its tools stand below the page.
-with st.container() if name == HOME else st.sidebar, st.container(horizontal=True, key="tools"):
-    take_home.show()
-    glossary.show()
+
+def draw() -> None:
+    """One run for one visitor."""
+    st.set_page_config(layout="wide")
+    scenario.adopt()
+    if lecturing():
+        lectern.show()
+        st.stop()
+    opened = frame.navigate()
+    name = frame.name_of(opened)
+    scenario.settle(name)
+    theme.apply(name)
     if not presenting():
-        presenter.button()
-glossary.hover()
-if name != HOME:
-    sidebar.show()
-# What takes no room comes last: until its style is there, it would push the page down.
-if not presenting():
-    presenter.bind()
-frame.show()
-scenario.publish(name)
-if failure:
-    raise failure  # to the terminal; the page says it in the theme's words
+        frame.navigation()
+    if scenario.notices():
+        # As text, not Markdown: the sentences quote what came with the link.
+        with st.container(border=True, key="notices"):
+            st.text("\n".join(scenario.notices()))
+    if presenting():
+        presenter.show(name)
+    # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
+    failures = []
+    for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls(name)):
+        try:
+            part()
+        except Exception as error:  # the others still come: another scenario may be shown
+            failures.append(error)
+    # What takes no room comes last: until its style is there, it would push the page down.
+    if not presenting():
+        presenter.bind()
+    frame.show()
+    scenario.publish(name)
+    if failures:
+        raise failures[0]  # to the terminal; the page says it in the theme's words
+
+
+def _tools(name: str) -> None:
+    # Start has no scenario to set: it has no sidebar, and its tools stand below the page.
+    with st.container() if name == HOME else st.sidebar, st.container(horizontal=True, key="tools"):
+        take_home.show()
+        glossary.show()
+        if not presenting():
+            presenter.button()
+
+
+def _controls(name: str) -> None:
+    if name != HOME:
+        sidebar.show()
+
+
+if __name__ == "__main__":
+    draw()
+else:  # imported by the server that `streamlit run` starts
+    app = st.App(__file__, middleware=MIDDLEWARE, lifespan=lifespan)

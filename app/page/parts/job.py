@@ -6,13 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
-from streamlit.runtime import exists, get_instance
-from streamlit.runtime.scriptrunner import get_script_run_ctx
-from streamlit.web.server.starlette.starlette_app_utils import decode_xsrf_token_string
 
-from app import scenario
+from app import scenario, serving
 from app.figures.units import about_seconds
-from engine.worker.client import Job, QueueFullError, Visitor, shared_worker
+from engine.worker.client import Job, QueueFullError, shared_worker
 
 POLL_SECONDS = 0.6
 
@@ -20,16 +17,6 @@ POLL_SECONDS = 0.6
 def _own_jobs() -> dict[str, tuple[dict[str, Any], Job]]:
     """This window's latest job of every kind, with its payload."""
     return scenario.kept("jobs", {})
-
-
-def _visitor() -> Visitor | None:
-    """Whose window this is, by the cookie that all windows of a browser have; None without a server."""
-    if not exists():
-        return None
-    session, runtime = get_script_run_ctx().session_id, get_instance()
-    # the cookie is written anew for each window, the token in it is the browser's
-    token, _ = decode_xsrf_token_string(st.context.cookies.get("_streamlit_xsrf", ""))
-    return Visitor(token or st.context.ip_address or session, lambda: runtime.is_active_session(session))
 
 
 def job_of(kind: str, payload: dict[str, Any]) -> Job | None:
@@ -66,9 +53,12 @@ def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -
             st.rerun()
         state.progress(min(job.progress, 1.0), state_of(job))
         return
-    again = job is not None and job.state == "done"
-    if button.button(f"{label} again" if again else label, key=kind, type="primary"):
+    again, allowed = job is not None and job.state == "done", serving.may_run()
+    words = f"{label} again" if again else label
+    if button.button(words, key=kind, type="primary", disabled=not allowed) and allowed:
         _submit(kind, payload, again, state)
+    if not allowed:
+        state.caption(serving.REFUSED)
     if job is not None and job.error:
         state.error(sentence(job.error))
     if job is not None and job.state == "cancelled":
@@ -87,7 +77,7 @@ def ask(kind: str, payload: dict[str, Any], again: bool) -> str | None:
     """Ask for a job in place of the visitor's earlier one; a sentence where the queue is full."""
     _, earlier = _own_jobs().get(kind, (None, None))
     try:
-        own = payload, shared_worker().submit(kind, payload, again=again, visitor=_visitor())
+        own = payload, shared_worker().submit(kind, payload, again=again, visitor=serving.visitor())
     except QueueFullError as error:
         return sentence(str(error))
     if earlier is not None:

@@ -1,0 +1,36 @@
+"""What happens once when the server starts: who may ask for it by which name, and one line on where it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import streamlit as st
+from streamlit import config, net_util
+
+from app import serving
+
+LOOPBACK = ["localhost", "127.0.0.1", "::1", "[::1]"]
+
+
+@asynccontextmanager
+async def lifespan(_: st.App) -> AsyncIterator[None]:
+    """Before the first visitor; the last lines are printed when the port is known."""
+    prepare()
+    address, port = st.get_option("server.address"), st.get_option("server.port")
+    print(f"  The dashboard is at http://localhost:{port}")
+    if not serving.at_loopback(address):
+        others = "may run kernels" if serving.opened() else "can look and run nothing"
+        print(f"  It is open to the network: others find it at this machine's own address and {others}.")
+    yield
+
+
+def prepare() -> None:
+    """No look-up of the machine's address outside, which Streamlit makes to print it and to check origins.
+
+    Where only this machine can reach the server, a page elsewhere cannot reach it by a name of its own.
+    """
+    net_util._external_ip = ""  # as if it had been asked for and there were none
+    named = config.is_manually_set("server.allowedHosts")
+    if serving.at_loopback(st.get_option("server.address")) and not named:
+        config.set_option("server.allowedHosts", LOOPBACK)
