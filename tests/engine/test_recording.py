@@ -201,9 +201,10 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
     first = Recorder(path, DEVICE, budget=0.0, say=lambda line: None)
     record_timings(first, quick, lengths=(32,), head_dims=(16,))
     assert not first.recording.timings
+    first.close()
     half = Recorder(path, DEVICE, 60.0, lambda line: None)
     record_timings(half, quick, lengths=(32,), head_dims=(16,))
-    half.save()
+    half.close()
     said = []
     rest = Recorder(path, DEVICE, 60.0, said.append)
     record_timings(rest, quick, lengths=(32, 64), head_dims=(16,))
@@ -212,6 +213,7 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
     assert {row.provider for row in rest.recording.timings} == {"eager", "sdpa_flash"}
     assert all(row.error <= row.allowed for row in rest.recording.timings)
     assert {row.direction for row in rest.recording.timings} == {"forward", "backward"}
+    rest.close()
 
 
 def test_another_gpu_does_not_add_to_a_recording(tmp_path, recording):
