@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -60,6 +61,11 @@ def about_seconds(value: float) -> str:
         return f"{max(5, math.ceil(value / 5) * 5)} seconds"
     minutes = math.ceil(value / 60)
     return "1 minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def plain(text: str) -> str:
+    """Words as Markdown that shows them as they are: no emphasis, links, pictures or colours of their own."""
+    return re.sub(r"([\\`*_\[\]<>!$~#:@/.])(?=\S)|([\\`*_])", r"\\\1\2", text)
 
 
 def moment(date: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import scenario, serving
+from app.figures.units import plain
 from app.scenario import widgets
 from engine.recordings.file import LARGEST_FILE, RecordingError, loads, recordings, refused
 from engine.recordings.recording import Recording
@@ -30,7 +31,7 @@ def show() -> None:
         st.success(_brings(own))
     for words in (sentence, *refused()):
         if words:
-            st.warning(words)
+            st.warning(plain(words))
     if not serving.may_run():
         st.caption(serving.REFUSED)
         return
@@ -49,7 +50,7 @@ def _arrived() -> None:
     widgets.clear_beside("recording")
     own, sentence = _own()
     if own or sentence:
-        st.toast(sentence or _brings(own), duration="long")
+        st.toast(plain(sentence) or _brings(own), duration="long")
 
 
 def _brings(own: Recording) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import types
 import zlib
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,10 @@ VERSION = 1
 LARGEST_FILE = 16 * 2**20  # bytes, unpacked
 LONGEST_TEXT = 600
 LARGEST_NUMBER = 10**18
+# Markdown's links and pictures, references to them, tags, and addresses that become links by themselves
+ELSEWHERE = re.compile(
+    r"!?\[[^\]]*\]\s*[(\[:]|<[a-zA-Z/!?][^<>]*>|\w+:/\s*/|\bwww\.|\bmailto:", re.IGNORECASE
+)
 SHELF = Path(__file__).resolve().parents[2] / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines", "cluster", "cluster_timelines")
@@ -282,9 +287,17 @@ def _blocks_fault(record: Decoding) -> str | None:
     return None
 
 
+def leads_elsewhere(text: str) -> str:
+    """The first link, picture, address or tag in a text that a page may show as Markdown; empty for none."""
+    found = ELSEWHERE.search(text)
+    return found[0] if found else ""
+
+
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_TEXT or not value.isprintable():
         raise RecordingError(f"{where} must be one line of at most {LONGEST_TEXT} characters")
+    if leads_elsewhere(value):
+        raise RecordingError(f"{where} must hold no link, picture, address or tag")
     return value
 
 

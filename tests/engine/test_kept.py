@@ -1,8 +1,11 @@
 """What is kept is bounded by bytes, those included that come to a result when they are asked for."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
+import pytest
 
 from engine.problem.kept import array_bytes, kept
 
@@ -46,6 +49,35 @@ def test_arrays_that_come_later_count_and_a_result_too_large_is_given_but_not_ke
     assert len(make(2000).first) == 2000
     make(2000)
     assert made == [100, 50, 2000, 2000]
+
+
+def test_what_many_ask_for_at_once_is_made_once():
+    made = []
+
+    @kept(most=2, most_bytes=100)
+    def make(name):
+        made.append(name)
+        time.sleep(0.05)
+        return f"the text of {name}"
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(make, ["it"] * 8))) == 1
+    assert made == ["it"]
+    assert make.bytes == len("the text of it")
+
+
+def test_what_cannot_be_made_is_tried_again():
+    tries = []
+
+    @kept(most=2, most_bytes=100)
+    def make(name):
+        tries.append(name)
+        raise ValueError(name)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="it"):
+            make("it")
+    assert tries == ["it", "it"]
 
 
 def test_many_small_ones_are_bounded_by_their_number():

@@ -145,6 +145,11 @@ def spoiled(recording, change) -> bytes:
         (lambda c: c["device"].update(gpu="a\nb"), "must be one line of at most"),
         (lambda c: c["device"].update(gpu="a" * 601), "must be one line of at most"),
         (lambda c: c["counters"][0].update(kernels=[]), "must have either kernels or the reason"),
+        (lambda c: c["device"].update(gpu="![x](http://a.b/c.png)"), "must hold no link, picture"),
+        (lambda c: c["device"].update(gpu="![x][1]"), "must hold no link, picture"),
+        (lambda c: c["device"].update(driver="<img src=x>"), "must hold no link, picture"),
+        (lambda c: c["device"].update(versions={"see www.a.b": "1"}), "must hold no link, picture"),
+        (lambda c: c["timings"][0].update(label="at HTTPS://a.b"), "must hold no link, picture"),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_place(recording, change, sentence):

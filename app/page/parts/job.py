@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app import scenario, serving
-from app.figures.units import about_seconds
+from app.figures.units import about_seconds, plain
 from engine.worker.client import Job, QueueFullError, shared_worker
 
 POLL_SECONDS = 0.6
@@ -99,5 +99,4 @@ def state_of(job: Job) -> str:
 
 def sentence(text: str) -> str:
     """A sentence begins with a capital and ends with a stop; Markdown's signs are meant as they are."""
-    plain = text.replace("\\", "\\\\").replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")
-    return plain[:1].upper() + plain[1:].rstrip(".") + "."
+    return plain(text[:1].upper() + text[1:].rstrip(".") + ".")
