@@ -11,7 +11,7 @@ def test_a_sidebar_that_fails_leaves_the_page_and_the_tools(open_app, monkeypatc
     app = open_app("softmax")
     assert len(app.exception) == 1
     assert app.get("button_group") or app.get("html") or app.get("button")
-    assert app.query_params["seq"] == ["1024"]  # the scenario is in the address as ever
+    assert app.query_params["seq"] == "1024"  # the scenario is in the address as ever
 
 
 def test_a_page_that_fails_leaves_the_sidebar(open_app, monkeypatch):
