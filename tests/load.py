@@ -1,7 +1,7 @@
-"""python -m tests.load: how the server holds under visitors, in one run; needs no browser, asks only loopback.
+"""python -m tests.load: how the server holds under visitors, in one run; no browser, requests to loopback only.
 
-Sessions are opened as a browser opens them, by websocket, and every message is read; nothing is drawn. A figure
-in units of the machine is CPU time over that of a loop that this machine is timed with first.
+Sessions are opened as a browser opens them, by websocket, and every message is read; nothing is drawn. A
+figure in units of the machine is CPU time over that of a loop that this machine is timed with first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Session:
         self.bytes = 0
 
     async def run(self, length: int | None = None) -> float:
-        """Ask for a run, with another sequence length or as the page is opened; seconds until its last message."""
+        """Ask for a run, with another sequence length or as opened; seconds until its last message."""
         message = BackMsg()
         state = message.rerun_script
         state.query_string, state.page_script_hash = self._query, calc_hash(self._page)

@@ -115,13 +115,19 @@ def refused(folder: Path = SHELF) -> tuple[str, ...]:
 
 
 def _shelf(folder: Path) -> Iterator[Recording | str]:
-    for path in sorted((*folder.glob("*.json"), *folder.glob("*.json.gz"))):
+    for path in _files(folder, folder.stat().st_mtime_ns if folder.exists() else 0):
         try:
             changed = path.stat().st_mtime_ns
         except OSError as error:  # a link that leads nowhere
             yield f"{path.name} cannot be read: {error.strerror}"
             continue
         yield _read(path, changed)
+
+
+@lru_cache(maxsize=8)
+def _files(folder: Path, changed: int) -> tuple[Path, ...]:
+    """`changed` is there so that a folder in which a file comes or goes is listed again."""
+    return tuple(sorted((*folder.glob("*.json"), *folder.glob("*.json.gz"))))
 
 
 @lru_cache(maxsize=32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -129,3 +130,32 @@ def test_streamlit_run_finds_the_guarded_application():
     main = Path(__file__).resolve().parents[2] / "app" / "main.py"
     assert discover_asgi_app(main).import_string == "main:app"
     assert "middleware=MIDDLEWARE" in main.read_text("utf-8")
+
+
+def test_a_loop_is_woken_once_for_much_and_loses_nothing():
+    async def handed_over() -> tuple[int, int]:
+        loop, ran, woken = asyncio.get_running_loop(), [], []
+        start.wake_once(loop)
+        usual = loop._csock.send
+        sock = SimpleNamespace(send=lambda data: woken.append(data) or usual(data))
+        loop._csock, kept = sock, loop._csock
+
+        def run() -> None:
+            for number in range(2000):
+                loop.call_soon_threadsafe(ran.append, number)
+
+        try:
+            for rounds in (1, 2, 3):
+                thread = Thread(target=run)
+                thread.start()
+                thread.join()  # the loop is not there meanwhile
+                while len(ran) < 2000 * rounds:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0.01)  # it has read that it was woken
+        finally:
+            loop._csock = kept
+        assert ran == [*range(2000)] * 3
+        return len(ran), len(woken)
+
+    ran, woken = asyncio.run(asyncio.wait_for(handed_over(), 60))
+    assert (ran, woken) == (6000, 3)
