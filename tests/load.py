@@ -1,4 +1,4 @@
-"""python -m tests.load: how the server holds under visitors, in one run; no browser, requests to loopback only.
+"""python -m tests.load: how the server holds under visitors, in one run; no browser, loopback alone is asked.
 
 Sessions are opened as a browser opens them, by websocket, and every message is read; nothing is drawn. A
 figure in units of the machine is CPU time over that of a loop that this machine is timed with first.
