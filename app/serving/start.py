@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit import config, net_util
 
 from app import serving
+from app.serving.session import look_up_one_by_one
 
 LOOPBACK = ["localhost", "127.0.0.1", "::1", "[::1]"]
 
@@ -19,6 +20,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Before the first visitor; the last lines are printed when the port is known."""
     prepare()
     wake_once(asyncio.get_running_loop())
+    look_up_one_by_one()
     address, port = st.get_option("server.address"), st.get_option("server.port")
     print(f"  The dashboard is at http://localhost:{port}")
     if not serving.at_loopback(address):

@@ -10,10 +10,13 @@ from types import SimpleNamespace
 import pytest
 import streamlit as st
 from streamlit import config, net_util
+from streamlit.runtime.state.safe_session_state import SafeSessionState
+from streamlit.runtime.state.session_state import SessionState
 from streamlit.testing.v1 import AppTest
 
 from app import serving
 from app.serving import guard, start
+from app.serving.session import OneByOne, look_up_one_by_one
 from tests.app.worker_page import SCRIPT, own_worker
 
 __all__ = ["own_worker"]
@@ -159,3 +162,25 @@ def test_a_loop_is_woken_once_for_much_and_loses_nothing():
 
     ran, woken = asyncio.run(asyncio.wait_for(handed_over(), 60))
     assert (ran, woken) == (6000, 3)
+
+
+def test_a_widget_looks_up_its_own_value_and_no_other(open_app, monkeypatch):
+    usual = open_app("traffic", seq="2048", window="300")
+    gathered = []
+    whole = SessionState.filtered_state.fget
+    monkeypatch.setattr(
+        SessionState, "filtered_state", property(lambda state: gathered.append(1) or whole(state))
+    )
+    monkeypatch.setattr(SafeSessionState, "filtered_state", SafeSessionState.filtered_state)  # to come back
+    look_up_one_by_one()
+    app = open_app("traffic", seq="2048", window="300")
+    assert not app.exception
+    assert not gathered
+    for kind in ("number_input", "selectbox", "select_slider"):
+        assert [each.value for each in app.get(kind)] == [each.value for each in usual.get(kind)]
+    app.number_input(key="scenario window").set_value(None).run()
+    assert app.session_state["experiment"].problem.mask.window is None
+    seen = OneByOne(app.session_state._state)
+    assert {"experiment", "scenario window"} < set(seen)
+    assert len(seen) == len(set(seen))
+    assert "no such key" not in seen
