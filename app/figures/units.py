@@ -65,7 +65,7 @@ def about_seconds(value: float) -> str:
 
 def plain(text: str) -> str:
     """Words as Markdown that shows them as they are: no emphasis, links, pictures or colours of their own."""
-    return re.sub(r"([\\`*_\[\]<>!$~#:@/.])(?=\S)|([\\`*_])", r"\\\1\2", text)
+    return re.sub(r"[\\`*_\[\]<>$~]|:(?=[a-zA-Z/])|(?<=www)\.", r"\\\g<0>", text)
 
 
 def moment(date: str) -> str:

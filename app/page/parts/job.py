@@ -55,7 +55,7 @@ def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -
         return
     again, allowed = job is not None and job.state == "done", serving.may_run()
     words = f"{label} again" if again else label
-    if button.button(words, key=kind, type="primary", disabled=not allowed) and allowed:
+    if button.button(words, key=kind, type="primary", disabled=not allowed):
         _submit(kind, payload, again, state)
     if not allowed:
         state.caption(serving.REFUSED)
@@ -74,7 +74,9 @@ def _submit(kind: str, payload: dict[str, Any], again: bool, place) -> None:
 
 
 def ask(kind: str, payload: dict[str, Any], again: bool) -> str | None:
-    """Ask for a job in place of the visitor's earlier one; a sentence where the queue is full."""
+    """Ask for a job in place of the visitor's earlier one; a sentence where none is taken."""
+    if not serving.may_run():
+        return serving.REFUSED
     _, earlier = _own_jobs().get(kind, (None, None))
     try:
         own = payload, shared_worker().submit(kind, payload, again=again, visitor=serving.visitor())
