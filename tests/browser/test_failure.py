@@ -24,7 +24,7 @@ def show():
 
 
 app.page.masks.show = show
-runpy.run_path({str(ROOT / "app" / "main.py")!r})
+runpy.run_path({str(ROOT / "app" / "main.py")!r}, run_name="__main__")
 """
 
 
