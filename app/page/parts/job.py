@@ -55,7 +55,8 @@ def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -
         return
     again, allowed = job is not None and job.state == "done", serving.may_run()
     words = f"{label} again" if again else label
-    if button.button(words, key=kind, type="primary", disabled=not allowed):
+    look = "primary" if allowed else "secondary"
+    if button.button(words, key=kind, type=look, disabled=not allowed):
         _submit(kind, payload, again, state)
     if not allowed:
         state.caption(serving.REFUSED)
