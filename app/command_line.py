@@ -6,11 +6,12 @@ A file is run because whoever started the dashboard named it there: no address a
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import sys
 from pathlib import Path
 
 import streamlit as st
+
+from app import serving
 
 
 def kernel() -> Path | None:
@@ -24,17 +25,10 @@ def kernel() -> Path | None:
 def refusal() -> str | None:
     """Why the file is not run, in one sentence; None where only this machine can reach the dashboard."""
     address = st.get_option("server.address")
-    if address == "localhost" or _loopback(address):
+    if serving.at_loopback(address):
         return None
     where = f"at {address}" if address else "at every address of this machine"
     return (
         f"--kernel is refused, because the dashboard listens {where} and whoever reaches it could have the "
         "file run; start it with --server.address localhost."
     )
-
-
-def _loopback(address: str | None) -> bool:
-    try:
-        return ipaddress.ip_address(address or "").is_loopback
-    except ValueError:
-        return False

@@ -16,6 +16,21 @@ from app.page import HOME  # noqa: E402
 from app.presenter import lectern  # noqa: E402
 from app.presenter.mode import lecturing, presenting  # noqa: E402
 
+
+def _tools(name: str) -> None:
+    # Start has no scenario to set: it has no sidebar, and its tools stand below the page.
+    with st.container() if name == HOME else st.sidebar, st.container(horizontal=True, key="tools"):
+        take_home.show()
+        glossary.show()
+        if not presenting():
+            presenter.button()
+
+
+def _controls(name: str) -> None:
+    if name != HOME:
+        sidebar.show()
+
+
 st.set_page_config(layout="wide")
 scenario.adopt()
 if lecturing():
@@ -34,24 +49,16 @@ if scenario.notices():
 if presenting():
     presenter.show(name)
 # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
-failure = None
-try:
-    opened.run()
-except Exception as error:  # the sidebar still comes: another scenario may be shown
-    failure = error
-# Start has no scenario to set: it has no sidebar, and its tools stand below the page.
-with st.container() if name == HOME else st.sidebar, st.container(horizontal=True, key="tools"):
-    take_home.show()
-    glossary.show()
-    if not presenting():
-        presenter.button()
-glossary.hover()
-if name != HOME:
-    sidebar.show()
+failures = []
+for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls(name)):
+    try:
+        part()
+    except Exception as error:  # the others still come: another scenario may be shown
+        failures.append(error)
 # What takes no room comes last: until its style is there, it would push the page down.
 if not presenting():
     presenter.bind()
 frame.show()
 scenario.publish(name)
-if failure:
-    raise failure  # to the terminal; the page says it in the theme's words
+if failures:
+    raise failures[0]  # to the terminal; the page says it in the theme's words

@@ -10,5 +10,7 @@ if str(ROOT) not in sys.path:
 import streamlit as st  # noqa: E402
 
 from app.frame.document import routes  # noqa: E402
+from app.serving.guard import MIDDLEWARE  # noqa: E402
+from app.serving.start import lifespan  # noqa: E402
 
-app = st.App(ROOT / "app" / "dashboard.py", routes=routes())
+app = st.App(ROOT / "app" / "dashboard.py", routes=routes(), middleware=MIDDLEWARE, lifespan=lifespan)

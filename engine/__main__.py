@@ -15,7 +15,7 @@ from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
 from engine.model.timeline import TimelineError
-from engine.recordings.file import recordings
+from engine.recordings.file import recordings, write_whole
 from engine.recordings.timelines import recorded_timeline
 
 COMMANDS = ("simulate", "trace", "measure", "bench", "bench-kernels", "record", "kernel", "lab")
@@ -96,7 +96,7 @@ def _trace(arguments: list[str]) -> int:
         )
         text = FORMATS[form](found)
         if str(out) != "-":
-            out.write_text(text, encoding="utf-8")
+            write_whole(out, text.encode())
     except (ExperimentError, TimelineError) as error:
         parser.error(str(error))
     except OSError as error:

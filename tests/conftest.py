@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import engine.algorithms
+from engine.problem.kept import Kept
 
 settings.register_profile(
     "repeatable",
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(items):
 def forget() -> None:
     """Clear what the product remembers: it was made of the algorithms that there were."""
     for found in gc.get_objects():
-        if type(found) is _lru_cache_wrapper and found.__module__.split(".")[0] in ("engine", "app"):
+        if type(found) in (_lru_cache_wrapper, Kept) and found.__module__.split(".")[0] in ("engine", "app"):
             found.cache_clear()
 
 

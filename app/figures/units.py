@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -52,6 +53,19 @@ def seconds_text(value: float) -> Quantity:
         if float(f"{value:.3g}") >= size or unit == "ns":
             return Quantity(f"{digits(value / size)} {unit}", value, "s")
     raise ValueError(f"seconds is {value}; it must be a number")
+
+
+def about_seconds(value: float) -> str:
+    """A duration as one says it who does not know it exactly."""
+    if value < 55:
+        return f"{max(5, math.ceil(value / 5) * 5)} seconds"
+    minutes = math.ceil(value / 60)
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def plain(text: str) -> str:
+    """Words as Markdown that shows them as they are: no emphasis, links, pictures or colours of their own."""
+    return re.sub(r"[\\`*_\[\]<>$~]|:(?=[a-zA-Z/])|(?<=www)\.", r"\\\g<0>", text)
 
 
 def moment(date: str) -> str:

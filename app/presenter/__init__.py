@@ -85,5 +85,5 @@ def _link(page: str) -> None:
     if here.hostname in THIS_MACHINE:
         st.caption(
             "This address leads to this machine only: open the dashboard by its network address, "
-            "which Streamlit prints when it starts, to show a link that others can open."
+            "started with `--server.address 0.0.0.0`, to show a link that others can open."
         )

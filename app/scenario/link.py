@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -15,6 +16,7 @@ PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside t
 LECTERN = "presenter"  # in the URL of the lecturer's own window, with or without a value
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 TOUR = "tour"  # the page whose steps have scenarios of their own
+NAMED = 4  # of a link's unknown names that a sentence lists
 FOLLOWING = {"kv_heads": "as many as heads", "seq_kv": "as many as queries"}  # what they are by default
 
 
@@ -36,7 +38,7 @@ def adopt() -> None:
     errors = (*errors, *wrong)
     if places.get("present", "false") not in ("true", "false"):
         errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))
-    state.start(experiment, [notice(error) for error in errors], places | asked, by_link=bool(values))
+    state.start(experiment, notices(errors), places | asked, by_link=bool(values))
     widgets.forget()
 
 
@@ -92,14 +94,29 @@ def url_values(experiment: Experiment) -> dict[str, str]:
     return {name: _text(value) for name, value in flat.items() if name in ALWAYS or value != defaults[name]}
 
 
-def notice(error: ExperimentError) -> str:
-    """One sentence on a value of a link that was replaced; it quotes the link, so show it as text."""
+def notices(errors: Sequence[ExperimentError]) -> list[str]:
+    """One sentence on each value of a link that was replaced, and one on all names that are not known.
+
+    They quote the link, so show them as text.
+    """
+    unknown = [error.field for error in errors if error.field not in (*BY_NAME, *own.OWN, "present")]
+    found = [_notice(error) for error in errors if error.field not in unknown]
+    if len(unknown) == 1:
+        found.append(
+            f"The link has a value named {unknown[0]!r:.60}, which is not known here; it was left out."
+        )
+    elif unknown:
+        named = ", ".join(f"{name!r:.60}" for name in unknown[:NAMED])
+        more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
+        found.append(f"The link has values that are not known here; they were left out: {named}{more}.")
+    return found
+
+
+def _notice(error: ExperimentError) -> str:
     if error.field == "present":
         return f"The link's {error}. Shown instead: false."
     if error.field in own.OWN:
         return f"The link's {error}. Shown instead: {own.OWN[error.field].usual}."
-    if error.field not in BY_NAME:
-        return f"The link has a value named {error.field!r:.60}, which is not known here; it was left out."
     shown = FOLLOWING.get(error.field, BY_NAME[error.field].default)
     return f"The link's {error}. Shown instead: {'off' if shown is None else _text(shown)}."
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import streamlit as st
 
+from app import scenario, serving
+from app.figures.units import plain
 from app.scenario import widgets
 from engine.recordings.file import LARGEST_FILE, RecordingError, loads, recordings, refused
 from engine.recordings.recording import Recording
@@ -31,7 +31,10 @@ def show() -> None:
         st.success(_brings(own))
     for words in (sentence, *refused()):
         if words:
-            st.warning(words)
+            st.warning(plain(words))
+    if not serving.may_run():
+        st.caption(serving.REFUSED)
+        return
     st.file_uploader(
         "Your GPU's recording",
         type=["json", "gz"],
@@ -47,7 +50,7 @@ def _arrived() -> None:
     widgets.clear_beside("recording")
     own, sentence = _own()
     if own or sentence:
-        st.toast(sentence or _brings(own), duration="long")
+        st.toast(plain(sentence) or _brings(own), duration="long")
 
 
 def _brings(own: Recording) -> str:
@@ -80,10 +83,15 @@ def _label(recording: Recording) -> str:
 def _own() -> tuple[Recording | None, str]:
     """The uploaded recording, or the sentence on why there is none of that file."""
     file = widgets.value_beside("recording file")
-    return _read(file.getvalue(), file.name) if file is not None else (None, "")
+    if file is None:
+        return None, ""
+    read = scenario.kept("recording read", {})  # in the session, to go with it
+    if file.file_id not in read:
+        read.clear()
+        read[file.file_id] = _read(file.getvalue(), file.name)
+    return read[file.file_id]
 
 
-@lru_cache(maxsize=8)
 def _read(data: bytes, name: str) -> tuple[Recording | None, str]:
     try:
         return loads(data, name), ""

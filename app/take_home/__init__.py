@@ -16,6 +16,7 @@ from engine import Experiment, simulate
 from engine.model.export import MOST_SLICES, chrome_trace
 from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
+from engine.problem.kept import kept
 
 HERE = Path(__file__).parent
 JSON = "application/json"
@@ -86,6 +87,12 @@ def _traces(experiment: Experiment, name: str) -> None:
         _trace(experiment, name)
 
 
+@kept(most=4, most_bytes=64 * 2**20)
+def _chrome_trace(experiment: Experiment) -> str:
+    """Seconds of a processor for the longest: made once, however many ask for it."""
+    return chrome_trace(simulate_timeline(experiment))
+
+
 def _trace(experiment: Experiment, name: str) -> None:
     """The scenario's, modelled, unless it has too many blocks to look at."""
     blocks = launch(experiment).blocks
@@ -97,7 +104,7 @@ def _trace(experiment: Experiment, name: str) -> None:
         return
     _file(
         f"{TRACE}, modelled",
-        lambda: chrome_trace(simulate_timeline(experiment)),
+        lambda: _chrome_trace(experiment),
         f"{name}-trace.json",
         JSON,
     )

@@ -41,6 +41,7 @@ from urllib.parse import parse_qsl
 
 from app.tour.words import Choice, filled, options, text
 from engine.experiment import Experiment, ExperimentError
+from engine.recordings.file import leads_elsewhere
 from engine.studies.answers import AnswerError, answer
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "tours"
@@ -143,6 +144,7 @@ def parse(text: str, file: str) -> Tour:
         raise TourError(
             f"{file}, line {len(lines)}: ends without a step; a step begins with '## ' and a title"
         )
+    _harmless(lines[: starts[0]], 1, file)
     ends = [*starts[1:], len(lines)]
     steps = [_step(lines[start:end], start + 1, file) for start, end in zip(starts, ends, strict=True)]
     return Tour(lines[0][2:].strip(), _joined(lines[1 : starts[0]]), tuple(steps))
@@ -160,6 +162,7 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
             must = f"it must be one of {', '.join(PICTURES)}"
             raise TourError(f"{file}, line {at[name]}: {name} is {values[name]!r:.60}; {must}")
     before, _, after = _joined(lines[body:]).partition("\n---\n")
+    _harmless(lines, first, file)
     step = Step(
         lines[0][3:].strip(),
         _experiment(values["scenario"], at["scenario"], file),
@@ -175,6 +178,14 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
     )
     _check(step, at, first + body + 1, file)
     return step
+
+
+def _harmless(lines: Sequence[str], first: int, file: str) -> None:
+    """Refuse what would make every browser of a room ask another server."""
+    for number, line in enumerate(lines, first):
+        if found := leads_elsewhere(line):
+            must = "a tour holds no pictures, links or HTML of its own"
+            raise TourError(f"{file}, line {number}: {found!r:.60} cannot be shown; {must}")
 
 
 def _header(lines: Sequence[str], first: int, file: str):

@@ -12,6 +12,7 @@ from engine.algorithms.record import BACKWARD, Algorithm, Part, loaded, summed
 from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import Phase
+from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
@@ -48,16 +49,14 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
         Phase(
             name=ROW_TERMS,
             outer="query",
-            first=none,
-            stop=none,
+            programs=Programs(none, none),
             before=(load(Tensor.O), load(Tensor.D_O), load(Tensor.LSE), Step(Operation.ROW_TERMS)),
             after=(store(Tensor.DELTA), store(Tensor.LSE_LOG2)),
         ),
         Phase(
             name=KEY_GRADIENTS,
             outer="key",
-            first=first,
-            stop=stop,
+            programs=Programs(first, stop),
             before=KEY_SIDE,
             each=KEY_VISIT,
             after=(store(Tensor.D_K), store(Tensor.D_V)),
@@ -66,8 +65,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
         Phase(
             name=QUERY_GRADIENTS,
             outer="query",
-            first=bounds.first,
-            stop=bounds.stop,
+            programs=Programs(bounds.first, bounds.stop),
             before=QUERY_SIDE,
             each=QUERY_VISIT,
             after=(store(Tensor.D_Q),),

@@ -10,6 +10,7 @@ from engine.algorithms.record import ACCUMULATOR_BYTES, Algorithm, Part, Pipelin
 from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, Phase
+from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import STATISTIC_BYTES, Operation, Step, Tensor, load, store
 
@@ -33,8 +34,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     phase = Phase(
         name="attention",
         outer="key",
-        first=first,
-        stop=stop,
+        programs=Programs(first, stop),
         before=(load(Tensor.K), load(Tensor.V)),
         each=VISIT,
         launched=HEAD,

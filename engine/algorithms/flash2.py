@@ -11,6 +11,7 @@ from engine.algorithms.record import Algorithm, Part, fused_parts
 from engine.problem.bounds import key_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import Phase
+from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
@@ -36,8 +37,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     phase = Phase(
         name="attention",
         outer="query",
-        first=bounds.first,
-        stop=bounds.stop,
+        programs=Programs(bounds.first, bounds.stop),
         before=(load(Tensor.Q),),
         each=VISIT,
         after=(store(Tensor.O), store(Tensor.LSE)),

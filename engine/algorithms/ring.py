@@ -16,10 +16,11 @@ import numpy as np
 
 from engine.algorithms import flash2, flash3, split_kv
 from engine.algorithms.record import Algorithm, Part, fused_parts
-from engine.problem.bounds import KeyBounds, blocks, key_bounds
+from engine.problem.bounds import blocks, key_bounds
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import Phase
+from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import PARTIALS, Tensor, load, store
 
@@ -114,31 +115,41 @@ def ring_schedule(problem: Problem, tiling: Tiling, order: Order) -> Schedule:
     if order.gpus == 1:
         return flash2.schedule(problem, tiling)
     bounds = key_bounds(problem, tiling)
-    first, stop = _shares(bounds, blocks(problem.seq_kv, tiling.block_kv), order)
+    share = ChunkShare(order, len(bounds.first), blocks(problem.seq_kv, tiling.block_kv))
     rounds = Phase(
         name="rounds",
         outer="query",
-        first=first,
-        stop=stop,
+        programs=Programs(bounds.first, bounds.stop, None, order.chunks, share),
         before=(load(Tensor.Q),),
         each=flash2.VISIT,
         after=(store(Tensor.PARTIAL), store(Tensor.PARTIAL_LSE)),
-        splits=order.chunks,
     )
     combine = replace(split_kv.combination(bounds, order.chunks), shared=False)
     return Schedule(problem, tiling, (rounds, combine), bounds)
 
 
-def _shares(bounds: KeyBounds, key_blocks: int, order: Order) -> tuple[np.ndarray, np.ndarray]:
-    """First and one past the last key block of each program, [query blocks * chunks], as GPUs meet them."""
-    queries = len(bounds.first)
-    gpu = order.holders(queries)
-    owners = (gpu[:, None] - np.arange(order.gpus)) % order.gpus
-    chunk = np.stack([owners, order.chunks - 1 - owners], 2).reshape(queries, -1) if order.zigzag else owners
-    edges = order.edges(key_blocks)
-    first = np.maximum(edges[chunk], bounds.first[:, None])
-    stop = np.minimum(edges[chunk + 1], bounds.stop[:, None])
-    return first.ravel(), np.maximum(first, stop).ravel()
+@dataclass(frozen=True)
+class ChunkShare:
+    """A program per chunk of keys, in the order in which the query block's GPU meets them."""
+
+    order: Order
+    query_blocks: int
+    key_blocks: int
+
+    def of(self, first, stop, outer, program) -> tuple[np.ndarray, np.ndarray]:
+        """What a program visits; equal where its chunk holds nothing for the query block."""
+        order = self.order
+        each = order.chunks // order.gpus  # chunks of a GPU
+        owner = (order.holders(self.query_blocks)[outer] - program // each) % order.gpus
+        chunk = np.where(program % each, order.chunks - 1 - owner, owner)
+        edges = order.edges(self.key_blocks)
+        begin = np.maximum(edges[chunk], first)
+        return begin, np.maximum(begin, np.minimum(edges[chunk + 1], stop))
+
+    def filled(self, first, stop) -> np.ndarray:
+        """Chunks that the visited blocks reach into; a chunk may hold no block."""
+        edges = np.unique(self.order.edges(self.key_blocks))
+        return np.searchsorted(edges, stop) - np.searchsorted(edges, first, side="right") + 1
 
 
 def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:

@@ -16,6 +16,7 @@ from engine.algorithms.record import ACCUMULATOR_BYTES, STAGES, Algorithm, Part,
 from engine.problem.bounds import KeyBounds, blocks, key_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import ROWS, Phase
+from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import PARTIALS, Operation, Step, Tensor, block_bytes, load, store
 
@@ -37,6 +38,11 @@ class Packed(Problem):
     """
 
     packed: int = 1
+
+    @property
+    def rows_alike(self) -> int:
+        """The heads of a query."""
+        return self.packed
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
         """Key positions at which packed rows stand."""
@@ -62,35 +68,40 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One key head: every split's partial O and lse, then their combination; one split needs none."""
     rows = packed(problem)
     bounds = key_bounds(rows, tiling)
-    first, stop = shares(bounds, tiling.splits)
     alone = tiling.splits == 1
+    share = None if alone else EvenShare(tiling.splits)
     split = Phase(
         name="split",
         outer="query",
-        first=first,
-        stop=stop,
+        programs=Programs(bounds.first, bounds.stop, bounds.alike, tiling.splits, share),
         before=(load(Tensor.Q),),
         each=VISIT,
         after=(store(Tensor.O), store(Tensor.LSE))
         if alone
         else (store(Tensor.PARTIAL), store(Tensor.PARTIAL_LSE)),
         shared=True,
-        splits=tiling.splits,
     )
     return Schedule(rows, tiling, (split,) if alone else (split, combination(bounds, tiling.splits)), bounds)
 
 
-def shares(bounds: KeyBounds, splits: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and one past the last key block of every program; arrays are [query blocks * splits].
+@dataclass(frozen=True)
+class EvenShare:
+    """Programs that take equally many key blocks each, as long as there are some."""
 
-    They are equal where nothing is left for a program.
-    """
-    visits = (bounds.stop - bounds.first)[:, None]
-    share = blocks(visits, splits)
-    starts = np.arange(splits) * share
-    some = starts < visits
-    first = bounds.first[:, None] + np.where(some, starts, 0)
-    return first.ravel(), (first + np.where(some, np.minimum(share, visits - starts), 0)).ravel()
+    splits: int
+
+    def of(self, first, stop, outer, program) -> tuple[np.ndarray, np.ndarray]:
+        """What a program visits; equal where nothing is left for it."""
+        visits = stop - first
+        share = blocks(visits, self.splits)
+        start = program * share
+        some = start < visits
+        begin = first + np.where(some, start, 0)
+        return begin, begin + np.where(some, np.minimum(share, visits - start), 0)
+
+    def filled(self, first, stop) -> np.ndarray:
+        """Programs until nothing is left."""
+        return blocks(stop - first, blocks(stop - first, self.splits))
 
 
 def combination(bounds: KeyBounds, splits: int) -> Phase:
@@ -99,8 +110,7 @@ def combination(bounds: KeyBounds, splits: int) -> Phase:
     return Phase(
         name="combine",
         outer="query",
-        first=none,
-        stop=none,
+        programs=Programs(none, none, bounds.alike),
         before=(
             load(Tensor.PARTIAL_LSE, splits),
             load(Tensor.PARTIAL, splits),

@@ -12,6 +12,7 @@ from engine.algorithms.record import Algorithm, Part, loaded, summed
 from engine.problem.bounds import blocks, key_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import ROWS, TILE, Phase
+from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
@@ -22,7 +23,8 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: S = Q K^T tile by tile, P = softmax(S) over whole rows, O = P V by query blocks."""
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     none = np.zeros(query_blocks, np.int64)
-    whole = {"outer": "query", "first": none, "stop": np.full(query_blocks, key_blocks, np.int64)}
+    programs = Programs(none, np.full(query_blocks, key_blocks, np.int64))
+    whole = {"outer": "query", "programs": programs}
     phases = (
         Phase(
             name="scores",
@@ -33,8 +35,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
         Phase(
             name="softmax",
             outer="query",
-            first=none,
-            stop=none,
+            programs=Programs(none, none),
             before=(load(Tensor.S), Step(Operation.SOFTMAX), store(Tensor.P)),
             launched=ROWS,
             rows=softmax_rows(problem.seq_kv),

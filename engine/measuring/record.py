@@ -1,6 +1,7 @@
 """python -m engine record: measures this GPU into a recording, row by row, and goes on where it stopped.
 
-What is already in the file is kept; the file is whole at every moment, so that a run may be cut short.
+What is already in the file is kept; every row is on the disk when the next is measured, so that a run may be
+cut short.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from engine.measuring.shapes import training_problem
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 from engine.recordings.file import SECTIONS, RecordingError, load, save
+from engine.recordings.journal import Journal
 from engine.recordings.recording import Device, Recording, Row, Timing, identity
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))
 HEAD_DIMS = (64, 128, 256)
-SAVE_EVERY = 5.0  # seconds
 DEFAULT_BUDGET = 1800.0
 COMPILING = 0.5  # of the time left, at most
 IN_TURNS = clock.Repeats(4, 20, 0.06)
@@ -38,16 +39,28 @@ ALONE = clock.Repeats(4, 10, 0.04)
 
 
 class Recorder:
-    """A recording that grows: rows by what they are about, saved as they come, until the time is up."""
+    """A recording that grows: rows by what they are about, kept as they come, until the time is up.
+
+    Raises RecordingError where the file cannot be written, or is another machine's or version's.
+    """
 
     def __init__(self, path: Path, device: Device, budget: float, say: Callable[[str], None] = print):
         self.path, self.device, self.say = path, device, say
         self.started = time.monotonic()
         self.end = self.started + budget
-        self.saved = 0.0
         self.rows: dict[str, dict[tuple, Row]] = {name: {} for name in SECTIONS}
         if path.exists():
             self._resume(load(path))
+        # of several processes only the first writes
+        self.journal = Journal(path, device) if os.environ.get("RANK", "0") == "0" else None
+        if self.journal is not None and self.journal.rows:
+            try:
+                self._same(self.journal.device)
+            except RecordingError:
+                self.journal.close(done=False)
+                raise
+            for section, row in self.journal.rows:
+                self.rows[section][identity(row)] = row
 
     @property
     def left(self) -> float:
@@ -59,17 +72,29 @@ class Recorder:
         return identity(row) in self.rows[section]
 
     def add(self, section: str, rows: Iterable[Row]) -> None:
-        """Keep rows; the file follows every few seconds."""
+        """Keep rows: each is on the disk before the next."""
         for row in rows:
             self.rows[section][identity(row)] = row
-        if time.monotonic() - self.saved > SAVE_EVERY:
-            self.save()
+            if self.journal is not None:
+                self.journal.add(section, row)
 
     def save(self) -> None:
-        """Write the file; of several processes only the first does."""
-        if os.environ.get("RANK", "0") == "0":
+        """Write the whole file."""
+        if self.journal is None:
+            return
+        try:
             save(self.recording, self.path)
-        self.saved = time.monotonic()
+        except OSError as error:
+            raise RecordingError(
+                f"{self.path} cannot be written: {error.strerror}; its rows are in {self.journal.path}"
+            ) from None
+        self.journal.clear()
+
+    def close(self) -> None:
+        """Write the whole file, and let others record."""
+        self.save()
+        if self.journal is not None:
+            self.journal.close()
 
     @property
     def recording(self) -> Recording:
@@ -81,15 +106,19 @@ class Recorder:
         self.say(f"{time.monotonic() - self.started:6.0f} s  {what}")
 
     def _resume(self, before: Recording) -> None:
+        self._same(before.device)
+        for name in SECTIONS:
+            self.rows[name] = {identity(row): row for row in getattr(before, name)}
+
+    def _same(self, before: Device) -> None:
+        """Refuse to mix rows of two GPUs, drivers, versions or commits."""
         for what in ("gpu", "driver", "versions", "commit"):
-            then, now = getattr(before.device, what), getattr(self.device, what)
+            then, now = getattr(before, what), getattr(self.device, what)
             if then != now:
                 raise RecordingError(
                     f"{self.path.name} was recorded with {what} {_shown(then)}, here it is {_shown(now)}:"
                     " name another file"
                 )
-        for name in SECTIONS:
-            self.rows[name] = {identity(row): row for row in getattr(before, name)}
 
 
 def _shown(value) -> str:
@@ -270,6 +299,7 @@ def main(arguments: list[str]) -> int:
                 RECORD[name](recorder)
             finally:
                 recorder.save()
+        recorder.close()
     except (JobError, RecordingError) as error:
         print(error, file=sys.stderr)
         return 2

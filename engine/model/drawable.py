@@ -36,11 +36,15 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
 def watchable(experiment: Experiment, most: int = MOST_BLOCKS) -> Experiment:
     """The experiment itself, or the same with its length halved until at most `most` blocks of threads run.
 
-    Where one block of queries per head is too many, with fewer heads.
+    Where one block of queries per head is too many, with fewer heads, and at last with fewer splits.
     """
     while launch(experiment).blocks > most:
-        smaller = _halved(experiment.problem, experiment.tiling.block_q)
-        experiment = replace(experiment, problem=smaller)
+        problem, asked = experiment.problem, experiment.asked
+        smaller = _halved(problem, experiment.tiling.block_q)
+        if smaller == problem:
+            experiment = replace(experiment, asked=replace(asked, splits=asked.splits // 2))
+        else:
+            experiment = replace(experiment, problem=smaller)
     return experiment
 
 
@@ -52,9 +56,10 @@ def _halved(problem: Problem, block_q: int) -> Problem:
         return replace(problem, mask=mask, **lengths)
     if problem.batch > 1:
         return replace(problem, batch=problem.batch // 2)
-    group = problem.group
-    kv_heads = max(1, problem.kv_heads // 2)
-    return replace(problem, kv_heads=kv_heads, heads=kv_heads * group)
+    if problem.kv_heads > 1:
+        kv_heads = problem.kv_heads // 2
+        return replace(problem, kv_heads=kv_heads, heads=kv_heads * problem.group)
+    return replace(problem, heads=max(1, problem.heads // 2))
 
 
 def at_length(experiment: Experiment, keys: int) -> Experiment:

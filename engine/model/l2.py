@@ -20,6 +20,7 @@ from engine.model.reuse import Programs, walk
 from engine.problem.hardware import Gpu
 from engine.schedule.bytes import Bytes
 from engine.schedule.nest import TILE, Phase
+from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 
@@ -80,8 +81,7 @@ def _rewritten(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dic
     """What each visit loads and stores again: one program per head, to which its rows are its own."""
     schedule, phase, slots = launch.schedule, kernel.phase, launch.gpu.sms * kernel.resident
     stored = {step.tensor for step in phase.each if step.operation == Operation.STORE}
-    ends = np.concatenate(([0], np.cumsum(schedule.query_rows)))
-    rows = np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
+    rows = schedule.rows_passed(phase)
     row = {tensor: schedule.amounts[tensor].factor for tensor in phase.loaded | stored}
     full, rest = divmod(kernel.heads, slots)
     again = 0.0
@@ -113,7 +113,7 @@ class _Walk:
 def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> float:
     """Bytes of the walked tensors that are fetched beyond the first time."""
     way = _walk(launch, kernel, walked)
-    programs, count = way.programs, kernel.heads * len(kernel.phase.first)
+    programs, count = way.programs, kernel.heads * kernel.phase.programs.count
     slots = min(way.abreast * way.places, count)
     streams = len(np.unique(programs.stream[:slots])) + 1  # those of a wave, wherever it begins
     own = programs.around + programs.visit * len(way.sizes)
@@ -140,13 +140,9 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
     starts = np.arange(0, length, together * block)
     row = sum(schedule.amounts[tensor].factor for tensor in walked)
     sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
-    first, stop = phase.first // together, -(-phase.stop // together)
-    grid = replace(kernel, count=len(first))
-    # each of those that run takes one chunk per step, and has at most a head's chunks to go
-    chunks = grid.together * int(np.maximum(stop - first, 1).sum())  # of heads that are launched together
-    rounds = 1 + abreast * places * (MOST_WAVES + 1) * len(sizes) // chunks
-    reached = min(grid.blocks, rounds * grid.together * grid.count)
-    head, outer = grid.launched(launch.order, 0, reached)
+    grid = replace(kernel, count=phase.programs.count)
+    head, outer = grid.launched(launch.order, 0, _reached(grid, together, abreast * places, len(sizes)))
+    first, stop = phase.programs.at(outer)
     group = 1 if phase.shared or not by_query else problem.group
     around = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}
     visit = {step.tensor for step in phase.each} - walked - around - {Tensor.NONE}
@@ -157,10 +153,21 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
 
     programs = Programs(
         stream=head // group,
-        first=first[outer],
-        stop=stop[outer],
+        first=first // together,
+        stop=-(-stop // together),
         reverse=phase.reverse,
         around=moved(around),
         visit=moved(visit),
     )
     return _Walk(programs, abreast, places, sizes)
+
+
+def _reached(grid: Kernel, together: int, slots: int, chunks: int) -> int:
+    """Programs that can begin while MOST_WAVES are followed; each takes at most one chunk per step."""
+    most = min(grid.blocks, slots * (1 + MOST_WAVES * chunks))
+    if grid.count > MOST_LISTED:
+        return most
+    first, stop = grid.phase.programs.listed
+    # those that run have at most a head's chunks to go; of heads that are launched together
+    every = grid.together * int(np.maximum(-(-stop // together) - first // together, 1).sum())
+    return min(most, (1 + slots * (MOST_WAVES + 1) * chunks // every) * grid.together * grid.count)

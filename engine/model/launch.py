@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from engine.algorithms import Algorithm, Part, Pipeline
 from engine.experiment import Experiment
 from engine.model.occupancy import blocks_per_sm
 from engine.problem.hardware import Gpu
+from engine.problem.kept import kept
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, OUTER, ROWS, TILE, Phase
 from engine.schedule.schedule import Schedule
@@ -60,7 +61,7 @@ class Kernel:
         head, block = self.launched(order, 0, self.blocks)
         head, none = head * self.group, np.full(self.blocks, -1)
         if self.phase.launched == TILE:
-            across = len(schedule.key_rows)
+            across = schedule.grid[1]
             return head, block // across, block % across
         if self.phase.launched == ROWS:
             return head, block * self.phase.rows // schedule.tiling.block_q, none
@@ -140,16 +141,16 @@ def _count(schedule: Schedule, phase: Phase) -> int:
     """Blocks of threads of one head."""
     counts = {
         HEAD: lambda: 1,
-        TILE: lambda: int(phase.visits.sum()),
+        TILE: lambda: phase.programs.all_visits,
         ROWS: lambda: -(-schedule.problem.seq_q // phase.rows),
-        OUTER: lambda: len(phase.visits),
+        OUTER: lambda: phase.programs.count,
     }
     return counts[phase.launched]()
 
 
-@lru_cache(maxsize=32)
+@kept(most=64, most_bytes=64 * 2**20)
 def launch(experiment: Experiment) -> Launch:
-    """An experiment on its GPU; few are kept, as a schedule can have columns of many megabytes."""
+    """An experiment on its GPU; a schedule can have arrays of megabytes."""
     return Launch.of(experiment.record, experiment.problem, experiment.tiling, experiment.gpu)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from engine.experiment import Experiment
@@ -12,11 +10,12 @@ from engine.model.rates import LAUNCH
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.model.traffic import traffic
 from engine.model.work import HBM, work_of
+from engine.problem.kept import kept
 
 MOST_BLOCKS = 200_000  # that one timeline holds
 
 
-@lru_cache(maxsize=32)
+@kept(most=32, most_bytes=48 * 2**20)
 def simulate_timeline(experiment: Experiment, order: str | None = None) -> Timeline:
     """Every block of an experiment on its SM, modelled; raises TimelineError where there are too many.
 

@@ -6,6 +6,7 @@ once, however large its caches; DRAM is modelled in between, see `engine.model.l
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from engine.model import l2
 from engine.model.launch import Launch
 from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
+from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import (
     EXPONENTIALS,
@@ -118,10 +120,10 @@ def counts(schedule: Schedule) -> Counts:
     """One head's requests, operations and tiles, from the loop nests."""
     problem, bounds = schedule.problem, schedule.bounds
     score, row = Amount(1, by_query=True, by_key=True), Amount(1, by_query=True)
-    grid = len(schedule.query_rows) * len(schedule.key_rows)
-    visited = max(int(phase.visits.sum()) for phase in schedule.phases)
-    seen = int((bounds.stop - bounds.first).sum())
-    full = int((bounds.full_stop - bounds.full_first).sum())
+    grid = math.prod(schedule.grid)
+    visited = max(phase.programs.all_visits for phase in schedule.phases)
+    seen = bounds.visible
+    full = bounds.full
     return Counts(
         requested=_requested(schedule),
         flops=sum(schedule.total(matrix_flops(problem), operation) for operation in MATRIX_PRODUCTS),
@@ -154,24 +156,23 @@ def touched_bytes(schedule: Schedule, phase: Phase, tensor: Tensor) -> int:
     """Bytes of the distinct blocks of a tensor that one head's phase touches."""
     amount = schedule.amounts[tensor]
     around = any(step.tensor == tensor for step in phase.before + phase.after)
-    visiting = (phase.visits > 0).reshape(-1, phase.splits).any(1)
-    outer, inner = np.ones(len(visiting), bool), np.zeros(len(schedule.key_rows), bool)
-    if phase.outer == "key":
-        inner = np.zeros(len(schedule.query_rows), bool)
-    if not around:
-        outer, inner = visiting, _visited_inner(phase, len(inner))
-    elif amount.by_query and amount.by_key:
-        inner[:] = True
-    query, key = (outer, inner) if phase.outer == "query" else (inner, outer)
-    return amount.of(int(schedule.query_rows[query].sum()), int(schedule.key_rows[key].sum()))
+    by_query = phase.outer == "query"
+    rows = schedule.outer_rows(phase)
+    if around:
+        outer, inner = int(rows.sum()), schedule.problem.seq_kv if by_query else schedule.problem.seq_q
+    else:
+        inner_rows = schedule.key_rows if by_query else schedule.query_rows
+        outer = int(rows[phase.programs.visits > 0].sum())
+        inner = int(inner_rows[_visited_inner(phase.programs, len(inner_rows))].sum())
+    return amount.of(outer, inner) if by_query else amount.of(inner, outer)
 
 
-def _visited_inner(phase: Phase, blocks: int) -> np.ndarray:
+def _visited_inner(programs: Programs, blocks: int) -> np.ndarray:
     """[inner blocks] bool: whether any outer block visits it."""
-    visiting = phase.visits > 0
+    visiting = programs.visits > 0
     edges = np.zeros(blocks + 1, np.int64)
-    np.add.at(edges, phase.first[visiting], 1)
-    np.add.at(edges, phase.stop[visiting], -1)
+    np.add.at(edges, programs.first[visiting], 1)
+    np.add.at(edges, programs.stop[visiting], -1)
     return np.cumsum(edges[:-1]) > 0
 
 

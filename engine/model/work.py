@@ -10,6 +10,7 @@ all is shared by the SMs that have keys to read.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,11 +30,75 @@ from engine.model.rates import (
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.visit import columns, moved, shared_seconds, visit_of
 from engine.schedule.nest import HEAD, TILE, Phase
+from engine.schedule.programs import MOST_LISTED, Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import EXPONENTIALS, Operation
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
 PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all places evenly
+
+
+@dataclass(frozen=True)
+class Visits:
+    """How often the blocks of a head visit a tile.
+
+    Attributes:
+        of: [n] blocks in, [n] float64 visits out.
+        mean: of all.
+        some: part of the blocks, 0 to 1, that visit any.
+        alike: whether they are known to visit equally many.
+    """
+
+    of: Callable[[np.ndarray], np.ndarray]
+    mean: float
+    some: float
+    alike: bool
+
+    @classmethod
+    def equal(cls, visits: float) -> Visits:
+        """All blocks visit so many."""
+        return cls(lambda block: np.full(len(block), visits), visits, float(visits > 0), True)
+
+    @classmethod
+    def listed(cls, visits: np.ndarray) -> Visits:
+        """Each visits as many as stand here."""
+        return cls(
+            visits.__getitem__,
+            float(visits.mean()),
+            float((visits > 0).mean()),
+            bool((visits == visits[0]).all()),
+        )
+
+    @classmethod
+    def of_programs(cls, programs: Programs, group: int) -> Visits:
+        """Those of very many programs, each for so many heads."""
+
+        def of(block: np.ndarray) -> np.ndarray:
+            first, stop = programs.at(block)
+            return np.maximum(stop - first, 0) * float(group)
+
+        mean = programs.all_visits * group / programs.count
+        return cls(of, mean, programs.filled / programs.count, False)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Seconds of a head's blocks: each waits, begins if it has visits, and takes as long for every visit."""
+
+    visits: Visits
+    waits: float
+    begins: float
+    visit: float
+
+    @property
+    def mean(self) -> float:
+        """Of all blocks."""
+        return self.waits + self.begins * self.visits.some + self.visit * self.visits.mean
+
+    def of(self, block: np.ndarray) -> np.ndarray:
+        """[n] of n blocks."""
+        visits = self.visits.of(block)
+        return self.waits + self.begins * (visits > 0) + visits * self.visit
 
 
 @dataclass(frozen=True)
@@ -43,7 +108,7 @@ class Work:
     Attributes:
         kernel: how they are launched.
         sms: of the GPU.
-        seconds: [kernel.count], of each of a head's where all places of its SM are taken; [1] if alike.
+        lengths: of a head's blocks, where all places of its SM are taken.
         speeds: [places + 1], see `engine.model.placement`.
         around: seconds of a block before its first visit and after its last, on average.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
@@ -51,7 +116,7 @@ class Work:
 
     kernel: Kernel
     sms: int
-    seconds: np.ndarray
+    lengths: Lengths
     speeds: np.ndarray
     around: float
     units: dict[str, float]
@@ -69,21 +134,22 @@ class Work:
     @property
     def even(self) -> float:
         """Seconds that all blocks take if they fill all places evenly."""
-        return float(self.seconds.mean()) * self.kernel.blocks / self.slots
+        return self.lengths.mean * self.kernel.blocks / self.slots
 
     def placed(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(sm, start, end), [blocks] each in launch order."""
         block = self.kernel.launched(order, 0, self.kernel.blocks)[1]
-        return place(np.broadcast_to(self.seconds, self.kernel.count)[block], self.sms, self.speeds)
+        return place(self.lengths.of(block), self.sms, self.speeds)
 
     def makespan(self, order: str) -> float:
         """Seconds from the first block's start to the last one's end."""
-        if len(self.seconds) == 1:
-            return makespan_alike(self.kernel.blocks, float(self.seconds[0]), self.sms, self.speeds)
+        if self.lengths.visits.alike:
+            return makespan_alike(self.kernel.blocks, self.lengths.mean, self.sms, self.speeds)
         first = max(0, self.kernel.blocks - PLACED_ONE_BY_ONE)
         block = self.kernel.launched(order, first, self.kernel.blocks)[1]
-        before = self.even - float(self.seconds[block].sum()) / self.slots if first else 0.0
-        return before + float(place(self.seconds[block], self.sms, self.speeds)[2].max())
+        seconds = self.lengths.of(block)
+        before = self.even - float(seconds.sum()) / self.slots if first else 0.0
+        return before + float(place(seconds, self.sms, self.speeds)[2].max())
 
 
 def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
@@ -95,8 +161,8 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     units = _units(launch.schedule, phase, traffic, rates)
     if not phase.each:
-        around = np.full(1, LATENCY * phase.round_trips)
-        visits, rows = np.ones(1), TWO_WARP_GROUPS
+        visits, rows = Visits.equal(1.0), TWO_WARP_GROUPS
+        waits, first = LATENCY * phase.round_trips, 0.0
         alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
     else:
         visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
@@ -107,15 +173,13 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         alone, longest = max(waited, visit.alone(pipeline)), visit.longest
         masked = (visit.tensor + visit.softmax) / alone if pipeline.overlapped else 1.0
         visits = _visits(launch, kernel, masked)
-        around = _around(launch, kernel, pipeline, rates, places) * (visits > 0) + _trips(launch) * LATENCY
+        waits, first = _trips(launch) * LATENCY, _around(launch, kernel, pipeline, rates, places)
     taken = np.array([shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
-    taken = _while_others_wait(taken, float(around.mean()), float(visits.mean()))
-    seconds = around + visits * taken[-1]
-    if (seconds == seconds[0]).all():
-        seconds = seconds[:1]
-    lengths = around.mean() + visits.mean() * taken
+    around = waits + first * visits.some
+    taken = _while_others_wait(taken, around, visits.mean)
+    lengths = around + visits.mean * taken
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
-    return Work(kernel, gpu.sms, seconds, speeds, float(around.mean()), units)
+    return Work(kernel, gpu.sms, Lengths(visits, waits, first, float(taken[-1])), speeds, around, units)
 
 
 def _trips(launch: Launch) -> int:
@@ -155,7 +219,7 @@ def _few_rows(launch: Launch, kernel: Kernel, copies: float) -> tuple[float, flo
     """
     gpu, phase = launch.gpu, kernel.phase
     through = moved(launch, phase.each) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
-    copying = min(gpu.sms, kernel.heads * int((phase.visits > 0).sum()))
+    copying = min(gpu.sms, kernel.heads * phase.programs.filled)
     return max(through, copies * copying / gpu.sms), LATENCY + through
 
 
@@ -192,21 +256,23 @@ def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
     )
 
 
-def _visits(launch: Launch, kernel: Kernel, masked: float) -> np.ndarray:
-    """[blocks] visits of each block of a head, where one of a tile that the mask cuts counts `masked`.
+def _visits(launch: Launch, kernel: Kernel, masked: float) -> Visits:
+    """Visits of each block of a head, where one of a tile that the mask cuts counts `masked`.
 
     Such tiles are few, and flash3 takes them one after another, without overlap.
     """
-    phase, bounds = kernel.phase, launch.schedule.bounds
+    phase, bounds, programs = kernel.phase, launch.schedule.bounds, kernel.phase.programs
     if phase.launched == TILE:  # each is one visit
-        return np.ones(1)
+        return Visits.equal(1.0)
+    group = launch.schedule.problem.group if phase.shared else 1
+    if phase.launched == HEAD:  # one block takes all of them
+        return Visits.equal(float(programs.all_visits * group))
+    if programs.count > MOST_LISTED:
+        return Visits.of_programs(programs, group)
     visits = phase.visits.astype(np.float64)
     if phase.outer == "query" and masked != 1.0:
         visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
-    if phase.launched == HEAD:  # one block takes all of them
-        visits = visits.sum(keepdims=True)
-    problem = launch.schedule.problem
-    return visits * (problem.group if phase.shared else 1)
+    return Visits.listed(visits * group)
 
 
 def _while_others_wait(taken: np.ndarray, around: float, visits: float) -> np.ndarray:

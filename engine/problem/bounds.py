@@ -8,6 +8,8 @@ import numpy as np
 
 from engine.problem.problem import Problem, Tiling
 
+MOST_LISTED = 2**17  # query blocks that stand one by one
+
 
 def blocks(length, block: int):
     """How many blocks cover a length (or each of an array of lengths)."""
@@ -62,13 +64,28 @@ def document_edges(problem: Problem) -> np.ndarray:
 class KeyBounds:
     """Which key blocks each query block visits; arrays [query blocks] int64, never falling.
 
-    Visited are first to stop - 1; of these, full_first to full_stop - 1 are seen whole by every row.
+    Visited are first to stop - 1; of these, full_first to full_stop - 1 are seen whole by every row. Of very
+    many query blocks, those that follow each other and see the same stand once: `alike` says how many.
     """
 
     first: np.ndarray
     stop: np.ndarray
     full_first: np.ndarray
     full_stop: np.ndarray
+    alike: np.ndarray | None = None
+
+    @property
+    def visible(self) -> int:
+        """Tiles of which the mask leaves something."""
+        return self._sum(self.stop - self.first)
+
+    @property
+    def full(self) -> int:
+        """Tiles that it leaves whole."""
+        return self._sum(self.full_stop - self.full_first)
+
+    def _sum(self, tiles: np.ndarray) -> int:
+        return int((tiles if self.alike is None else tiles * self.alike).sum())
 
     def visited(self, key_blocks: int) -> np.ndarray:
         """[query blocks, key_blocks] bool: the tiles that are visited."""
@@ -79,14 +96,34 @@ class KeyBounds:
 def key_bounds(problem: Problem, tiling: Tiling) -> KeyBounds:
     """Loop bounds of every query block under the mask."""
     width = tiling.block_kv
-    starts = np.arange(blocks(problem.seq_q, tiling.block_q), dtype=np.int64) * tiling.block_q
+    at, alike = _runs(problem, tiling.block_q)
+    starts = at * tiling.block_q
     low_first, high_first = visible_keys(problem, starts)
     low_last, high_last = visible_keys(problem, np.minimum(starts + tiling.block_q, problem.seq_q) - 1)
     first = low_first // width
     stop = np.where(high_last > low_first, blocks(high_last, width), first)
     full_first = np.clip(blocks(low_last, width), first, stop)
     full_end = np.where(high_first == problem.seq_kv, blocks(high_first, width), high_first // width)
-    return KeyBounds(first, stop, full_first, np.clip(full_end, full_first, stop))
+    bounds = first, stop, full_first, np.clip(full_end, full_first, stop)
+    return KeyBounds(*bounds) if alike is None else _merged(bounds, alike)
+
+
+def _runs(problem: Problem, block: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """(first query block, query blocks) of runs whose rows stand at the same keys; None: one block each."""
+    count, packed = blocks(problem.seq_q, block), problem.rows_alike
+    if packed < block or count <= MOST_LISTED:
+        return np.arange(count, dtype=np.int64), None
+    edges = np.arange(problem.seq_q // packed, dtype=np.int64) * packed
+    # a run begins with the first block inside a query's rows, and with the one that holds two queries' rows
+    at = np.stack((edges // block, blocks(edges, block)), 1).ravel()
+    at = at[np.diff(at, prepend=-1) > 0]
+    return at, np.diff(at, append=count)
+
+
+def _merged(bounds: tuple[np.ndarray, ...], alike: np.ndarray) -> KeyBounds:
+    """Neighbouring runs with the same bounds made one."""
+    new = np.any([np.diff(column, prepend=-1) != 0 for column in bounds], axis=0)
+    return KeyBounds(*(column[new] for column in bounds), np.add.reduceat(alike, np.flatnonzero(new)))
 
 
 def query_bounds(bounds: KeyBounds, key_blocks: int) -> tuple[np.ndarray, np.ndarray]:

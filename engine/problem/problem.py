@@ -61,6 +61,11 @@ class Problem:
         return self.heads // self.kv_heads
 
     @property
+    def rows_alike(self) -> int:
+        """Rows of queries, one after another, that stand at the same key."""
+        return 1
+
+    @property
     def hidden_size(self) -> int:
         """Numbers of a token in all query heads."""
         return self.heads * self.head_dim

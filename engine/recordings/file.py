@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
 import types
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -29,6 +32,10 @@ VERSION = 1
 LARGEST_FILE = 16 * 2**20  # bytes, unpacked
 LONGEST_TEXT = 600
 LARGEST_NUMBER = 10**18
+# Markdown's links and pictures, references to them, tags, and addresses that become links by themselves
+ELSEWHERE = re.compile(
+    r"!?\[[^\]]*\]\s*[(\[:]|<[a-zA-Z/!?][^<>]*>|\w+:/\s*/|\bwww\.|\bmailto:", re.IGNORECASE
+)
 SHELF = Path(__file__).resolve().parents[2] / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines", "cluster", "cluster_timelines")
@@ -40,9 +47,9 @@ class RecordingError(ValueError):
 
 def dumps(recording: Recording) -> str:
     """The file's text: one row a line."""
-    lines = [f'"format": "{FORMAT}"', f'"version": {VERSION}', f'"device": {_line(recording.device)}']
+    lines = [f'"format": "{FORMAT}"', f'"version": {VERSION}', f'"device": {line(recording.device)}']
     for name in SECTIONS:
-        rows = ",\n".join(map(_line, getattr(recording, name)))
+        rows = ",\n".join(map(line, getattr(recording, name)))
         lines.append(f'"{name}": [\n{rows}\n]' if rows else f'"{name}": []')
     return "{" + ",\n".join(lines) + "}\n"
 
@@ -50,9 +57,25 @@ def dumps(recording: Recording) -> str:
 def save(recording: Recording, path: Path) -> None:
     """Write a file whole or not at all; packed where its name ends in .gz."""
     data = dumps(recording).encode()
+    write_whole(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file whole, on the disk, or leave what was there; raises OSError."""
+    if path.exists() and not path.is_file():  # a device
+        path.write_bytes(data)
+        return
     beside = path.with_name(path.name + ".part")
-    beside.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    beside.replace(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def loads(data: bytes, name: str = "the file") -> Recording:
@@ -92,8 +115,19 @@ def refused(folder: Path = SHELF) -> tuple[str, ...]:
 
 
 def _shelf(folder: Path) -> Iterator[Recording | str]:
-    for path in sorted((*folder.glob("*.json"), *folder.glob("*.json.gz"))):
-        yield _read(path, path.stat().st_mtime_ns)
+    for path in _files(folder, folder.stat().st_mtime_ns if folder.exists() else 0):
+        try:
+            changed = path.stat().st_mtime_ns
+        except OSError as error:  # a link that leads nowhere
+            yield f"{path.name} cannot be read: {error.strerror}"
+            continue
+        yield _read(path, changed)
+
+
+@lru_cache(maxsize=8)
+def _files(folder: Path, changed: int) -> tuple[Path, ...]:
+    """`changed` is there so that a folder in which a file comes or goes is listed again."""
+    return tuple(sorted((*folder.glob("*.json"), *folder.glob("*.json.gz"))))
 
 
 @lru_cache(maxsize=32)
@@ -105,9 +139,15 @@ def _read(path: Path, changed: int) -> Recording | str:
         return str(error)
 
 
-def _line(row: object) -> str:
+def line(row: object) -> str:
     """A row as JSON, without what is at its default."""
     return json.dumps(_plain(row), allow_nan=False)
+
+
+def row_of(name: str, value: Any) -> Any:
+    """A row of a section, or the device, from what `line` says of it; raises RecordingError or KeyError."""
+    kind = _hints(Recording)[name]
+    return _decoded(kind if name == "device" else get_args(kind)[0], value, name)
 
 
 def _plain(value: Any) -> Any:
@@ -253,9 +293,17 @@ def _blocks_fault(record: Decoding) -> str | None:
     return None
 
 
+def leads_elsewhere(text: str) -> str:
+    """The first link, picture, address or tag in a text that a page may show as Markdown; empty for none."""
+    found = ELSEWHERE.search(text)
+    return found[0] if found else ""
+
+
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_TEXT or not value.isprintable():
         raise RecordingError(f"{where} must be one line of at most {LONGEST_TEXT} characters")
+    if leads_elsewhere(value):
+        raise RecordingError(f"{where} must hold no link, picture, address or tag")
     return value
 
 

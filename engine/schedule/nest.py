@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from engine.schedule.programs import Programs
 from engine.schedule.step import Operation, Step, Tensor
 
 OUTER, HEAD, TILE, ROWS = "outer block", "head", "tile", "rows"  # what a block of threads is launched for
@@ -19,12 +20,11 @@ class Phase:
     Attributes:
         name: what the kernel does.
         outer: "query" or "key": which blocks the outer loop walks.
-        first, stop: [outer blocks] int64, the inner blocks visited are first to stop - 1.
+        programs: outer blocks, what each visits, and who shares one.
         before, each, after: steps once an outer block before its visits, once a visit, once after them.
         reverse: whether the inner blocks come from the last to the first.
         shared: one program makes the visits of all query heads that share a key head, so that `before` and
             `after` happen once a key head.
-        splits: programs that share an outer block, one after the other in `first` and `stop`.
         launched: a block of threads computes an outer block (or a split of it), a whole head, one tile, or
             some rows: OUTER, HEAD, TILE or ROWS.
         rows: how many, of ROWS.
@@ -33,21 +33,34 @@ class Phase:
 
     name: str
     outer: str
-    first: np.ndarray
-    stop: np.ndarray
+    programs: Programs
     before: tuple[Step, ...] = ()
     each: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
     reverse: bool = False
     shared: bool = False
-    splits: int = 1
     launched: str = OUTER
     rows: int = 0
     round_trips: int = 0
 
+    @property
+    def splits(self) -> int:
+        """Programs that share an outer block."""
+        return self.programs.splits
+
+    @property
+    def first(self) -> np.ndarray:
+        """[programs] int64: the first inner block that each visits."""
+        return self.programs.listed[0]
+
+    @property
+    def stop(self) -> np.ndarray:
+        """[programs] int64: one past the last."""
+        return self.programs.listed[1]
+
     @cached_property
     def visits(self) -> np.ndarray:
-        """[outer blocks, or programs that share them] int64: how many inner blocks each visits."""
+        """[programs] int64: how many inner blocks each visits."""
         return np.maximum(self.stop - self.first, 0)
 
     @cached_property
@@ -69,4 +82,4 @@ class Phase:
     def steps(self) -> int:
         """How many steps the nest unrolls to."""
         around = len(self.before) + len(self.after)
-        return around * len(self.visits) + len(self.each) * int(self.visits.sum())
+        return around * self.programs.count + len(self.each) * self.programs.all_visits

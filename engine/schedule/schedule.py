@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.problem.bounds import KeyBounds, block_rows
+from engine.problem.bounds import KeyBounds, block_rows, blocks
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.columns import Columns, Loops, unroll
 from engine.schedule.nest import Phase
@@ -32,6 +32,12 @@ class Schedule:
     def key_rows(self) -> np.ndarray:
         """[key blocks] rows in each."""
         return block_rows(self.problem.seq_kv, self.tiling.block_kv)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Query blocks and key blocks."""
+        problem, tiling = self.problem, self.tiling
+        return blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
 
     @cached_property
     def amounts(self) -> dict[Tensor, Amount]:
@@ -65,19 +71,32 @@ class Schedule:
         return amount.factor * phase.sums[asked]
 
     def _summed(self, phase: Phase, by_query: bool, by_key: bool, each: bool) -> int:
-        """That sum for a factor of 1, in O(blocks)."""
-        outer, inner, by_outer, by_inner = self.query_rows, self.key_rows, by_query, by_key
-        if phase.outer == "key":
-            outer, inner, by_outer, by_inner = inner, outer, by_inner, by_outer
-        weights = np.repeat(outer if by_outer else np.ones(len(outer), np.int64), phase.splits)
-        if each and by_inner:
-            ends = np.concatenate(([0], np.cumsum(inner)))
-            weights = weights * np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)
-        elif each:
-            weights = weights * phase.visits
-        elif by_inner:
-            weights = weights * inner.sum()
-        return int(weights.sum())
+        """That sum for a factor of 1, in O(runs of alike outer blocks)."""
+        programs = phase.programs
+        by_outer, by_inner = (by_query, by_key) if phase.outer == "query" else (by_key, by_query)
+        weights = self.outer_rows(phase) if by_outer else programs.times
+        if each:
+            return int((weights * (self.rows_passed(phase) if by_inner else programs.visits)).sum())
+        return int(weights.sum()) * programs.splits * (self._lengths(phase)[1][0] if by_inner else 1)
+
+    def outer_rows(self, phase: Phase) -> np.ndarray:
+        """[runs of outer blocks] int64: rows of all outer blocks of each."""
+        (length, block), times = self._lengths(phase)[0], phase.programs.times
+        rows = times * block
+        rows[-1] -= int(times.sum()) * block - length  # the last may be ragged
+        return rows
+
+    def rows_passed(self, phase: Phase) -> np.ndarray:
+        """[runs of outer blocks] int64: rows of the inner blocks that each outer block visits."""
+        (length, block), programs = self._lengths(phase)[1], phase.programs
+        passed = np.minimum(programs.stop * block, length) - np.minimum(programs.first * block, length)
+        return np.where(programs.visits > 0, passed, 0)
+
+    def _lengths(self, phase: Phase) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(rows, rows of a block) along the outer blocks, and along the inner ones."""
+        query = self.problem.seq_q, self.tiling.block_q
+        key = self.problem.seq_kv, self.tiling.block_kv
+        return (query, key) if phase.outer == "query" else (key, query)
 
 
 def _blocks_moved(steps: tuple[Step, ...], operation: Operation, tensor: Tensor | None) -> int:

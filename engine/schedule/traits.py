@@ -72,11 +72,9 @@ def traits(schedule: Schedule) -> Traits:
         rows = Rows.GRADIENTS
     else:
         rows = Rows.WHOLE if Operation.SOFTMAX in operations else Rows.ONLINE
-    bounds = schedule.bounds
-    visible = int((bounds.stop - bounds.first).clip(0).sum())
     return Traits(
         rows=rows,
-        visits_hidden=any(int(phase.visits.sum()) > visible for phase in schedule.phases),
+        visits_hidden=any(phase.programs.all_visits > schedule.bounds.visible for phase in schedule.phases),
         rewrites=any(_moves(phase.each, Operation.STORE, Tensor.O) for phase in schedule.phases),
         phases=tuple(_phase(phase, phase is schedule.phases[-1]) for phase in schedule.phases),
     )

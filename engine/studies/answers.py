@@ -22,8 +22,18 @@ from engine.studies.recorded_times import recorded_times
 RECORDED_SECONDS = "recorded_seconds"
 
 
+LONGEST = 400  # characters of an expression
+LARGEST = 1e30  # a number that is written or computed; bytes of the largest scenario have 24 digits
+QUOTED = 80  # characters of what is wrong that a sentence quotes
+
+
 class AnswerError(ValueError):
     """An expression that cannot be computed; the message is one sentence."""
+
+
+def quoted(text: str) -> str:
+    """What is wrong, as a sentence quotes it: in one line, and not all of a long one."""
+    return repr(text if len(text) <= QUOTED else text[: QUOTED - 1] + "…")
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ def holds(text: str, experiment: Experiment) -> bool:
     must = "flash2.flops < standard.flops"
     node = _parsed(text, "condition", must)
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in COMPARISONS:
-        raise AnswerError(f"{text!r} is no condition; it must be like {must}")
+        raise AnswerError(f"{quoted(text)} is no condition; it must be like {must}")
     left, right = _value(node.left, experiment), _value(node.comparators[0], experiment)
     if left.unit != right.unit:
         raise AnswerError(f"{_unit(left)} and {_unit(right)} cannot be compared")
@@ -62,17 +72,19 @@ def holds(text: str, experiment: Experiment) -> bool:
 
 
 def _parsed(text: str, kind: str, must: str) -> ast.expr:
+    if len(text) > LONGEST:
+        raise AnswerError(f"{quoted(text)} has {len(text):,} characters; it must have at most {LONGEST}")
     try:
         return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
-        raise AnswerError(f"{text!r} is no {kind}; it must be like {must}") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise AnswerError(f"{quoted(text)} is no {kind}; it must be like {must}") from None
 
 
 def _value(node: ast.AST, experiment: Experiment) -> Answer:
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
         return _combined(type(node.op), _value(node.left, experiment), _value(node.right, experiment))
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return Answer(node.value, NUMBER, GIVEN)
+        return _bounded(Answer(node.value, NUMBER, GIVEN))
     if isinstance(node, ast.Name):
         return _asked(node.id, experiment)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -80,16 +92,19 @@ def _value(node: ast.AST, experiment: Experiment) -> Answer:
         if node.attr == RECORDED_SECONDS:
             return _recorded(algorithm, experiment)
         if algorithm not in ALGORITHMS:
-            raise AnswerError(f"{algorithm!r} is no algorithm; it must be one of {', '.join(ALGORITHMS)}")
+            raise AnswerError(
+                f"{quoted(algorithm)} is no algorithm; it must be one of {', '.join(ALGORITHMS)}"
+            )
         return _asked(node.attr, experiment.changed(algorithm=algorithm))
     raise AnswerError(
-        f"{ast.unparse(node)!r} cannot be computed; allowed are numbers, quantities, + - * / and brackets"
+        f"{quoted(ast.unparse(node))} cannot be computed; allowed are numbers, quantities, + - * / and "
+        "brackets"
     )
 
 
 def _asked(name: str, experiment: Experiment) -> Answer:
     if name not in QUANTITIES:
-        raise AnswerError(f"{name!r} is no quantity; it must be one of {', '.join(QUANTITIES)}")
+        raise AnswerError(f"{quoted(name)} is no quantity; it must be one of {', '.join(QUANTITIES)}")
     quantity = QUANTITIES[name]
     return Answer(quantity.of(experiment), quantity.unit, quantity.origin)
 
@@ -100,7 +115,9 @@ def _recorded(provider: str, experiment: Experiment) -> Answer:
     if not found.providers:
         raise AnswerError(f"{experiment.gpu.with_article} has no recording; it must be a GPU that has one")
     if provider not in found.providers:
-        raise AnswerError(f"{provider!r} is in no recording; it must be one of {', '.join(found.providers)}")
+        raise AnswerError(
+            f"{quoted(provider)} is in no recording; it must be one of {', '.join(found.providers)}"
+        )
     if provider not in found.seconds:
         raise AnswerError(f"{provider} was not recorded for this problem; it must be one that was")
     return Answer(found.seconds[provider], SECONDS, RECORDED)
@@ -129,4 +146,11 @@ def _combined(operation: type[ast.operator], left: Answer, right: Answer) -> Ans
     if operation is ast.Div and right.value == 0:
         raise AnswerError("the expression divides by 0 for this scenario")
     origin = max(left.origin, right.origin, key=ORIGINS.index)
-    return Answer(OPERATIONS[operation](left.value, right.value), unit, origin)
+    return _bounded(Answer(OPERATIONS[operation](left.value, right.value), unit, origin))
+
+
+def _bounded(found: Answer) -> Answer:
+    """The same; raises AnswerError where its number is none, or larger than anything there is."""
+    if not -LARGEST <= found.value <= LARGEST:
+        raise AnswerError(f"a number of the expression is beyond {LARGEST:.0e}")
+    return found

@@ -90,9 +90,9 @@ def spread(simulation: Simulation) -> Spread:
     """The blocks of an experiment's first kernel that have keys to read."""
     phase, sms = simulation.schedule.phases[0], simulation.experiment.gpu.sms
     heads, splits = simulation.traffic.heads, simulation.experiment.tiling.splits
-    count = int((phase.visits > 0).sum()) * heads
+    count = phase.programs.filled * heads
     blocks = count // sms + (np.arange(sms) < count % sms)
-    return Spread(blocks, heads, splits, len(phase.visits) // splits)
+    return Spread(blocks, heads, splits, phase.programs.outer_blocks)
 
 
 def readable(gpu: Gpu) -> float:

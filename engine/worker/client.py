@@ -1,7 +1,8 @@
 """The client of the worker process: one queue for every visitor of the server, thread-safe, without torch.
 
 The queue lives here, so killing the process loses only the job that it runs. Equal jobs share one run, whose
-result is remembered: a class that presses one button costs one run.
+result is remembered: a class that presses one button costs one run. A visitor's second job waits until every
+other's first has run, and a run ends with the last of those who wanted it.
 """
 
 from __future__ import annotations
@@ -14,16 +15,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from engine.root import ROOT
 from engine.worker.jobs import Update
 
-MOST_WAITING = 40
+MOST_WAITING = 400
+MOST_OF_A_VISITOR = 3  # one that runs and two that wait
 MOST_REMEMBERED = 64
 LIMIT_SECONDS = 300.0
+USUAL_SECONDS = 30.0  # of a job of a kind that has not run yet
+GONE_SECONDS = 10.0  # without its viewer, after which a job is given up: time to reload a page
+LOOKED_EVERY = 1.0  # s
 
 QUEUED, STARTING, RUNNING, DONE, FAILED, CANCELLED = (
     "queued",
@@ -39,12 +46,27 @@ class QueueFullError(Exception):
     """No room for another job; the sentence says how many wait."""
 
 
+@dataclass(frozen=True)
+class Visitor:
+    """Who asks for a job.
+
+    Attributes:
+        name: equal for all windows of one visitor, whose jobs count together.
+        watches: whether the window that asked is still there.
+    """
+
+    name: Hashable
+    watches: Callable[[], bool]
+
+
 class _Run:
     """One run of a job, shared by all who asked for it; changed only under the worker's lock."""
 
     def __init__(self, key: str, kind: str, payload: dict[str, Any]):
         self.key, self.kind, self.payload = key, kind, payload
-        self.state, self.claims = QUEUED, 0
+        self.state = QUEUED
+        self.claims: list[Job] = []
+        self.started_at = 0.0
         self.fraction, self.message, self.rows = 0.0, "", []
         self.result: Any = None
         self.error: str | None = None
@@ -58,8 +80,14 @@ class _Run:
 class Job:
     """One visitor's claim on a run. Reading is safe from any thread and never waits for the process."""
 
-    def __init__(self, worker: Worker, run: _Run):
+    def __init__(self, worker: Worker, run: _Run, visitor: Visitor | None = None):
         self._worker, self._run, self._given_up = worker, run, False
+        self._visitor, self._watched_at = visitor, time.monotonic()
+
+    @property
+    def _name(self) -> Hashable:
+        """Whose it is; a job that nobody is named for is a visitor by itself."""
+        return id(self) if self._visitor is None else self._visitor.name
 
     @property
     def state(self) -> str:
@@ -75,6 +103,11 @@ class Job:
     def position(self) -> int:
         """How many jobs are before this one, the running one included; 0 when it runs or has ended."""
         return self._worker._position(self._run)
+
+    @property
+    def waits(self) -> float:
+        """Seconds until it is likely to run: of the jobs before it, by what such jobs took; at most."""
+        return self._worker._waits(self._run)
 
     @property
     def progress(self) -> float:
@@ -121,28 +154,37 @@ class Worker:
     def __init__(self, most_waiting: int = MOST_WAITING, limit_seconds: float = LIMIT_SECONDS):
         self._most_waiting, self._limit_seconds = most_waiting, limit_seconds
         self._changed = threading.Condition()
-        self._waiting: deque[_Run] = deque()
+        self._waiting: list[_Run] = []
         self._current: _Run | None = None
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._process: subprocess.Popen | None = None
         self._thread: threading.Thread | None = None
+        self._took: dict[str, float] = {}  # seconds of the latest run of each kind
 
-    def submit(self, kind: str, payload: dict[str, Any], *, again: bool = False) -> Job:
+    def submit(
+        self, kind: str, payload: dict[str, Any], *, again: bool = False, visitor: Visitor | None = None
+    ) -> Job:
         """Ask for a job ("package.module:function" and its payload), or share the equal one there is.
 
         Args:
             again: run anew even if a result is remembered.
+            visitor: whose job it is; given up soon after its window has gone.
 
         Raises:
-            QueueFullError: too many jobs wait.
+            QueueFullError: too many jobs wait, or the visitor has too many.
         """
         key = _key(kind, payload)
         with self._changed:
             run = self._runs.get(key)
             if run is None or not (run.under_way or (run.state == DONE and not again)):
-                run = self._enqueue(_Run(key, kind, payload))
-            run.claims += 1
-            return Job(self, run)
+                run = _Run(key, kind, payload)
+            job = Job(self, run, visitor)
+            if run.under_way:
+                self._allow(job)
+                if self._runs.get(key) is not run:
+                    self._enqueue(run)
+                run.claims.append(job)
+            return job
 
     def finished(self, kind: str, payload: dict[str, Any]) -> Job | None:
         """The remembered result of such a job, whoever asked for it."""
@@ -154,10 +196,20 @@ class Worker:
         """End the process; waiting jobs are cancelled."""
         with self._changed:
             while self._waiting:
-                self._end(self._waiting.popleft(), CANCELLED)
+                self._end(self._waiting.pop(), CANCELLED)
             self._kill(CANCELLED, None)
 
-    def _enqueue(self, run: _Run) -> _Run:
+    def _allow(self, job: Job) -> None:
+        """Refuse what is more than a visitor's share."""
+        others = [run for run in (*self._waiting, self._current) if run not in (None, job._run)]
+        own = sum(any(claim._name == job._name for claim in run.claims) for run in others)
+        if own >= MOST_OF_A_VISITOR:
+            raise QueueFullError(
+                f"{own} of your jobs run or wait here, and this server takes no more from one visitor; "
+                "cancel one or wait for it"
+            )
+
+    def _enqueue(self, run: _Run) -> None:
         if len(self._waiting) >= self._most_waiting:
             raise QueueFullError(f"the queue is full: {len(self._waiting)} jobs wait; try again in a minute")
         self._runs[run.key] = run
@@ -167,8 +219,8 @@ class Worker:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="worker client", daemon=True)
             self._thread.start()
+            threading.Thread(target=self._look, name="worker's viewers", daemon=True).start()
         self._changed.notify_all()
-        return run
 
     def _forget(self) -> None:
         """Drop the oldest results beyond what is remembered; jobs under way are never dropped."""
@@ -180,7 +232,54 @@ class Worker:
         with self._changed:
             if run not in self._waiting:
                 return 0
-            return self._waiting.index(run) + (self._current is not None)
+            return self._in_turn().index(run) + (self._current is not None)
+
+    def _waits(self, run: _Run) -> float:
+        with self._changed:
+            if run not in self._waiting:
+                return 0.0
+            turns = self._in_turn()
+            ahead = sum(self._expected(each) for each in turns[: turns.index(run)])
+            current = self._current
+            if current is None:
+                return ahead
+            spent = time.monotonic() - current.started_at if current.started_at else 0.0
+            left = max(self._expected(current) - spent, 0.0)
+            if current.fraction > 0.1:
+                left = spent / current.fraction - spent
+            return ahead + min(left, max(self._limit_seconds - spent, 0.0))
+
+    def _expected(self, run: _Run) -> float:
+        """Seconds that a run is likely to take."""
+        return self._took.get(run.kind, min(USUAL_SECONDS, self._limit_seconds))
+
+    def _in_turn(self) -> list[_Run]:
+        """The waiting runs in the order in which they will run: every visitor's first, then every second."""
+        before: Counter[Hashable] = Counter()
+        if self._current is not None:
+            before.update({claim._name for claim in self._current.claims})
+        turns = []
+        for run in self._waiting:
+            names = {claim._name for claim in run.claims}
+            turns.append(min((before[name] for name in names), default=0))
+            before.update(names)
+        return [run for _, run in sorted(zip(turns, self._waiting, strict=True), key=lambda each: each[0])]
+
+    def _look(self) -> None:
+        """Give up, again and again, what nobody watches any more."""
+        while True:
+            time.sleep(LOOKED_EVERY)
+            self._give_up_unwatched(time.monotonic())
+
+    def _give_up_unwatched(self, now: float) -> None:
+        with self._changed:
+            runs = [run for run in (*self._waiting, self._current) if run is not None]
+            claims = [claim for run in runs for claim in run.claims if claim._visitor is not None]
+        for claim in claims:  # a window is asked outside the lock
+            if claim._visitor.watches():
+                claim._watched_at = now
+            elif now - claim._watched_at >= GONE_SECONDS:
+                claim.cancel()
 
     def _wait(self, job: Job, seconds: float) -> bool:
         with self._changed:
@@ -191,16 +290,17 @@ class Worker:
             if not job.under_way:
                 return
             run, job._given_up = job._run, True
-            run.claims -= 1
-            if run.claims == 0 and run in self._waiting:
+            run.claims.remove(job)
+            if not run.claims and run in self._waiting:
                 self._waiting.remove(run)
                 self._end(run, CANCELLED)
-            elif run.claims == 0 and run is self._current:
+            elif not run.claims and run is self._current:
                 self._kill(CANCELLED, None)
             self._changed.notify_all()
 
     def _end(self, run: _Run, state: str, error: str | None = None, result: Any = None) -> None:
         run.state, run.error, run.result, run.finished_at = state, error, result, time.time()
+        run.claims = []
         if run is self._current:
             self._current = None
         self._changed.notify_all()
@@ -228,8 +328,9 @@ class Worker:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
-                run = self._current = self._waiting.popleft()
-                run.state = STARTING
+                run = self._in_turn()[0]
+                self._waiting.remove(run)
+                self._current, run.state = run, STARTING
                 self._changed.notify_all()
             timer = threading.Timer(self._limit_seconds, self._time_out, (run,))
             timer.daemon = True
@@ -271,11 +372,12 @@ class Worker:
                 raise EOFError("given up")
             if what == "done":
                 run.fraction = 1.0
+                self._took[run.kind] = time.monotonic() - run.started_at
                 self._end(run, DONE, result=value)
             elif what == "failed":
                 self._end(run, FAILED, value)
             else:
-                run.state = RUNNING
+                run.state, run.started_at = RUNNING, run.started_at or time.monotonic()
                 self._update(run, value)
             return run.under_way
 

@@ -145,6 +145,11 @@ def spoiled(recording, change) -> bytes:
         (lambda c: c["device"].update(gpu="a\nb"), "must be one line of at most"),
         (lambda c: c["device"].update(gpu="a" * 601), "must be one line of at most"),
         (lambda c: c["counters"][0].update(kernels=[]), "must have either kernels or the reason"),
+        (lambda c: c["device"].update(gpu="![x](http://a.b/c.png)"), "must hold no link, picture"),
+        (lambda c: c["device"].update(gpu="![x][1]"), "must hold no link, picture"),
+        (lambda c: c["device"].update(driver="<img src=x>"), "must hold no link, picture"),
+        (lambda c: c["device"].update(versions={"see www.a.b": "1"}), "must hold no link, picture"),
+        (lambda c: c["timings"][0].update(label="at HTTPS://a.b"), "must hold no link, picture"),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_place(recording, change, sentence):
@@ -201,9 +206,10 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
     first = Recorder(path, DEVICE, budget=0.0, say=lambda line: None)
     record_timings(first, quick, lengths=(32,), head_dims=(16,))
     assert not first.recording.timings
+    first.close()
     half = Recorder(path, DEVICE, 60.0, lambda line: None)
     record_timings(half, quick, lengths=(32,), head_dims=(16,))
-    half.save()
+    half.close()
     said = []
     rest = Recorder(path, DEVICE, 60.0, said.append)
     record_timings(rest, quick, lengths=(32, 64), head_dims=(16,))
@@ -212,6 +218,7 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
     assert {row.provider for row in rest.recording.timings} == {"eager", "sdpa_flash"}
     assert all(row.error <= row.allowed for row in rest.recording.timings)
     assert {row.direction for row in rest.recording.timings} == {"forward", "backward"}
+    rest.close()
 
 
 def test_another_gpu_does_not_add_to_a_recording(tmp_path, recording):

@@ -100,7 +100,7 @@ def test_grouping_the_first_of_many_blocks_costs_less_than_a_per_cent(algorithm,
     work = work_of(simulation.launch, kernel, simulation.traffic)
     assert kernel.blocks > PLACED_ONE_BY_ONE
     block = kernel.launched(order, 0, kernel.blocks)[1]
-    exact = place(work.seconds[block], work.sms, work.speeds)[2].max()
+    exact = place(work.lengths.of(block), work.sms, work.speeds)[2].max()
     assert work.makespan(order) == pytest.approx(exact, rel=0.01)
 
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import streamlit as st
 
+from app import scenario, serving
+from app.figures.units import about_seconds, plain
 from engine.worker.client import Job, QueueFullError, shared_worker
 
 POLL_SECONDS = 0.6
 
 
-@st.cache_resource(scope="session")
 def _own_jobs() -> dict[str, tuple[dict[str, Any], Job]]:
-    """This visitor's latest job of every kind, with its payload."""
-    return {}
+    """This window's latest job of every kind, with its payload."""
+    return scenario.kept("jobs", {})
 
 
 def job_of(kind: str, payload: dict[str, Any]) -> Job | None:
@@ -52,9 +53,13 @@ def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -
             st.rerun()
         state.progress(min(job.progress, 1.0), state_of(job))
         return
-    again = job is not None and job.state == "done"
-    if button.button(f"{label} again" if again else label, key=kind, type="primary"):
+    again, allowed = job is not None and job.state == "done", serving.may_run()
+    words = f"{label} again" if again else label
+    look = "primary" if allowed else "secondary"
+    if button.button(words, key=kind, type=look, disabled=not allowed):
         _submit(kind, payload, again, state)
+    if not allowed:
+        state.caption(serving.REFUSED)
     if job is not None and job.error:
         state.error(sentence(job.error))
     if job is not None and job.state == "cancelled":
@@ -70,10 +75,12 @@ def _submit(kind: str, payload: dict[str, Any], again: bool, place) -> None:
 
 
 def ask(kind: str, payload: dict[str, Any], again: bool) -> str | None:
-    """Ask for a job in place of the visitor's earlier one; a sentence where the queue is full."""
+    """Ask for a job in place of the visitor's earlier one; a sentence where none is taken."""
+    if not serving.may_run():
+        return serving.REFUSED
     _, earlier = _own_jobs().get(kind, (None, None))
     try:
-        own = payload, shared_worker().submit(kind, payload, again=again)
+        own = payload, shared_worker().submit(kind, payload, again=again, visitor=serving.visitor())
     except QueueFullError as error:
         return sentence(str(error))
     if earlier is not None:
@@ -86,7 +93,8 @@ def state_of(job: Job) -> str:
     """What a job under way waits for or does."""
     if job.state == "queued":
         ahead = job.position
-        return f"Waiting: {ahead} {'job is' if ahead == 1 else 'jobs are'} ahead in this server's queue"
+        jobs = "1 job is" if ahead == 1 else f"{ahead} jobs are"
+        return f"Waiting for about {about_seconds(job.waits)}: {jobs} ahead in this server's queue"
     if job.state == "starting":
         return "Starting the worker process"
     return job.message
@@ -94,5 +102,4 @@ def state_of(job: Job) -> str:
 
 def sentence(text: str) -> str:
     """A sentence begins with a capital and ends with a stop; Markdown's signs are meant as they are."""
-    plain = text.replace("\\", "\\\\").replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")
-    return plain[:1].upper() + plain[1:].rstrip(".") + "."
+    return plain(text[:1].upper() + text[1:].rstrip(".") + ".")

@@ -127,9 +127,10 @@ def _findings(timings: Sequence[Timing], rows: list[dict], spurious: Sequence[Ti
 
 def commits_text(recording: Recording, timings: Sequence[Timing]) -> str:
     """That timings were recorded at more than one commit, where they were: each has a run of its own."""
-    first, *others = timings_by_commit(recording, timings).items()
-    if not others:
+    counts = list(timings_by_commit(recording, timings).items())
+    if len(counts) < 2:
         return ""
+    first, *others = counts
     also = " and ".join(f"{count} at {commit[:7]}" for commit, count in others)
     return (
         f"{first[1]} of these times were recorded at commit {first[0][:7]}, {also}. Times of different "

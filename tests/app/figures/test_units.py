@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.figures.units import bound_text, digits, scaled, seconds_text, share_text
+from app.figures.units import about_seconds, bound_text, digits, plain, scaled, seconds_text, share_text
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,24 @@ def test_a_prefix_is_of_what_is_rounded():
 
 def test_a_bound_is_rounded_up_to_one_digit():
     assert [bound_text(bound) for bound in (0.0, 9.5e-8, 1e-6, 2.1e-7)] == ["0", "1·10⁻⁷", "1·10⁻⁶", "3·10⁻⁷"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("mine.py: it runs after 0.5 s, at 12:30.", "mine.py: it runs after 0.5 s, at 12:30."),
+        ("a_b *c* `d`", r"a\_b \*c\* \`d\`"),
+        ("![x](http://a.b/c)", r"!\[x\](http\://a.b/c)"),
+        ("see www.a.b, :red[x] <b>", r"see www\.a.b, \:red\[x\] \<b\>"),
+    ],
+)
+def test_words_from_elsewhere_are_shown_as_they_are(text, shown):
+    assert plain(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "5 seconds"), (12, "15 seconds"), (54, "55 seconds"), (56, "1 minute"), (61, "2 minutes")],
+)
+def test_a_wait_is_told_as_one_says_it(seconds, words):
+    assert about_seconds(seconds) == words

@@ -260,3 +260,12 @@ def test_times_of_two_runs_are_told_apart():
     assert recorded.commits_text(recording, rows[:1]) == ""
     told = recorded.commits_text(recording, rows)
     assert told.startswith("1 of these times were recorded at commit abc, 1 at 722dd3e. ")
+
+
+@pytest.mark.parametrize(("page", "direction"), [("speed", "forward"), ("backward", "backward")])
+def test_a_shape_of_which_nothing_ran_is_shown_with_the_reasons(monkeypatch, page, direction):
+    rows = tuple(timing("flash2", seq, None, direction) for seq in (128, 256))
+    small = replace(RECORDING, device=replace(DEVICE, gpu="a small GPU"), timings=rows)
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (small,))
+    shown = opened(page)
+    assert "out of memory" in html(shown) or page == "backward"

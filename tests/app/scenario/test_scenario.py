@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streamlit.util import calc_hash
 
 from app import scenario
-from app.scenario.link import notice
+from app.scenario.link import notices
 from app.scenario.widgets import changed
 from engine.experiment import BY_NAME, Experiment
 
@@ -140,8 +140,9 @@ NASTY = st.text(max_size=60) | st.sampled_from(
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_link_holds_there_is_an_experiment_and_a_sentence_for_every_bad_value(values):
     experiment, errors = Experiment.lenient(values)
-    notices = [notice(error) for error in errors]
-    assert all("\n" not in line and len(line) < 400 for line in notices)
+    lines = notices(errors)
+    assert all("\n" not in line and len(line) < 400 for line in lines)
+    assert bool(lines) == bool(errors)
     assert Experiment.lenient(scenario.url_values(experiment)) == (experiment, ())
 
 
@@ -152,6 +153,14 @@ def test_whatever_a_link_holds_there_is_an_experiment_and_a_sentence_for_every_b
 def test_no_page_shows_a_traceback_for_a_broken_link(open_app, name, value):
     app = open_app(**{name: value})
     assert not app.exception
+
+
+def test_nine_hundred_unknown_names_are_one_sentence():
+    _, errors = Experiment.lenient({"seq": "x", **{f"name{at:03}": "1" for at in range(900)}})
+    assert notices(errors)[1:] == [
+        "The link has values that are not known here; they were left out: 'name000', 'name001', 'name002', "
+        "'name003' and 896 more."
+    ]
 
 
 def turn(app, page: str, **values: str):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from app import scenario
 from app.scenario import widgets
 from app.sidebar import recording
 from engine.recordings.file import VERSION, dumps, recordings
@@ -13,7 +14,7 @@ class Uploaded:
     """A file as Streamlit hands it over."""
 
     def __init__(self, data: bytes, name: str = "mine.json"):
-        self.data, self.name = data, name
+        self.data, self.name, self.file_id = data, name, str(hash(data))
 
     def getvalue(self) -> bytes:
         return self.data
@@ -26,7 +27,9 @@ def upload(monkeypatch):
     def put(data: bytes | None, choice: str | None = None):
         held = {"recording file": data and Uploaded(data), "recording": choice}
         monkeypatch.setattr(widgets, "value_beside", held.get)
+        monkeypatch.setattr(scenario, "kept", lambda name, first: session.setdefault(name, first))
 
+    session = {}
     return put
 
 

@@ -126,6 +126,29 @@ def test_what_is_wrong_in_choices_names_its_line(old, new, sentence):
     assert refused(NEW.replace(old, new)).startswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("answer: keys", "answer: " + "1+" * 3000 + "1", "mine.md, line 10: answer: '1+1"),
+        ("answer: keys", "answer: 1e400", "line 10: answer: a number of the expression is beyond 1e+30"),
+        ("answer: keys", "answer: " + "9" * 300, "line 10: answer: a number of the expression is beyond"),
+        ("answer: keys", "answer: 1e20 * 1e20", "line 10: answer: a number of the expression is beyond"),
+        ("do less of?", "do ![x](http://a.b) of?", "line 7: '![x](' cannot be shown; a tour holds no"),
+        (
+            "do less of?",
+            "do <img src=x> of?",
+            "line 7: '<img src=x>' cannot be shown; a tour holds no pictures",
+        ),
+        ("do less of?", "do, see https://a.b, of?", "line 7: 'https://' cannot be shown"),
+    ],
+)
+def test_a_hostile_step_is_refused_in_a_short_sentence(old, new, sentence):
+    assert old in NEW
+    said = refused(NEW.replace(old, new))
+    assert sentence in said
+    assert len(said) < 300
+
+
 def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64)
     told = words.filled("{sram_bytes} of {sram_capacity_bytes}", experiment)

@@ -1,0 +1,130 @@
+"""A recording outlives whatever stops it: kill -9, a full disk, a second recorder; each is one sentence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.__main__ import main as engine_main
+from engine.measuring.record import Recorder
+from engine.recordings import file
+from engine.recordings.file import RecordingError, load, recordings, refused, save
+from tests.engine.test_recording import DEVICE
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = recordings()[0].timings[:40]
+
+
+def recorder(path: Path, **device) -> Recorder:
+    return Recorder(path, replace(DEVICE, **device), 60.0, lambda line: None)
+
+
+def test_rows_are_there_after_kill_nine(tmp_path):
+    out = tmp_path / "mine.json"
+    program = (
+        "import os, signal\nfrom pathlib import Path\nfrom engine.measuring.record import Recorder\n"
+        "from tests.engine.test_journal import DEVICE, ROWS\n"
+        f"r = Recorder(Path({str(out)!r}), DEVICE, 60.0, print)\n"
+        "for at, row in enumerate(ROWS):\n    r.add('timings', [row])\n    print(at, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    rest = recorder(out)
+    assert rest.recording.timings == ROWS
+    rest.close()
+    assert load(out).timings == ROWS
+    assert os.listdir(tmp_path) == ["mine.json"]
+
+
+def test_a_row_that_was_cut_off_is_measured_again_and_those_before_it_stay(tmp_path):
+    first = recorder(tmp_path / "mine.json")
+    first.add("timings", ROWS[:3])
+    kept = first.journal.path.read_bytes()
+    first.journal.close(done=False)
+    first.journal.path.write_bytes(kept[:-20])
+    again = recorder(tmp_path / "mine.json")
+    assert again.recording.timings == ROWS[:2]
+    again.add("timings", ROWS[2:4])
+    again.close()
+    assert load(tmp_path / "mine.json").timings == ROWS[:4]
+
+
+def test_two_recorders_do_not_write_one_file(tmp_path):
+    first = recorder(tmp_path / "mine.json")
+    with pytest.raises(RecordingError, match="is being recorded by another process"):
+        recorder(tmp_path / "mine.json")
+    first.add("timings", ROWS[:2])
+    first.close()
+    second = recorder(tmp_path / "mine.json")
+    assert second.recording.timings == ROWS[:2]
+    second.close()
+
+
+def test_a_missing_folder_is_noticed_before_anything_is_measured(tmp_path):
+    with pytest.raises(RecordingError, match="cannot be written: No such file or directory"):
+        recorder(tmp_path / "nowhere" / "mine.json")
+
+
+@pytest.mark.parametrize("moment", ["before", "while", "at the end"])
+def test_a_full_disk_is_a_sentence_and_keeps_what_there_was(tmp_path, monkeypatch, moment):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    if moment == "before":
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(RecordingError, match="cannot be written: No space left on device"):
+            recorder(tmp_path / "mine.json")
+        return
+    first = recorder(tmp_path / "mine.json")
+    first.add("timings", ROWS[:2])
+    if moment == "while":
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(RecordingError, match="No space left on device; what was measured before is kept"):
+            first.add("timings", ROWS[2:3])
+    else:
+        monkeypatch.setattr(Path, "replace", full)
+        with pytest.raises(RecordingError, match="No space left on device; its rows are in "):
+            first.close()
+        assert not list(tmp_path.glob("*.part"))
+    monkeypatch.undo()
+    first.journal.close(done=False)
+    rest = recorder(tmp_path / "mine.json")
+    assert rest.recording.timings[:2] == ROWS[:2]
+    rest.close()
+
+
+def test_another_commit_does_not_go_on(tmp_path):
+    save(recordings()[0], tmp_path / "h200.json")
+    there = recordings()[0].device
+    with pytest.raises(RecordingError, match="was recorded with commit"):
+        Recorder(tmp_path / "h200.json", replace(there, commit="another"), 1.0)
+    first = recorder(tmp_path / "mine.json")
+    first.add("timings", ROWS[:1])
+    first.journal.close(done=False)
+    with pytest.raises(RecordingError, match="was recorded with commit"):
+        recorder(tmp_path / "mine.json", commit="another")
+
+
+def test_a_trace_is_written_whole_or_not_at_all(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(file.os, "fsync", full)
+    with pytest.raises(SystemExit, match="2"):
+        engine_main(["trace", "--seq", "128", "--out", str(tmp_path / "trace.json")])
+    assert "which cannot be written: No space left on device" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_that_leads_nowhere_is_a_sentence_and_the_others_are_shown(tmp_path):
+    save(recordings()[0], tmp_path / "good.json")
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere.json")
+    assert len(recordings(tmp_path)) == 1
+    assert refused(tmp_path) == ("gone.json cannot be read: No such file or directory",)

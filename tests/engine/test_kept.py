@@ -1,0 +1,92 @@
+"""What is kept is bounded by bytes, those included that come to a result when they are asked for."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import numpy as np
+import pytest
+
+from engine.problem.kept import array_bytes, kept
+
+
+class Grows:
+    def __init__(self, number: int):
+        self.first = np.zeros(number, np.uint8)
+
+    @cached_property
+    def later(self) -> np.ndarray:
+        return np.zeros(1000, np.uint8)
+
+
+def test_the_oldest_go_when_the_bytes_are_too_many():
+    made = []
+
+    @kept(most=10, most_bytes=250)
+    def make(number):
+        made.append(number)
+        return Grows(number)
+
+    for number in (100, 101, 100, 102):  # 101 is the one that nobody has asked for again
+        make(number)
+    assert (made, make.bytes) == ([100, 101, 102], 202)
+    make(101)
+    assert made == [100, 101, 102, 101]
+
+
+def test_arrays_that_come_later_count_and_a_result_too_large_is_given_but_not_kept():
+    made = []
+
+    @kept(most=10, most_bytes=1100)
+    def make(number):
+        made.append(number)
+        return Grows(number)
+
+    assert array_bytes(make(100)) == 100
+    assert array_bytes(make(100).later) == 1000
+    make(50)
+    assert make.bytes == 50
+    assert len(make(2000).first) == 2000
+    make(2000)
+    assert made == [100, 50, 2000, 2000]
+
+
+def test_what_many_ask_for_at_once_is_made_once():
+    made = []
+
+    @kept(most=2, most_bytes=100)
+    def make(name):
+        made.append(name)
+        time.sleep(0.05)
+        return f"the text of {name}"
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(make, ["it"] * 8))) == 1
+    assert made == ["it"]
+    assert make.bytes == len("the text of it")
+
+
+def test_what_cannot_be_made_is_tried_again():
+    tries = []
+
+    @kept(most=2, most_bytes=100)
+    def make(name):
+        tries.append(name)
+        raise ValueError(name)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="it"):
+            make("it")
+    assert tries == ["it", "it"]
+
+
+def test_many_small_ones_are_bounded_by_their_number():
+    @kept(most=3, most_bytes=10**6)
+    def make(number):
+        return (np.zeros(1, np.uint8), {"again": np.zeros(number, np.uint8)})
+
+    for number in range(1, 6):
+        make(number)
+    assert make.bytes == (1 + 3) + (1 + 4) + (1 + 5)
+    make.cache_clear()
+    assert make.bytes == 0
