@@ -131,6 +131,11 @@ PRESENTER_STYLE = """
     position: fixed; inset: auto 0 0 auto; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem;
     background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
   }
+  div:has(> .st-key-room_badge) { position: absolute; }
+  .st-key-room_badge { /* beside the hint, in room that the page leaves free */
+    position: fixed; inset: auto auto 0 0; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem; z-index: 5;
+    background: Canvas; border-radius: 0 6px 0 0; pointer-events: none;
+  }
   .st-key-presenter_hint p { font-size: 0.9rem; line-height: 1.3; text-align: right; }
   .st-key-audience_link {
     position: fixed; z-index: 10; left: 8vw; right: 8vw; top: 28vh; width: auto; padding: 1.2rem 1.6rem;
