@@ -54,8 +54,8 @@ class Figures:
             f"The room's memory {memory} (measured).",
             f"A step reached a phone in {1e3 * median(self.latencies):.0f} ms (median of {STEPS} steps), the "
             f"slowest in {1e3 * max(self.latencies):.0f} ms.",
-            f"{self.votes} of {self.phones} votes in {self.voting:.0f} s were counted, for {self.voting_cpu:.2f} "
-            "CPU-seconds.",
+            f"{self.votes} of {self.phones} votes in {self.voting:.0f} s were counted, for "
+            f"{self.voting_cpu:.2f} CPU-seconds.",
             f"In all the room took {self.cpu:.2f} CPU-seconds.",
         ]
 
@@ -92,7 +92,9 @@ def checked(phones: int, voting: float = VOTING) -> Figures:
         told = Shown("told", question=question, choices=CHOICES, told=True, hands=(0,) * len(CHOICES))
         votes = sum(room.publish(session, told))
         grown = None if memory is None or used is None else used - memory
-    return Figures(phones, joined, join_cpu, after - cpu, grown, tuple(latencies), votes, voting, after - before)
+    return Figures(
+        phones, joined, join_cpu, after - cpu, grown, tuple(latencies), votes, voting, after - before
+    )
 
 
 @contextmanager

@@ -37,10 +37,13 @@ from engine.worker.jobs import JobError, Update
 TOUR = "attention"  # whose pictures show a page's experiment
 LARGEST = 2_000_000  # bytes of a document, compressed
 LINK = re.compile(r"</?a\b[^>]*>")  # a phone stays where it is: what a link says remains
-STYLE = "body { padding: 4px 14px 0 !important; } .prose { padding-bottom: 1rem; }"
+STYLE = (
+    "body { padding: 4px 14px 0 !important; } .prose { padding-bottom: 1rem; } "
+    "@media (max-width: 480px) { .scroll :is(td, th) { padding: 5px 3px !important; font-size: 0.8rem; } }"
+)
 # The phone's page makes as much room as the document takes.
 TALL = """<script>
-const tell = () => parent.postMessage(document.documentElement.scrollHeight, "*");
+const tell = () => parent.postMessage(document.documentElement.offsetHeight, "*");
 new ResizeObserver(tell).observe(document.body);
 </script>"""
 Drawn = tuple[str, tuple[Moving, Any] | None]
@@ -55,6 +58,8 @@ def draw(payload: dict[str, Any]) -> Generator[Update, None, bytes]:
         text = _step(payload, experiment) if "tour" in payload else _page(payload["page"], experiment)
     except (AnswerError, ExperimentError, TourError) as error:
         raise JobError(f"This picture cannot be computed: {error}.") from None
+    finally:
+        logging.disable(logging.NOTSET)
     packed = gzip.compress(text.encode(), 6, mtime=0)
     if len(packed) > LARGEST:
         raise JobError(f"This picture has {len(packed):,} bytes; a phone gets at most {LARGEST:,}.")

@@ -76,7 +76,18 @@ function draw() {
 function join() {
   const stream = new EventSource(`${here}/events`);
   stream.onopen = () => (part("line").textContent = `· room ${here.slice(1)}`);
-  stream.addEventListener("message", ({ source, data }) => {
+  stream.onmessage = ({ data }) => {
+    shown = JSON.parse(data);
+    draw();
+  };
+  stream.addEventListener("mine", ({ data }) => Object.assign(mine, JSON.parse(data)));
+  stream.onerror = () => {
+    part("line").textContent = "· connection lost, trying again…";
+    if (stream.readyState === EventSource.CLOSED) setTimeout(join, 2000 + 3000 * Math.random());
+  };
+}
+
+addEventListener("message", ({ source, data }) => {
   if (source === frame.contentWindow && data > 50) frame.style.height = `${Math.min(data, 9000)}px`;
 });
 join();

@@ -66,14 +66,17 @@ class Pictures:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
                 wanted = self._waiting.pop()
-            picture = self._make(wanted)
-            with self._changed:
-                self._made[self.key(wanted)] = picture
-                while len(self._made) > MOST_KEPT:
-                    self._made.popitem(last=False)
+            self._keep(wanted, self._make(wanted))
             self.when_made()
 
+    def _keep(self, wanted: Mapping[str, Any], picture: bytes | None) -> None:
+        with self._changed:
+            self._made[self.key(wanted)] = picture
+            while len(self._made) > MOST_KEPT:
+                self._made.popitem(last=False)
+
     def _make(self, wanted: Mapping[str, Any]) -> bytes | None:
+        """Wait for a picture; None where it cannot be made, of which the process says why."""
         try:
             job = self._worker.submit(JOB, dict(wanted))
         except QueueFullError:

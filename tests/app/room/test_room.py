@@ -234,10 +234,11 @@ def test_a_picture_is_made_once_and_the_oldest_is_forgotten():
     pictures = Pictures(drawer)
     wishes = [{"page": "tiles", "number": number} for number in range(MOST_KEPT + 1)]
     for wish in wishes:
-        pictures._made[pictures.key(wish)] = pictures._make(wish)
+        pictures._keep(wish, pictures._make(wish))
+    assert pictures.made(pictures.key(wishes[0])) is None
+    assert json.loads(pictures.made(pictures.key(wishes[1]))) == wishes[1]
     pictures.want(wishes[-1])
-    assert drawer.drawn == wishes  # the last was there
-    assert pictures._thread is None
+    assert pictures._thread is None  # nothing was left to do
 
 
 def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
@@ -247,7 +248,7 @@ def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
     for wish, made in (({"page": "tiles"}, True), ({"fails": True}, False)):
         key = pictures.key(wish)
         assert not pictures.refused(key)
-        pictures._made[key] = pictures._make(wish)
+        pictures._keep(wish, pictures._make(wish))
         room.publish(session, Shown("a page", picture=wish))
         assert (state(room)["picture"], state(room)["making"]) == (key * made, False)
         assert room.picture(key) == (json.dumps(wish).encode() if made else None)
