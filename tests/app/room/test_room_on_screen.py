@@ -1,4 +1,4 @@
-"""The room on the presenter's screen: what a presentation publishes, and phones' votes in the tour's tally."""
+"""The room on the presenter's screen: what a presentation publishes, and phones' votes in the tally."""
 
 from __future__ import annotations
 
