@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.room import check
+from app.room import check, server
 from app.room.pictures import Pictures
 from app.room.room import MOST_STREAMS, Room, Shown
 from app.room.votes import Question
@@ -190,6 +190,31 @@ def test_a_request_that_is_none_ends_its_own_connection_alone(room):
         raw.sendall(b"GET /" + b"A" * 20_000 + b" HTTP/1.1\r\n\r\n")
         assert raw.recv(12) == b"HTTP/1.1 400"
     assert ask(room, "/CODE")[0] == 200
+
+
+def test_a_connection_that_asks_nothing_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "IDLE", 0.05)
+    opened = Room()
+    with check.served(opened), socket.create_connection(("127.0.0.1", opened.port), timeout=60) as silent:
+        assert ended(silent)
+
+
+def test_of_too_many_connections_the_last_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
+    opened = Room()
+    with check.served(opened), socket.create_connection(("127.0.0.1", opened.port), timeout=60) as first:
+        first.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+        assert first.recv(12) == b"HTTP/1.1 404"
+        with socket.create_connection(("127.0.0.1", opened.port), timeout=60) as second:
+            assert ended(second)
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the other side closes it, rather than that the time runs out."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def test_simulated_phones_all_join_hear_every_step_and_vote():
