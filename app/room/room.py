@@ -163,12 +163,13 @@ class Room:
             for picture in (*reversed(shown.ahead), shown.picture):  # the newest wish is served first
                 self._pictures.want(picture)
         with self._lock:
-            self._shown = shown
+            changed, self._shown = shown != self._shown, shown
             if shown.question:
                 self._ballots.number(shown.question)
                 self._hands[shown.question] = shown.hands
             counts = self._counts()
-        self._refresh()
+        if changed:
+            self._refresh()
         return counts
 
     def csv(self) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -21,6 +23,8 @@ MOST_CONNECTIONS = 2 * MOST_PHONES + 200  # a phone's stream, and what it asks b
 MOST_FILES = MOST_CONNECTIONS + 1000  # that the process may open
 IDLE = 5  # s between two looks at a connection that asks nothing, after which it is closed
 UNANSWERED = 30_000  # ms after which a phone that confirms nothing is gone
+LOGGER = logging.getLogger("room")
+LOGGER.setLevel(logging.ERROR)
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
 
 
@@ -63,7 +67,11 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 class Guarded(H11Protocol):
-    """A connection, of which there are so many at once."""
+    """A connection, of which there are so many at once; what it asks wrongly fills no log."""
+
+    def __init__(self, *arguments: Any, **named: Any):
+        super().__init__(*arguments, **named)
+        self.logger, self.access_log = LOGGER, False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -89,7 +97,6 @@ async def serving(room: Room, listener: socket.socket) -> AsyncIterator[None]:
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=False,
         server_header=False,
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=2,

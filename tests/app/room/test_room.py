@@ -7,12 +7,14 @@ import io
 import json
 import random
 import re
+import sys
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 
+from app.room import __main__ as command
 from app.room import page as pages
 from app.room import room as rooms
 from app.room import server
@@ -149,7 +151,7 @@ def test_a_full_room_forgets_who_left_and_refuses_while_all_are_here(led, monkey
 def test_the_presenter_is_told_how_long_no_phone_has_come(led, clock):
     room, session = led
     clock.now = 61.25
-    room.publish(session, ASKED)
+    room.publish(session, Shown("later"))
     heard = json.loads(room.tally.text)
     assert (heard["joined"], heard["waited"], heard["phones"]) == (False, 61.2, 0)
     room.enter("phone")
@@ -252,6 +254,29 @@ def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
         room.publish(session, Shown("a page", picture=wish))
         assert (state(room)["picture"], state(room)["making"]) == (key * made, False)
         assert room.picture(key) == (json.dumps(wish).encode() if made else None)
+
+
+def test_what_is_shown_again_is_sent_to_nobody(led):
+    room, session = led
+    version = room.stage.version
+    room.publish(session, replace(ASKED))
+    assert room.stage.version == version
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--address", "here"], "address is 'here'; it must be an IP address of this machine"),
+        (["--port", "70000"], "port is 70000; it must be 0 to 65535"),
+        (["--phones", "0"], "phones is 0; it must be 1 to 1000"),
+    ],
+)
+def test_a_command_that_cannot_be_served_is_one_sentence(arguments, says, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["room", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.strip().endswith(says)
 
 
 def test_every_page_with_a_picture_has_a_title():

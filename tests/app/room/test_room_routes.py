@@ -185,11 +185,12 @@ def test_a_stream_that_its_phone_has_replaced_ends(room):
         each.__exit__()
 
 
-def test_a_request_that_is_none_ends_its_own_connection_alone(room):
+def test_a_request_that_is_none_ends_its_own_connection_alone_and_is_not_logged(room, caplog):
     with socket.create_connection(("127.0.0.1", room.port), timeout=20) as raw:
         raw.sendall(b"GET /" + b"A" * 20_000 + b" HTTP/1.1\r\n\r\n")
         assert raw.recv(12) == b"HTTP/1.1 400"
     assert ask(room, "/CODE")[0] == 200
+    assert not caplog.records
 
 
 def test_a_connection_that_asks_nothing_is_closed(monkeypatch):
