@@ -142,6 +142,7 @@ PRESENTER_STYLE = """
     background: Canvas; box-shadow: 0 8px 40px rgba(0, 0, 0, 0.5);
   }
   .st-key-audience_link code { font-size: 1.3rem; }
+  .st-key-audience_link:has(.st-key-live_join) { top: 10vh; }
   @keyframes leave { to { opacity: 0; visibility: hidden; } }
 </style>
 """

@@ -41,9 +41,12 @@ def main() -> int:
     room = Room(Pictures())
     room.address, room.port = _named(arguments.address), listener.getsockname()[1]
     room.reach = server.reach(arguments.address)
-    print(f"The room is open at {room.link}. Present with p in the dashboard, show this address with a.")
+    print(
+        f"The room is open at {room.link}. Present with p in the dashboard, show this address with a.",
+        flush=True,
+    )
     if room.reach in WARNINGS:
-        print(WARNINGS[room.reach])
+        print(WARNINGS[room.reach], flush=True)
     _serve(room, listener, arguments.dashboard_port)
     return 0
 

@@ -71,7 +71,7 @@ class Live {
     if (view !== "lectern" && !leads)
       return before + "another window leads the room; p twice leads it from here";
     if (!heard) return before;
-    if (troubled && view === "badge") return before + "no phone has joined; a says what to do";
+    if (troubled && view === "badge") return before + "no phone yet: press a";
     const votes = heard.votes.reduce((sum, count) => sum + count, 0);
     return before + many(heard.phones, "phone") + (heard.asks ? ` · ${many(votes, "vote")}` : "");
   }

@@ -191,7 +191,7 @@ class Room:
             known.opened += 1
             self._joined = True
             entered = known.opened, self._ballots.of(phone)
-        self._count()
+        self.count()
         return entered
 
     def stays(self, phone: str, stream: int) -> bool:
@@ -202,7 +202,7 @@ class Room:
         """A stream of a phone has ended."""
         with self._lock:
             self._phones[phone].streams -= 1
-        self._count()
+        self.count()
 
     def vote(self, phone: str, number: int, choice: int) -> None:
         """Count a vote for the question on the screen; raises VoteError."""
@@ -218,7 +218,7 @@ class Room:
             if choice >= len(question.choices):
                 raise VoteError(400)
             self._ballots.cast(number, phone, choice)
-        self._count()
+        self.count()
 
     def picture(self, key: str) -> bytes | None:
         """A picture that has been made, compressed."""
@@ -266,10 +266,10 @@ class Room:
             if shown.told:
                 state |= {"right": shown.right, "replies": shown.replies, "votes": self._counts()}
             self._in_loop(self.stage, json.dumps(state, ensure_ascii=False))
-        self._count()
+        self.count()
 
-    def _count(self) -> None:
-        """Tell the presenter's browser how many are here and how they vote."""
+    def count(self) -> None:
+        """Tell the presenter's browser how many are here, how they vote, and how long nobody has come."""
         with self._lock:
             shown, counts = self._shown, self._counts()
             told = {

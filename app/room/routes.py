@@ -65,6 +65,7 @@ def presenter_route(room: Room) -> Route:
     """What the presenter's own browser hears, on the dashboard's socket: how many are here, how they vote."""
 
     async def live(request: Request) -> Response:
+        room.count()
         return Stream(_told(room.tally, lambda: not room.tally.closed))
 
     return Route("/room/live", live)

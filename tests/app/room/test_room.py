@@ -149,9 +149,9 @@ def test_a_full_room_forgets_who_left_and_refuses_while_all_are_here(led, monkey
 
 
 def test_the_presenter_is_told_how_long_no_phone_has_come(led, clock):
-    room, session = led
+    room, _ = led
     clock.now = 61.25
-    room.publish(session, Shown("later"))
+    room.count()
     heard = json.loads(room.tally.text)
     assert (heard["joined"], heard["waited"], heard["phones"]) == (False, 61.2, 0)
     room.enter("phone")
