@@ -51,7 +51,7 @@ function draw() {
   choices();
   [...part("choices").children].forEach((button, index) => {
     button.disabled = shown.told;
-    button.ariaPressed = String(index === own);
+    button.setAttribute("aria-pressed", index === own);
     button.className = index === shown.right ? "right" : "";
     button.style.setProperty("--share", all ? `${(100 * votes[index]) / all}%` : "0%");
     button.lastChild.textContent = shown.told ? (index === shown.right ? "✓ " : "") + votes[index] : "";
