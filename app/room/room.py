@@ -79,7 +79,9 @@ class Board:
         self._changed = asyncio.Event()
 
     def put(self, text: str, *, closed: bool = False) -> None:
-        """Show a text to all who wait."""
+        """Show a text to all who wait; the same again is nothing new."""
+        if text == self.text and not closed:
+            return
         self.text, self.closed, self.version = text, closed, self.version + 1
         self._changed.set()
         self._changed = asyncio.Event()
@@ -217,7 +219,8 @@ class Room:
                 raise VoteError(409)
             if choice >= len(question.choices):
                 raise VoteError(400)
-            self._ballots.cast(number, phone, choice)
+            if not self._ballots.cast(number, phone, choice):
+                raise VoteError(429)
         self.count()
 
     def picture(self, key: str) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def publish(shown: Shown) -> list[int] | None:
     room = rooms.current()
     if room is None or not _leads(room):
         return None
-    return room.publish(_session(), shown)
+    with suppress(PermissionError):  # another window has begun to lead just now
+        return room.publish(_session(), shown)
+    return None
 
 
 def publish_page(name: str, title: str, place: str) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-MOST_QUESTIONS = 200
+MOST_QUESTIONS, MOST_VOTERS = 200, 2000  # voters of one question: phones that have left count too
 RISKY = ("=", "+", "-", "@", "\t", "\r")  # a cell that begins so is a formula to a spreadsheet
 
 
@@ -38,9 +38,13 @@ class Ballots:
             self._numbers[question], self._votes[self._asked] = self._asked, {}
         return self._numbers[question]
 
-    def cast(self, number: int, voter: str, choice: int) -> None:
-        """Count a vote in place of what the voter chose before; raises KeyError where none is asked."""
-        self._votes[number][voter] = choice
+    def cast(self, number: int, voter: str, choice: int) -> bool:
+        """Count a vote in place of what the voter chose before; whether there was room for it."""
+        votes = self._votes[number]
+        if voter not in votes and len(votes) == MOST_VOTERS:
+            return False
+        votes[voter] = choice
+        return True
 
     def counts(self, question: Question) -> list[int]:
         """Votes for each choice."""

@@ -17,7 +17,7 @@ import pytest
 from app.room import __main__ as command
 from app.room import page as pages
 from app.room import room as rooms
-from app.room import server
+from app.room import server, votes
 from app.room.pictures import MOST_KEPT, PAGES, Pictures
 from app.room.room import FullError, Room, Shown, VoteError
 from app.room.votes import Ballots, Bucket, Question, defused, sheet
@@ -176,6 +176,15 @@ def test_the_oldest_question_is_forgotten_and_the_same_question_keeps_its_votes(
     assert ballots.counts(QUESTION) == [0, 0, 0]
 
 
+def test_votes_of_one_question_take_so_much_memory_and_no_more(monkeypatch):
+    monkeypatch.setattr(votes, "MOST_VOTERS", 2)
+    ballots = Ballots()
+    number = ballots.number(QUESTION)
+    assert [ballots.cast(number, voter, 0) for voter in "abc"] == [True, True, False]
+    assert ballots.cast(number, "a", 1)
+    assert ballots.counts(QUESTION) == [1, 1, 0]
+
+
 def test_no_cell_of_the_votes_is_a_formula():
     question = Question("=1+1", '@now, "quoted"', ("-2", "+3", "plain"))
     rows = list(csv.reader(io.StringIO(sheet([(question, (1, 2, 3), (0, 0, 4))]).removeprefix("\ufeff"))))
@@ -260,6 +269,7 @@ def test_what_is_shown_again_is_sent_to_nobody(led):
     room, session = led
     version = room.stage.version
     room.publish(session, replace(ASKED))
+    room._refresh()  # as when a picture has been made that is not on the screen
     assert room.stage.version == version
 
 
