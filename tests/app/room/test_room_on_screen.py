@@ -80,11 +80,8 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     told = state(room)
     assert (told["votes"], told["right"]) == ([1, 3, 0], 1)
     assert told["replies"][0].startswith("All of them is what unfused attention does")
-    rows = room.csv().splitlines()
-    assert (
-        rows[2]
-        == f"step {STEP} of {STEPS},{words.filled(step.question, step.experiment)},{options[1].text},2,1"
-    )
+    asked = words.filled(step.question, step.experiment)
+    assert room.csv().splitlines()[2] == f"step {STEP} of {STEPS},{asked},{options[1].text},2,1"
 
 
 def test_a_presentation_shows_its_pages_to_the_phones_and_the_pictures_that_come_next(open_app, room):
