@@ -15,6 +15,7 @@ from app import frame, glossary, presenter, scenario, sidebar, take_home, theme 
 from app.page import HOME  # noqa: E402
 from app.presenter import lectern  # noqa: E402
 from app.presenter.mode import lecturing, presenting  # noqa: E402
+from app.room import screen  # noqa: E402
 
 
 def _tools(name: str) -> None:
@@ -39,6 +40,7 @@ if lecturing():
 opened = frame.navigate()
 name = frame.name_of(opened)
 scenario.settle(name)
+screen.offer_votes()
 theme.apply(name)
 if not presenting():
     frame.navigation()

@@ -170,12 +170,18 @@ PRESENTER_STYLE = """
       z-index: 5;
       background: Canvas; border-radius: 6px 0 0; pointer-events: none; animation: leave 0.6s 8s forwards;
     }
+    div:has(> .st-key-room_badge) { position: absolute; }
+    .st-key-room_badge { /* beside the hint, in room that the page leaves free */
+      position: fixed; inset: auto auto 0 0; width: auto; height: 1.7rem; padding: 0.1rem 1.4rem; z-index: 5;
+      background: Canvas; border-radius: 0 6px 0 0; pointer-events: none;
+    }
     .st-key-presenter_hint p { font-size: 0.9rem; line-height: 1.3; text-align: right; }
     .st-key-audience_link {
       position: fixed; z-index: 10; left: 8vw; right: 8vw; top: 28vh; width: auto; padding: 1.2rem 1.6rem;
       background: Canvas; box-shadow: 0 8px 40px rgba(0, 0, 0, 0.5);
     }
     .st-key-audience_link code { font-size: 1.3rem; }
+    .st-key-audience_link:has(.st-key-live_join) { top: 10vh; }
   }
   @keyframes leave { to { opacity: 0; visibility: hidden; } }
 </style>

@@ -74,12 +74,18 @@ def recorded_speed(recording: Recording, experiment: Experiment) -> str:
 
 def on_the_gpu(recording: Recording, experiment: Experiment, title: str, about: str) -> str:
     """The recorded blocks of the call nearest to an experiment, beside the model of the same."""
+    payload, says = blocks_on_sms(recording, experiment)
+    return gpu.moving().offline(payload, title, above(title, f"{about} {says}"))
+
+
+def blocks_on_sms(recording: Recording, experiment: Experiment) -> tuple[bytes, str]:
+    """The same as the picture's payload, and which call it is."""
     call = nearest_call([row for row in traced_calls(recording) if row.times is not None], experiment)
     timeline = timeline_of(call, recording.origin, hardware_of(recording))
     lanes = (timeline, simulate_timeline(timeline.experiment, call.order))
     problem = call.problem
-    about = f"{about} {algorithm_name(call.provider)}, {problem.seq_kv:,} tokens, {problem.all_heads} heads."
-    return gpu.moving().offline(build(lanes), title, above(title, about))
+    says = f"{algorithm_name(call.provider)}, {problem.seq_kv:,} tokens, {problem.all_heads} heads."
+    return build(lanes), says
 
 
 def agreement(recording: Recording, experiment: Experiment) -> str:

@@ -65,13 +65,13 @@ def _watch() -> list[tuple[Entry, str]]:
         record = ALGORITHMS[key]
         changed = DECODING if key == "split_kv" else {"head_dim": 128} if record.chooses_tiling else {}
         experiment = USUAL.changed(algorithm=key, **changed)
-        made.append(_player(f"tiles-{key}.html", record.label, _tokens(experiment), build(experiment)))
+        made.append(_player(f"tiles-{key}.html", record.label, tokens(experiment), build(experiment)))
     tiny = preset("Tiny, to count by hand")
-    made.append(_player("tiles-tiny.html", "FlashAttention-2, few tiles", _tokens(tiny), build(tiny)))
-    made.append(_player("backward.html", "Backward pass", _tokens(USUAL), backward.build(USUAL)))
+    made.append(_player("tiles-tiny.html", "FlashAttention-2, few tiles", tokens(tiny), build(tiny)))
+    made.append(_player("backward.html", "Backward pass", tokens(USUAL), backward.build(USUAL)))
     for file, title, causal in (("race.html", "Race", False), ("race-causal.html", "Race, causal", True)):
         experiment = Experiment.of(causal=causal, **RACE)
-        about = f"{_tokens(experiment)} Every lane runs on the modelled clock of an H200."
+        about = f"{tokens(experiment)} Every lane runs on the modelled clock of an H200."
         made.append(_player(file, title, about, begun(build(experiment), race=True)))
     block = lanes_of(preset(EXAMPLE), flash3.ALGORITHM.pipeline)
     title, about = (
@@ -104,7 +104,8 @@ def _player(file: str, title: str, about: str, payload: bytes) -> tuple[Entry, s
     return (file, title, about), player.moving().offline(payload, title, above(title, about))
 
 
-def _tokens(experiment: Experiment) -> str:
+def tokens(experiment: Experiment) -> str:
+    """Lengths, head dimension and blocks, in words."""
     problem, tiling = experiment.problem, experiment.tiling
     tokens = f"{problem.seq_kv:,} tokens"
     if problem.seq_q != problem.seq_kv:
@@ -115,10 +116,10 @@ def _tokens(experiment: Experiment) -> str:
 def _measure() -> list[tuple[Entry, str]]:
     """Bytes, masks, and what was recorded where there is a recording."""
     example = preset(EXAMPLE)
-    about = f"{_tokens(example)} {example.problem.all_heads} heads, causal."
+    about = f"{tokens(example)} {example.problem.all_heads} heads, causal."
     pages = {
         ("traffic.html", "Traffic", about): partial(measured.bytes_moved, example),
-        ("masks.html", "Masks", f"Which tiles a mask spares. {_tokens(USUAL)}"): _masks,
+        ("masks.html", "Masks", f"Which tiles a mask spares. {tokens(USUAL)}"): partial(masks, USUAL),
     }
     for recording in recordings()[:1]:
         pages["speed.html", "Speed", "Recorded kernels over the sequence length."] = partial(
@@ -138,11 +139,12 @@ def _measure() -> list[tuple[Entry, str]]:
     return made
 
 
-def _masks() -> str:
-    found, problem = under_masks(USUAL), USUAL.problem
+def masks(experiment: Experiment) -> str:
+    """Which tiles the masks spare."""
+    found, problem = under_masks(experiment), experiment.problem
     return both(
         lambda colours: (
-            mask_figures.multiples(panels(found, USUAL), problem.seq_q, problem.seq_kv, colours)
+            mask_figures.multiples(panels(found, experiment), problem.seq_q, problem.seq_kv, colours)
             + mask_figures.key(found[0].density.exact, colours)
         )
     )

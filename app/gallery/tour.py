@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from html import escape
 from pathlib import Path
+from typing import Any
 
+from app.canvas.moving import Moving
 from app.figures import roofline as roofs
 from app.figures import traffic
 from app.figures.colours import LIGHT
@@ -43,7 +45,7 @@ def _step(step: Step, number: str, name: str, files: dict[str, str]) -> str:
     title = f"<h2>{number}. {escape(step.title)}</h2>"
     if not step.question:
         return f"<section class='step'>{title}{before}{after}{picture}</section>"
-    answer = _told(step) + after
+    answer = told(step) + after
     if step.reveals != step.picture:
         answer += _picture(step.reveals, step, f"tour-{number}-answer.html", name, files)
     return (
@@ -66,24 +68,32 @@ def _question(step: Step) -> str:
     return f"<p class='question'>{asked}</p><div class='choices'>{buttons}</div>"
 
 
-def _told(step: Step) -> str:
+def told(step: Step) -> str:
     """The number behind the answer, and its formula."""
-    told = ""
+    words_told = ""
     if step.answer:
         found = answer(step.answer, step.experiment)
-        told = f"<p class='metric'>{escape(words.text(found, step.unit))}, {found.origin}</p>"
-    return told + (mathml(step.formula) if step.formula else "")
+        words_told = f"<p class='metric'>{escape(words.text(found, step.unit))}, {found.origin}</p>"
+    return words_told + (mathml(step.formula) if step.formula else "")
 
 
 def _picture(picture: str, step: Step, file: str, name: str, files: dict[str, str]) -> str:
-    """What the tour's own function draws, in both themes; a moving picture knows both."""
-    drawn = partial(written, PICTURES[picture], step.experiment, places={"tour": name, "step": "1"})
-    first = drawn(colours=LIGHT)
-    if not first.moving:
-        return both(lambda colours: (first if colours is LIGHT else drawn(colours=colours)).text())
-    ((moving, data),) = first.moving
+    """A picture of a step; a moving one is a file within the page."""
+    text, moved = drawn(picture, step.experiment, name)
+    if not moved:
+        return text
+    moving, data = moved
     files[file] = moving.offline(data, step.title)
-    return first.text() + frame(file, step.title)
+    return text + frame(file, step.title)
+
+
+def drawn(picture: str, experiment: Experiment, tour: str) -> tuple[str, tuple[Moving, Any] | None]:
+    """What the tour's own function draws, in both themes, and the moving picture, which knows both."""
+    write = partial(written, PICTURES[picture], experiment, places={"tour": tour, "step": "1"})
+    first = write(colours=LIGHT)
+    if first.moving:
+        return first.text(), first.moving[0]
+    return both(lambda colours: (first if colours is LIGHT else write(colours=colours)).text()), None
 
 
 def bytes_by_tensor(experiment: Experiment) -> str:

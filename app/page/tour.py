@@ -9,7 +9,8 @@ import streamlit as st
 from app import scenario, theme
 from app.presenter import keys, lectern
 from app.presenter.mode import presenting
-from app.tour import file, words
+from app.room import screen
+from app.tour import file, live, words
 from app.tour.file import Step, TourError
 from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
@@ -46,9 +47,10 @@ def show() -> None:
     if not presenting():
         st.caption(f"**{shown.title}.** {shown.about if number == 1 else ''} {HELP}")
     tally = _tally(name, number)
+    room = live.publish(shown.steps, number, tally) if presenting() else None
     if presenting():
         lectern.tell(_notes(shown.steps, number, tally))
-    _screen(step, number, len(shown.steps), tally)
+    _screen(step, number, len(shown.steps), tally, room)
 
 
 def _chosen() -> str:
@@ -84,7 +86,7 @@ def _tally(name: str, number: int) -> list[int]:
     return scenario.kept(f"tally {name} {number}", [0] * (1 + file.MOST))
 
 
-def _screen(step: Step, number: int, steps: int, tally: list[int]) -> None:
+def _screen(step: Step, number: int, steps: int, tally: list[int], room: list[int] | None) -> None:
     """Title and way on, then words, then question and answer on the left, the picture on the right."""
     experiment, told = scenario.current(), bool(tally[0])
     keys.bind(KEYS, key="tour_keys")
@@ -99,7 +101,7 @@ def _screen(step: Step, number: int, steps: int, tally: list[int]) -> None:
             st.markdown(words.filled(step.after if told and step.after else step.before, experiment))
         left, picture = st.columns([1, 1.8], gap="large")
         with left, st.container(key="tour_words"):
-            _question(step, experiment, tally)
+            _question(step, experiment, tally, room)
             if told:
                 _answer(step, experiment)
         with picture, st.container(key="tour_picture"):
@@ -126,7 +128,8 @@ def _notes(steps: Sequence[Step], number: int, tally: list[int]) -> dict[str, st
         return notes
     right = next((each for each in options if each.right(options)), options[0])
     votes = " · ".join(map(str, tally[1 : 1 + len(options)]))
-    return notes | {"question": question, "answer": right.text, "votes": f"Votes: {votes}" * any(tally[1:])}
+    told = any(tally[1:]) and not screen.opened()  # of a room, the window itself hears the votes
+    return notes | {"question": question, "answer": right.text, "votes": f"Votes: {votes}" * told}
 
 
 def _told(step: Step, experiment: Experiment) -> None:
@@ -139,13 +142,19 @@ def _told(step: Step, experiment: Experiment) -> None:
         PICTURES[step.picture](experiment, theme.colours())
 
 
-def _question(step: Step, experiment: Experiment, tally: list[int]) -> None:
-    """What the room predicts: a button a choice, each counting its votes; replies come with the answer."""
+def _question(step: Step, experiment: Experiment, tally: list[int], room: list[int] | None) -> None:
+    """What the room predicts: a button a choice, each counting its votes; replies come with the answer.
+
+    Where phones vote, the votes come with the answer too: nobody is to follow the others.
+    """
     options = words.options(step.choices, step.answer, step.unit, experiment)
     told = bool(tally[0])
+    counts = tally[1:] if room is None else room if told else [0] * len(options)
+    if room and told:
+        st.html(live.histogram(room))
     st.subheader(words.filled(step.question, experiment), anchor=False)
     for index, option in enumerate(options):
-        votes = tally[1 + index]
+        votes = counts[index]
         right = told and option.right(options)
         counted = f" · {votes} {'vote' if votes == 1 else 'votes'}" if votes else ""
         st.button(

@@ -11,6 +11,7 @@ import streamlit as st
 from app import frame, scenario
 from app.page import HOME, pages
 from app.presenter import keys, lectern, mode
+from app.room import screen
 
 WHILE_PRESENTING = {
     "p": "present",
@@ -39,6 +40,7 @@ def button() -> None:
 def bind() -> None:
     """The key that begins a presentation."""
     keys.bind({"p": "present"}, key="presenter_keys")
+    screen.step_down()
 
 
 @lru_cache(maxsize=1)
@@ -64,14 +66,17 @@ def show(opened: str) -> None:
         frame.turn_to(names[at + (1 if on else -1)])
     if opened != "tour":  # which tells its steps
         after = there[names[at + 1]] if at + 1 < len(names) else ""
-        lectern.tell({"now": there[opened], "next": after, "place": f"page {at + 1} of {len(names)}"})
+        place = f"page {at + 1} of {len(names)}"
+        lectern.tell({"now": there[opened], "next": after, "place": place})
+        screen.publish_page(opened, there[opened], place)
     turns = {} if opened == "tour" else TURN_PAGES  # there these keys turn the steps
     keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
     with st.container(key="presenter_hint"):
         st.caption(TOUR_HINT if opened == "tour" else HINT)
     if scenario.place("audience"):
         with st.container(key="audience_link", border=True):
-            _link(opened)
+            screen.join() if screen.opened() else _link(opened)
+    screen.badge()
 
 
 def _link(page: str) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.room import screen
+
 HERE = Path(__file__).parent
 ALONE = """
 <style>
@@ -31,6 +33,7 @@ def show() -> None:
     """The lecturer's window, alone on its page."""
     st.html(ALONE)
     _window()(key="lectern")
+    screen.lectern()
 
 
 def tell(shown: Mapping[str, str]) -> None:

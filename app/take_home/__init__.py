@@ -11,7 +11,7 @@ import streamlit as st
 
 from app.canvas.bundle import bundle
 from app.take_home import snippet
-from app.take_home.offers import HTML, TRACE, offered, subject
+from app.take_home.offers import CSV, HTML, TRACE, offered, subject
 from engine import Experiment, simulate
 from engine.model.export import MOST_SLICES, chrome_trace
 from engine.model.launch import launch
@@ -43,6 +43,8 @@ def show() -> None:
                 "The scenario and its totals, JSON", lambda: _numbers(experiment), f"{name}-totals.json", JSON
             )
             _traces(experiment, name)
+            for title, make in offered(CSV).items():
+                _file(f"{title}, CSV", make, f"attention-{_slug(title)}.csv", "text/csv")
         st.caption(
             "This Python computes the scenario from the repository's root: first the model, then the kernel."
         )

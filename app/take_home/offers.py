@@ -7,7 +7,7 @@ from collections.abc import Callable
 from app import scenario
 from engine.experiment import Experiment
 
-HTML, TRACE = "HTML", "Perfetto trace"  # kinds of files
+HTML, TRACE, CSV = "HTML", "Perfetto trace", "CSV"  # kinds of files
 
 
 def offer(title: str, make: Callable[[], str], kind: str = HTML) -> None:

@@ -1,0 +1,104 @@
+"""`python -m app.room` opens the dashboard on this machine, and a room that an audience's phones join."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app import room as rooms
+from app.room import server
+from app.room.pictures import Pictures
+from app.room.room import Room
+from app.room.routes import presenter_route
+
+PORT, DASHBOARD_PORT, PHONES = 8602, 8501, 300
+WARNINGS = {
+    "machine": "This address leads to this machine alone: no phone can join.",
+    "internet": "This address can be reached from the whole internet, not from this network alone.",
+}
+
+
+def main() -> int:
+    """Serve until the process is ended, or check how many phones the machine serves."""
+    arguments = _arguments()
+    if arguments.check:
+        from app.room import check
+
+        return check.run(arguments.phones)
+    try:
+        listener = server.listen(arguments.address, arguments.port)
+    except OSError as error:
+        print(
+            f"The room cannot listen at {arguments.address}:{arguments.port}: {error.strerror}.",
+            file=sys.stderr,
+        )
+        return 2
+    room = Room(Pictures())
+    room.address, room.port = _named(arguments.address), listener.getsockname()[1]
+    room.reach = server.reach(arguments.address)
+    print(
+        f"The room is open at {room.link}. Present with p in the dashboard, show this address with a.",
+        flush=True,
+    )
+    if room.reach in WARNINGS:
+        print(WARNINGS[room.reach], flush=True)
+    _serve(room, listener, arguments.dashboard_port)
+    return 0
+
+
+def _serve(room: Room, listener: socket.socket, port: int) -> None:
+    import streamlit as st
+
+    from app.main import application
+    from app.serving import start
+
+    @asynccontextmanager
+    async def lifespan(app: st.App) -> AsyncIterator[None]:
+        async with start.lifespan(app), server.serving(room, listener):
+            yield
+
+    rooms.set_current(room)
+    app = application([presenter_route(room)], lifespan)
+    app.run(config={"server.address": "localhost", "server.port": port})
+
+
+def _named(address: str) -> str:
+    """What phones are told: an address, or this machine's name where it listens on all of them."""
+    if address == server.EVERYWHERE:
+        return socket.gethostname()
+    return f"[{address}]" if ":" in address else address
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m app.room", description=__doc__)
+    parser.add_argument("--address", default=None, help="where phones join; this machine's own by default")
+    parser.add_argument("--port", type=int, default=PORT, help=f"of the room; {PORT} by default")
+    parser.add_argument(
+        "--dashboard-port",
+        type=int,
+        default=DASHBOARD_PORT,
+        help=f"on this machine; {DASHBOARD_PORT} by default",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="measure the room with simulated phones, and end"
+    )
+    parser.add_argument("--phones", type=int, default=PHONES, help=f"of --check; {PHONES} by default")
+    arguments = parser.parse_args()
+    arguments.address = arguments.address or server.own_address()
+    try:
+        server.reach(arguments.address)
+    except ValueError:
+        parser.error(f"address is {arguments.address!r:.60}; it must be an IP address of this machine")
+    for name, least, most in (("port", 0, 65535), ("dashboard_port", 1, 65535), ("phones", 1, 1000)):
+        if not least <= getattr(arguments, name) <= most:
+            parser.error(
+                f"{name.replace('_', '-')} is {getattr(arguments, name)}; it must be {least} to {most}"
+            )
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+// A phone in the room: follows the presenter by one stream of events, and votes.
+
+const part = (id) => document.getElementById(id),
+  here = location.pathname,
+  frame = part("picture"),
+  mine = {}; // choices by the question's number
+const SAID = {
+  204: "Your vote is counted. You can change it until the answer is shown.",
+  403: "Voting needs a cookie of this page: allow it, or open the page in another browser.",
+  404: "This room has closed.",
+  409: "This question is closed.",
+  429: "Too many votes at once: wait a moment, then press again.",
+};
+let shown = { choices: [] },
+  asked = "",
+  picture = "",
+  told = 0; // status of the last vote
+
+async function vote(choice) {
+  const number = shown.number,
+    body = JSON.stringify({ question: number, choice });
+  told = await fetch(`${here}/vote`, { method: "POST", body }).then(
+    (reply) => reply.status,
+    () => 1,
+  );
+  if (told === 204) mine[number] = choice;
+  draw();
+}
+
+function choices() {
+  const key = JSON.stringify([shown.number, shown.choices]);
+  if (key === asked) return;
+  asked = key;
+  told = 0;
+  part("asked").innerHTML = shown.asked;
+  part("choices").replaceChildren(
+    ...shown.choices.map((words, index) => {
+      const button = document.createElement("button");
+      button.innerHTML = `<span>${words}</span><b></b>`;
+      button.onclick = () => vote(index);
+      return button;
+    }),
+  );
+}
+
+function draw() {
+  const own = mine[shown.number],
+    votes = shown.votes ?? [],
+    all = votes.reduce((sum, count) => sum + count, 0);
+  for (const name of ["place", "title", "scenario"]) part(name).textContent = shown[name];
+  choices();
+  [...part("choices").children].forEach((button, index) => {
+    button.disabled = shown.told;
+    button.setAttribute("aria-pressed", index === own);
+    button.className = index === shown.right ? "right" : "";
+    button.style.setProperty("--share", all ? `${(100 * votes[index]) / all}%` : "0%");
+    button.lastChild.textContent = shown.told ? (index === shown.right ? "✓ " : "") + votes[index] : "";
+  });
+  const reply = own !== undefined && own !== shown.right ? shown.replies?.[own] : "";
+  if (shown.told) part("says").innerHTML = reply || "";
+  else
+    part("says").textContent = told
+      ? (SAID[told] ?? "Not counted: press again.")
+      : own === undefined
+        ? ""
+        : SAID[204];
+  part("vote").hidden = !shown.number;
+  part("making").hidden = !shown.making;
+  frame.hidden = !shown.picture;
+  if (shown.picture && shown.picture !== picture) {
+    picture = shown.picture;
+    frame.contentWindow.location.replace(`${here}/picture/${picture}`); // Back leads out of the room
+  }
+}
+
+function join() {
+  const stream = new EventSource(`${here}/events`);
+  stream.onopen = () => (part("line").textContent = `· room ${here.slice(1)}`);
+  stream.onmessage = ({ data }) => {
+    shown = JSON.parse(data);
+    draw();
+  };
+  stream.addEventListener("mine", ({ data }) => Object.assign(mine, JSON.parse(data)));
+  stream.onerror = () => {
+    part("line").textContent = "· connection lost, trying again…";
+    if (stream.readyState === EventSource.CLOSED) setTimeout(join, 2000 + 3000 * Math.random());
+  };
+}
+
+addEventListener("message", ({ source, data }) => {
+  if (source === frame.contentWindow && data > 50) frame.style.height = `${Math.min(data, 9000)}px`;
+});
+join();

@@ -1,0 +1,295 @@
+"""A room: what the presenter shows, the phones that follow, and their votes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.room.pictures import Pictures
+from app.room.votes import Ballots, Bucket, Question, sheet
+
+ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # nothing that reads as something else
+CODE_LENGTH = 6
+MOST_PHONES = 1000
+MOST_STREAMS = 3  # of one phone: windows of its browser, and connections that are lost and not yet missed
+PHONE_VOTES = (5, 1.0)  # of one phone: at once, and per second after that
+ROOM_VOTES = (600, 200.0)  # of all phones
+
+
+def new_code() -> str:
+    """Six characters that are read aloud and typed without mistakes."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the presenter shows: everything that a phone needs to know.
+
+    Attributes:
+        title: of the page, or of the tour's step.
+        place: which page or step of how many.
+        scenario: in one line.
+        picture: what `pictures` needs to make it; empty where there is none.
+        ahead: pictures that are likely to come next, the nearest first.
+        question: what is asked, with its choices in HTML beside it.
+        told: whether the answer is shown; from then on no vote counts.
+        right: the choice that is right.
+        replies: what is said of each choice, in HTML.
+        hands: votes by choice that the presenter counted with keys.
+    """
+
+    title: str
+    place: str = ""
+    scenario: str = ""
+    picture: Mapping[str, Any] = field(default_factory=dict)
+    ahead: tuple[Mapping[str, Any], ...] = ()
+    question: Question | None = None
+    asked: str = ""
+    choices: tuple[str, ...] = ()
+    told: bool = False
+    right: int = -1
+    replies: tuple[str, ...] = ()
+    hands: tuple[int, ...] = ()
+
+
+class VoteError(Exception):
+    """Why a vote does not count, as the status of its answer."""
+
+    def __init__(self, status: int):
+        super().__init__(status)
+        self.status = status
+
+
+class FullError(Exception):
+    """As many phones as can be served are here."""
+
+
+class Board:
+    """The newest text for all who wait in the loop; who is slow misses what was overtaken."""
+
+    def __init__(self):
+        self.text, self.version, self.closed = "", 0, False
+        self._changed = asyncio.Event()
+
+    def put(self, text: str, *, closed: bool = False) -> None:
+        """Show a text to all who wait; the same again is nothing new."""
+        if text == self.text and not closed:
+            return
+        self.text, self.closed, self.version = text, closed, self.version + 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def after(self, version: int, seconds: float) -> bool:
+        """Wait for a later version, at most so long; whether there is one."""
+        if self.version == version:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+        return self.version != version
+
+
+@dataclass
+class Phone:
+    """A browser that has joined."""
+
+    votes: Bucket
+    streams: int = 0  # that are open
+    opened: int = 0  # that ever were
+
+
+class Room:
+    """What phones see and do. The presenter's script publishes from any thread; the rest runs in one loop."""
+
+    def __init__(
+        self, pictures: Pictures | None = None, clock: Callable[[], float] = time.monotonic, code: str = ""
+    ):
+        self.code = code or new_code()
+        self.address, self.port, self.reach = "", 0, "machine"  # where phones find it, and who can
+        self.stage, self.tally = Board(), Board()  # for phones, and for the presenter's browser
+        self._clock, self._lock = clock, threading.RLock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pictures = pictures
+        self._phones: dict[str, Phone] = {}
+        self._votes = Bucket(*ROOM_VOTES, clock)
+        self._ballots = Ballots()
+        self._hands: dict[Question, tuple[int, ...]] = {}
+        self._leader: object | None = None
+        self._since: float | None = None  # when it was first led
+        self._joined = False  # whether any phone ever has
+        self._shown = Shown("The lecture has not begun", "This page follows it by itself.")
+        if pictures is not None:
+            pictures.when_made = self._refresh
+
+    @property
+    def link(self) -> str:
+        """What a phone opens."""
+        return f"http://{self.address}:{self.port}/{self.code}"
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Serve from a loop on."""
+        self._loop = loop
+        self._refresh()
+
+    def close(self) -> None:
+        """Let every stream end."""
+        for board in (self.stage, self.tally):
+            self._in_loop(board, board.text, closed=True)
+
+    # The presenter's side, from any thread.
+
+    def lead(self, session: object) -> None:
+        """Let a session publish from now on, and no other."""
+        with self._lock:
+            self._leader = session
+            self._since = self._since or self._clock()
+
+    def led_by(self, session: object) -> bool:
+        """Whether it is this session that publishes."""
+        return self._leader is session
+
+    def publish(self, session: object, shown: Shown) -> list[int]:
+        """Show something to all phones; votes by choice of its question, of phones and hands, in return.
+
+        Raises PermissionError where another session leads.
+        """
+        if not self.led_by(session):
+            raise PermissionError("another session leads the room")
+        if self._pictures is not None and shown.picture:
+            for picture in (*reversed(shown.ahead), shown.picture):  # the newest wish is served first
+                self._pictures.want(picture)
+        with self._lock:
+            changed, self._shown = shown != self._shown, shown
+            if shown.question:
+                self._ballots.number(shown.question)
+                self._hands[shown.question] = shown.hands
+            counts = self._counts()
+        if changed:
+            self._refresh()
+        return counts
+
+    def csv(self) -> str:
+        """All questions with their votes, as a file."""
+        with self._lock:
+            rows = [(question, votes, self._hands[question]) for question, votes in self._ballots.rows()]
+        return sheet(rows)
+
+    # The phones' side, in the loop.
+
+    def enter(self, phone: str) -> tuple[int, dict[int, int]]:
+        """A phone opens a stream: which of its streams it is, and its votes so far. Raises FullError."""
+        with self._lock:
+            known = self._phones.get(phone)
+            if known is None:
+                self._make_room()
+                known = self._phones[phone] = Phone(Bucket(*PHONE_VOTES, self._clock))
+            known.streams += 1
+            known.opened += 1
+            self._joined = True
+            entered = known.opened, self._ballots.of(phone)
+        self.count()
+        return entered
+
+    def stays(self, phone: str, stream: int) -> bool:
+        """Whether a stream goes on: the room is open, and it is one of its phone's latest."""
+        return not self.stage.closed and stream > self._phones[phone].opened - MOST_STREAMS
+
+    def leave(self, phone: str) -> None:
+        """A stream of a phone has ended."""
+        with self._lock:
+            self._phones[phone].streams -= 1
+        self.count()
+
+    def vote(self, phone: str, number: int, choice: int) -> None:
+        """Count a vote for the question on the screen; raises VoteError."""
+        with self._lock:
+            known = self._phones.get(phone)
+            if known is None:
+                raise VoteError(403)
+            if not (known.votes.take() and self._votes.take()):
+                raise VoteError(429)
+            question = self._shown.question
+            if question is None or self._shown.told or self._ballots.number(question) != number:
+                raise VoteError(409)
+            if choice >= len(question.choices):
+                raise VoteError(400)
+            if not self._ballots.cast(number, phone, choice):
+                raise VoteError(429)
+        self.count()
+
+    def picture(self, key: str) -> bytes | None:
+        """A picture that has been made, compressed."""
+        return self._pictures.made(key) if self._pictures else None
+
+    @property
+    def phones(self) -> int:
+        """How many have an open stream."""
+        return sum(phone.streams > 0 for phone in list(self._phones.values()))
+
+    def _make_room(self) -> None:
+        """Forget the oldest phone that has left, where all places are taken; raises FullError."""
+        if len(self._phones) < MOST_PHONES:
+            return
+        gone = next((name for name, phone in self._phones.items() if not phone.streams), None)
+        if gone is None:
+            raise FullError
+        del self._phones[gone]
+
+    def _counts(self) -> list[int]:
+        """Votes by choice of the question on the screen, of phones and hands."""
+        question = self._shown.question
+        if question is None:
+            return []
+        pairs = zip(self._ballots.counts(question), self._shown.hands, strict=True)
+        return [phones + hands for phones, hands in pairs]
+
+    def _refresh(self) -> None:
+        """Send everything to all phones, and the tally to the presenter."""
+        with self._lock:
+            shown, pictures = self._shown, self._pictures
+            key = pictures.key(shown.picture) if pictures and shown.picture else ""
+            ready = bool(key) and pictures.made(key) is not None
+            state = {
+                "title": shown.title,
+                "place": shown.place,
+                "scenario": shown.scenario,
+                "number": self._ballots.number(shown.question) if shown.question else 0,
+                "asked": shown.asked,
+                "choices": shown.choices,
+                "told": shown.told,
+                "picture": key if ready else "",
+                "making": bool(key) and not ready and not pictures.refused(key),
+            }
+            if shown.told:
+                state |= {"right": shown.right, "replies": shown.replies, "votes": self._counts()}
+            self._in_loop(self.stage, json.dumps(state, ensure_ascii=False))
+        self.count()
+
+    def count(self) -> None:
+        """Tell the presenter's browser how many are here, how they vote, and how long nobody has come."""
+        with self._lock:
+            shown, counts = self._shown, self._counts()
+            told = {
+                "phones": self.phones,
+                "joined": self._joined,
+                "waited": 0 if self._since is None else round(self._clock() - self._since, 1),
+                "asks": shown.question is not None,
+                "choices": shown.choices,
+                "told": shown.told,
+                "right": shown.right,
+                "votes": counts,
+            }
+            self._in_loop(self.tally, json.dumps(told, ensure_ascii=False))
+
+    def _in_loop(self, board: Board, text: str, *, closed: bool = False) -> None:
+        """Put a text on a board, in the loop that its readers run in."""
+        if self._loop is None or self._loop.is_closed():
+            board.put(text, closed=closed)
+        else:
+            self._loop.call_soon_threadsafe(lambda: board.put(text, closed=closed))

@@ -1,0 +1,181 @@
+"""What a phone can ask of the room, and nothing else: its page, the events, its vote and the pictures."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from hmac import compare_digest
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from app.canvas.offline import POLICY
+from app.room.page import page
+from app.room.room import Board, FullError, Room, VoteError
+
+COOKIE, COOKIE_AGE = "phone", 12 * 3600  # s: longer than a lecture
+PHONE = re.compile(r"[\w-]{22}", re.ASCII)
+LARGEST_VOTE, VOTE_SECONDS = 200, 5  # bytes of a vote, and s that it may take to arrive
+BEAT = 15  # s between signs of life, by which a lost connection is noticed
+AGAIN = 1000  # ms after which a browser asks for a lost stream again
+SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+PICTURE = {
+    **SAFE,
+    "Cache-Control": "private, max-age=3600, immutable",  # its name says what is in it
+    "Content-Security-Policy": f"{POLICY}; sandbox allow-scripts; base-uri 'none'; frame-ancestors 'self'",
+    "Vary": "Accept-Encoding",
+}
+NO_ROOM = "There is no such room here. Check the six characters on the screen."
+FULL = "The room is full. Watch the screen, or try again in a minute."
+
+
+def phone_app(room: Room) -> Starlette:
+    """The application on the room's own socket."""
+
+    def guarded(serve: Callable[[Request, Room], Awaitable[Response]]):
+        async def endpoint(request: Request) -> Response:
+            code = request.path_params["code"].upper().encode()
+            if not compare_digest(code, room.code.encode()):
+                raise HTTPException(404)
+            return await serve(request, room)
+
+        return endpoint
+
+    routes = [
+        Route("/{code}", guarded(_page)),
+        Route("/{code}/events", guarded(_events)),
+        Route("/{code}/vote", guarded(_vote), methods=["POST"]),
+        Route("/{code}/picture/{key}", guarded(_picture)),
+    ]
+    gone = dict.fromkeys((404, 405), _nothing)
+    app = Starlette(routes=routes, exception_handlers=gone)
+    app.router.redirect_slashes = False
+    return app
+
+
+def presenter_route(room: Room) -> Route:
+    """What the presenter's own browser hears, on the dashboard's socket: how many are here, how they vote."""
+
+    async def live(request: Request) -> Response:
+        room.count()
+        return Stream(_told(room.tally, lambda: not room.tally.closed))
+
+    return Route("/room/live", live)
+
+
+async def _nothing(request: Request, error: Exception) -> Response:
+    return PlainTextResponse(NO_ROOM, 404, SAFE)
+
+
+async def _page(request: Request, room: Room) -> Response:
+    """The phone's page; a browser without a cookie gets one, which no script can read."""
+    document, policy = page()
+    headers = {**SAFE, "Content-Security-Policy": policy}
+    response = Response(document, media_type="text/html", headers=headers)
+    if not _phone(request):
+        name = secrets.token_urlsafe(16)
+        response.set_cookie(COOKIE, name, COOKIE_AGE, path="/", httponly=True, samesite="strict")
+    return response
+
+
+async def _events(request: Request, room: Room) -> Response:
+    """All that is shown, now and whenever it changes."""
+    phone = _phone(request) or secrets.token_urlsafe(16)  # without a cookie one can watch, and not vote
+    try:
+        stream, own = room.enter(phone)
+    except FullError:
+        return PlainTextResponse(FULL, 503, SAFE)
+
+    async def events() -> AsyncIterator[str]:
+        yield f"retry: {AGAIN}\nevent: mine\ndata: {json.dumps(own)}\n\n"
+        async for text in _told(room.stage, lambda: room.stays(phone, stream)):
+            yield text
+
+    return Stream(events(), lambda: room.leave(phone))
+
+
+async def _told(board: Board, goes_on: Callable[[], bool]) -> AsyncIterator[str]:
+    """What stands on a board, now and after every change, with signs of life between."""
+    version = board.version
+    yield f"data: {board.text}\n\n"
+    while goes_on():
+        changed = await board.after(version, BEAT)
+        version = board.version
+        yield f"data: {board.text}\n\n" if changed else ": here\n\n"
+
+
+class Stream(StreamingResponse):
+    """Events that a browser hears, and what is to be done when it hears them no more."""
+
+    def __init__(self, events: AsyncIterator[str], ended: Callable[[], None] = lambda: None):
+        super().__init__(events, media_type="text/event-stream", headers=SAFE)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, also where the browser is gone before the first event."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+
+
+async def _vote(request: Request, room: Room) -> Response:
+    """Count a vote, or say by the status why not."""
+    phone = _phone(request)
+    try:
+        body = await asyncio.wait_for(_body(request), VOTE_SECONDS)
+        if not phone:
+            raise VoteError(403)
+        room.vote(phone, *_chosen(body))
+    except VoteError as error:
+        return Response(None, error.status, SAFE)
+    except (TimeoutError, ClientDisconnect):
+        return Response(None, 400, SAFE)
+    return Response(None, 204, SAFE)
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_VOTE:
+            raise VoteError(413)
+    return body
+
+
+def _chosen(body: bytes) -> tuple[int, int]:
+    """The question's number and the choice, both whole numbers and nothing beside them; raises VoteError."""
+    try:
+        vote = json.loads(body)
+    except (ValueError, RecursionError):
+        raise VoteError(400) from None
+    if not isinstance(vote, dict) or vote.keys() != {"question", "choice"}:
+        raise VoteError(400)
+    question, choice = vote["question"], vote["choice"]
+    if type(question) is not int or type(choice) is not int or question < 1 or choice < 0:
+        raise VoteError(400)
+    return question, choice
+
+
+async def _picture(request: Request, room: Room) -> Response:
+    """A picture that the presenter has shown, as a document that a browser keeps apart."""
+    packed = room.picture(request.path_params["key"])
+    if packed is None:
+        raise HTTPException(404)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(packed, media_type="text/html", headers={**PICTURE, "Content-Encoding": "gzip"})
+    return Response(gzip.decompress(packed), media_type="text/html", headers=PICTURE)
+
+
+def _phone(request: Request) -> str:
+    """The name that the browser's cookie gives it; empty where there is none that was made here."""
+    name = request.cookies.get(COOKIE, "")
+    return name if PHONE.fullmatch(name) else ""

@@ -1,0 +1,148 @@
+"""The presenter's side of the room: what is published, and what the presenter sees of the phones."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+import segno
+import streamlit as st
+
+from app import room as rooms
+from app import scenario
+from app.gallery.words import inline
+from app.room.pictures import PAGES
+from app.room.room import Room, Shown
+from app.take_home.offers import CSV, offer
+from engine.experiment import Experiment
+
+HERE = Path(__file__).parent
+PATIENCE = 60  # s without a phone after which it is said what may stand in the way
+LINK = re.compile(r"</?a\b[^>]*>")
+ALONE = (
+    "No phone can join: the room listens on this machine alone. Start it again with --address and the "
+    "address that this machine has in its network.",
+)
+
+
+def opened() -> bool:
+    """Whether this process has a room."""
+    return rooms.current() is not None
+
+
+def offer_votes() -> None:
+    """Let the votes be taken home from any page."""
+    if (room := rooms.current()) is not None:
+        offer("Votes of the room", room.csv, CSV)
+
+
+def publish(shown: Shown) -> list[int] | None:
+    """Show something to the phones: votes by choice in return; None where this session leads no room."""
+    room = rooms.current()
+    if room is None or not _leads(room):
+        return None
+    with suppress(PermissionError):  # another window has begun to lead just now
+        return room.publish(_session(), shown)
+    return None
+
+
+def publish_page(name: str, title: str, place: str) -> None:
+    """Show a page of the dashboard to the phones, with the scenario's picture where it has one."""
+    if not opened():
+        return
+    experiment = scenario.current()
+    picture = {"page": name, "values": scenario.url_values(experiment)} if name in PAGES else {}
+    publish(Shown(title, place, described(experiment), picture))
+
+
+def step_down() -> None:
+    """Lead no longer: who presents next leads."""
+    scenario.kept("room session", []).clear()
+
+
+def badge() -> None:
+    """One line: the code, the phones, the votes."""
+    if opened():
+        with st.container(key="room_badge"):
+            _live("badge")
+
+
+def join() -> None:
+    """How a phone joins: the code to scan, the address to type, and what to do where none comes."""
+    st.markdown("**Join with your phone** (a closes this)")
+    _live("join")
+
+
+def lectern() -> None:
+    """The room in the lecturer's own window."""
+    if opened():
+        _live("lectern")
+
+
+def words(text: str) -> str:
+    """A line of Markdown as HTML without links: a phone stays where it is."""
+    return LINK.sub("", inline(text))
+
+
+def described(experiment: Experiment) -> str:
+    """A scenario in one line."""
+    problem = experiment.problem
+    queries = f"{problem.seq_q:,} × " * (problem.seq_q != problem.seq_kv)
+    causal = ", causal" * (not problem.mask.looks_ahead)
+    tokens = f"{queries}{problem.seq_kv:,} tokens{causal}"
+    return f"{experiment.record.label}, {tokens}, head dimension {problem.head_dim}, {experiment.gpu.name}"
+
+
+def trouble(room: Room) -> tuple[str, ...]:
+    """What may keep phones out, and what to do."""
+    if room.reach == "machine":
+        return ALONE
+    return (
+        "No phone has joined yet. Try the address on one phone; if it does not open:",
+        "The phone may be in another network. It must be in this machine's Wi-Fi, with mobile data off.",
+        "The Wi-Fi may keep its devices apart, as those for guests often do. Let the phones and this machine "
+        "join a hotspot, then start the room again, because its address changes.",
+        f"This machine's firewall may refuse port {room.port}. Allow it for the lecture: Windows asks at the "
+        f"start, on Linux run sudo ufw allow {room.port}/tcp, on macOS allow Python in the firewall.",
+    )
+
+
+def _leads(room: Room) -> bool:
+    """Whether this session publishes: the one that began to present last."""
+    session = scenario.kept("room session", [])
+    if not session:
+        session.append(object())
+        room.lead(session[0])
+    return room.led_by(session[0])
+
+
+def _session() -> object:
+    return scenario.kept("room session", [])[0]
+
+
+def _live(view: str) -> None:
+    room = rooms.current()
+    data = {
+        "view": view,
+        "code": room.code,
+        "link": room.link,
+        "qr": "" if view == "badge" else _qr(room.link),
+        "patience": PATIENCE,
+        "trouble": trouble(room),
+        "leads": view == "lectern" or _leads(room),
+    }
+    _component()(key=f"live_{view}", data=data)
+
+
+@lru_cache(maxsize=1)
+def _component():
+    html, css, js = ((HERE / f"live.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    return st.components.v2.component("room_live", html=html, css=css, js=js)
+
+
+@lru_cache(maxsize=1)
+def _qr(link: str) -> str:
+    """The address as a QR code, dark on light in every theme, as scanners want it."""
+    return segno.make(link, error="m").svg_inline(border=3, dark="#000", light="#fff", omitsize=True)

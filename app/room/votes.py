@@ -1,0 +1,94 @@
+"""Votes in memory: one per voter and question, of which the last counts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+MOST_QUESTIONS, MOST_VOTERS = 200, 2000  # voters of one question: phones that have left count too
+RISKY = ("=", "+", "-", "@", "\t", "\r")  # a cell that begins so is a formula to a spreadsheet
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the room is asked, where in the lecture, and the choices, all as plain text."""
+
+    place: str
+    text: str
+    choices: tuple[str, ...]
+
+
+class Ballots:
+    """Who chose what, by the number that a question gets when it is first asked."""
+
+    def __init__(self):
+        self._numbers: dict[Question, int] = {}
+        self._votes: dict[int, dict[str, int]] = {}
+        self._asked = 0
+
+    def number(self, question: Question) -> int:
+        """The number of a question, from 1 on; beyond MOST_QUESTIONS the oldest is forgotten."""
+        if question not in self._numbers:
+            if len(self._numbers) == MOST_QUESTIONS:
+                del self._votes[self._numbers.pop(next(iter(self._numbers)))]
+            self._asked += 1
+            self._numbers[question], self._votes[self._asked] = self._asked, {}
+        return self._numbers[question]
+
+    def cast(self, number: int, voter: str, choice: int) -> bool:
+        """Count a vote in place of what the voter chose before; whether there was room for it."""
+        votes = self._votes[number]
+        if voter not in votes and len(votes) == MOST_VOTERS:
+            return False
+        votes[voter] = choice
+        return True
+
+    def counts(self, question: Question) -> list[int]:
+        """Votes for each choice."""
+        votes = list(self._votes[self.number(question)].values())
+        return [votes.count(choice) for choice in range(len(question.choices))]
+
+    def of(self, voter: str) -> dict[int, int]:
+        """What a voter has chosen, by the question's number."""
+        return {number: votes[voter] for number, votes in self._votes.items() if voter in votes}
+
+    def rows(self) -> list[tuple[Question, list[int]]]:
+        """Every question in the order of asking, with its counts."""
+        return [(question, self.counts(question)) for question in self._numbers]
+
+
+def sheet(rows: Sequence[tuple[Question, Sequence[int], Sequence[int]]]) -> str:
+    """A CSV file of questions with votes of phones and of raised hands; no cell of it is a formula."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["step", "question", "choice", "votes by phone", "votes by hand"])
+    for question, phones, hands in rows:
+        for choice, by_phone, by_hand in zip(question.choices, phones, hands, strict=True):
+            writer.writerow([*map(defused, (question.place, question.text, choice)), by_phone, by_hand])
+    return "\ufeff" + out.getvalue()  # by which Excel knows UTF-8
+
+
+def defused(text: str) -> str:
+    """A cell that no spreadsheet computes."""
+    return f"'{text}" if text.startswith(RISKY) else text
+
+
+class Bucket:
+    """So many at once, and so many per second after that."""
+
+    def __init__(self, at_once: float, per_second: float, clock: Callable[[], float] = time.monotonic):
+        self._most, self._rate, self._clock = at_once, per_second, clock
+        self._left, self._then = at_once, clock()
+
+    def take(self) -> bool:
+        """Take one, if one is left."""
+        now = self._clock()
+        self._left = min(self._most, self._left + (now - self._then) * self._rate)
+        self._then = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True

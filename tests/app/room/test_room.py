@@ -1,0 +1,295 @@
+"""A room: who publishes, what a phone is sent, and which votes count."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+import sys
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+
+from app.room import __main__ as command
+from app.room import page as pages
+from app.room import room as rooms
+from app.room import server, votes
+from app.room.pictures import MOST_KEPT, PAGES, Pictures
+from app.room.room import FullError, Room, Shown, VoteError
+from app.room.votes import Ballots, Bucket, Question, defused, sheet
+
+QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
+ASKED = Shown(
+    "Reading",
+    QUESTION.place,
+    question=QUESTION,
+    asked="How often?",
+    choices=QUESTION.choices,
+    replies=("no", "yes", "no"),
+    right=1,
+    hands=(0, 0, 0),
+)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def led(clock):
+    """A room and the session that leads it, with the question on the screen."""
+    room, session = Room(clock=clock), object()
+    room.lead(session)
+    room.publish(session, ASKED)
+    return room, session
+
+
+def told(shown: Shown) -> Shown:
+    return replace(shown, told=True)
+
+
+def state(room: Room) -> dict:
+    return json.loads(room.stage.text)
+
+
+def refusal(room: Room, phone: str, number: int, choice: int) -> int:
+    with pytest.raises(VoteError) as caught:
+        room.vote(phone, number, choice)
+    return caught.value.status
+
+
+def test_the_last_vote_of_each_phone_counts_and_hands_are_added(led):
+    room, session = led
+    draw, last = random.Random(5), {}
+    for _ in range(200):
+        phone, choice = f"phone {draw.randrange(60)}", draw.randrange(3)
+        if phone not in last:
+            room.enter(phone)
+        if phone in last and draw.random() < 0.7:
+            continue
+        room._phones[phone].votes = Bucket(9, 1)
+        room.vote(phone, state(room)["number"], choice)
+        last[phone] = choice
+    counts = room.publish(session, told(replace(ASKED, hands=(2, 0, 1))))
+    witness = [sum(choice == each for choice in last.values()) for each in range(3)]
+    assert counts == [witness[0] + 2, witness[1], witness[2] + 1]
+    assert state(room)["votes"] == counts
+
+
+def test_a_vote_that_cannot_count_is_refused_by_its_status(led, clock):
+    room, session = led
+    number = state(room)["number"]
+    assert refusal(room, "stranger", number, 0) == 403
+    room.enter("phone")
+    assert refusal(room, "phone", number + 1, 0) == 409
+    assert refusal(room, "phone", number, 3) == 400
+    for _ in range(3):
+        room.vote("phone", number, 1)
+    assert refusal(room, "phone", number, 1) == 429
+    clock.now += 2
+    room.publish(session, told(ASKED))
+    assert refusal(room, "phone", number, 2) == 409
+    assert state(room)["votes"] == [0, 1, 0]
+
+
+def test_only_the_session_that_leads_publishes_and_the_last_to_begin_leads(led):
+    room, first = led
+    second = object()
+    with pytest.raises(PermissionError):
+        room.publish(second, Shown("mine"))
+    room.lead(second)
+    room.publish(second, Shown("mine"))
+    with pytest.raises(PermissionError):
+        room.publish(first, ASKED)
+    assert state(room)["title"] == "mine"
+
+
+def test_a_phone_is_sent_no_votes_and_no_answer_before_they_are_told(led):
+    room, session = led
+    assert not state(room).keys() & {"votes", "right", "replies"}
+    room.publish(session, told(ASKED))
+    assert (state(room)["right"], state(room)["replies"]) == (1, ["no", "yes", "no"])
+    assert json.loads(room.tally.text)["votes"] == [0, 0, 0]
+
+
+def test_a_phone_that_comes_again_finds_its_votes_and_pushes_its_oldest_stream_out(led):
+    room, _ = led
+    first, own = room.enter("phone")
+    assert own == {}
+    room.vote("phone", state(room)["number"], 2)
+    later = [room.enter("phone") for _ in range(rooms.MOST_STREAMS)]
+    assert later[-1][1] == {state(room)["number"]: 2}
+    assert not room.stays("phone", first)
+    assert all(room.stays("phone", stream) for stream, _ in later)
+    assert room.phones == 1
+
+
+def test_a_full_room_forgets_who_left_and_refuses_while_all_are_here(led, monkeypatch):
+    monkeypatch.setattr(rooms, "MOST_PHONES", 2)
+    room, _ = led
+    room.enter("a")
+    room.enter("b")
+    with pytest.raises(FullError):
+        room.enter("c")
+    room.leave("a")
+    room.enter("c")
+    assert room.phones == 2
+
+
+def test_the_presenter_is_told_how_long_no_phone_has_come(led, clock):
+    room, _ = led
+    clock.now = 61.25
+    room.count()
+    heard = json.loads(room.tally.text)
+    assert (heard["joined"], heard["waited"], heard["phones"]) == (False, 61.2, 0)
+    room.enter("phone")
+    assert json.loads(room.tally.text)["joined"]
+
+
+def test_so_many_at_once_and_so_many_per_second(clock):
+    bucket = Bucket(3, 0.5, clock)
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    clock.now = 2.0
+    assert [bucket.take() for _ in range(2)] == [True, False]
+
+
+def test_the_oldest_question_is_forgotten_and_the_same_question_keeps_its_votes():
+    ballots = Ballots()
+    ballots.cast(ballots.number(QUESTION), "phone", 0)
+    others = [Question(f"step {n}", "?", ("a", "b")) for n in range(199)]
+    for other in others:
+        ballots.number(other)
+    assert ballots.counts(QUESTION) == [1, 0, 0]
+    ballots.number(Question("last", "?", ("a", "b")))
+    assert ballots.counts(QUESTION) == [0, 0, 0]
+
+
+def test_votes_of_one_question_take_so_much_memory_and_no_more(monkeypatch):
+    monkeypatch.setattr(votes, "MOST_VOTERS", 2)
+    ballots = Ballots()
+    number = ballots.number(QUESTION)
+    assert [ballots.cast(number, voter, 0) for voter in "abc"] == [True, True, False]
+    assert ballots.cast(number, "a", 1)
+    assert ballots.counts(QUESTION) == [1, 1, 0]
+
+
+def test_no_cell_of_the_votes_is_a_formula():
+    question = Question("=1+1", '@now, "quoted"', ("-2", "+3", "plain"))
+    rows = list(csv.reader(io.StringIO(sheet([(question, (1, 2, 3), (0, 0, 4))]).removeprefix("\ufeff"))))
+    assert rows[1:] == [
+        ["'=1+1", '\'@now, "quoted"', "'-2", "1", "0"],
+        ["'=1+1", '\'@now, "quoted"', "'+3", "2", "0"],
+        ["'=1+1", '\'@now, "quoted"', "plain", "3", "4"],
+    ]
+    assert defused("\t=1") == "'\t=1"
+
+
+def test_a_code_has_six_characters_that_nobody_mistakes():
+    codes = {rooms.new_code() for _ in range(200)}
+    assert len(codes) == 200
+    assert all(re.fullmatch("[2-9A-HJKMNP-Z]{6}", code) for code in codes)
+
+
+def test_the_phones_page_is_small_asks_for_nothing_and_names_what_it_runs():
+    document, policy = pages.page()
+    assert len(document) < 5000
+    assert not re.search(rb"https?:|//\w|@import|url\(", document)
+    for tag, directive in (("style", "style-src"), ("script", "script-src")):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>".encode(), document, re.S)
+        assert f"{directive} 'sha256-{b64encode(sha256(text).digest()).decode()}';" in policy
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+
+
+@pytest.mark.parametrize(
+    ("address", "who"),
+    [("127.0.0.1", "machine"), ("192.168.1.7", "network"), ("10.0.0.2", "network"), ("8.8.8.8", "internet")],
+)
+def test_it_is_known_who_reaches_an_address(address, who):
+    assert server.reach(address) == who
+
+
+class Job:
+    def __init__(self, result: bytes | None):
+        self.result, self.state = result, "failed" if result is None else "done"
+
+    def wait(self, seconds: float) -> bool:
+        return True
+
+
+class Drawer:
+    """Stands in for the process: a picture is its request; what is asked to fail does."""
+
+    def __init__(self):
+        self.drawn: list[dict] = []
+
+    def submit(self, kind: str, payload: dict) -> Job:
+        self.drawn.append(payload)
+        return Job(None if payload.get("fails") else json.dumps(payload).encode())
+
+
+def test_a_picture_is_made_once_and_the_oldest_is_forgotten():
+    drawer = Drawer()
+    pictures = Pictures(drawer)
+    wishes = [{"page": "tiles", "number": number} for number in range(MOST_KEPT + 1)]
+    for wish in wishes:
+        pictures._keep(wish, pictures._make(wish))
+    assert pictures.made(pictures.key(wishes[0])) is None
+    assert json.loads(pictures.made(pictures.key(wishes[1]))) == wishes[1]
+    pictures.want(wishes[-1])
+    assert pictures._thread is None  # nothing was left to do
+
+
+def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
+    pictures, session = Pictures(Drawer()), object()
+    room = Room(pictures)
+    room.lead(session)
+    for wish, made in (({"page": "tiles"}, True), ({"fails": True}, False)):
+        key = pictures.key(wish)
+        assert not pictures.refused(key)
+        pictures._keep(wish, pictures._make(wish))
+        room.publish(session, Shown("a page", picture=wish))
+        assert (state(room)["picture"], state(room)["making"]) == (key * made, False)
+        assert room.picture(key) == (json.dumps(wish).encode() if made else None)
+
+
+def test_what_is_shown_again_is_sent_to_nobody(led):
+    room, session = led
+    version = room.stage.version
+    room.publish(session, replace(ASKED))
+    room._refresh()  # as when a picture has been made that is not on the screen
+    assert room.stage.version == version
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--address", "here"], "address is 'here'; it must be an IP address of this machine"),
+        (["--port", "70000"], "port is 70000; it must be 0 to 65535"),
+        (["--phones", "0"], "phones is 0; it must be 1 to 1000"),
+    ],
+)
+def test_a_command_that_cannot_be_served_is_one_sentence(arguments, says, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["room", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.strip().endswith(says)
+
+
+def test_every_page_with_a_picture_has_a_title():
+    from app.page import PAGES as TITLES
+
+    assert set(PAGES) <= TITLES.keys()

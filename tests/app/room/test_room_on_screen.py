@@ -1,0 +1,164 @@
+"""The room on the presenter's screen: what a presentation publishes, and phones' votes in the tally."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import pytest
+
+from app import room as rooms
+from app.room import drawing, screen
+from app.room.pictures import PAGES, Pictures
+from app.room.room import Room
+from app.tour import file, words
+from app.tour.live import histogram
+from engine.experiment import Experiment
+from engine.studies.answers import answer
+
+STEP = 7  # whose answer follows the blocks
+STEPS = len(file.load("attention").steps)
+
+
+class NoPictures(Pictures):
+    """Notes what is wanted and makes nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.wanted: list[dict] = []
+
+    def want(self, wanted) -> None:
+        self.wanted.append(wanted)
+
+
+@pytest.fixture
+def room(monkeypatch):
+    opened = Room(NoPictures(), code="K7P2MX")
+    opened.address, opened.port, opened.reach = "192.168.1.7", 8602, "network"
+    monkeypatch.setattr(rooms, "_open", [opened])
+    return opened
+
+
+def state(room) -> dict:
+    return json.loads(room.stage.text)
+
+
+def live(app) -> dict[str, dict]:
+    """The data of what shows the room, by view."""
+    found = [
+        json.loads(each.proto.json)
+        for each in app.main.get("bidi_component")
+        if "patience" in each.proto.json
+    ]
+    return {each["view"]: each for each in found}
+
+
+def press(app, name: str):
+    return app.button(key=name).click().run()
+
+
+def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, room):
+    app = open_app("tour", step=str(STEP), present="true")
+    step = file.load("attention").steps[STEP - 1]
+    options = words.options(step.choices, step.answer, step.unit, step.experiment)
+    shown = state(room)
+    assert (shown["title"], shown["place"]) == (step.title, f"step {STEP} of {STEPS}")
+    assert shown["choices"] == [option.text for option in options]
+    for phone, choice in (("a", 1), ("b", 1), ("c", 0)):
+        room.enter(phone)
+        room.vote(phone, shown["number"], choice)
+    press(app, "tour_choice_1")  # a hand that was raised
+    assert not any("vote" in app.button(key=f"tour_choice_{index}").label for index in range(3))
+    assert json.loads(room.tally.text)["votes"] == [1, 3, 0]
+    press(app, "tour_next")
+    assert [app.button(key=f"tour_choice_{index}").label.partition(" · ")[2] for index in range(3)] == [
+        "1 vote",
+        "3 votes",
+        "",
+    ]
+    told = state(room)
+    assert (told["votes"], told["right"]) == ([1, 3, 0], 1)
+    assert told["replies"][0].startswith("All of them is what unfused attention does")
+    asked = words.filled(step.question, step.experiment)
+    assert room.csv().splitlines()[2] == f"step {STEP} of {STEPS},{asked},{options[1].text},2,1"
+
+
+def test_a_presentation_shows_its_pages_to_the_phones_and_the_pictures_that_come_next(open_app, room):
+    open_app("traffic", seq="512", present="true")
+    shown = state(room)
+    assert (shown["title"], shown["number"]) == ("Traffic", 0)
+    assert shown["scenario"].startswith("FlashAttention-2, 512 tokens")
+    assert Experiment.of(**room._pictures.wanted[-1]["values"]) == Experiment.of(seq=512)
+    open_app("tour", step="2", present="true")
+    wanted = [(each["step"], each["told"]) for each in room._pictures.wanted[1:]]
+    assert wanted[-1] == (2, False)  # is made first
+    assert set(wanted) == {(2, False), (2, True), (3, False)}
+
+
+def test_without_a_presentation_nothing_is_published_and_the_votes_can_be_taken_home(open_app, room):
+    app = open_app("tour", step="2")
+    assert not room.stage.text
+    assert any(each.label == "Votes of the room, CSV" for each in app.get("download_button"))
+    assert not live(app)
+
+
+def test_the_screen_shows_code_and_address_and_says_which_window_leads(open_app, room):
+    first = open_app("tour", step="2", present="true")
+    press(first, "audience")
+    assert live(first)["join"]["link"] == "http://192.168.1.7:8602/K7P2MX"
+    assert live(first)["join"]["qr"].startswith("<svg")
+    assert not first.main.get("code")  # the dashboard's own address leads nobody anywhere
+    assert live(first)["badge"]["leads"]
+    second = open_app("tour", step="3", present="true")
+    assert live(second)["badge"]["leads"]
+    first.run()
+    assert not live(first)["badge"]["leads"]
+    assert state(room)["place"] == f"step 3 of {STEPS}"
+    press(press(first, "present"), "present")
+    assert state(room)["place"] == f"step 2 of {STEPS}"
+
+
+def test_the_lecturers_window_shows_the_room(open_app, room):
+    assert live(open_app("tour", presenter="true"))["lectern"]["code"] == "K7P2MX"
+
+
+def test_what_keeps_phones_out_is_said_for_the_address_that_there_is(room):
+    (first, *others) = screen.trouble(room)
+    assert first.startswith("No phone has joined yet.")
+    assert any("8602/tcp" in each for each in others)
+    room.reach = "machine"
+    assert screen.trouble(room) == screen.ALONE
+
+
+def test_each_choices_button_is_filled_as_far_as_its_share_of_the_votes():
+    rules = histogram([1, 3, 0])
+    shares = dict(re.findall(r"tour_choice_(\d) button .*?transparent\) ([\d.]+)%", rules))
+    assert shares == {"0": "25.0", "1": "75.0", "2": "0.0"}
+    assert "0.0%" in histogram([0, 0])
+
+
+def drawn(payload: dict) -> str:
+    work = drawing.draw(payload)
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        return gzip.decompress(end.value).decode()
+
+
+def test_every_page_and_step_of_the_room_has_its_offline_picture():
+    assert set(drawing.MAKERS) == set(PAGES)
+    wanted = [{"page": page, "values": {}} for page in ("masks", "backward", "flash3", "gpu", "decoding")]
+    step, causal = file.load("attention").steps[STEP - 1], Experiment.of(causal=True)
+    wanted += [
+        {"tour": "attention", "step": STEP, "told": told, "values": {"causal": "true"}}
+        for told in (False, True)
+    ]
+    for each in wanted:
+        text = drawn(each)
+        assert "Content-Security-Policy" in text
+        assert "postMessage" in text
+        assert "<a " not in text
+        assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|@import|url\(\s*["']?http""", text)
+    assert words.text(answer(step.answer, causal), step.unit) in text  # the last is that step's answer

@@ -1,0 +1,225 @@
+"""What the room's own socket answers: to phones, to wrong requests, and to everything else."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import socket
+from dataclasses import replace
+
+import pytest
+
+from app.room import check, server
+from app.room.pictures import Pictures
+from app.room.room import MOST_STREAMS, Room, Shown
+from app.room.votes import Question
+
+QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
+ASKED = Shown(
+    "Reading", question=QUESTION, choices=QUESTION.choices, hands=(0, 0, 0), picture={"page": "tiles"}
+)
+PICTURE = b"<!doctype html><p>a picture"
+COOKIE = "phone=0123456789abcdef-_abcd"
+
+
+@pytest.fixture(scope="module")
+def room():
+    """A room that listens on this machine, with a question and its picture."""
+    pictures, session = Pictures(), object()
+    pictures._keep(ASKED.picture, gzip.compress(PICTURE))
+    opened = Room(pictures)
+    with check.served(opened):
+        opened.lead(session)
+        opened.session = session
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def asked(room):
+    room.publish(room.session, ASKED)
+
+
+def ask(room, path: str, method: str = "GET", body: bytes | None = None, **headers: str):
+    connection = http.client.HTTPConnection("127.0.0.1", room.port, timeout=20)
+    try:
+        connection.request(method, path.replace("CODE", room.code), body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+    finally:
+        connection.close()
+
+
+class Follower:
+    """A phone's stream of events."""
+
+    def __init__(self, room, cookie: str = COOKIE):
+        self._connection = http.client.HTTPConnection("127.0.0.1", room.port, timeout=20)
+        self._connection.request("GET", f"/{room.code}/events", headers={"Cookie": cookie})
+        self.answer = self._connection.getresponse()
+
+    def next(self) -> tuple[str, dict]:
+        name = "message"
+        while True:
+            line = self.answer.readline().decode().strip()
+            if line.startswith("event: "):
+                name = line[7:]
+            elif line.startswith("data: "):
+                return name, json.loads(line[6:])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.answer.close()
+        self._connection.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/ABCDEF"),
+        ("GET", "/tour"),
+        ("GET", "/_stcore/health"),
+        ("GET", "/_stcore/stream"),
+        ("GET", "/room/live"),
+        ("GET", "/media/x"),
+        ("GET", "/CODE/"),
+        ("GET", "/CODE/../_stcore/health"),
+        ("GET", "/CODE/vote"),
+        ("POST", "/CODE"),
+        ("PUT", "/CODE/vote"),
+        ("POST", "/ABCDEF/vote"),
+        ("GET", "/ABCDEF/events"),
+        ("GET", "/CODE/picture/0123"),
+        ("POST", "/CODE/publish"),
+    ],
+)
+def test_everything_but_the_rooms_own_addresses_is_404(room, method, path):
+    assert ask(room, path, method)[0] == 404
+
+
+def test_the_page_comes_with_its_policy_and_a_cookie_that_no_script_reads(room):
+    status, headers, document = ask(room, "/CODE")
+    assert status == 200
+    assert len(document) < 5000
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'sha256-")
+    assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+    cookie = headers["Set-Cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    again = ask(room, "/CODE", Cookie=headers["Set-Cookie"].split(";")[0])
+    assert again[1]["Set-Cookie"] is None
+    assert ask(room, f"/{room.code.lower()}")[0] == 200  # as somebody may type it
+
+
+def test_the_picture_is_kept_apart_and_comes_as_the_browser_takes_it(room):
+    path = f"/CODE/picture/{Pictures.key(ASKED.picture)}"
+    status, headers, body = ask(room, path)
+    assert (status, body) == (200, PICTURE)
+    assert "sandbox allow-scripts;" in headers["Content-Security-Policy"]
+    assert gzip.decompress(ask(room, path, **{"Accept-Encoding": "gzip"})[2]) == PICTURE
+
+
+def vote(room, body: bytes, cookie: str = COOKIE) -> int:
+    return ask(room, "/CODE/vote", "POST", body, Cookie=cookie)[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 150,
+        b'{"question": 1}',
+        b'{"question": 1, "choice": "0"}',
+        b'{"question": 1, "choice": true}',
+        b'{"question": 1, "choice": -1}',
+        b'{"question": 1, "choice": 1e400}',
+        b'{"question": 0, "choice": 0}',
+        b'{"question": 1, "choice": 0, "publish": "x"}',
+    ],
+)
+def test_a_body_that_is_no_vote_is_400(room, body):
+    assert vote(room, body) == 400
+
+
+def test_a_phone_follows_votes_and_is_told(room):
+    with Follower(room) as phone:
+        assert phone.next() == ("mine", {})
+        name, state = phone.next()
+        assert (name, state["title"], state["choices"]) == ("message", "Reading", list(QUESTION.choices))
+        assert state["picture"] == Pictures.key(ASKED.picture)
+        number = state["number"]
+        assert vote(room, b" " * 201) == 413
+        assert vote(room, json.dumps({"question": number + 1, "choice": 0}).encode()) == 409
+        ballot = json.dumps({"question": number, "choice": 2}).encode()
+        assert vote(room, ballot, "") == 403
+        assert vote(room, ballot, "phone=made-up") == 403
+        assert vote(room, ballot) == 204
+        assert room.publish(room.session, replace(ASKED, told=True)) == [0, 0, 1]
+        assert phone.next()[1]["votes"] == [0, 0, 1]
+        assert vote(room, ballot) == 409
+        with Follower(room) as late:
+            assert late.next() == ("mine", {str(number): 2})
+            assert late.next()[1]["told"]
+        assert [vote(room, ballot) for _ in range(5)][-1] == 429
+
+
+def test_a_stream_that_its_phone_has_replaced_ends(room):
+    cookie = "phone=another0123456789abcde"
+    first = Follower(room, cookie)
+    first.next(), first.next()
+    others = [Follower(room, cookie) for _ in range(MOST_STREAMS)]
+    for other in others:
+        other.next()
+    room.publish(room.session, Shown("later"))
+    assert first.next()[1]["title"] == "later"
+    assert not first.answer.read().strip()
+    assert others[0].next()[1]
+    for each in (first, *others):
+        each.__exit__()
+
+
+def test_a_request_that_is_none_ends_its_own_connection_alone_and_is_not_logged(room, caplog):
+    with socket.create_connection(("127.0.0.1", room.port), timeout=20) as raw:
+        raw.sendall(b"GET /" + b"A" * 20_000 + b" HTTP/1.1\r\n\r\n")
+        assert raw.recv(12) == b"HTTP/1.1 400"
+    assert ask(room, "/CODE")[0] == 200
+    assert not caplog.records
+
+
+def test_a_connection_that_asks_nothing_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "IDLE", 0.05)
+    opened = Room()
+    with check.served(opened), socket.create_connection(("127.0.0.1", opened.port), timeout=60) as silent:
+        assert ended(silent)
+
+
+def test_of_too_many_connections_the_last_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
+    opened = Room()
+    with check.served(opened), socket.create_connection(("127.0.0.1", opened.port), timeout=60) as first:
+        first.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+        assert first.recv(12) == b"HTTP/1.1 404"
+        with socket.create_connection(("127.0.0.1", opened.port), timeout=60) as second:
+            assert ended(second)
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the other side closes it, rather than that the time runs out."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_simulated_phones_all_join_hear_every_step_and_vote():
+    found = check.checked(20, voting=0.2)
+    assert (found.phones, found.votes) == (20, 20)
+    assert len(found.latencies) == 20 * check.STEPS
+    assert all(0 <= latency < 60 for latency in found.latencies)

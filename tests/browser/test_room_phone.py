@@ -1,0 +1,59 @@
+"""A phone in the live room: it follows the presenter, votes, comes back, and shows the picture."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+
+import pytest
+
+from app.canvas.offline import document
+from app.room import check, drawing
+from app.room.pictures import Pictures
+from app.room.room import Room, Shown
+from app.room.votes import Question
+from tests.browser.conftest import Watch
+
+pytestmark = pytest.mark.browser
+
+QUESTION = Question("step 1 of 2", "How often?", ("once", "twice"))
+ASKED = Shown(
+    "Reading",
+    QUESTION.place,
+    picture={"page": "tiles"},
+    question=QUESTION,
+    asked="How <b>often</b>?",
+    choices=QUESTION.choices,
+    right=1,
+    replies=("Once is too few.", ""),
+    hands=(0, 1),
+)
+TALL, PADDING = 1234, 14  # px of the picture, and above it
+
+
+def test_a_phone_follows_votes_reloads_and_is_told(browser):
+    pictures, session = Pictures(), object()
+    drawn = document("Tiles", "", f"<div style='height: {TALL}px'>the picture</div>{drawing.TALL}")
+    pictures._keep(ASKED.picture, gzip.compress(drawn.encode()))
+    room = Room(pictures)
+    room.lead(session)
+    phones = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+    with check.served(room), browser.new_context(**phones) as phone:
+        page = phone.new_page()
+        watch = Watch(page)
+        page.goto(room.link)
+        page.get_by_text("The lecture has not begun").wait_for()
+        room.publish(session, ASKED)
+        page.frame_locator("#picture").get_by_text("the picture").wait_for()
+        page.locator(f"#picture[style*='height: {TALL + PADDING}px']").wait_for()
+        page.get_by_role("button", name="once").click()
+        page.get_by_text("Your vote is counted.").wait_for()
+        page.reload()
+        page.get_by_role("button", name="once", pressed=True).wait_for()
+        assert room.publish(session, replace(ASKED, told=True)) == [1, 1]
+        page.get_by_text("Once is too few.").wait_for()
+        assert page.locator("#choices button").all_inner_texts() == ["once\n1", "twice\n✓ 1"]
+        assert page.locator("#choices button:disabled").count() == 2
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert watch.complaints == []
+        assert watch.hosts == {"127.0.0.1"}
