@@ -20,7 +20,7 @@ flights = _of("player/flights.js")
 traffic = _of("player/traffic_panel.js")
 columns = _of("player/columns.js")
 film = _of("player/film.js")
-gif = _of("player/gif.js")
+gif = _of("player/gif.js", "tests/app/take_home/test_other_readers.py")
 controls = _of("player/controls.js")
 formats = _of("canvas/format.js")
 clock = _of("canvas/clock.js")
@@ -133,20 +133,20 @@ MUTANTS = (
     ),
     film(
         "gif-ten-times-too-slow",
-        "const each = clamp(Math.round((100 * FILM_SECONDS) / count), 6, 50);",
-        "const each = clamp(Math.round((1000 * FILM_SECONDS) / count), 6, 500);",
+        "each = clamp(Math.round((100 * FILM_SECONDS) / count), 6, 50);",
+        "each = clamp(Math.round((1000 * FILM_SECONDS) / count), 6, 500);",
         "a GIF plays ten times too slow",
     ),
     film(
         "gif-in-milliseconds",
-        "const each = clamp(Math.round((100 * FILM_SECONDS) / count), 6, 50);",
-        "const each = clamp(Math.round(FILM_SECONDS / count), 1, 50);",
+        "each = clamp(Math.round((100 * FILM_SECONDS) / count), 6, 50);",
+        "each = clamp(Math.round(FILM_SECONDS / count), 1, 50);",
         "a GIF plays in two seconds",
     ),
     film(
         "gif-ends-early",
-        "at = (n) => (last * n) / (count - 1);",
-        "at = (n) => (last * n) / count;",
+        "at: (n) => (last * n) / (count - 1),",
+        "at: (n) => (last * n) / count,",
         "a GIF stops before the end",
     ),
     gif(
