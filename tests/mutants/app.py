@@ -10,7 +10,7 @@ PLAYER = f"{T}test_player_payload.py"
 
 
 def _of(file: str, *tests: str):
-    """Mutants of one file of the app: (name, before, after, why) each, with tests of their own if need be."""
+    """Mutants of a file of the app: name, before, after, why, and tests of their own if need be."""
 
     def mutant(name: str, before: str, after: str, why: str, *own: str) -> Mutant:
         return Mutant(f"app-{name}", f"app/{file}", before, after, why, own or tests)
@@ -100,8 +100,8 @@ MUTANTS = (
     ),
     traffic(
         "bars-swapped",
-        'for direction in ("read", "written")\n        for by in [getattr(getattr(simulation.traffic, kind), direction)]',
-        'for direction in ("read", "written")\n        for by in [getattr(getattr(simulation.traffic, kind), "read")]',
+        "for by in [getattr(getattr(simulation.traffic, kind), direction)]",
+        'for by in [getattr(getattr(simulation.traffic, kind), "read")]',
         "what is written is shown as what is read",
     ),
     traffic(

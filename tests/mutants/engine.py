@@ -4,9 +4,11 @@ from tests.mutants.mutant import Mutant
 
 T = "tests/engine/test_"
 
+B200 = "ghz={},\n        tflops=(2250, 2250, 75),\n        gigabytes_per_second=8000,\n        mib=183_359"
+
 
 def _of(file: str, *tests: str):
-    """Mutants of one file of the engine: (name, before, after, why) each, with tests of their own if need be."""
+    """Mutants of a file of the engine: name, before, after, why, and tests of their own if need be."""
 
     def mutant(name: str, before: str, after: str, why: str, *own: str) -> Mutant:
         found = tuple(f"{T}{test}.py" for test in own or tests)
@@ -179,8 +181,8 @@ MUTANTS = (
     ),
     preset(
         "preset-b200-clock",
-        "sms=148,\n        ghz=1.86,\n        tflops=(2250, 2250, 75),\n        gigabytes_per_second=8000,\n        mib=183_359",
-        "sms=148,\n        ghz=1.98,\n        tflops=(2250, 2250, 75),\n        gigabytes_per_second=8000,\n        mib=183_359",
+        B200.format(1.86),
+        B200.format(1.98),
         "peaks and clock do not go together",
     ),
     inputs(

@@ -147,6 +147,24 @@ def test_the_agreement_page_holds_counters_against_the_model(shelf):
     assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td>" in html(page)
 
 
+def test_a_fold_says_what_was_fitted_and_how_far_the_model_is_off_on_the_rest(shelf):
+    """Two times and a size of blocks at d 64 set constants; the call under the profiler judges them."""
+    page = unfolded(opened("agreement"), "agreement fitted")
+    said, (one, flash1) = words(page), recorded_counters(RECORDING)
+    off = abs(one.modelled_seconds / 1e-3 - 1)
+    assert f"On the 1 time, {RECORDING.origin}, on which no constant of the model was set" in said
+    assert f"it is off by {off:.1%} in the median and {off:.0%} at worst" in said
+    row = "".join(f"<td>{cell}</td>" for cell in ("1", f"{off:.1%}", f"{off:.1%}"))
+    assert f"time under the profiler</td><td class='words'>were left out</td>{row}" in html(page)
+    assert "time over sizes of blocks at d 64 of Triton Flash 2" in said
+    assert flash1.experiment.algorithm == "flash1"
+    assert "checked on" not in said
+    assert "Nothing modelled was ever checked on a B200" in words(
+        unfolded(opened("traffic", hardware="b200"), "traffic fitted")
+    )
+    assert "fold speed fitted" in unfolded(opened("speed"), "speed fitted").session_state
+
+
 def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
     page = opened("traffic")
     assert "**FlashAttention-2, N 1,024, heads 16, d 64, blocks 64×64**, recorded on NVIDIA H200" in words(
