@@ -217,6 +217,7 @@ MUTANTS = (
         "weights = weights * phase.visits",
         "weights = weights * phase.visits.max()",
         "rows visit as many blocks as the one that visits most",
+        "traffic",
     ),
     columns(
         "steps-in-natural-order",
@@ -255,7 +256,7 @@ MUTANTS = (
         "problem.batch * (problem.heads - problem.kv_heads)\n",
         "0\n",
         "what a program does once for heads that share keys counts once a head",
-        "split_kv_schedule",
+        "backward_schedule",
     ),
     traffic(
         "exponentials-without-alpha",
@@ -371,7 +372,7 @@ MUTANTS = (
     ),
     visit(
         "visit-without-padding",
-        "one *= columns(problem.head_dim) / problem.head_dim\n",
+        "    one *= columns(problem.head_dim) / problem.head_dim\n",
         "",
         "head dimensions between powers of two cost too little",
     ),

@@ -27,6 +27,10 @@ PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"
 KILLED, LIVES = "killed", "lives"
 
 
+class MutantError(RuntimeError):
+    """Why there is no verdict."""
+
+
 def copied(to: Path) -> Path:
     """A copy of the project that shares what is installed."""
     shutil.copytree(ROOT, to, ignore=LEFT_OUT)
@@ -49,7 +53,7 @@ def ended_well(copy: Path, tests: Iterable[str]) -> tuple[bool, str]:
         return False, f"no end within {SLOWEST} s"
     said = "\n".join(ended.stdout.strip().splitlines()[-4:])
     if ended.returncode not in (0, 1):  # no test ran: neither verdict would be true
-        raise RuntimeError(f"pytest {' '.join(tests)} ended with {ended.returncode}: {said}{ended.stderr}")
+        raise MutantError(f"pytest {' '.join(tests)} ended with {ended.returncode}: {said}{ended.stderr}")
     return ended.returncode == 0, said
 
 
@@ -95,7 +99,7 @@ def verdicts(mutants: list[Mutant], known: dict[str, str], keep, processes: int)
         with ThreadPoolExecutor(processes) as pool:
             for tests, passed, said in pool.map(alone, dict.fromkeys(one.tests for one in left)):
                 if not passed:
-                    raise SystemExit(f"{' '.join(tests)} fails with nothing planted:\n{said}")
+                    raise MutantError(f"{' '.join(tests)} fails with nothing planted:\n{said}")
             list(pool.map(one_verdict, left))
     return found
 
@@ -126,7 +130,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         print("\n".join(f"{one.name}: {one.why}" for one in chosen))
         return 0
-    return _judged(chosen, options)
+    try:
+        return _judged(chosen, options)
+    except MutantError as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 def _judged(chosen: list[Mutant], options: argparse.Namespace) -> int:

@@ -23,6 +23,11 @@ ROWS = {
     COUNTED: "time under the profiler",
     DRAM: "DRAM reads beyond the compulsory ones",
 }
+SET = ("constants", "set on an H200's rows of", "kernels")
+UNWRITTEN = (
+    "Where no head dimension is named, nobody wrote down which rows were looked at, so all of them count as "
+    "having set the constant."
+)
 HEAD = ("kernel", "what was recorded", "these rows", "count", "median error", "worst error")
 
 
@@ -40,7 +45,10 @@ def _draw(recording: Recording, gpu: Gpu) -> None:
     st.markdown(_sentence(found, recording))
     rows = [_cells(one) for one in found if one.rows]
     st.html(scrolled(table(HEAD, rows, words=(0, 1, 2), title="Errors of the model by what was fitted"), 360))
-    st.caption(_what_was_set())
+    st.html(
+        table(SET, _what_was_set(), words=(0, 1, 2), title="Rows that constants of the model were set on")
+    )
+    st.caption(UNWRITTEN)
     if words := unchecked(gpu):
         st.caption(words)
 
@@ -64,14 +72,15 @@ def _cells(one: ModelError) -> list[str]:
     return [kernel(one.algorithm), ROWS[one.rows], role, str(one.count), *shares]
 
 
-def _what_was_set() -> str:
-    """Which constants were set on which rows, a sentence for each kernel."""
-    sets: dict[tuple[str, str], list[str]] = {}
+def _what_was_set() -> list[list[str]]:
+    """Which constants were set on which rows, a line each."""
+    rows: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for fit in FITS:
-        dims = "" if fit.head_dims is None else f" at d {', '.join(map(str, fit.head_dims))}"
-        sets.setdefault((fit.constants, f"{ROWS[fit.rows]}{dims}"), []).append(kernel(fit.algorithm))
-    told = "; ".join(f"{what} by the {rows} of {', '.join(names)}" for (what, rows), names in sets.items())
-    return (
-        f"Set on an H200's rows were: {told}. Where no head dimension is named, nobody wrote down which rows "
-        "were looked at, so all of them count as having set the constant."
-    )
+        dims = "" if fit.head_dims is None else f", d {', '.join(map(str, fit.head_dims))}"
+        rows.setdefault(fit.constants, []).append(f"{ROWS[fit.rows]}{dims}")
+        names.setdefault(fit.constants, []).append(kernel(fit.algorithm))
+    return [
+        [what, "; ".join(dict.fromkeys(of)), ", ".join(dict.fromkeys(names[what]))]
+        for what, of in rows.items()
+    ]

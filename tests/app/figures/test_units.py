@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from app.figures.units import bound_text, digits, scaled, seconds_text, share_text
+from app.figures.units import (
+    bound_text,
+    bytes_in_mb,
+    bytes_text,
+    chip_bytes_text,
+    digits,
+    percent_text,
+    ratio_text,
+    scaled,
+    seconds_text,
+    share_text,
+    short,
+    times_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +68,27 @@ def test_a_prefix_is_of_what_is_rounded():
 
 def test_a_bound_is_rounded_up_to_one_digit():
     assert [bound_text(bound) for bound in (0.0, 9.5e-8, 1e-6, 2.1e-7)] == ["0", "1·10⁻⁷", "1·10⁻⁶", "3·10⁻⁷"]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text", "value", "unit"),
+    [
+        (bytes_text(4.512e9), "4.51 GB", 4.512e9, "B"),
+        (bytes_in_mb(4.512e9), "4,512 MB", 4.512e9, "B"),
+        (chip_bytes_text(24 * 1024), "24 KiB", 24 * 1024, "B"),
+        (chip_bytes_text(24 * 1024 + 1), "25 KiB", 24 * 1024 + 1, "B"),
+        (times_text(6.0, 3.0), "2×", 2.0, "×"),
+        (ratio_text(6.0, 3.0), "2.00", 2.0, ""),
+        (percent_text(1.0, 4.0), "25%", 25.0, "%"),
+        (share_text(0.25), "25%", 25.0, "%"),
+        (seconds_text(1.234e-5), "12.3 µs", 1.234e-5, "s"),
+        (scaled(1.5e12, "FLOP/s"), "1.5 TFLOP/s", 1.5e12, "FLOP/s"),
+    ],
+)
+def test_a_quantity_is_said_rounded_and_carried_as_it_is(quantity, text, value, unit):
+    assert (quantity, quantity.value, quantity.unit) == (text, pytest.approx(value), unit)
+
+
+def test_a_length_counts_in_powers_of_1024_where_it_is_a_multiple():
+    lengths = (64, 1000, 1024, 4096, 10_000, 131_072, 2**20, 3 * 2**20)
+    assert [short(keys) for keys in lengths] == ["64", "1,000", "1k", "4k", "10,000", "128k", "1M", "3M"]
