@@ -125,8 +125,7 @@ MUTANTS = (
         "if (key_block < whole_start) | (key_block >= whole_stop):",
         "if key_block >= whole_stop:",
         "the far edge of a window is not masked in one loop",
-        FORWARD,
-        f"{T}test_compile.py",
+        SPLIT,
     ),
     flash2(
         "flash2-no-far-edge",

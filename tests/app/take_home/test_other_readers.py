@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,7 +32,8 @@ def printed(script: str, given: str = "") -> str:
     """What Node.js prints for a module at the root, given something to read."""
     node = shutil.which("node")
     if not node:
-        pytest.skip("Node.js is not installed, so the browser's modules cannot run")
+        reason = "Node.js is not installed, so the browser's modules cannot run"
+        (pytest.fail if os.environ.get("REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
     command = [node, "--input-type=module", "-e", script]
     ended = subprocess.run(
         command, cwd=ROOT, input=given, capture_output=True, text=True, encoding="utf-8", timeout=60
