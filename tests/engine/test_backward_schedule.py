@@ -100,6 +100,18 @@ def test_the_gradients_are_those_of_float64(experiment):
         assert np.abs(given_ - true).max() <= 4 * allowed * np.sqrt(len(q))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", EPSILON)
+def test_the_gradients_are_off_by_what_their_dtype_rounds_and_no_more(dtype, causal):
+    """Of a problem without cancellation: half a unit in the last place at each of a few roundings."""
+    one = Experiment.of(algorithm="backward", heads=1, seq=192, head_dim=64, dtype=dtype, causal=causal)
+    trace, (q, k, v, d_out) = run(one)
+    exact = exact_gradients(one.problem, q[0], k, v, d_out[0])
+    for given_, true in zip((trace.d_q[0], trace.d_k, trace.d_v), exact, strict=True):
+        off = np.linalg.norm(given_ - true) / np.linalg.norm(true)
+        assert EPSILON[dtype] / 20 < off < (8 if dtype == "float32" else 2) * EPSILON[dtype]
+
+
 @given(BACKWARD)
 def test_the_memory_counts_what_the_traffic_says_with_heads_that_share_keys(experiment):
     experiment = one_key_head(experiment)

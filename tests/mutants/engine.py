@@ -657,4 +657,34 @@ MUTANTS = (
         "rows of two commits stand in one recording as of one",
     ),
     parse("parse-units", '"us": 1e-6', '"us": 1e-3', "microseconds of the profiler count as milliseconds"),
+    gradients(
+        "gradients-zero-in-bf16",
+        "self.tiles[Tensor.D_P] = round_to(d_scores, self.problem.dtype)",
+        'self.tiles[Tensor.D_P] = d_scores * (self.problem.dtype != "bfloat16")',
+        "dQ and dK are zero in bf16",
+    ),
+    gradients(
+        "gradients-half-in-bf16",
+        "self.tiles[Tensor.D_P] = round_to(d_scores, self.problem.dtype)",
+        'self.tiles[Tensor.D_P] = d_scores / (1 + (self.problem.dtype != "float32"))',
+        "dQ and dK are half of what they are in 16 bits",
+    ),
+    gradients(
+        "gradients-delta-left-out",
+        "(self.tiles[Tensor.D_P] - self.tiles[Tensor.DELTA])",
+        "self.tiles[Tensor.D_P]",
+        "dS lacks the derivative of the sum",
+    ),
+    gradients(
+        "gradients-p-unrounded",
+        "weights = round_to(self.tiles[Tensor.S], self.problem.dtype)",
+        "weights = self.tiles[Tensor.S]",
+        "dV takes P in float32",
+    ),
+    traffic(
+        "written-twice",
+        "into[tensor] += times * touched_bytes(schedule, phase, tensor)",
+        "into[tensor] += times * touched_bytes(schedule, phase, tensor) * (1 + (into is written))",
+        "what a kernel leaves counts twice",
+    ),
 )
