@@ -1,6 +1,6 @@
 """Mutants of the dashboard in Python: wrong axes, wrong units, wrong payloads."""
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, planting
 
 T = "tests/app/"
 FIGURES = (f"{T}figures/test_speed_figures.py", f"{T}figures/test_bytes_figures.py")
@@ -10,12 +10,8 @@ PLAYER = f"{T}test_player_payload.py"
 
 
 def _of(file: str, *tests: str):
-    """Mutants of a file of the app: name, before, after, why, and tests of their own if need be."""
-
-    def mutant(name: str, before: str, after: str, why: str, *own: str) -> Mutant:
-        return Mutant(f"app-{name}", f"app/{file}", before, after, why, own or tests)
-
-    return mutant
+    """Mutants of a file here."""
+    return planting("app", f"app/{file}", *tests)
 
 
 speed = _of("figures/speed.py", SPEED)
@@ -31,7 +27,7 @@ player = _of("player/payload.py", PLAYER)
 gpu = _of("gpu/payload.py", f"{T}page/test_gpu_page.py")
 chip = _of("page/parts/chip.py", f"{T}page/test_recorded_pages.py")
 
-MUTANTS = (
+MUTANTS: tuple[Mutant, ...] = (
     speed(
         "chart-of-gigaflops",
         'row[metric] * (1e12 if metric == "tflops"',

@@ -1,6 +1,6 @@
 """Mutants of the kernels: wrong attention, wrong gradients, wrong choices."""
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, planting
 
 T = "tests/kernels/"
 FORWARD, BACKWARD, SPLIT = (f"{T}test_{name}.py" for name in ("forward", "backward", "split_kv"))
@@ -9,12 +9,8 @@ DISPATCH, LAUNCH = f"{T}test_dispatch.py", f"{T}test_launch.py"
 
 
 def _of(file: str, *tests: str):
-    """Mutants of one file of kernels: (name, before, after, why) each, with tests of their own if need be."""
-
-    def mutant(name: str, before: str, after: str, why: str, *own: str) -> Mutant:
-        return Mutant(f"kernels-{name}", f"kernels/{file}", before, after, why, own or tests)
-
-    return mutant
+    """Mutants of a file here."""
+    return planting("kernels", f"kernels/{file}", *tests)
 
 
 tile = _of("tile.py", FORWARD)
@@ -32,7 +28,7 @@ wide = _of("flash3_backward_wide_kernel.py", FLASH3_BACKWARD)
 start = _of("launch.py", LAUNCH)
 dispatch = _of("dispatch.py", DISPATCH)
 
-MUTANTS = (
+MUTANTS: tuple[Mutant, ...] = (
     tile(
         "window-one-key-more",
         "seen & (keys > position - window)",

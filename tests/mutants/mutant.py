@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,3 +42,16 @@ class Mutant:
             if test.startswith("tests/") and not (root / test.split("::")[0]).exists()
         ]
         return f"{self.name}: {missing[0]} is no longer there." if missing else None
+
+
+def planting(prefix: str, file: str, *tests: str, named: str = "{}") -> Callable[..., Mutant]:
+    """Makes mutants of a file: of a name, the texts before and after, why, and tests of its own if need be.
+
+    named: how the path of a test follows from its name.
+    """
+
+    def mutant(name: str, before: str, after: str, why: str, *own: str) -> Mutant:
+        paths = tuple(map(named.format, own or tests))
+        return Mutant(f"{prefix}-{name}", file, before, after, why, paths)
+
+    return mutant

@@ -1,17 +1,13 @@
 """Mutants of the browser's scripts: bytes a step late, clocks too fast, keys that do another thing."""
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, planting
 
 NODE = ("tests/js/test_scripts.py",)
 
 
 def _of(file: str, *tests: str):
-    """Mutants of one script: (name, before, after, why) each."""
-
-    def mutant(name: str, before: str, after: str, why: str, *own: str) -> Mutant:
-        return Mutant(f"scripts-{name}", f"app/{file}", before, after, why, own or tests or NODE)
-
-    return mutant
+    """Mutants of a file here."""
+    return planting("scripts", f"app/{file}", *(tests or NODE))
 
 
 run = _of("player/run.js")
@@ -33,7 +29,7 @@ placement = _of("gpu/placement.js")
 timed = _of("canvas/timed.js")
 loop = _of("start/loop.js")
 
-MUTANTS = (
+MUTANTS: tuple[Mutant, ...] = (
     run(
         "bytes-a-step-late",
         "return this.moved[level][0][clamp(step + 1, 0, this.steps)];",
