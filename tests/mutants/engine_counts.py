@@ -276,4 +276,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "into[tensor] += times * touched_bytes(schedule, phase, tensor) * (1 + (into is written))",
         "what a kernel leaves counts twice",
     ),
+    parts(
+        "split-parts-weigh-alike",
+        "weights = falling(lse, m)",
+        "weights = np.ones_like(lse)",
+        "parts of different weight are averaged",
+    ),
+    backward(
+        "backward-blocks-of-dq",
+        "QUERY_GRADIENT_BLOCKS = {64: (128, 64),",
+        "QUERY_GRADIENT_BLOCKS = {64: (64, 64),",
+        "dQ is modelled in blocks that its kernel does not take",
+    ),
+    traffic(
+        "masked-tiles-as-partial",
+        "tiles_partial=seen - full,",
+        "tiles_partial=visited - full,",
+        "tiles that the mask blanks out count as crossed by its edge",
+        "traffic",
+        "bounds",
+        "schedule",
+    ),
 )

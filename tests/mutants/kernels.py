@@ -372,4 +372,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "DEFAULT_SHARED_MEMORY = 227 * 1000",
         "shared memory counts in thousands",
     ),
+    dispatch(
+        "dispatch-few-or-short",
+        "call.programs <= processors and visible_keys(call) <= SHORT",
+        "call.programs <= processors or visible_keys(call) <= SHORT",
+        "auto takes the slower kernel for few programs or few keys",
+    ),
+    dispatch(
+        "dispatch-flash2-for-gradients",
+        'return algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(device)))',
+        'return algorithm == "flash3"',
+        "auto takes the slower of two backward passes",
+        DISPATCH,
+        f"{T}test_flash3_backward.py",
+    ),
 )
