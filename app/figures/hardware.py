@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from app.figures.units import bytes_text, digits, scaled
-from engine.problem.hardware import KIB, MIB, Gpu
+from engine.problem.hardware import KIB, MIB, Gpu, gpu_named
+from engine.recordings.file import recordings
+
+
+def unchecked(gpu: Gpu) -> str:
+    """That nothing modelled was ever checked on a GPU, where none was recorded."""
+    if any(gpu_named(each.device.gpu) == gpu for each in recordings()):
+        return ""
+    return (
+        f"Nothing modelled was ever checked on {gpu.with_article}: times and DRAM bytes take what an H200 "
+        "reaches of its peaks."
+    )
 
 
 def figures_lines(gpu: Gpu) -> list[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from app.figures import agreement as figures
 from app.figures import real_traffic as traffic_figures
 from app.figures.tables import table
 from app.figures.units import moment
-from app.page.parts import chip
+from app.page.parts import chip, fitted
 from app.page.parts.elements import chart, compiled, fold, one_of, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.sidebar.recording import chosen_recording
@@ -59,6 +59,7 @@ def show() -> None:
     if recording := chosen_recording():
         counters = partial(chip.agreement, recording, theme.colours())
         fold("agreement counters", counters, "Does the model agree with the chip's own counters?")
+    fitted.show("agreement", chosen_recording(), experiment.gpu)
     fold("agreement", partial(_origins, sibling))
 
 

@@ -174,7 +174,10 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
         f"{name(key)} {share_text(median)} (worst {share_text(most)}, {calls} runs)"
         for key, (median, most, calls) in far.items()
     )
-    st.caption(f"Median error of the model's time: {', '.join(each)}, over all runs {recording.origin}.")
+    st.caption(
+        f"Median error of the model's time: {', '.join(each)}, over all runs {recording.origin}. The page "
+        "Agreement says which recorded rows set the model's constants."
+    )
     lines = [
         [
             _named(row) + (f" (kernel of commit {row.commit[:7]})" if row.commit else ""),

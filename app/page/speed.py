@@ -13,7 +13,7 @@ from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text
-from app.page.parts import chip, gains, recorded
+from app.page.parts import chip, fitted, gains, recorded
 from app.page.parts.elements import chart, one_of
 from app.page.parts.job import job_panel
 from app.sidebar.recording import chosen_recording
@@ -90,6 +90,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
     _rooflines(experiment, measured, recording, colours)
     if rows:
         st.html(scrolled(_table(rows), 260))
+    fitted.show("speed", recording, experiment.gpu)
 
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:

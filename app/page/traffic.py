@@ -12,7 +12,7 @@ from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
-from app.page.parts import chip
+from app.page.parts import chip, fitted
 from app.page.parts.elements import chart, one_of
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash2, standard
@@ -67,6 +67,7 @@ def show() -> None:
         memory.show(experiment.gpu)
     if recording := chosen_recording():
         chip.traffic(recording, experiment)
+        fitted.show("traffic", recording, experiment.gpu)
 
 
 @lru_cache(maxsize=256)

@@ -85,10 +85,13 @@ function gradientColumns(run, start) {
   ];
 }
 
+/** A word as a CSV file holds it: in quotes where it has a comma. */
+const quoted = (word) => (word.includes(",") ? `"${word}"` : word);
+
 /** All visits with their numbers as they are, not as they are shown; Excel needs the mark at the front to take it for UTF-8. */
 export function visitsCsv({ model, run }) {
   const columns = visitColumns(run),
-    lines = [columns.map(({ title, unit }) => (unit ? `${title} (${unit})` : title)).join(",")];
+    lines = [columns.map(({ title, unit }) => quoted(unit ? `${title} (${unit})` : title)).join(",")];
   for (let visit = 0; visit < run.visits; visit++) {
     lines.push(
       columns

@@ -92,24 +92,33 @@ class Film {
   }
 }
 
+/** The pictures of a GIF of a run to position `last`: how many, at which positions, for how many hundredths of a second. */
+export function reelOf(last) {
+  const count = Math.min(MOST_PICTURES, last + 1),
+    each = clamp(Math.round((100 * FILM_SECONDS) / count), 6, 50);
+  return {
+    count,
+    at: (n) => (last * n) / (count - 1),
+    hundredths: (n) => (n === count - 1 ? each + 100 * STAND_SECONDS : each),
+  };
+}
+
 /** The run as a GIF; `progress` is told the share that is done, `signal` may abort it. */
 async function makeGif(player, progress, signal) {
   const film = new Film(player),
-    { last } = film.player;
-  const count = Math.min(MOST_PICTURES, last + 1),
-    at = (n) => (last * n) / (count - 1);
+    { last } = film.player,
+    { count, at, hundredths } = reelOf(last);
   const samples = Array.from({ length: PALETTE_PICTURES }, (_, n) => {
     film.paint(at(Math.round((n * (count - 1)) / (PALETTE_PICTURES - 1))));
     return film.pixels();
   });
   const gif = new GifEncoder(film.canvas.width, film.canvas.height, commonColours(samples));
-  const each = clamp(Math.round((100 * FILM_SECONDS) / count), 6, 50);
   let rested = performance.now();
   for (let n = 0; n < count; n++) {
     signal?.throwIfAborted();
     const position = film.player.race ? at(n) : Math.round(at(n));
     film.paint(position, last >= 2 * count);
-    gif.add(film.pixels(), n === count - 1 ? each + 100 * STAND_SECONDS : each);
+    gif.add(film.pixels(), hundredths(n));
     if (performance.now() - rested < BREATH) continue;
     progress?.((n + 1) / count);
     await breath();

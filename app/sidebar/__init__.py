@@ -8,16 +8,15 @@ from typing import Any
 import streamlit as st
 
 from app import scenario
-from app.figures.hardware import figures_lines
+from app.figures.hardware import figures_lines, unchecked
 from app.sidebar import recording
 from app.sidebar.unused import look
 from app.take_home.offers import subject
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import LARGEST_SEQUENCE
-from engine.problem.hardware import GPUS, Gpu, gpu_named
+from engine.problem.hardware import GPUS, Gpu
 from engine.problem.problem import DTYPE_BYTES
-from engine.recordings.file import recordings
 
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
@@ -143,19 +142,9 @@ def _footprint() -> None:
     footprint, record = simulate(experiment).footprint, experiment.record
     colour = "green" if footprint.fits else "red"
     with st.container(border=True, key="footprint"):
-        words = " ".join(filter(None, (record.parts_words, record.caveat, _unchecked(experiment.gpu))))
+        words = " ".join(filter(None, (record.parts_words, record.caveat, unchecked(experiment.gpu))))
         told = f"{footprint.consequence}{footprint.spilled}"
         st.markdown(f":{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]")
-
-
-def _unchecked(gpu: Gpu) -> str:
-    """That nothing modelled was ever checked on a GPU, where none was recorded."""
-    if any(gpu_named(each.device.gpu) == gpu for each in recordings()):
-        return ""
-    return (
-        f"Nothing modelled was ever checked on {gpu.with_article}: times and DRAM bytes take what an H200 "
-        "reaches of its peaks."
-    )
 
 
 def _figures(gpu: Gpu) -> None:

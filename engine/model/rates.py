@@ -1,4 +1,7 @@
-"""What a GPU reaches of its vendor's peaks: measured or fitted on an H200, taken to hold for the others."""
+"""What a GPU reaches of its vendor's peaks: measured or fitted on an H200, taken to hold for the others.
+
+`engine.model.fitted` says to which recorded rows.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 - Shared memory and its banks, resident blocks, registers, exponentials per clock: CUDA C++ Programming Guide,
   "Compute Capabilities" and "Arithmetic Instructions" (AMD: CDNA 3 architecture whitepaper, ISA reference).
 - Tensor and float32 peaks, memory bandwidth: the vendor's data sheet or architecture whitepaper, dense.
-- Memory: what the driver reports, which is not what is printed on the box: MiB in nvidia-smi.
+- Memory: what the driver reports, which is not what is printed on the box: MiB in nvidia-smi, as public
+  printouts of it have them; each preset says whose.
 - Effective L2: fitted on an H200, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the chip
   has two L2 partitions, all of it where it has one.
 - L2 to SMs: 5,120 B per clock on an A100 by its whitepaper; as many taken for a Hopper GPU, which makes the
@@ -36,7 +37,9 @@ CAPABILITIES = {  # by compute capability: blocks per SM, KiB of shared memory o
 }
 EXPONENTIALS = {"10.3": 32}  # per clock and SM; 16 elsewhere
 SHARED_BYTES = {"7.5": 64}  # per clock and SM; 128 elsewhere: 32 banks of 4 bytes; Turing has 16 load units
-SMI = "nvidia-smi: {:,} MiB"
+SMI = "nvidia-smi: {:,} MiB, "
+LISTED = SMI + "among the totals that Modal lists of its GPUs (modal-client, pull request 2797)"
+PRINTED = SMI + "as printed in public logs of several machines"
 ASSUMED = "assumed: as much per SM as an H100's"
 A100_L2 = "A100 architecture whitepaper: 5,120 B per clock"
 HOPPER_L2 = "5,120 B per clock, as an A100's; public figures for an H100 run from 5.5 (measured) to 9.0 TB/s"
@@ -66,7 +69,7 @@ def _nvidia(
     sheet: str,
     effective: str,
     l2_clock: tuple[float, str] | None = None,
-    memory: str = SMI,
+    memory: str = LISTED,
 ) -> Gpu:
     """A preset of NVIDIA's.
 
@@ -164,6 +167,7 @@ _ALL = (
         l2=(6, 6),
         sheet="NVIDIA GA102 architecture whitepaper, GeForce RTX 3090",
         effective=WHOLE,
+        memory=SMI + "as printed in reports on club-3090, 2026",
     ),
     _nvidia(
         *("rtx4090", "RTX 4090", "Ada", "8.9"),
@@ -175,6 +179,7 @@ _ALL = (
         l2=(72, 72),
         sheet="NVIDIA Ada GPU architecture whitepaper, GeForce RTX 4090",
         effective=WHOLE,
+        memory=SMI + "as printed in a report on RLinf, November 2025",
     ),
     _nvidia(
         *("l4", "L4", "Ada", "8.9"),
@@ -234,6 +239,7 @@ _ALL = (
         sheet="NVIDIA GH200 datasheet, 96 GB HBM3: the GPU alone",
         effective="assumed: as an H200's",
         l2_clock=(L2_BYTES_CLOCK, HOPPER_L2),
+        memory=PRINTED,
     ),
     _nvidia(
         *("b200", "B200", "Blackwell", "10.0"),
@@ -245,6 +251,7 @@ _ALL = (
         l2=(126, 63),
         sheet="NVIDIA HGX B200 datasheet (1,000 W); SMs and L2 as its driver reports them",
         effective=HALF,
+        memory=PRINTED,
     ),
     _nvidia(
         *("b300", "B300", "Blackwell Ultra", "10.3"),
@@ -256,6 +263,7 @@ _ALL = (
         l2=(126, 63),
         sheet="NVIDIA HGX B300 datasheet; SMs and L2 as its driver reports them; exponentials twice a B200's",
         effective=HALF,
+        memory=SMI + "as NVIDIA's aiconfigurator has it (b300_sxm.yaml)",
     ),
     _nvidia(
         *("rtx5090", "RTX 5090", "Blackwell", "12.0"),
@@ -267,6 +275,7 @@ _ALL = (
         l2=(96, 96),
         sheet="NVIDIA RTX Blackwell GPU architecture whitepaper, GeForce RTX 5090",
         effective=WHOLE,
+        memory=SMI + "as printed in reports on club-3090, 2026",
     ),
     Gpu(
         key="mi300x",
@@ -290,7 +299,7 @@ _ALL = (
             {
                 "SMs, clock, peaks, bandwidth": "AMD Instinct MI300X data sheet; an SM is a compute unit",
                 "blocks and shared memory": "CDNA 3 whitepaper: 64 KiB of LDS each; blocks assumed",
-                "memory": "rocm-smi: 206,141,652,992 B",
+                "memory": "rocm-smi: 206,141,652,992 B, as printed in a report on ROCm, 2025",
                 "L2 to SMs": "CDNA 3 whitepaper: 17.2 TB/s of the Infinity Cache, 8,192 B per clock",
                 "L2 for what all SMs share": "CDNA 3 whitepaper: 256 MB of Infinity Cache, taken whole",
             }

@@ -9,6 +9,7 @@ from statistics import median
 from engine.recordings.counters import RecordedCounters, largest_deviation
 
 SERVED = 0.01  # a share of the bytes from which on a cache is said to serve them
+FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on a call is said to read more than those
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,17 @@ def gaps(one: RecordedCounters) -> Gaps:
 class Deviation:
     """How far the model of some calls is from their counters, as shares: (at most, in the median).
 
-    l1_serves: whether a GPU counted fewer requested bytes of any, because L1 serves the rest.
+    Attributes:
+        excess: of what DRAM delivers beyond the compulsory bytes, which any model has right; None where no
+            call reads more than those.
+        exceeding: how many calls do.
+        l1_serves: whether a GPU counted fewer requested bytes of any, because L1 serves the rest.
     """
 
     requested: tuple[float, float]
     dram: tuple[float, float]
+    excess: tuple[float, float] | None
+    exceeding: int
     l1_serves: bool
 
 
@@ -60,12 +67,23 @@ def deviations(rows: Sequence[RecordedCounters]) -> dict[str, Deviation]:
     found = {}
     for name in dict.fromkeys(row.experiment.algorithm for row in rows):
         own = [row for row in rows if row.experiment.algorithm == name]
+        beyond = [pair for row in own if (pair := excess(row))]
         found[name] = Deviation(
             _off([(row.modelled_read, row.read) for row in own]),
             _off([(row.modelled_dram_read, row.dram_read) for row in own]),
+            _off(beyond) if beyond else None,
+            len(beyond),
             any(row.modelled_read > (1 + SERVED) * row.read for row in own),
         )
     return found
+
+
+def excess(one: RecordedCounters) -> tuple[float, float] | None:
+    """Bytes read from DRAM beyond the compulsory ones, (modelled, counted); None where hardly any are."""
+    compulsory = one.simulation.traffic.compulsory.total_read
+    if one.dram_read <= FETCHED_AGAIN * compulsory:
+        return None
+    return one.modelled_dram_read - compulsory, one.dram_read - compulsory
 
 
 def left_in_cache(rows: Sequence[RecordedCounters]) -> tuple[float, float]:

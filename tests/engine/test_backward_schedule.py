@@ -100,6 +100,32 @@ def test_the_gradients_are_those_of_float64(experiment):
         assert np.abs(given_ - true).max() <= 4 * allowed * np.sqrt(len(q))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", EPSILON)
+def test_the_gradients_are_off_by_what_their_dtype_rounds_and_no_more(dtype, causal):
+    """Of a problem without cancellation: half a unit in the last place at each of a few roundings."""
+    one = Experiment.of(algorithm="backward", heads=1, seq=192, head_dim=64, dtype=dtype, causal=causal)
+    trace, (q, k, v, d_out) = run(one)
+    exact = exact_gradients(one.problem, q[0], k, v, d_out[0])
+    for given_, true in zip((trace.d_q[0], trace.d_k, trace.d_v), exact, strict=True):
+        off = np.linalg.norm(given_ - true) / np.linalg.norm(true)
+        assert EPSILON[dtype] / 20 < off < (8 if dtype == "float32" else 2) * EPSILON[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_p_is_rounded_before_it_gives_dv(dtype):
+    """One tile by hand: P^T dO takes P in 16 bits, as tensor cores do."""
+    one = Experiment.of(algorithm="backward", heads=1, seq=64, head_dim=64, dtype=dtype)
+    trace, (q, k, _, d_out) = run(one)
+    scores = q[0].astype(np.float64) @ k.T.astype(np.float64) / 8
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    rounded = round_to(p, dtype).astype(np.float64)
+    alike = [(round_to(weights.T @ d_out[0], dtype) == trace.d_v).mean() for weights in (rounded, p)]
+    assert alike[0] > 0.99
+    assert alike[1] < 0.9
+
+
 @given(BACKWARD)
 def test_the_memory_counts_what_the_traffic_says_with_heads_that_share_keys(experiment):
     experiment = one_key_head(experiment)

@@ -226,3 +226,10 @@ def test_what_is_not_modelled_is_refused():
         with pytest.raises(ValueError, match=r"spread problem|gpus is 0|method is 'spiral'"):
             wrong()
     assert "do not divide 16 heads" in spread(gpus=3, method="all_to_all").unserved
+
+
+def test_a_link_counts_one_direction_of_its_lanes():
+    """NVLink 3: 12 links of 25 GB/s, 4: 18 of 25, 5: 18 of 50; PCIe: 16 lanes of 16 and of 32 GT/s."""
+    expected = [16 * 16 / 8, 400 / 8, 16 * 32 / 8, 12 * 25, 18 * 25, 18 * 50]
+    assert list(LINKS.values()) == pytest.approx([1e9 * rate for rate in expected])
+    assert (Fabric().peak, Fabric().network) == (LINKS["NVLink 4"], LINKS["InfiniBand, 400 Gbit/s"])

@@ -59,3 +59,14 @@ def test_a_gpu_is_known_by_its_name(device, key):
     measured = {"device": device, "cuda": True}
     assert [name for name, gpu in GPUS.items() if same_machine(gpu, measured)] == [key]
     assert not same_machine(GPUS[key], {"device": device, "cuda": False})
+
+
+def test_flop_per_dram_byte_are_of_what_crosses_hbm_once_where_all_fits_the_cache():
+    """4 N N d FLOPs; fused 4 N d numbers of 2 B and lse, N of 4 B; unfused S and P twice as well."""
+    n, d = 1024, 64
+    flops, rows = 4 * n * n * d, 4 * n * d * 2
+    experiment = Experiment.of(heads=1, seq=n, head_dim=d, hardware="h200")
+    assert intensity(experiment, "flash2", n) == pytest.approx(flops / (rows + 4 * n))
+    for provider in ("eager", "standard"):
+        assert intensity(experiment, provider, n) == pytest.approx(flops / (rows + 4 * n * n * 2))
+    assert intensity(experiment, "sdpa_cudnn", n) == intensity(experiment, "flash2", n)

@@ -19,6 +19,7 @@ from engine.studies.decoding import (
     key_reads,
     parts_of,
     rate,
+    rate_of_sm,
     readable,
     recorded_by_key_heads,
     recorded_decoding,
@@ -189,3 +190,13 @@ def test_sharing_compares_the_most_with_the_fewest_key_heads():
     assert (found.most.problem.kv_heads, found.fewest.problem.kv_heads, found.bytes_share) == (32, 8, 0.25)
     assert found.time_share == found.fewest.times.p50 / found.most.times.p50
     assert recorded_sharing(Recording(recordings()[0].device), decoding_of(Experiment.of(**LONG))) is None
+
+
+def test_bytes_of_keys_are_read_once_for_the_heads_that_share_them_and_by_the_sms_that_have_a_block():
+    """8 key heads of 65,536 keys with 128 numbers of 2 B each, K and V; unsplit 8 blocks on 8 SMs."""
+    unsplit = simulate(decoding_of(Experiment.of(**LONG, hardware="h200")).changed(splits=1))
+    keys = 2 * 8 * 65536 * 128 * 2
+    assert key_reads(unsplit) == keys
+    assert rate(unsplit) == pytest.approx(keys / unsplit.modelled.seconds)
+    assert rate_of_sm(unsplit) == pytest.approx(rate(unsplit) / 8)
+    assert spread(unsplit).busy == 8

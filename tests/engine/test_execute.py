@@ -126,3 +126,19 @@ def test_inputs_are_left_as_they_were():
     execute(experiment, *arrays)
     for array, copy in zip(arrays, copies, strict=True):
         np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_p_is_rounded_before_it_meets_v_and_its_sum_is_not(dtype):
+    """One tile by hand: l sums P in float32, P V takes it in 16 bits, as tensor cores do."""
+    experiment = Experiment.of(heads=1, seq=64, head_dim=64, dtype=dtype)
+    q, k, v = one_head(experiment)
+    scores = (q.astype(np.float64) @ k.T.astype(np.float64)) / 8
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    total = p.sum(1, keepdims=True)
+    alike = [
+        (round_to(weights @ v.astype(np.float64) / total, dtype) == execute(experiment, q, k, v).out).mean()
+        for weights in (round_to(p, dtype).astype(np.float64), p)
+    ]
+    assert alike[0] > 0.99
+    assert alike[1] < 0.9

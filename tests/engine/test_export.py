@@ -1,5 +1,12 @@
-"""Exported timelines: CSV and JSON read back to equal ones; a Chrome trace has what Perfetto asks of it."""
+"""Exported timelines: CSV and JSON read back to equal ones; a Chrome trace has what Perfetto asks of it.
 
+Perfetto's own reader, the trace processor, is no part of its Python package, which fetches it when it runs;
+so traces are read as the Trace Event Format documents them: ts and dur are microseconds, displayTimeUnit is
+ms or ns, complete events (X) and counters (C) name their process, and counters' values are numbers.
+"""
+
+import csv
+import io
 import json
 from itertools import pairwise
 
@@ -9,15 +16,21 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.model.block_requests import block_requests
+from engine.model.cluster.export import cluster_trace
+from engine.model.cluster.fabric import Fabric
+from engine.model.cluster.lanes import lanes
+from engine.model.cluster.spread import RING, Spread
 from engine.model.export import FORMATS, MOST_SLICES, as_csv, as_json, chrome_trace
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
+from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from tests.engine.strategies import experiments
 from tests.engine.timeline_files import from_csv, from_json
 
 SMALL = Experiment.of(algorithm="standard", heads=2, seq=100, causal=True, hardware="h200")
+SPREAD = Spread(Problem(heads=2, kv_heads=2, seq_q=4096, seq_kv=4096), 2, RING, False, Fabric(), "h200")
 EVENTS = {  # what the Trace Event Format asks of each kind of event
     "M": {"name": str, "pid": int, "args": dict},
     "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "dur": float, "args": dict},
@@ -33,7 +46,27 @@ def traces():
         for algorithm in ("standard", "flash1", "flash2", "flash3", "backward")
     ]
     every = [*simulated, *(one for recording in recordings() for one in timelines(recording))]
-    return [(timeline, json.loads(chrome_trace(timeline))) for timeline in every]
+    return [(timeline, strictly(chrome_trace(timeline))) for timeline in every]
+
+
+def strictly(text: str) -> dict:
+    """JSON as the standard has it: Perfetto takes no NaN and no Infinity."""
+
+    def refuse(constant: str):
+        raise ValueError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def check_events(trace: dict) -> None:
+    """Every event has the fields of its kind, in their types, at a time that can be."""
+    assert trace["displayTimeUnit"] in ("ms", "ns")
+    for event in trace["traceEvents"]:
+        for field, kind in EVENTS[event["ph"]].items():
+            assert isinstance(event[field], kind), event
+        assert event["ph"] == "M" or event["ts"] >= 0
+        assert event["ph"] != "X" or event["dur"] >= 0
+        assert event["ph"] != "C" or all(isinstance(value, int) for value in event["args"].values())
 
 
 @given(experiments())
@@ -53,13 +86,26 @@ def test_recorded_timelines_read_back_too():
 
 def test_every_event_of_a_chrome_trace_is_as_the_format_has_it(traces):
     for timeline, trace in traces:
-        assert trace["displayTimeUnit"] in ("ms", "ns")
+        check_events(trace)
         assert trace["otherData"]["origin"] == timeline.origin
-        for event in trace["traceEvents"]:
-            for field, kind in EVENTS[event["ph"]].items():
-                assert isinstance(event[field], kind), event
-            assert event["ph"] == "M" or event["ts"] >= 0
-            assert event["ph"] != "C" or all(isinstance(value, int) for value in event["args"].values())
+
+
+def test_a_slice_begins_and_lasts_as_long_as_its_block_in_microseconds(traces):
+    for timeline, trace in traces:
+        slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        times = np.array([[event["ts"], event["ts"] + event["dur"]] for event in slices])
+        np.testing.assert_allclose(times, np.stack([timeline.start, timeline.end], 1) * 1e6, atol=1e-6)
+        assert times.max() == pytest.approx(1e6 * trace["otherData"]["seconds"])
+        counted = [event["ts"] for event in trace["traceEvents"] if event["ph"] == "C"]
+        assert max(counted) == pytest.approx(times.max())
+
+
+def test_a_trace_of_several_gpus_is_one_too_and_as_long_as_its_run():
+    run = lanes(SPREAD)
+    trace = strictly(cluster_trace(run))
+    check_events(trace)
+    ends = [event["ts"] + event["dur"] for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert max(ends) == pytest.approx(run.seconds * 1e6)
 
 
 def test_slices_are_the_blocks_and_none_overlaps_another_on_its_thread(traces):
@@ -98,11 +144,16 @@ def test_counters_end_with_nothing_running_and_all_bytes_asked_for():
 
 def test_csv_has_a_row_a_block_with_its_tiles_and_bytes():
     timeline = simulate_timeline(SMALL)
-    about, header, *rows = as_csv(timeline).splitlines()
-    assert json.loads(about[2:])["experiment"] == SMALL.flat()
-    columns = dict(zip(header.split(","), np.array([row.split(",") for row in rows]).T, strict=True))
-    np.testing.assert_array_equal(columns["bytes"].astype(int), block_requests(timeline)[1])
-    np.testing.assert_array_equal(columns["tiles"].astype(int), block_requests(timeline)[0])
+    about, _, table = as_csv(timeline).partition("\n")
+    assert strictly(about[2:])["experiment"] == SMALL.flat()
+    rows = list(csv.DictReader(io.StringIO(table), strict=True))
+    assert len(rows) == len(timeline)
+    for name in ("sm", "start", "end", "head", "query_block", "key_block", "wave"):
+        np.testing.assert_array_equal([float(row[name]) for row in rows], getattr(timeline, name))
+    tiles, amounts = block_requests(timeline)
+    np.testing.assert_array_equal([int(row["tiles"]) for row in rows], tiles)
+    np.testing.assert_array_equal([int(row["bytes"]) for row in rows], amounts)
+    assert sum(amounts) == simulate(SMALL).traffic.requested.total
 
 
 def test_a_trace_too_large_for_a_browser_is_refused_in_a_sentence():

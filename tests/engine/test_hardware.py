@@ -99,6 +99,9 @@ def test_every_preset_says_where_its_figures_are_from(gpu):
     groups = {"SMs, clock, peaks, bandwidth", "blocks and shared memory", "memory", "L2 to SMs"}
     assert gpu.sources.keys() == {*groups, "L2 for what all SMs share"}
     assert all(len(source) > 10 for source in gpu.sources.values())
+    mib, memory = gpu.memory_bytes / MIB, gpu.sources["memory"]
+    assert f"{gpu.memory_bytes:,} B, " in memory or f"{mib:,.0f} MiB" in memory
+    assert any(word in memory for word in ("printed in", "Modal", "aiconfigurator", "in the recording"))
 
 
 def test_rates_that_follow_from_clocks():

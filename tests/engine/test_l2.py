@@ -219,3 +219,15 @@ def test_the_longest_contexts_are_followed_for_few_steps(algorithm):
     for programs, _sizes, abreast, places, steps in (call.args for call in walked.call_args_list):
         assert len(programs.stream) <= 2**14
         assert steps * abreast * places <= 2**18
+
+
+def test_waves_after_those_that_were_walked_read_as_much_as_these_and_more_than_the_first():
+    """The first wave finds a cold cache and reads nothing again, so it says nothing of those to come."""
+    scenario = {"heads": 4, "seq": 2048, "head_dim": 64, "block_q": 32, "block_kv": 64}
+    with patch("engine.model.l2.MOST_WAVES", 100):
+        whole, _ = both_ways(**scenario)
+    with patch("engine.model.l2.MOST_WAVES", 3):
+        some, _ = both_ways(**scenario)
+    once = 2 * 4 * 2048 * 64 * 2  # K and V of all heads
+    assert whole > 20 * once
+    assert some - once == pytest.approx(whole - once, rel=0.02)

@@ -94,3 +94,15 @@ def test_documents_are_as_equal_as_whole_keys_allow(documents, keys):
     problem = Problem(seq_q=keys, seq_kv=keys, mask=Mask(documents=documents))
     lengths = np.diff(document_edges(problem))
     assert document_lengths(problem.mask, keys) == (len(lengths), lengths.min(), lengths.max())
+
+
+def test_what_a_causal_mask_wastes_and_spares_by_hand():
+    """256 keys in 64 x 64 tiles: 10 of 16 tiles are computed, for 256 * 257 / 2 pairs that are seen."""
+    experiment = Experiment.of(heads=1, seq=256, causal=True)
+    none, causal = under_masks(experiment)[:2]
+    seen, computed = 256 * 257 / 2, 10 * 64 * 64
+    assert causal.wasted == pytest.approx(1 - seen / computed)
+    assert (causal.visited, causal.skipped) == (10 / 16, 6 / 16)
+    assert causal.spares(none) == pytest.approx(16 / 10)
+    assert none.spares(causal) == pytest.approx(10 / 16)
+    assert (none.wasted, none.skipped) == (0, 0)

@@ -173,6 +173,7 @@ def test_42_and_43_say_what_was_not_recorded_and_what_was_removed():
     assert fastest.ours == pytest.approx(100 * len(won) / len(whole))
     before, after = found(43)
     assert (before.holds, after.holds) == (True, False)
+    assert before.origin == after.origin == "looked up in its source, not computed"
 
 
 def test_every_claim_opens_a_scenario_that_the_model_knows():

@@ -15,6 +15,7 @@ from engine.recordings.file import recordings
 from engine.recordings.recording import Device, Recording, Times, Timing
 from engine.recordings.rows import (
     artefacts,
+    modelled_backward,
     modelled_timings,
     nearest_shape,
     out_of_memory,
@@ -105,3 +106,18 @@ def test_the_kernels_own_choices_are_those_of_the_kernels():
     for own, blocks in tilings:
         assert {head_dim: tiling[:2] for head_dim, tiling in own.items()} == blocks
     assert set(FUSED_HEAD_DIMS) == set(fused)
+
+
+def test_a_backward_pass_counts_two_and_a_half_times_the_forward_passes_flops():
+    """By the field's convention 10 N N d a head, halved when causal, in files and in the model alike."""
+    rows = [row for each in recordings() for row in each.timings if row.direction == "backward" and row.times]
+    assert len(rows) > 100
+    for row in rows:
+        p = row.problem
+        flops = 10 * p.batch * p.heads * p.seq_q * p.seq_kv * p.head_dim / (2 if p.mask.causal else 1)
+        assert row.tflops * 1e12 * row.times.p50 == pytest.approx(flops)
+    own = [row for row in rows if row.provider == "flash2"][:1]
+    (modelled,) = modelled_backward(own, "h200")
+    p = own[0].problem
+    flops = 10 * p.batch * p.heads * p.seq_q**2 * p.head_dim / (2 if p.mask.causal else 1)
+    assert modelled["tflops"] * 1e12 * modelled["p50"] == pytest.approx(flops)

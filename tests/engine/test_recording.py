@@ -221,10 +221,30 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
     rest.close()
 
 
-def test_another_gpu_does_not_add_to_a_recording(tmp_path, recording):
+def test_a_recording_is_saved_as_it_grows_every_five_seconds(tmp_path, monkeypatch, recording):
+    path, now = tmp_path / "mine.json", [100.0]
+    monkeypatch.setattr("engine.measuring.record.time.monotonic", lambda: now[0])
+    recorder, rows = Recorder(path, DEVICE, 60.0, lambda line: None), recording.timings
+    for row, seconds, there in zip(rows, (0.0, 4.0, 1.5), (1, 1, 3), strict=False):
+        now[0] += seconds
+        recorder.add("timings", [row])
+        assert load(path).timings == rows[:there]
+    assert len(rows) >= 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"gpu": "T4"}, "with gpu NVIDIA H200, here it is T4"),
+        ({"driver": "1.0"}, "with driver .*, here it is 1.0"),
+        ({"commit": "another"}, "with commit .*, here it is another"),
+        ({"versions": {"torch": "1.0"}}, "with versions .*, here it is torch 1.0"),
+    ],
+)
+def test_what_was_recorded_otherwise_does_not_add_to_a_recording(tmp_path, recording, changed, said):
     save(recording, tmp_path / "h200.json")
-    with pytest.raises(RecordingError, match="was recorded with gpu NVIDIA H200, here it is T4"):
-        Recorder(tmp_path / "h200.json", replace(DEVICE, gpu="T4"), 1.0)
+    with pytest.raises(RecordingError, match=f"was recorded {said}: name another file"):
+        Recorder(tmp_path / "h200.json", replace(DEVICE, **changed), 1.0)
 
 
 def test_a_sweep_keeps_failures_as_results(monkeypatch):

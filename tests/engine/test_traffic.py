@@ -88,9 +88,25 @@ def test_keys_that_no_query_sees_are_not_compulsory():
     assert traffic.compulsory.read[Tensor.K] == 2 * 64 * 64 * 2
 
 
+@pytest.mark.parametrize(("dtype", "itemsize"), [("float16", 2), ("bfloat16", 2), ("float32", 4)])
+def test_a_number_takes_the_bytes_of_its_dtype_and_a_statistic_four(dtype, itemsize):
+    """Q, K, V and O are N d numbers each, lse is N of float32."""
+    moved = simulate(Experiment.of(heads=1, seq=1024, head_dim=64, dtype=dtype)).traffic.compulsory
+    matrix = 1024 * 64 * itemsize
+    assert moved.read == {
+        **dict.fromkeys(moved.read, 0),
+        **dict.fromkeys((Tensor.Q, Tensor.K, Tensor.V), matrix),
+    }
+    assert (moved.written[Tensor.O], moved.written[Tensor.LSE]) == (matrix, 1024 * 4)
+    scores = simulate(Experiment.of(algorithm="standard", heads=1, seq=1024, dtype=dtype)).traffic.compulsory
+    assert scores.written[Tensor.S] == scores.read[Tensor.P] == 1024 * 1024 * itemsize
+
+
 def test_intensity_is_flops_a_byte_and_names_a_bad_kind():
     traffic = simulate(Experiment.of(seq=1024)).traffic
-    assert traffic.intensity("compulsory") == traffic.flops / traffic.compulsory.total
+    for kind in ("compulsory", "dram", "requested"):
+        assert traffic.intensity(kind) == traffic.flops / getattr(traffic, kind).total
+    assert traffic.intensity("requested") < traffic.intensity("dram")
     with pytest.raises(ValueError, match="kind is 'sram'"):
         traffic.intensity("sram")
 

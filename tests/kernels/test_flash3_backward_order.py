@@ -46,11 +46,13 @@ def in_order(sums, block_q):
     return parts.reshape(batch, heads, rows, head_dim)
 
 
-def check(shape, head_dim, causal, window):
+def check(shape, head_dim, causal, window, apart=0.0):
+    """apart: by how much queries and keys are moved away from each other, which lowers all scores."""
     torch.manual_seed(0)
     batch, heads, kv_heads, seq_q, seq_kv = shape
     q, d_out = torch.randn(2, batch, heads, seq_q, head_dim)
     k, v = torch.randn(2, batch, kv_heads, seq_kv, head_dim)
+    q, k = q + apart, k - apart
     scale, block_q = head_dim**-0.5, flash3_backward.TILING[head_dim]["BLOCK_Q"]
     leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
     out, lse = reference_attention(*leaves, causal=causal, window=window, scale=scale)
@@ -69,7 +71,13 @@ def check(shape, head_dim, causal, window):
     flash3_backward._launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call)
     d_q = in_order(sums, block_q)[:, :, :seq_q] * scale
     for ours, right in zip((d_q, d_k, d_v), exact, strict=True):
-        torch.testing.assert_close(ours.double(), right, atol=2e-5, rtol=0)
+        torch.testing.assert_close(ours.double(), right, atol=2e-5 * (1 + apart) ** 2, rtol=0)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_keys_past_the_end_count_for_nothing_however_low_the_others_scores(on_threads, head_dim):
+    """Their score is 0: beside scores below -90 their weight would be infinite, and dQ not a number."""
+    check((1, 1, 1, 70, 90), head_dim, False, None, apart=4.0 * (64 / head_dim) ** 0.25)
 
 
 @pytest.mark.parametrize("head_dim", [64, 128, 256])

@@ -67,6 +67,13 @@ def test_a_tile_with_one_hidden_pair_is_masked(on_threads, keys, window, head_di
     check((1, 1, 1, 300, keys), head_dim, True, window)
 
 
+@pytest.mark.parametrize(("heads", "kv_heads", "together"), [(3, 3, 1), (3, 3, 2), (4, 2, 1)])
+def test_heads_in_several_sets_are_all_computed(on_threads, monkeypatch, heads, kv_heads, together):
+    """Of three heads, two at a time, the last is a set of its own; heads that share keys stay together."""
+    monkeypatch.setattr(flash3, "L2_FOR_KEYS", together * 2 * 200 * 128 * 4)  # K and V in float32
+    check((1, heads, kv_heads, 200, 200), 128, True, None)
+
+
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_a_trace_has_every_tile_once_and_one_after_another_on_its_sm(on_threads, mask):
     times, before = BlockTimes(), time.monotonic_ns()

@@ -9,10 +9,10 @@ from engine.studies.claims import recorded, sources
 from engine.studies.claims.verdict import (
     COUNTED,
     DEPENDS,
+    LOOKED_UP,
     MODELLED,
     PARTLY,
     RIGHT,
-    SOURCE,
     UNKNOWN,
     WRONG,
     Claim,
@@ -23,8 +23,9 @@ from engine.studies.claims.verdict import (
 
 ONE_HEAD = Experiment.of(algorithm="flash2", heads=1, seq=4096, head_dim=128, block_q=128, block_kv=64)
 BLOCKS = (64, 128)
-# transformers: pull request 41367, "Remove BetterTransformer", of October 2025, is in 5.0 and not in 4.57
-LAST_WITH, REMOVED_IN = (4, 57), (5, 0)
+# whether a release of transformers has the method, as its source says: pull request 41367, "Remove
+# BetterTransformer", of October 2025, is in 5.0 and not in 4.57. Nothing here can compute that.
+HAS_METHOD = {"4.57": True, "5.0": False}
 
 
 def _intensity(recording: Recording | None) -> tuple[Finding, ...]:
@@ -94,9 +95,9 @@ def _picks(recording: Recording | None) -> tuple[Finding, ...]:
 
 
 def _better(_: Recording | None) -> tuple[Finding, ...]:
-    return (
-        states("transformers has to_bettertransformer in 4.57", LAST_WITH < REMOVED_IN, SOURCE),
-        states("transformers has it in 5.0", REMOVED_IN <= LAST_WITH, SOURCE),
+    return tuple(
+        states(f"transformers {release} has to_bettertransformer", has, LOOKED_UP)
+        for release, has in HAS_METHOD.items()
     )
 
 

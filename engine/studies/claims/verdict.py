@@ -16,7 +16,7 @@ FAR = 10.0  # a number that misses by more is wrong, not off
 ABOUT = 0.1  # articles round: a number is right within this share, unless a finding says otherwise
 SUBJECTS = ("bytes", "gradients", "masks", "numbers", "overlap", "softmax", "tiling", "time", "timeline")
 COUNTED, MODELLED, COMPUTED, DATASHEET = "counted", "modelled", "computed", "datasheet"
-SOURCE = "its source code"
+LOOKED_UP = "looked up in its source, not computed"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Finding:
             "error", or "" for plain numbers; "yes" for statements, which are 1 or 0.
         claimed: (low, high) of what is said, from 0 up; None where the number only helps to understand.
         ours: None where nothing was recorded.
-        origin: counted, modelled, computed, datasheet, or recorded on what and when.
+        origin: counted, modelled, computed, datasheet, looked up, or recorded on what and when.
         tolerance: relative.
         decides: whether missing it makes the claim wrong, however near.
         varied: what we had to choose, in words; then `ours` is the least, and `most` the most of all choices.

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from app.figures.units import about_seconds, bound_text, digits, plain, scaled, seconds_text, share_text
+from app.figures.units import (
+    about_seconds,
+    bound_text,
+    bytes_in_mb,
+    bytes_text,
+    chip_bytes_text,
+    digits,
+    percent_text,
+    plain,
+    ratio_text,
+    scaled,
+    seconds_text,
+    share_text,
+    short,
+    times_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +91,27 @@ def test_words_from_elsewhere_are_shown_as_they_are(text, shown):
 )
 def test_a_wait_is_told_as_one_says_it(seconds, words):
     assert about_seconds(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text", "value", "unit"),
+    [
+        (bytes_text(4.512e9), "4.51 GB", 4.512e9, "B"),
+        (bytes_in_mb(4.512e9), "4,512 MB", 4.512e9, "B"),
+        (chip_bytes_text(24 * 1024), "24 KiB", 24 * 1024, "B"),
+        (chip_bytes_text(24 * 1024 + 1), "25 KiB", 24 * 1024 + 1, "B"),
+        (times_text(6.0, 3.0), "2×", 2.0, "×"),
+        (ratio_text(6.0, 3.0), "2.00", 2.0, ""),
+        (percent_text(1.0, 4.0), "25%", 25.0, "%"),
+        (share_text(0.25), "25%", 25.0, "%"),
+        (seconds_text(1.234e-5), "12.3 µs", 1.234e-5, "s"),
+        (scaled(1.5e12, "FLOP/s"), "1.5 TFLOP/s", 1.5e12, "FLOP/s"),
+    ],
+)
+def test_a_quantity_is_said_rounded_and_carried_as_it_is(quantity, text, value, unit):
+    assert (quantity, quantity.value, quantity.unit) == (text, pytest.approx(value), unit)
+
+
+def test_a_length_counts_in_powers_of_1024_where_it_is_a_multiple():
+    lengths = (64, 1000, 1024, 4096, 10_000, 131_072, 2**20, 3 * 2**20)
+    assert [short(keys) for keys in lengths] == ["64", "1,000", "1k", "4k", "10,000", "128k", "1M", "3M"]

@@ -62,7 +62,24 @@ def test_the_browser_gets_every_block_of_the_timeline(algorithm):
     assert header["lanes"][0]["kernels"] == list(timeline.kernels)
     np.testing.assert_array_equal(arrays["lane0.sm"], timeline.sm)
     np.testing.assert_array_equal(arrays["lane0.query"], timeline.query_block)
-    np.testing.assert_allclose(arrays["lane0.end"] / 1e6, timeline.end, rtol=1e-6)
+    for name in ("start", "end"):  # microseconds
+        np.testing.assert_allclose(arrays[f"lane0.{name}"], 1e6 * getattr(timeline, name), rtol=1e-6)
+    for name in ("head", "kernel", "wave"):
+        np.testing.assert_array_equal(arrays[f"lane0.{name}"], getattr(timeline, name))
+    np.testing.assert_array_equal(arrays["lane0.key"], timeline.key_block)
+
+
+def test_what_is_said_of_a_run_is_that_of_its_blocks():
+    """One wave of 132 equal blocks and one block more: it runs alone for the second half."""
+    experiment = Experiment.of(heads=133, seq=128, seq_kv=65536, head_dim=128, block_q=128, hardware="h200")
+    timeline = simulate_timeline(experiment)
+    (lane,) = unpacked(build([timeline]))[0]["lanes"]
+    ends = np.sort(timeline.end)
+    assert (lane["waves"], lane["source"], lane["name"]) == (2, "modelled", "natural order")
+    assert lane["tail"] == pytest.approx(1e6 * (ends[-1] - ends[0]))
+    assert lane["tail"] == pytest.approx(1e6 * timeline.seconds / 2, rel=0.01)
+    assert lane["busy"] == pytest.approx(133 / (2 * 132), rel=0.01)
+    assert lane["imbalance"] == pytest.approx(2 * 132 / 133 - 1, rel=0.01)
 
 
 def test_a_scenario_of_too_many_blocks_is_halved_until_it_can_be_watched():

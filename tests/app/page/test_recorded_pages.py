@@ -10,7 +10,7 @@ from app.figures.colours import palette
 from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels
 from app.figures.units import bytes_text
-from app.page.parts import recorded
+from app.page.parts import chip, recorded
 from engine.experiment import Experiment
 from engine.measuring.shapes import training_problem
 from engine.model.roofline import roofline
@@ -144,7 +144,44 @@ def test_the_agreement_page_holds_counters_against_the_model(shelf):
     )
     assert "the L1 cache answers the rest" in words(page)
     (flash2, _) = recorded_counters(RECORDING)
-    assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td>" in html(page)
+    ratio = flash2.modelled_read / 3.775e7
+    assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td><td>{ratio:.3f}</td>" in html(page)
+
+
+def test_errors_of_the_model_are_medians_and_worst_ones_in_their_columns():
+    """One call in three is off: half of what was requested, and twice what was read beyond the compulsory."""
+    right = recorded_counters(RECORDING)[0]
+    once, asked = right.simulation.traffic.compulsory.total_read, right.modelled_read
+    read = [(asked, once), (asked, once), (asked / 2, 3 * once)]
+    kernels = (KernelCounters("k", "1", 1e-3, dram, 1e6, tile, 1e6) for tile, dram in read)
+    rows = (Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(kernel,)) for kernel in kernels)
+    (cells,) = chip._deviations(recorded_counters(Recording(DEVICE, counters=tuple(rows))))
+    model = right.modelled_dram_read
+    worst = max(abs(model / once - 1), abs(model / (3 * once) - 1))
+    assert cells[:3] == ["Triton Flash 2", "0.0%", "100.0%"]
+    assert cells[4:6] == [f"{worst:.1%}", "1"]
+    assert cells[6:] == [f"{abs((model - once) / (2 * once) - 1):.1%}"] * 2
+
+
+def test_a_fold_says_what_was_fitted_and_how_far_the_model_is_off_on_the_rest(shelf):
+    """Two times and a size of blocks at d 64 set constants; the call under the profiler judges them."""
+    page = unfolded(opened("agreement"), "agreement fitted")
+    said, (one, flash1) = words(page), recorded_counters(RECORDING)
+    off = abs(one.modelled_seconds / 1e-3 - 1)
+    assert f"On the 1 time, {RECORDING.origin}, on which no constant of the model was set" in said
+    assert f"it is off by {off:.1%} in the median and {off:.0%} at worst" in said
+    row = "".join(f"<td>{cell}</td>" for cell in ("1", f"{off:.1%}", f"{off:.1%}"))
+    assert f"time under the profiler</td><td class='words'>were left out</td>{row}" in html(page)
+    assert (
+        "<td class='words'>time over sizes of blocks, d 64</td><td class='words'>Triton Flash 2</td>"
+        in html(page)
+    )
+    assert flash1.experiment.algorithm == "flash1"
+    assert "checked on" not in said
+    assert "Nothing modelled was ever checked on a B200" in words(
+        unfolded(opened("traffic", hardware="b200"), "traffic fitted")
+    )
+    assert "fold speed fitted" in unfolded(opened("speed"), "speed fitted").session_state
 
 
 def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):

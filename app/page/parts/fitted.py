@@ -1,0 +1,86 @@
+"""What of the model was fitted, to which rows, and how far it is off on the rows that were left out."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from app.figures.algorithms import kernel
+from app.figures.hardware import unchecked
+from app.figures.tables import scrolled, table
+from app.figures.units import share_text
+from app.page.parts.elements import fold
+from engine.model.fitted import COUNTED, DRAM, FITS, SWEPT, TIMED
+from engine.problem.hardware import Gpu
+from engine.recordings.recording import Recording
+from engine.studies.model_errors import ModelError, errors
+
+LABEL = "What was fitted, and how far is the model off elsewhere?"
+ROWS = {
+    TIMED: "time in its own blocks",
+    SWEPT: "time over sizes of blocks",
+    COUNTED: "time under the profiler",
+    DRAM: "DRAM reads beyond the compulsory ones",
+}
+SET = ("constants", "set on an H200's rows of", "kernels")
+UNWRITTEN = (
+    "Where no head dimension is named, nobody wrote down which rows were looked at, so all of them count as "
+    "having set the constant."
+)
+HEAD = ("kernel", "what was recorded", "these rows", "count", "median error", "worst error")
+
+
+def show(page: str, recording: Recording | None, gpu: Gpu) -> None:
+    """A fold with the table; each page has its own."""
+    if recording is not None:
+        fold(f"{page} fitted", partial(_draw, recording, gpu), LABEL)
+
+
+def _draw(recording: Recording, gpu: Gpu) -> None:
+    found = errors(recording)
+    if not found:
+        st.caption(f"The model knows no {recording.device.gpu}, so its rows judge nothing.")
+        return
+    st.markdown(_sentence(found, recording))
+    rows = [_cells(one) for one in found if one.rows]
+    st.html(scrolled(table(HEAD, rows, words=(0, 1, 2), title="Errors of the model by what was fitted"), 360))
+    st.html(
+        table(SET, _what_was_set(), words=(0, 1, 2), title="Rows that constants of the model were set on")
+    )
+    st.caption(UNWRITTEN)
+    if words := unchecked(gpu):
+        st.caption(words)
+
+
+def _sentence(found: tuple[ModelError, ...], recording: Recording) -> str:
+    """The error on what was left out, all kernels together."""
+    last = found[-1]
+    if last.rows:
+        return "Constants of the model were set on every row of this recording, so none of them judges it."
+    times = "time" if last.count == 1 else "times"
+    return (
+        f"On the {last.count} {times}, {recording.origin}, on which no constant of the model was set, it is "
+        f"off by {share_text(last.median, 1)} in the median and {share_text(last.worst)} at worst. It "
+        "simulates each of these rows now."
+    )
+
+
+def _cells(one: ModelError) -> list[str]:
+    role = "set constants" if one.fitted else "were left out"
+    shares = (share_text(one.median, 1), share_text(one.worst, 1))
+    return [kernel(one.algorithm), ROWS[one.rows], role, str(one.count), *shares]
+
+
+def _what_was_set() -> list[list[str]]:
+    """Which constants were set on which rows, a line each."""
+    rows: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
+    for fit in FITS:
+        dims = "" if fit.head_dims is None else f", d {', '.join(map(str, fit.head_dims))}"
+        rows.setdefault(fit.constants, []).append(f"{ROWS[fit.rows]}{dims}")
+        names.setdefault(fit.constants, []).append(kernel(fit.algorithm))
+    return [
+        [what, "; ".join(dict.fromkeys(of)), ", ".join(dict.fromkeys(names[what]))]
+        for what, of in rows.items()
+    ]

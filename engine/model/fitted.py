@@ -1,0 +1,54 @@
+"""Which recorded rows set the model's constants: the others judge it.
+
+The constants stand in `engine.model.rates`, `pipeline`, `l2` and `reuse`, and `Gpu.l2_effective_bytes`. Those
+of a visit of flash2 were set on d 64 alone. Of those of flash1, of flash3 and of L2 nobody wrote down which
+rows were looked at: all calls in usual blocks are taken for them, so that none of these counts as left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FITTED_ON = "h200"  # the preset whose recording was looked at; of any other GPU every row is left out
+TIMED, SWEPT, COUNTED, DRAM = "timed", "swept", "counted", "dram"  # kinds of recorded rows
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Rows that constants were set on.
+
+    Attributes:
+        algorithm: whose rows.
+        rows: which kind: TIMED in its kernel's own blocks, SWEPT over sizes of blocks, COUNTED (timed under
+            the profiler), DRAM (the profiler's counter of bytes read).
+        head_dims: of the rows; None: of every one, or of some that nobody wrote down.
+        constants: what was set, in words.
+    """
+
+    algorithm: str
+    rows: str
+    head_dims: tuple[int, ...] | None
+    constants: str
+
+
+FITS = (
+    Fit("flash1", TIMED, None, "the share of L2's rate where every load is waited for"),
+    Fit("flash1", COUNTED, None, "the share of L2's rate where every load is waited for"),
+    Fit("flash2", SWEPT, (64,), "what a visit issues, and what two warp groups hide"),
+    Fit("flash2", TIMED, (64,), "what two warp groups hide where TMA copies"),
+    Fit("flash3", TIMED, None, "the share of softmax under products"),
+    Fit("flash3", COUNTED, None, "the share of softmax under products"),
+    *(
+        Fit(name, DRAM, None, "what L2 keeps, and how gradually bytes leave it")
+        for name in ("standard", "flash1", "flash2", "flash3")
+    ),
+)
+
+
+def fitted(hardware: str, algorithm: str, rows: str, head_dim: int) -> bool:
+    """Whether a row recorded on a GPU is one that constants were set on."""
+    return hardware == FITTED_ON and any(
+        (fit.algorithm, fit.rows) == (algorithm, rows)
+        and (fit.head_dims is None or head_dim in fit.head_dims)
+        for fit in FITS
+    )

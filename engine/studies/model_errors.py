@@ -1,0 +1,125 @@
+"""How far the model is from what a GPU was recorded to do: on the rows that set it, and on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from engine.algorithms import FORWARD, offered
+from engine.experiment import Experiment, ExperimentError
+from engine.model.fitted import COUNTED, DRAM, SWEPT, TIMED, fitted
+from engine.model.simulation import simulate
+from engine.problem.hardware import gpu_named
+from engine.recordings.counters import recorded_counters
+from engine.recordings.recording import Recording, TilingTiming
+from engine.recordings.rows import MODEL_BLOCKS, artefacts, experiment_of
+from engine.studies.counter_gaps import excess
+
+
+@dataclass(frozen=True)
+class Held:
+    """One recorded row beside the model of the same.
+
+    Attributes:
+        rows: which kind, see `engine.model.fitted`.
+        fitted: whether constants were set on it.
+        modelled, recorded: seconds; of DRAM bytes read beyond the compulsory ones.
+    """
+
+    experiment: Experiment
+    rows: str
+    fitted: bool
+    modelled: float
+    recorded: float
+
+    @property
+    def off(self) -> float:
+        """How far the model is off, as a share of what was recorded, whichever way."""
+        return abs(self.modelled / self.recorded - 1)
+
+
+@dataclass(frozen=True)
+class ModelError:
+    """The model's errors over some rows: shares of what was recorded.
+
+    Attributes:
+        algorithm: "" for all of them together.
+        rows: which kind; "" for all times.
+        fitted: whether constants were set on these rows.
+        count: how many.
+    """
+
+    algorithm: str
+    rows: str
+    fitted: bool
+    count: int
+    median: float
+    worst: float
+
+
+def errors(recording: Recording) -> tuple[ModelError, ...]:
+    """By algorithm, kind of rows and whether they set constants; last, all times on which none was set."""
+    held = held_rows(recording)
+    groups: dict[tuple[str, str, bool], list[Held]] = {}
+    for one in sorted(held, key=lambda one: (one.rows == DRAM, one.experiment.record.order)):
+        groups.setdefault((one.experiment.algorithm, one.rows, one.fitted), []).append(one)
+    found = [_error(*group, rows) for group, rows in groups.items()]
+    left_out = [one for one in held if one.rows != DRAM and not one.fitted]
+    return (*found, *([_error("", "", False, left_out)] if left_out else ()))
+
+
+def _error(algorithm: str, rows: str, was_fitted: bool, held: list[Held]) -> ModelError:
+    off = [one.off for one in held]
+    return ModelError(algorithm, rows, was_fitted, len(off), median(off), max(off))
+
+
+def held_rows(recording: Recording) -> tuple[Held, ...]:
+    """Every forward row that has a model, simulated now; none of a GPU without a preset."""
+    gpu = gpu_named(recording.device.gpu)
+    if gpu is None:
+        return ()
+    calls = recorded_counters(recording)
+    times = (
+        *_timed(recording, gpu.key),
+        *_swept(recording, gpu.key),
+        *((one.experiment, COUNTED, one.seconds) for one in calls),
+    )
+    beyond = ((one.experiment, DRAM, *excess(one)) for one in calls if excess(one))
+    return (
+        *(_held(one, rows, simulate(one).modelled.seconds, seconds) for one, rows, seconds in times),
+        *(_held(*row) for row in beyond),
+    )
+
+
+def _held(experiment: Experiment, rows: str, modelled: float, recorded: float) -> Held:
+    """A row with whether it set constants."""
+    row = experiment.hardware, experiment.algorithm, rows, experiment.problem.head_dim
+    return Held(experiment, rows, fitted(*row), modelled, recorded)
+
+
+def _timed(recording: Recording, hardware: str) -> Iterator[tuple[Experiment, str, float]]:
+    """Medians in turns with others, in the kernel's own blocks or MODEL_BLOCKS."""
+    spurious = artefacts(recording)
+    for row in recording.timings:
+        if row.provider in offered() and row.direction == FORWARD and row.times and row not in spurious:
+            one = experiment_of(row.problem, row.provider, *MODEL_BLOCKS, hardware).in_own_tiling()
+            yield one, TIMED, row.times.p50
+
+
+def _swept(recording: Recording, hardware: str) -> Iterator[tuple[Experiment, str, float]]:
+    """Of every size of blocks the fastest launch."""
+    best: dict[Experiment, float] = {}
+    for row in recording.sweep:
+        if row.algorithm in offered() and row.times:
+            one = _tiled(row, hardware)
+            if one is not None:
+                best[one] = min(row.times.p50, best.get(one, row.times.p50))
+    yield from ((one, SWEPT, seconds) for one, seconds in best.items())
+
+
+def _tiled(row: TilingTiming, hardware: str) -> Experiment | None:
+    try:
+        return experiment_of(row.problem, row.algorithm, row.block_q, row.block_kv, hardware)
+    except ExperimentError:  # blocks in a stranger's file
+        return None

@@ -1,0 +1,135 @@
+"""What was fitted and how far the model is off elsewhere: against the recording's file, row by row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from statistics import median
+
+import pytest
+
+from engine import simulate
+from engine.experiment import Experiment
+from engine.model.fitted import COUNTED, DRAM, FITS, SWEPT, TIMED, fitted
+from engine.recordings.file import SHELF, recordings
+from engine.recordings.recording import Recording
+from engine.studies.model_errors import errors, held_rows
+
+KERNELS = ("standard", "flash1", "flash2", "flash3")
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    """That of the H200."""
+    return next(each for each in recordings() if "H200" in each.device.gpu)
+
+
+@cache
+def file() -> dict:
+    """Its file as JSON."""
+    return json.loads((SHELF / "h200.json").read_text())
+
+
+def off(row: dict, seconds: float, algorithm: str, block_q, block_kv, own: bool = False) -> float:
+    """The share by which the model of a row of the file is off."""
+    problem = dict(row["problem"])
+    mask = problem.pop("mask")
+    one = Experiment.of(
+        algorithm=algorithm,
+        hardware="h200",
+        **mask,
+        **{"seq" if name == "seq_q" else name: value for name, value in problem.items()},
+    )
+    one = one.changed(block_q=block_q, block_kv=block_kv)
+    return abs(simulate(one.in_own_tiling() if own else one).modelled.seconds / seconds - 1)
+
+
+def timed(algorithm: str, head_dims: tuple[int, ...]) -> list[float]:
+    """Errors on the times in the kernel's own blocks, or 128 x 64."""
+    return [
+        off(row, row["times"]["p50"], algorithm, 128, 64, own=True)
+        for row in file()["timings"]
+        if (row["provider"], row["direction"]) == (algorithm, "forward")
+        and "times" in row
+        and row["problem"]["head_dim"] in head_dims
+    ]
+
+
+def swept(algorithm: str, head_dims: tuple[int, ...]) -> list[float]:
+    """Errors on the fastest launch of every size of blocks."""
+    best: dict[tuple, dict] = {}
+    for row in file()["sweep"]:
+        if row["algorithm"] == algorithm and "times" in row and row["problem"]["head_dim"] in head_dims:
+            size = (row["problem"]["head_dim"], row["block_q"], row["block_kv"])
+            if size not in best or row["times"]["p50"] < best[size]["times"]["p50"]:
+                best[size] = row
+    return [
+        off(row, row["times"]["p50"], algorithm, row["block_q"], row["block_kv"]) for row in best.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind", "was_fitted", "found"),
+    [
+        ("flash2", SWEPT, True, lambda: swept("flash2", (64,))),
+        ("flash2", SWEPT, False, lambda: swept("flash2", (128, 256))),
+        ("flash2", TIMED, True, lambda: timed("flash2", (64,))),
+        ("flash2", TIMED, False, lambda: timed("flash2", (128, 256))),
+        ("standard", TIMED, False, lambda: timed("standard", (64, 128, 256))),
+        ("flash1", SWEPT, False, lambda: swept("flash1", (64, 128, 256))),
+    ],
+)
+def test_an_error_is_that_of_the_rows_that_it_names(recording, algorithm, kind, was_fitted, found):
+    (one,) = (
+        each
+        for each in errors(recording)
+        if (each.algorithm, each.rows, each.fitted) == (algorithm, kind, was_fitted)
+    )
+    assert one.count == len(found()) >= 20
+    assert (one.median, one.worst) == (pytest.approx(median(found())), pytest.approx(max(found())))
+
+
+def test_the_last_line_is_of_all_times_that_set_nothing(recording):
+    *_, last = errors(recording)
+    left = [one.off for one in held_rows(recording) if one.rows != DRAM and not one.fitted]
+    assert (last.count, last.median, last.worst) == (len(left), median(left), max(left))
+    assert last.count > 200
+    assert 0.06 < last.median < 0.09
+    assert 0.65 < last.worst < 0.75  # flash1 in blocks of 16 rows
+
+
+def test_constants_of_a_visit_were_set_on_head_dimension_64_of_an_h200_alone():
+    assert fitted("h200", "flash2", SWEPT, 64)
+    assert not fitted("h200", "flash2", SWEPT, 128)
+    assert not fitted("h200", "flash2", COUNTED, 64)
+    assert not any(fitted("h200", "standard", kind, 64) for kind in (TIMED, SWEPT, COUNTED))
+    assert not any(fitted("h100", fit.algorithm, fit.rows, 64) for fit in FITS)
+
+
+def test_on_another_gpu_nothing_was_set_so_that_all_rows_judge(recording):
+    few = Recording(replace(recording.device, gpu="NVIDIA H100 80GB HBM3"), timings=recording.timings[:60])
+    held = held_rows(few)
+    assert held
+    assert not any(one.fitted for one in held)
+    assert {one.experiment.hardware for one in held} == {"h100"}
+    assert errors(few)[-1].count == len(held)
+    assert held_rows(replace(few, device=replace(few.device, gpu="a GPU nobody knows"))) == ()
+
+
+def test_what_dram_delivers_beyond_the_compulsory_bytes_is_judged_by_itself(recording):
+    """Q, K and V once are 2 B a number in 16 bits; what a call reads beyond that is what L2 has lost."""
+    found = [one for one in held_rows(recording) if one.rows == DRAM and one.experiment.algorithm == "flash2"]
+    beyond = []
+    for row in file()["counters"]:
+        if (row["provider"], row["direction"]) == ("flash2", "forward") and "kernels" in row:
+            p = row["problem"]
+            once = (
+                2 * p["batch"] * p["head_dim"] * (p["heads"] * p["seq_q"] + 2 * p["kv_heads"] * p["seq_kv"])
+            )
+            read = sum(kernel["dram_read"] for kernel in row["kernels"])
+            beyond += [read - once] if read > 1.02 * once else []
+    assert sorted(one.recorded for one in found) == pytest.approx(sorted(beyond))
+    assert len(found) >= 5
+    for one in found:
+        assert one.off == abs(one.modelled / one.recorded - 1)

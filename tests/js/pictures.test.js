@@ -1,0 +1,201 @@
+// Bars, squares and pipes as large as their numbers, on a canvas that a test reads.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { TimedPlayer } from "../../app/canvas/timed.js";
+import { unpack } from "../../app/canvas/unpack.js";
+import { Recorded } from "../../app/gpu/placement.js";
+import showMemories from "../../app/memory/memory.js";
+import { Model } from "../../app/player/model.js";
+import { amountBar } from "../../app/player/traffic_panel.js";
+import { pack, RUN, toy } from "./payload.js";
+
+const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9 * Math.max(1, Math.abs(b)), `${a} is not ${b}`);
+const THEME = {
+  panel: "#111111",
+  cell: "#222222",
+  Q: "#0000ff",
+  O: "#ff8800",
+  ink: "#ffffff",
+  muted: "#888888",
+};
+
+/** A pen that writes down what it draws: boxes by their colour, and words. */
+function writing() {
+  const boxes = [],
+    words = [],
+    nothing = () => {};
+  const ctx = new Proxy({}, { get: () => nothing, set: () => true });
+  return {
+    ...{ u: 1, theme: { ...THEME, ground: "#000000" }, ctx, boxes, words },
+    box: (x, _y, w, _h, color) => boxes.push({ x, w, color }),
+    text: (said) => words.push(said) && 10,
+  };
+}
+
+const { run } = new Model(toy());
+
+test("a bar is as long as its bytes of the most there are: read, written, and the whole behind them", () => {
+  const pen = writing();
+  amountBar(pen, { x: 100, y: 0, w: 528 }, { title: "a toy", run, step: 14, level: "asked", most: 1056 });
+  const wide = (color) => pen.boxes.find((box) => box.color === color);
+  near(wide(THEME.panel).w, 528); // 1,056 bytes
+  near(wide(THEME.cell).w, 264); // 528 of all
+  near(wide(THEME.Q).w, run.readAt(14) / 2);
+  near(wide(THEME.O).w, 20); // O and lse of a query tile: 32 and 8 bytes
+  assert.deepEqual(pen.words, [" of 528 B", "264 B", "a toy"]);
+});
+
+test("what crosses HBM has bars of its own", () => {
+  const pen = writing();
+  amountBar(pen, { x: 0, y: 0, w: 100 }, { title: "a toy", run, step: 30, level: "crossing", most: 336 });
+  near(pen.boxes.find((box) => box.color === THEME.cell).w, 100);
+  near(pen.boxes.find((box) => box.color === THEME.Q).w, (100 * 256) / 336);
+  assert.deepEqual(pen.words.slice(0, 2), [" of 336 B", "336 B"]);
+});
+
+test("a run without steps has its total alone", () => {
+  const pen = writing();
+  amountBar(
+    pen,
+    { x: 0, y: 0, w: 100 },
+    { title: "b", run: { total: 500, crossing: 40 }, step: 3, level: "crossing", most: 400 },
+  );
+  near(pen.boxes.find((box) => box.color === THEME.cell).w, 10);
+  assert.deepEqual(pen.words, ["40 B", "b"]);
+});
+
+test("the fastest run is the first to be done, and the race lasts as long as the slowest", () => {
+  const { arrays } = unpack(toy());
+  const of = (name) =>
+    Object.fromEntries(
+      ["kind", "query", "key"].map((part) => [`${name}.${part}`, ["uint8", [...arrays[`toy.${part}`]]]]),
+    );
+  const timed = (factor) => ({ ...RUN, kinds: RUN.kinds.map((kind) => kind.with(5, factor * kind[5])) });
+  const runs = { toy: timed(1), slow: timed(3), quick: timed(0.5) };
+  const race = new Model(toy({ header: { runs }, arrays: { ...of("slow"), ...of("quick") } }));
+  assert.deepEqual(race.finishing, ["quick", "toy", "slow"]);
+  near(race.longest, 3 * 48e-6);
+});
+
+test("a tile that is stored again stands in memory once", () => {
+  const steps = {
+    "toy.kind": ["uint8", [7, 7, 7]],
+    "toy.query": ["uint8", [0, 0, 1]],
+    "toy.key": ["uint8", [255, 255, 255]],
+  };
+  const again = new Model(toy({ arrays: steps })).run;
+  assert.deepEqual(
+    [0, 1, 2].map((step) => again.storedAt("O", step)),
+    [0.5, 0.5, 1],
+  );
+  assert.equal(again.writtenAt(2), 96);
+});
+
+test("a block runs from its start until just before its end", () => {
+  const lane = { name: "a", resident: [1], kernels: ["attention"] };
+  const float = (values) => ["float32", values],
+    whole = (values) => ["int32", values];
+  const columns = {
+    ...{ "lane0.sm": whole([0, 1, 0]), "lane0.start": float([0, 0, 4]), "lane0.end": float([4, 6, 8]) },
+    ...{ "lane0.head": whole([0, 0, 0]), "lane0.query": whole([0, 1, 2]), "lane0.key": whole([-1, -1, -1]) },
+    ...{ "lane0.kernel": ["uint8", [0, 0, 0]], "lane0.wave": whole([0, 0, 1]) },
+  };
+  const recorded = new Recorded(
+    pack({ sms: 2, lanes: [lane] }, { first: whole([0]), stop: whole([1]), ...columns }),
+  );
+  const [one] = recorded.lanes;
+  assert.deepEqual(
+    [0, 3, 4, 6, 8].map((time) => one.at(time)),
+    [
+      { done: 0, running: 2, busy: 2 },
+      { done: 0, running: 2, busy: 2 },
+      { done: 1, running: 2, busy: 2 },
+      { done: 2, running: 1, busy: 1 },
+      { done: 3, running: 0, busy: 0 },
+    ],
+  );
+  assert.deepEqual(
+    [-1, 0, 5, 6, 9].map((time) => one.progress(1, time)),
+    [-1, 0, 5 / 6, 1, 1],
+  );
+  assert.deepEqual([one.blockAt(0, 0.5, 3), one.blockAt(0, 0.5, 4), one.blockAt(1, 0.5, 7)], [0, 2, -1]);
+  assert.equal(recorded.longest, 8);
+});
+
+test("an arrow goes to the next event, and with Shift a twentieth of the run", () => {
+  const player = Object.create(TimedPlayer.prototype);
+  Object.assign(player, {
+    time: 50,
+    model: { longest: 100 },
+    clock: { stop() {} },
+    draw() {},
+    eventBeside: (by) => 50 + by,
+  });
+  const at = (...asked) => {
+    player.time = 50;
+    player.step(...asked);
+    return player.time;
+  };
+  assert.deepEqual([at(1), at(-1), at(1, true), at(-1, true)], [51, 49, 55, 45]);
+  player.seek(1000);
+  assert.equal(player.time, 100);
+});
+
+test("areas of memories are as their bytes, and pipes as thick as they are fast", () => {
+  const drawn = [];
+  const ctx = new Proxy(
+    { measureText: () => ({ width: 10 }), fillRect: (x, y, w, h) => drawn.push({ x, y, w, h }) },
+    {
+      get: (known, name) =>
+        known[name] ?? (name === "roundRect" ? (x, y, w, h) => drawn.push({ x, y, w, h }) : () => {}),
+      set: () => true,
+    },
+  );
+  const canvas = {
+    getContext: () => ctx,
+    getBoundingClientRect: () => ({ width: 1000, height: 400 }),
+    setAttribute() {},
+  };
+  const about = {},
+    found = { canvas, ".about": about };
+  const root = {
+    querySelector: (name) => found[name],
+    style: { setProperty() {} },
+    isConnected: true,
+    closest: () => null,
+  };
+  const nothing = class {
+    observe() {}
+    disconnect() {}
+  };
+  Object.assign(globalThis, {
+    ResizeObserver: nothing,
+    IntersectionObserver: nothing,
+    window: { devicePixelRatio: 1 },
+  });
+  Object.assign(globalThis, { matchMedia: () => ({ matches: true }) });
+  globalThis.getComputedStyle = () => ({ getPropertyValue: () => "", fontSize: "14px" });
+  const palette = { ...THEME, ground: "#000000", S: "#aa55aa", line: "#333333", edge: "#444444" };
+  const memories = [
+    { name: "shared memory", bytes: 2e6, parts: 2, bytes_per_second: 16e12 },
+    { name: "L2", bytes: 1e6, parts: 1, bytes_per_second: 8e12 },
+    { name: "HBM", bytes: 1e9, parts: 1, bytes_per_second: 2e12 },
+  ];
+  showMemories({
+    data: { gpu: "a GPU", memories, palettes: { dark: palette, light: palette } },
+    parentElement: { querySelector: () => root },
+  });
+  const filled = drawn.filter(({ w }) => w > 4);
+  const squares = filled.filter(({ w, h }) => Math.abs(w - h) < 1e-9),
+    side = squares[0].w;
+  const sized = (part) => squares.some(({ w }) => Math.abs(w - side * part) < 1e-6);
+  assert.deepEqual([1, Math.SQRT1_2, Math.sqrt(1e-3)].map(sized), [true, true, true]); // HBM, L2 enlarged, L2 as it is
+  const thick = filled.filter(({ w, h }) => w > 2 * h && h > 4).map(({ h }) => h / side);
+  assert.deepEqual(
+    thick.map((part) => Math.round(1000 * part) / 1000),
+    [0.063, 0.25],
+  ); // 2 and 8 of 16 TB/s, of half a side
+  assert.match(about.textContent, /enlarged 500 times/);
+  assert.match(about.textContent, /4\.0 times as thick/);
+});

@@ -1,0 +1,196 @@
+"""Mutants of the engine: wrong rows of recordings, wrong studies, wrong verdicts."""
+
+from tests.mutants.mutant import Mutant, planting
+
+
+def _of(file: str, *tests: str):
+    """Mutants of a file here, with the names of its tests."""
+    return planting("engine", f"engine/{file}", *tests, named="tests/engine/test_{}.py")
+
+
+counters = _of("recordings/counters.py", "counted")
+rows = _of("recordings/rows.py", "recorded")
+heat = _of("recordings/heat_map.py", "recording")
+recording = _of("recordings/recording.py", "recording", "counted")
+nearest = _of("recordings/nearest.py", "nearest")
+traced = _of("recordings/timelines.py", "traced")
+gaps = _of("studies/counter_gaps.py", "counter_gaps")
+gains = _of("studies/gains.py", "gains")
+survey = _of("studies/survey.py", "survey")
+comparison = _of("studies/comparison.py", "comparison")
+decoding = _of("studies/decoding.py", "decoding")
+masks = _of("studies/masks.py", "masks")
+techniques = _of("studies/techniques.py", "techniques")
+verdict = _of("studies/claims/verdict.py", "claims")
+record = _of("measuring/record.py", "recording")
+parse = _of("measuring/counters.py", "counters")
+
+MUTANTS: tuple[Mutant, ...] = (
+    counters(
+        "counters-cache-read-alone",
+        "(self.read + self.written) / self.seconds / gpu.cache_bytes_per_second",
+        "self.read / self.seconds / gpu.cache_bytes_per_second",
+        "what is written is no load of L2",
+    ),
+    counters(
+        "counters-left-in-cache",
+        "return max(0.0, self.modelled_dram_written - self.dram_written)",
+        "return max(0.0, self.dram_written - self.modelled_dram_written)",
+        "what is left in L2 is 0",
+    ),
+    counters(
+        "counters-percent-unweighted",
+        "sum(value * seconds for value, seconds in values) / sum(seconds for _, seconds in values)",
+        "sum(value for value, _ in values) / len(values)",
+        "a short kernel counts as much as a long one",
+    ),
+    counters(
+        "counters-rows-without-totals",
+        'all(row.total(name) > 0 for name in ("seconds", "dram_read", "tile_read"))',
+        "True",
+        "rows without needed counters are kept",
+    ),
+    counters(
+        "counters-l2-intensity",
+        'field_flops(row.problem) / (row.total("tile_read") + row.total("tile_written"))',
+        'field_flops(row.problem) / row.total("tile_read")',
+        "FLOP per byte of L2 leave out what is written",
+    ),
+    rows(
+        "rows-backward-flops",
+        "BACKWARD_FLOPS = 2.5",
+        "BACKWARD_FLOPS = 2.0",
+        "TFLOP/s of backward passes are a fifth too low",
+        "recorded",
+        "backward_schedule",
+    ),
+    rows(
+        "rows-speedup-upside-down",
+        "base[row.problem.seq_kv] / row.times.p50 if",
+        "row.times.p50 / base[row.problem.seq_kv] if",
+        "the slower is shown as the faster",
+    ),
+    rows(
+        "rows-overtaking-once",
+        "first = (first or keys) if faster else None",
+        "first = first or (keys if faster else None)",
+        "an overtaking that does not last is told",
+    ),
+    heat(
+        "heat-slowest",
+        "elif not row.times.p50 >= seconds[i, j]:",
+        "elif not row.times.p50 <= seconds[i, j]:",
+        "block sizes show the slowest of their launches",
+    ),
+    recording(
+        "recording-mean-of-counters",
+        "return math.nan if None in values else float(sum(values))",
+        "return math.nan if None in values else float(max(values))",
+        "three kernels move as much as one",
+    ),
+    nearest(
+        "nearest-halved",
+        "sum(abs(log2(get(one) / get(other))) for get in properties)",
+        "sum(log2(get(one) / get(other)) for get in properties)",
+        "the shortest row is the nearest to all",
+    ),
+    traced(
+        "traced-relative-starts",
+        "np.concatenate([np.cumsum(each.start) for each in row.kernels]) * row.tick",
+        "np.concatenate([np.array(each.start) for each in row.kernels]) * row.tick",
+        "blocks start where the one before did",
+    ),
+    gaps(
+        "gaps-of-the-model",
+        "model_off=one.modelled_dram_read / one.dram_read - 1",
+        "model_off=one.dram_read / one.modelled_dram_read - 1",
+        "the model's error has the wrong sign",
+    ),
+    gaps(
+        "gaps-l2-share",
+        "l2_share=1 - one.dram_read / one.read",
+        "l2_share=one.dram_read / one.read",
+        "L2 is said to answer what it misses",
+    ),
+    gains(
+        "gains-without-writes",
+        "unfused.traffic.dram.total / fused.traffic.dram.total",
+        "unfused.traffic.dram.total_read / fused.traffic.dram.total_read",
+        "the gain leaves out what is written",
+    ),
+    gains(
+        "gains-upside-down",
+        "unfused.seconds / fused.seconds\n",
+        "fused.seconds / unfused.seconds\n",
+        "recorded gains are upside down",
+    ),
+    survey(
+        "survey-matrices-once",
+        "matrices = parts[Tensor.S] + parts[Tensor.P]",
+        "matrices = parts[Tensor.S]",
+        "P takes no memory",
+    ),
+    comparison(
+        "comparison-intensity",
+        "field_flops(simulation.experiment.problem) / simulation.traffic.dram.total",
+        "field_flops(simulation.experiment.problem) / simulation.traffic.requested.total",
+        "FLOP per DRAM byte are of requested bytes",
+    ),
+    comparison(
+        "comparison-speedup",
+        'base[row["keys"]] / row["p50"] if',
+        'row["p50"] / base[row["keys"]] if',
+        "the slower is shown as the faster",
+    ),
+    decoding(
+        "decoding-rate-per-sm",
+        "return rate(simulation) / spread(simulation).busy",
+        "return rate(simulation) / simulation.experiment.gpu.sms",
+        "idle SMs count among those that read",
+    ),
+    decoding(
+        "decoding-reads-of-requested",
+        "simulation.traffic.compulsory.read[tensor] for",
+        "simulation.traffic.requested.read[tensor] for",
+        "bytes per second count what heads that share keys ask for again",
+    ),
+    decoding(
+        "decoding-merge-upside-down",
+        "weights = steps.weights / np.where(steps.l > 0, steps.l, 1)[:, None]",
+        "weights = steps.weights",
+        "merged O is not divided",
+    ),
+    masks(
+        "masks-wasted", "return 1 - self.useful", "return self.useful", "the useful share is called wasted"
+    ),
+    masks(
+        "masks-spares",
+        "other.simulation.traffic.flops / self.simulation.traffic.flops",
+        "self.simulation.traffic.flops / other.simulation.traffic.flops",
+        "a mask that saves is said to cost",
+    ),
+    techniques(
+        "techniques-of-peak",
+        "return moved.flops / run.gpu.matrix_flops[run.problem.dtype]",
+        "return moved.flops / (0.8 * run.gpu.matrix_flops[run.problem.dtype])",
+        "a share of what kernels reach is called one of the peak",
+    ),
+    verdict("verdict-far", "FAR = 10.0", "FAR = 2.0", "what is off by a factor of 3 is called wrong"),
+    verdict("verdict-about", "ABOUT = 0.1 ", "ABOUT = 0.3 ", "what is a quarter off is called right"),
+    verdict(
+        "verdict-some-hold", "    if held:\n        return PARTLY\n", "", "what holds in part is called wrong"
+    ),
+    record(
+        "record-not-saved",
+        "if time.monotonic() - self.saved > SAVE_EVERY:",
+        "if False:",
+        "a run that is cut short leaves no file",
+    ),
+    record(
+        "record-another-commit",
+        'for what in ("gpu", "driver", "versions", "commit"):',
+        'for what in ("gpu", "driver", "versions"):',
+        "rows of two commits stand in one recording as of one",
+    ),
+    parse("parse-units", '"us": 1e-6', '"us": 1e-3', "microseconds of the profiler count as milliseconds"),
+)

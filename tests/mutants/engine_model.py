@@ -1,0 +1,233 @@
+"""Mutants of the engine: wrong DRAM bytes, wrong seconds, wrong timelines and their files."""
+
+from tests.mutants.mutant import Mutant, planting
+
+
+def _of(file: str, *tests: str):
+    """Mutants of a file here, with the names of its tests."""
+    return planting("engine", f"engine/{file}", *tests, named="tests/engine/test_{}.py")
+
+
+l2 = _of("model/l2.py", "l2")
+crossing = _of("model/crossing.py", "crossing")
+launch = _of("model/launch.py", "simulated")
+occupancy = _of("model/occupancy.py", "footprint", "against_the_chip")
+footprint = _of("model/footprint.py", "footprint")
+placement = _of("model/placement.py", "placement")
+rates = _of("model/rates.py", "modelled", "memories")
+visit = _of("model/visit.py", "modelled")
+work = _of("model/work.py", "modelled", "simulated")
+seconds = _of("model/seconds.py", "modelled")
+roofline = _of("model/roofline.py", "footprint")
+export = _of("model/export.py", "export")
+timeline = _of("model/timeline.py", "timeline")
+memories = _of("model/memories.py", "memories")
+fabric = _of("model/cluster/fabric.py", "cluster")
+
+MUTANTS: tuple[Mutant, ...] = (
+    l2(
+        "waves-from-the-cold-one",
+        "(waves - 1) / max(1.0, reuse.walked / slots - 1)",
+        "waves / max(1.0, reuse.walked / slots)",
+        "later waves are taken to read as little again as the first, cold one",
+    ),
+    l2(
+        "l2-in-one-partition",
+        "* row / gpu.l2_effective_bytes",
+        "* row / gpu.l2_bytes",
+        "both copies of K and V count as one",
+    ),
+    l2("l2-gone-earlier", "GONE = 0.8 ", "GONE = 0.7 ", "bytes leave L2 too early", "l2", "against_the_chip"),
+    l2(
+        "l2-softer",
+        "SOFTNESS = 0.06 ",
+        "SOFTNESS = 0.12 ",
+        "bytes leave L2 too gradually",
+        "l2",
+        "against_the_chip",
+    ),
+    l2(
+        "l2-rewritten-once",
+        "share = together * rows[1:] * sum(row.values())",
+        "share = rows[1:] * sum(row.values())",
+        "one head's O is taken to have the whole L2",
+        "l2",
+    ),
+    l2(
+        "l2-places-together",
+        "abreast, places = gpu.sms, kernel.resident\n",
+        "abreast, places = gpu.sms, 1\n",
+        "one block runs on an SM, however many fit",
+        "l2",
+        "against_the_chip",
+    ),
+    crossing(
+        "crossing-of-all-heads",
+        "bytes_[steps] = spread * share / traffic.heads",
+        "bytes_[steps] = spread * share",
+        "one head's steps carry all heads' bytes",
+    ),
+    crossing(
+        "crossing-first-touch-last",
+        "at[tile[::-1]] = np.arange(len(steps))[::-1]",
+        "at[tile] = np.arange(len(steps))",
+        "a tile crosses when it is touched last",
+    ),
+    launch(
+        "launch-lightest-first",
+        "self.count - 1 - at // together",
+        "at // together",
+        "the heaviest blocks come last",
+        "simulated",
+        "mirrors",
+    ),
+    launch(
+        "launch-splits-unnamed",
+        "return head, block // self.phase.splits, block % self.phase.splits",
+        "return head, block % self.phase.splits, block // self.phase.splits",
+        "a block of split keys is drawn at another's place",
+        "simulated",
+    ),
+    occupancy(
+        "occupancy-reserved", "RESERVED = KIB ", "RESERVED = 0 * KIB ", "an SM holds a block more than it can"
+    ),
+    occupancy(
+        "occupancy-registers",
+        "WORKING_REGISTERS = 48",
+        "WORKING_REGISTERS = 96",
+        "an SM holds fewer blocks than it can",
+    ),
+    footprint(
+        "footprint-context-in-bits",
+        "MOST_REGISTERS = 255",
+        "MOST_REGISTERS = 511",
+        "threads have twice their registers",
+    ),
+    placement(
+        "placement-drains-at-once",
+        "ends = np.cumsum(steps / speeds[places - np.arange(places)][:, None], axis=0)",
+        "ends = np.cumsum(steps, axis=0)",
+        "blocks left alone on an SM run no faster",
+    ),
+    rates(
+        "rates-matrix",
+        "MATRIX_SHARE = 0.8 ",
+        "MATRIX_SHARE = 0.9 ",
+        "products run nearer their peak than any did",
+    ),
+    rates("rates-memory", "MEMORY_SHARE = 0.89", "MEMORY_SHARE = 1.0", "HBM delivers its peak"),
+    rates("rates-launch", "LAUNCH = 3e-6", "LAUNCH = 3e-5", "a kernel takes 30 µs to start"),
+    rates(
+        "rates-latency",
+        "LATENCY = 0.7e-6",
+        "LATENCY = 1.4e-6",
+        "a round trip takes twice as long",
+        "modelled",
+        "split_kv_schedule",
+    ),
+    rates(
+        "rates-float32",
+        'vector=gpu.matrix_flops["float32"] / 2',
+        'vector=gpu.matrix_flops["float32"]',
+        "a fused multiply-add counts as two operations",
+    ),
+    visit(
+        "visit-without-padding",
+        "    one *= columns(problem.head_dim) / problem.head_dim\n",
+        "",
+        "head dimensions between powers of two cost too little",
+    ),
+    visit(
+        "visit-narrow",
+        "return max(1.0, (16 + keys / 4) / (keys / 2))",
+        "return 1.0",
+        "products of few keys wait for nothing",
+    ),
+    visit(
+        "visit-issues-nothing",
+        "return cycles / launch.gpu.clock_hz",
+        "return 0.0",
+        "a visit issues no instructions",
+    ),
+    visit(
+        "visit-shared",
+        "return blocks * (alone + (pairs - 1) * longest) / pairs",
+        "return alone",
+        "blocks that share an SM do not slow one another",
+    ),
+    work(
+        "work-units-of-one-head",
+        "TENSOR: traffic.heads * padded * one_head.flops / rates.matrix",
+        "TENSOR: padded * one_head.flops / rates.matrix",
+        "the tensor cores are said to idle",
+        "modelled",
+        "counted",
+    ),
+    work(
+        "work-trips",
+        "trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)",
+        "trips = ROUND_TRIPS",
+        "a block that copies ahead waits as long as one that does not",
+    ),
+    seconds(
+        "seconds-of-the-longest-kernel",
+        "return Modelled(sum(parts.values()),",
+        "return Modelled(max(parts.values()),",
+        "three kernels take as long as one",
+    ),
+    seconds(
+        "seconds-without-hbm",
+        "parts[name] = max(seconds, work.units[HBM]) + LAUNCH",
+        "parts[name] = seconds + LAUNCH",
+        "a kernel is faster than its bytes",
+    ),
+    roofline(
+        "roofline-ridge",
+        "return self.peak_flops / self.bytes_per_second",
+        "return self.bytes_per_second / self.peak_flops",
+        "the ridge is upside down",
+    ),
+    export("export-milliseconds", "MICRO = 1e6", "MICRO = 1e3", "Perfetto shows microseconds as nanoseconds"),
+    export(
+        "export-end-for-length",
+        "(timeline.end - timeline.start) * MICRO",
+        "timeline.end * MICRO",
+        "a slice lasts until its end from the beginning",
+    ),
+    export(
+        "export-unit-of-csv",
+        '"displayTimeUnit": "ns"',
+        '"displayTimeUnit": "us"',
+        "the format knows ms and ns",
+    ),
+    timeline(
+        "timeline-waves",
+        "wave[order] = rank // np.asarray(self.resident)[self.kernel[order]]",
+        "wave[order] = rank",
+        "every block of an SM is a wave",
+    ),
+    timeline(
+        "timeline-busy-twice",
+        "np.maximum(0, end - np.maximum(start, before))",
+        "(end - start)",
+        "time in which two blocks run counts twice",
+    ),
+    timeline(
+        "timeline-tail",
+        "return self.seconds - float(self.last_end.min())",
+        "return self.seconds - float(self.last_end.max())",
+        "there is no tail",
+    ),
+    memories(
+        "memories-of-one-sm",
+        "Memory(SHARED, gpu.sms * gpu.shared_bytes_sm, gpu.sms",
+        "Memory(SHARED, gpu.shared_bytes_sm, gpu.sms",
+        "the shared memory of one SM is shown for all",
+    ),
+    fabric(
+        "fabric-both-directions",
+        '"NVLink 4": 450e9',
+        '"NVLink 4": 900e9',
+        "a link's rate counts both directions",
+    ),
+)
