@@ -9,8 +9,9 @@ from kernels.arguments import check_options
 from kernels.dispatch import ALGORITHMS, FORWARD, chosen, differentiated, forward
 from kernels.launch import interpreted
 from kernels.operator import attention_operator, differentiable
-from kernels.ranged import attention_in_ranges, checked_order, chosen_in_ranges
+from kernels.ranged import attention_in_ranges, checked_order, chosen_in_ranges, ranges_for
 from kernels.ranges import plain_mask
+from kernels.terms import Terms
 from kernels.trace import BlockTimes
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
@@ -155,8 +156,9 @@ def probe_attention(
     v: torch.Tensor,
     *,
     causal: bool = False,
-    window: int | None = None,
+    window: int | tuple[int | None, int | None] | None = None,
     scale: float | None = None,
+    documents: Sequence[int] | None = None,
     algorithm: str = "auto",
     block_q: int | None = None,
     block_kv: int | None = None,
@@ -167,11 +169,16 @@ def probe_attention(
             f"algorithm is {algorithm!r}, which has no probe: it must be auto, standard, flash1 or flash2"
         )
     algorithm = "flash2" if algorithm == "auto" else algorithm
-    call, _ = chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, None)
+    mask, terms = plain_mask(causal, window, (documents,)), None
+    if mask is None:
+        others = documents, None, None, None, None
+        order = checked_order(q, k, v, causal, window, others, (scale, algorithm, block_q, block_kv, None))
+        mask, terms = (order, None), Terms(ranges_for(q, k, causal, window, documents))
+    call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
     key_blocks = 1 if call.algorithm == "standard" else call.key_blocks
     shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
     probe = tuple(torch.full(shape, torch.nan, device=q.device) for _ in range(3))
-    out, lse = FORWARD[call.algorithm](q, k, v, call, probe)
+    out, lse = FORWARD[call.algorithm](q, k, v, call, probe, terms=terms)
     return Probed(out, lse, *probe)
 
 

@@ -78,7 +78,7 @@ def _subtract(d_lse: torch.Tensor | None, delta: torch.Tensor, call: Call) -> No
 
 
 def _sink_gradient(sinks: torch.Tensor | None, lse: torch.Tensor, delta: torch.Tensor) -> torch.Tensor | None:
-    """The sum of P (dP - delta) over the rows: a sink's P is exp(sink - lse), its dP 0, for it has no value."""
+    """The sum of P (dP - delta) over the rows: a sink's P is exp(sink - lse), its dP 0 without a value."""
     if sinks is None:
         return None
     weights = torch.exp(sinks[:, None] - torch.where(lse == -torch.inf, torch.inf, lse))

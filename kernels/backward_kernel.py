@@ -8,10 +8,9 @@ from kernels.scores import (
     key_blocks_in,
     masked,
     query_blocks_in,
-    seen_by,
-    slope_of,
     sloped,
     uncapped,
+    view_of,
 )
 from kernels.tile import (
     head_start,
@@ -28,7 +27,7 @@ from kernels.tile import (
 @inlined
 def add_to_keys(
     k_tile, v_tile, d_k, d_v, q_head, d_out_head, lse_head, delta_head, q_strides, d_out_strides, start, stop,
-    keys, columns, seq_q, seq_kv, window, scale_log2, ranges, batch, slope, cap,
+    keys, columns, seq_q, seq_kv, window, scale_log2, ranges, slopes, cap, batch, batch_head,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr,
     MASKED: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
@@ -43,8 +42,7 @@ def add_to_keys(
         if ranges is None:
             view = None
         else:
-            low, high, position = seen_by(ranges, batch, queries, seq_q)
-            view = low[None, :], high[None, :], position[None, :], slope, cap
+            view = view_of(ranges, slopes, cap, batch, batch_head, queries[None, :], seq_q, scale_log2)
             limited = capped(products, view)
             products = sloped(limited, view, keys[:, None])
         if MASKED:
@@ -95,29 +93,29 @@ def key_gradient_kernel(
         )
     for member in range(0, GROUP):  # known to the compiler: no loop around the loops where it is 1
         head = kv_head * GROUP + member
-        rows = (batch * heads + head).to(tl.int64) * padded_seq_q
+        batch_head = batch * heads + head
+        rows = batch_head.to(tl.int64) * padded_seq_q
         q_head = head_start(q, q_strides, batch, head)
         d_out_head = head_start(d_out, d_out_strides, batch, head)
-        slope = slope_of(slopes, batch * heads + head, scale_log2)
         if CAUSAL or ranges is not None:  # the diagonal
             k_sum, v_sum = add_to_keys(
                 k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
                 q_strides, d_out_strides, start, full_start,
-                keys, columns, seq_q, seq_kv, window, scale_log2, ranges, batch, slope, cap,
-                CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True, not EVEN,
+                keys, columns, seq_q, seq_kv, window, scale_log2,
+                ranges, slopes, cap, batch, batch_head, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True, not EVEN,
             )  # fmt: skip
         k_sum, v_sum = add_to_keys(
             k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
             q_strides, d_out_strides, full_start, full_stop,
-            keys, columns, seq_q, seq_kv, window, scale_log2, ranges, batch, slope, cap,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, False, False,
+            keys, columns, seq_q, seq_kv, window, scale_log2,
+            ranges, slopes, cap, batch, batch_head, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, False, False,
         )  # fmt: skip
         if WINDOWED or ranges is not None or not EVEN:  # the window's far edge and the ragged end
             k_sum, v_sum = add_to_keys(
                 k_tile, v_tile, k_sum, v_sum, q_head, d_out_head, lse + rows, delta + rows,
                 q_strides, d_out_strides, full_stop, stop,
-                keys, columns, seq_q, seq_kv, window, scale_log2, ranges, batch, slope, cap,
-                CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True, not EVEN,
+                keys, columns, seq_q, seq_kv, window, scale_log2,
+                ranges, slopes, cap, batch, batch_head, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_Q, True, not EVEN,
             )  # fmt: skip
     d_k_head = head_start(d_k, d_k_strides, batch, kv_head)
     d_v_head = head_start(d_v, d_v_strides, batch, kv_head)
@@ -191,9 +189,7 @@ def query_gradient_kernel(
             first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
         )
     else:
-        low, high, position = seen_by(ranges, batch, queries, seq_q)
-        slope = slope_of(slopes, batch_head, scale_log2)
-        view = low[:, None], high[:, None], position[:, None], slope, cap
+        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
         start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     if WINDOWED or ranges is not None:  # the window's far edge
         q_sum = add_to_queries(

@@ -125,7 +125,7 @@ def gradients(
 
 
 def differentiated(algorithm: str, tensors: dict) -> bool:
-    """Whether a gradient is asked for of one of the named tensors; ValueError where the algorithm has none."""
+    """Whether a gradient of one of these tensors is asked for; ValueError where the algorithm has none."""
     if not torch.is_grad_enabled():
         return False
     leaf = next((name for name, each in tensors.items() if getattr(each, "requires_grad", False)), None)

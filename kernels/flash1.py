@@ -10,7 +10,7 @@ import triton.language as tl
 
 from kernels.arguments import Call
 from kernels.launch import launch, warps
-from kernels.scores import capped, masked, query_blocks_in, seen_by, slope_of, sloped
+from kernels.scores import capped, masked, query_blocks_in, sloped, view_of
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     LN_2,
@@ -76,9 +76,7 @@ def flash1_kernel(
             if ranges is None:
                 view = None
             else:
-                low, high, position = seen_by(ranges, batch, queries, seq_q)
-                slope = slope_of(slopes, batch_head, scale_log2)
-                view = low[:, None], high[:, None], position[:, None], slope, cap
+                view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
                 products = sloped(capped(products, view), view, keys[None, :])
             products = masked(
                 products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED

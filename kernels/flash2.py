@@ -9,7 +9,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.arguments import Call
 from kernels.launch import MOST_STAGES, addresses, launch, on_device, options_given, stages, warps
-from kernels.scores import capped, key_blocks_in, masked, seen_by, sink_of, slope_of, sloped
+from kernels.scores import capped, key_blocks_in, masked, sink_of, sloped, view_of
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     head_start,
@@ -190,9 +190,7 @@ def flash2_kernel(
             first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
         )
     else:
-        low, high, position = seen_by(ranges, batch, queries, seq_q)
-        slope = slope_of(slopes, batch_head, scale_log2)
-        view = low[:, None], high[:, None], position[:, None], slope, cap
+        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
         start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     if TMA and HEAD_DIM > 64:  # a second loop begins with empty buffers; no other block on the SM hides that
         running_max, running_sum, accumulator = attend(

@@ -87,7 +87,7 @@ def _(q, k, v, out, lse, d_out, d_lse, ranges, sinks, *others):
 
 
 def _setup_context(ctx, inputs, output):
-    q, k, v, ranges, sinks, slopes, softcap, causal, scale, algorithm, block_q, block_kv, _splits = inputs
+    q, k, v, ranges, sinks, slopes, softcap, causal, scale, _algorithm, block_q, block_kv, _splits = inputs
     ctx.save_for_backward(q, k, v, *output, ranges, sinks, slopes)
     ctx.options = softcap, causal, scale, block_q, block_kv
     ctx.set_materialize_grads(False)
@@ -113,34 +113,33 @@ def attention_in_ranges(
     """
     order = checked_order(q, k, v, causal, window, terms, options)
     documents, prefix, *scores = terms
-    known = (
-        q.shape[2],
-        k.shape[2],
-        window_sides(causal, window),
-        documents and tuple(documents),
-        prefix,
-        q.device,
-    )
-    ranges = (ranges_of if traced else remembered_ranges)(*known)
+    ranges = ranges_for(q, k, causal, window, documents, prefix, traced)
     return run(q, k, v, ranges, *scores, order, *options)
+
+
+def ranges_for(q, k, causal, window, documents=None, prefix=None, traced: bool = False) -> torch.Tensor:
+    """What every query sees, int32 [batch, 3, seq_q]; the arguments are checked."""
+    documents = None if documents is None else tuple(documents)
+    known = q.shape[2], k.shape[2], window_sides(causal, window), documents, prefix, q.device
+    ranges = (ranges_of if traced else remembered_ranges)(*known)
+    return ranges.expand(len(q), -1, -1).contiguous()
 
 
 def checked_order(q, k, v, causal, window, terms: tuple, options: tuple) -> bool:
     """Whether late queries see more keys than early ones; ValueError or TypeError for what is not served."""
-    check_tensors(q, k, v, interpreted())
+    check_tensors(q, k, v, torch.compiler.is_compiling() or interpreted())  # the operator's fake asks again
     check_options(window, *options, ALGORITHMS)
     check_terms(q, k, window, *terms)
-    return terms[0] is None and window_sides(causal, window)[1] == 0
+    return window_sides(causal, window)[1] == 0
 
 
 def run(q, k, v, ranges, softcap, sinks, slopes, causal, scale, algorithm, block_q, block_kv, splits):
-    """(O, lse) for checked arguments; ranges of the batch or [1, 3, seq_q], the rest as users give them."""
+    """(O, lse) for checked arguments: ranges as `Terms` has them, the rest as users give it."""
     differentiated(algorithm, {"q": q, "k": k, "v": v, "sinks": sinks})
     if sinks is not None:
         sinks = sinks.float().contiguous()
     if slopes is not None:
         slopes = slopes.float().expand(q.shape[:2]).contiguous()
-    ranges = ranges.expand(len(q), -1, -1).contiguous()
     softcap = None if softcap is None else float(softcap)
     options = softcap, causal, scale, algorithm, block_q, block_kv, splits
     return ranged_operator(q, k, v, ranges, sinks, slopes, *options)

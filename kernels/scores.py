@@ -49,12 +49,16 @@ def query_blocks_in(seers, batch, key_block, seq_q, seq_kv, BLOCK_Q: tl.constexp
 
 
 @inlined
-def slope_of(slopes, heads, scale_log2):
-    """What a score falls by per key of distance, in units of the products, for heads of all batches."""
+def view_of(ranges, slopes, cap, batch, heads, queries, seq_q, scale_log2):
+    """The view of queries, [queries, 1] or [1, queries], of one of slopes [batch * heads], or one each.
+
+    A slope is what a product falls by per key of distance, so that its score falls by the slope given.
+    """
+    low, high, position = seen_by(ranges, batch, queries, seq_q)
     if slopes is None:
-        return None
+        return low, high, position, None, cap
     else:
-        return tl.load(slopes + heads) * (LOG2_E / scale_log2)
+        return low, high, position, tl.load(slopes + heads) * (LOG2_E / scale_log2), cap
 
 
 @inlined

@@ -13,7 +13,7 @@ import triton.language as tl
 from kernels.arguments import MAX_SPLITS, Call, ceil_div
 from kernels.flash2 import attend
 from kernels.launch import interpreted, launch, multiprocessors, stages
-from kernels.scores import key_blocks_in, seen_by, sink_of, slope_of
+from kernels.scores import key_blocks_in, sink_of, view_of
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
 
@@ -63,8 +63,7 @@ def split_kernel(
     running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
     running_sum = tl.zeros([BLOCK_Q], tl.float32)
     if sinks is not None:  # once a row
-        row_heads = tl.minimum(kv_head * group + members, heads - 1)
-        running_max, running_sum = sink_of(sinks, row_heads, (queries >= 0) & (split == 0))
+        running_max, running_sum = sink_of(sinks, kv_head * group + members, (rows >= 0) & (split == 0))
     accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
 
     first = row_block * BLOCK_Q // group
@@ -75,9 +74,8 @@ def split_kernel(
             first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
         )
     else:
-        low, high, position = seen_by(ranges, batch, queries, seq_q)
-        slope = slope_of(slopes, (batch * heads + kv_head * group + members)[:, None], scale_log2)
-        view = low[:, None], high[:, None], position[:, None], slope, cap
+        row_heads = (batch * heads + kv_head * group + members)[:, None]
+        view = view_of(ranges, slopes, cap, batch, row_heads, queries[:, None], seq_q, scale_log2)
         start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     share = tl.cdiv(stop - start, splits)
     start = start + split * share

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from kernels.arguments import Call, ceil_div
 from kernels.launch import interpreted, launch, stages, warps
-from kernels.scores import capped, masked, seen_by, slope_of, sloped
+from kernels.scores import capped, sloped, view_of
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     LN_2,
@@ -24,6 +24,7 @@ from kernels.tile import (
     normalised,
     store_tile,
     tile_pointers,
+    visible,
     widened,
 )
 from kernels.trace import BlockTimes, now, store_times
@@ -58,17 +59,14 @@ def scores_kernel(
     k_tile = load_tile(
         head_start(k, k_strides, batch, kv_head), k_strides, keys, columns, seq_kv, HEAD_DIM, True
     )
-    products = matmul(q_tile, tl.trans(k_tile))
     if ranges is None:
-        view = None
+        seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+        products = matmul(q_tile, tl.trans(k_tile))
     else:
-        low, high, position = seen_by(ranges, batch, queries, seq_q)
-        slope = slope_of(slopes, batch_head, scale * LOG2_E)
-        view = low[:, None], high[:, None], position[:, None], slope, cap
-        products = sloped(capped(products, view), view, keys[None, :])
-    tile = masked(
-        products * scale, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
-    )
+        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale * LOG2_E)
+        seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
+        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), view), view, keys[None, :])
+    tile = tl.where(seen, products * scale, float("-inf"))
     head_scores = head_start(scores, score_strides, batch, head)
     store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
     store_times(blocks, began, TRACED)

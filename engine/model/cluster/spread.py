@@ -37,7 +37,7 @@ class Spread:
 
     def __post_init__(self):
         mask = self.problem.mask
-        if mask.window is not None or mask.documents > 1 or self.problem.seq_q != self.problem.seq_kv:
+        if mask.window is not None or mask.packed or self.problem.seq_q != self.problem.seq_kv:
             raise ValueError("a spread problem has as many keys as queries, no window and one document")
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(METHODS)}")
