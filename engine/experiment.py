@@ -141,10 +141,7 @@ def _whole(name: str) -> Callable[[Any], int | None]:
 
 
 def _numbers(name: str, rule: str) -> Callable[[Any], int | str | None]:
-    """A whole number, or several with : or , between them, which stay text with : between them.
-
-    One comma before three digits is of a number, as in 1,024, unless that is longer than any sequence.
-    """
+    """A whole number, or several with : or , between them, which stay text with : between them."""
     whole = _whole(name)
 
     def parse(value: Any) -> int | str | None:
@@ -152,8 +149,6 @@ def _numbers(name: str, rule: str) -> Callable[[Any], int | str | None]:
         text = (
             ":".join(map(str, [*value, 0][: max(2, len(value))])) if listed else str(value).replace(" ", "")
         )
-        if re.fullmatch(r"\d{1,3}(,\d{3})+", text) and whole(text) <= LARGEST_SEQUENCE:
-            return whole(text)
         if not re.fullmatch(r"[0-9]+([:,][0-9]+)+", text):
             return whole(value)
         parts = re.split("[:,]", text)

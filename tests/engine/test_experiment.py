@@ -5,8 +5,8 @@ from hypothesis import given
 
 from engine import Experiment, ExperimentError
 from engine.experiment import PARAMETERS
-from engine.problem.problem import Mask
 from engine.problem.hardware import GPUS
+from engine.problem.problem import Mask
 from tests.engine.strategies import experiments
 
 
@@ -18,6 +18,7 @@ def test_flat_values_restore_the_experiment_also_as_text(experiment):
     assert Experiment.lenient(text) == (experiment, ())
 
 
+LENGTHS = "a number of documents, or lengths that add up to seq_kv, which is 1024"
 WINDOW = "a whole number from 1 to 1,048,576, or two, keys before and after, as 4:2"
 
 
@@ -36,11 +37,7 @@ WINDOW = "a whole number from 1 to 1,048,576, or two, keys before and after, as 
         ({"window": 0}, f"window is 0; it must be {WINDOW}"),
         ({"window": "1:2:3"}, f"window is '1:2:3'; it must be {WINDOW}"),
         ({"window": (4, 2**20)}, f"window is '(4, 1048576)'; it must be {WINDOW}"),
-        (
-            {"documents": "600,300"},
-            "documents is '600:300'; it must be a number of documents, or lengths that add up to seq_kv, which is"
-            " 1024",
-        ),
+        ({"documents": "600,300"}, f"documents is '600:300'; it must be {LENGTHS}"),
         ({"hardware": "tpu"}, f"hardware is 'tpu'; it must be one of {', '.join(GPUS)}"),
     ],
 )
@@ -89,7 +86,7 @@ def test_every_parameter_reads_its_own_default_and_value(experiment):
     [
         ({"window": "5,3"}, Mask(window=6, ahead=3)),
         ({"window": (5, 0)}, Mask(window=6)),
-        ({"window": "1,024"}, Mask(window=1024)),
+        ({"window": "5,300"}, Mask(window=6, ahead=300)),
         ({"documents": "100,200,724"}, Mask(documents=(100, 200, 724))),
         ({"documents": [1000, 0, 24], "causal": True}, Mask(causal=True, documents=(1000, 0, 24))),
         ({"documents": [1024]}, Mask(documents=(1024, 0))),

@@ -92,8 +92,8 @@ def test_the_kernels_lines_run_as_shown():
 
 
 def test_documents_are_handed_to_the_kernels_by_their_lengths():
-    assert "documents=[512, 512])" in snippet.kernel(Experiment.of(documents=2))
-    assert "documents=[128] * 8)" in snippet.kernel(Experiment.of(documents=8))
+    assert "documents=[512, 512], " in snippet.kernel(Experiment.of(documents=2))
+    assert "documents=[128] * 8, " in snippet.kernel(Experiment.of(documents=8))
     lines = snippet.kernel(Experiment.of(documents="1000:24", window="5:3"))
     assert "window=(5, 3)" in lines
     assert "documents=[1000, 24]" in lines
