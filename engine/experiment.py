@@ -145,10 +145,9 @@ def _numbers(name: str, rule: str) -> Callable[[Any], int | str | None]:
     whole = _whole(name)
 
     def parse(value: Any) -> int | str | None:
-        listed = isinstance(value, tuple | list)
-        text = (
-            ":".join(map(str, [*value, 0][: max(2, len(value))])) if listed else str(value).replace(" ", "")
-        )
+        text = str(value).replace(" ", "")
+        if isinstance(value, tuple | list):  # one alone gets an empty one beside it
+            text = ":".join(map(str, [*value, 0][: max(2, len(value))]))
         if not re.fullmatch(r"[0-9]+([:,][0-9]+)+", text):
             return whole(value)
         parts = re.split("[:,]", text)

@@ -41,6 +41,8 @@ def backward(
         return d_q, d_k, d_v
 
     keys, queries = tilings(call, q.dtype, block_q, block_kv)
+    if terms is not None and terms.many_registers:
+        keys, queries = (how._replace(warps=8) for how in (keys, queries))
     padding = max(keys.call.block_q, queries.call.block_q)
     delta, lse_log2 = _row_terms(call, ceil_div(call.seq_q, padding) * padding, q.device)
     fill = store_row_terms(out, d_out, lse, delta, lse_log2, None, queries.call)

@@ -26,6 +26,11 @@ class Terms:
     slopes: torch.Tensor | None = None
     softcap: float | None = None
 
+    @property
+    def many_registers(self) -> bool:
+        """Whether the backward pass keeps more beside its tiles than four warps have registers for."""
+        return self.softcap is not None or self.slopes is not None
+
     def seers(self, seq_kv: int) -> torch.Tensor:
         """The ranges seen from the keys, int32 [batch, 2, seq_kv]."""
         keys = torch.arange(seq_kv, dtype=torch.int32, device=self.ranges.device)
