@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -47,6 +48,10 @@ class Experiment:
         if self.problem.heads % self.problem.kv_heads:
             must = f"a divisor of heads, which is {self.problem.heads}"
             raise ExperimentError("kv_heads", self.problem.kv_heads, must)
+        lengths, keys = self.problem.mask.documents, self.problem.seq_kv
+        if not isinstance(lengths, int) and sum(lengths) != keys:
+            must = f"a number of documents, or lengths that add up to seq_kv, which is {keys}"
+            raise ExperimentError("documents", _shown(self.problem.mask.documents_text()), must)
 
     @cached_property
     def tiling(self) -> Tiling:
@@ -88,7 +93,7 @@ class Experiment:
                     name: flat[name] for name in ("batch", "heads", "kv_heads", "seq_kv", "head_dim", "dtype")
                 },
                 seq_q=flat["seq"],
-                mask=Mask(**{name: flat[name] for name in ("causal", "window", "documents")}),
+                mask=_mask(flat["causal"], flat["window"], flat["documents"]),
             ),
             algorithm=flat["algorithm"],
             asked=Tiling(**{name: flat[name] for name in ("block_q", "block_kv", "splits", "stages")}),
@@ -112,7 +117,10 @@ class Experiment:
 
     def changed(self, /, **values: Any) -> Experiment:
         """The same with some flat values replaced; a kernel keeps its own tiling until it is given blocks."""
-        changed = Experiment.of(**{**self.flat(), **values})
+        flat, mask, keys = self.flat(), self.problem.mask, values.get("seq_kv")
+        if isinstance(mask.documents, tuple) and isinstance(keys, int) and keys > 0:
+            flat["documents"] = mask.resized(keys, self.problem.seq_kv).documents_text()
+        changed = Experiment.of(**{**flat, **values})
         return changed.in_own_tiling() if self.asked.own and not {*BLOCKS} & {*values} else changed
 
     def in_own_tiling(self) -> Experiment:
@@ -130,6 +138,35 @@ def _whole(name: str) -> Callable[[Any], int | None]:
         return int(text)
 
     return parse
+
+
+def _numbers(name: str, rule: str) -> Callable[[Any], int | str | None]:
+    """A whole number, or several with : or , between them, which stay text with : between them."""
+    whole = _whole(name)
+
+    def parse(value: Any) -> int | str | None:
+        text = str(value).replace(" ", "")
+        if isinstance(value, tuple | list):  # one alone gets an empty one beside it
+            text = ":".join(map(str, [*value, 0][: max(2, len(value))]))
+        if not re.fullmatch(r"[0-9]+([:,][0-9]+)+", text):
+            return whole(value)
+        parts = re.split("[:,]", text)
+        if any(len(part) > len(str(LARGEST_SEQUENCE)) for part in parts):
+            raise ExperimentError(name, _shown(value), rule)
+        return ":".join(str(int(part)) for part in parts)
+
+    return parse
+
+
+def _mask(causal: bool, window: int | str | None, documents: int | str) -> Mask:
+    """The mask of flat values; a pair of keys before and after is a window with what it shows ahead."""
+    ahead = 0
+    if isinstance(window, str):
+        before, ahead = (int(part) for part in window.split(":"))
+        window = before + 1
+    if isinstance(documents, str):
+        documents = tuple(int(part) for part in documents.split(":"))
+    return Mask(causal, window, documents, ahead)
 
 
 def _flag(name: str) -> Callable[[Any], bool]:
@@ -182,6 +219,38 @@ def _number(name: str, low: int, high: int, default: int | None, get, optional: 
     return Parameter(name, default, _whole(name), get, holds, f"a whole number from {low:,} to {high:,}")
 
 
+def _window() -> Parameter:
+    whole = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
+    rule = f"{whole}, or two, keys before and after, as 4:2"
+
+    numbers = _numbers("window", rule)
+
+    def parse(value: Any) -> int | str | None:
+        window = numbers(value)
+        if not isinstance(window, str):
+            return window
+        sides = [int(side) for side in window.split(":")]
+        if len(sides) != 2 or max(sides) >= LARGEST_SEQUENCE:
+            raise ExperimentError("window", _shown(value), rule)
+        return window if sides[1] else sides[0] + 1
+
+    def holds(value):
+        return value is None or isinstance(value, str) or 1 <= value <= LARGEST_SEQUENCE
+
+    return Parameter("window", None, parse, lambda e: e.problem.mask.window_text(), holds, rule)
+
+
+def _documents() -> Parameter:
+    whole = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
+    rule = f"{whole}, or lengths that add up to seq_kv, as 100:28"
+
+    def holds(value):
+        return isinstance(value, str) or 1 <= value <= LARGEST_SEQUENCE
+
+    parse = _numbers("documents", rule)
+    return Parameter("documents", 1, parse, lambda e: e.problem.mask.documents_text(), holds, rule)
+
+
 def _block(name: str, get) -> Parameter:
     def holds(value):
         return (
@@ -217,8 +286,8 @@ PARAMETERS = (
         lambda v: isinstance(v, bool),
         "true or false",
     ),
-    _number("window", 1, LARGEST_SEQUENCE, None, lambda e: e.problem.mask.window, optional=True),
-    _number("documents", 1, LARGEST_SEQUENCE, 1, lambda e: e.problem.mask.documents),
+    _window(),
+    _documents(),
     _block("block_q", lambda e: e.asked.block_q),
     _block("block_kv", lambda e: e.asked.block_kv),
     _number("splits", 1, 1024, 1, lambda e: e.asked.splits),

@@ -12,6 +12,7 @@ from kernels.marker import scenario_marker
 from kernels.read_cache import read_cache
 from kernels.reference import reference_attention
 from kernels.split_kv import merge
+from kernels.varlen import attention_varlen
 
 __all__ = [
     "OutOfSharedMemoryError",
@@ -19,6 +20,7 @@ __all__ = [
     "Traced",
     "TritonMissingError",
     "attention",
+    "attention_varlen",
     "explain",
     "interpreted",
     "launch_options",

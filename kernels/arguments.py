@@ -149,7 +149,7 @@ def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithm
     """ValueError with one sentence for an option that no tensors would make right."""
     if algorithm not in algorithms:
         raise ValueError(f"algorithm is {algorithm!r}, it must be one of {', '.join(algorithms)}")
-    _check_window(window)
+    check_window(window)
     _check_scale(scale)
     _check_block("block_q", block_q)
     _check_block("block_kv", block_kv)
@@ -196,15 +196,67 @@ def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
 
 
 def _check_scale(scale) -> None:
-    if scale is None:
-        return
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not isfinite(scale) or scale <= 0:
+    if scale is not None and not _positive(scale):
         raise ValueError(f"scale is {scale!r}, it must be a finite number above 0")
 
 
-def _check_window(window) -> None:
-    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
-        raise ValueError(f"window is {window!r}, it must be None or a whole number of keys, at least 1")
+def check_window(window) -> None:
+    """ValueError with one sentence for a window that is no number of keys, nor a pair of them."""
+    if isinstance(window, tuple | list):
+        if len(window) != 2 or not all(side is None or _whole(side, 0) for side in window):
+            raise ValueError(
+                f"window is {window!r}, a pair must be of keys before and after: whole numbers or None"
+            )
+    elif window is not None and not _whole(window, 1):
+        raise ValueError(
+            f"window is {window!r}, it must be None or a whole number of keys, at least 1, or a pair of them"
+        )
+
+
+def check_terms(q, k, window, documents, prefix, softcap, sinks, alibi_slopes) -> None:
+    """ValueError or TypeError with one sentence for what no plain mask says; q and k are checked."""
+    seq_kv = k.shape[-2]
+    if documents is not None:
+        lengths = list(documents) if isinstance(documents, tuple | list) else None
+        if lengths is None or not all(_whole(length, 0) for length in lengths) or sum(lengths) != seq_kv:
+            raise ValueError(
+                f"documents is {documents!r}, it must be a list of lengths that add up to k's {seq_kv} keys"
+            )
+    if prefix is not None:
+        if not _whole(prefix, 0):
+            raise ValueError(f"prefix is {prefix!r}, it must be None or a whole number of keys")
+        if window is not None or documents is not None:
+            raise ValueError(
+                f"prefix is {prefix!r}, it must be None with a window or documents: they may hide its keys"
+            )
+    if softcap is not None and not _positive(softcap):
+        raise ValueError(f"softcap is {softcap!r}, it must be None or a finite number above 0")
+    heads = q.shape[1]
+    _check_of_heads("sinks", sinks, q, [(heads,)])
+    _check_of_heads("alibi_slopes", alibi_slopes, q, [(heads,), (q.shape[0], heads)])
+    if alibi_slopes is not None and alibi_slopes.requires_grad:
+        raise ValueError("alibi_slopes requires grad, it must not: its gradient is not computed")
+
+
+def _check_of_heads(name: str, tensor, q: torch.Tensor, shapes: list[tuple]) -> None:
+    if tensor is None:
+        return
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+    if tuple(tensor.shape) not in shapes or not tensor.is_floating_point() or tensor.device != q.device:
+        wanted = " or ".join(map(str, map(list, shapes)))
+        raise ValueError(
+            f"{name} is {_plain(tensor.dtype)} {tuple(tensor.shape)} on {tensor.device}, it must be"
+            f" floating-point, {wanted}, on {q.device}"
+        )
+
+
+def _whole(value, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _positive(value) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and isfinite(value) and value > 0
 
 
 def _check_block(name: str, block) -> None:

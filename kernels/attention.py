@@ -1,13 +1,17 @@
 """The public face: checks the arguments, chooses an algorithm, runs its kernels."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from kernels.arguments import check_options
-from kernels.dispatch import ALGORITHMS, DIFFERENTIABLE, FORWARD, chosen, forward
+from kernels.dispatch import ALGORITHMS, FORWARD, chosen, differentiated, forward
 from kernels.launch import interpreted
 from kernels.operator import attention_operator, differentiable
+from kernels.ranged import attention_in_ranges, checked_order, chosen_in_ranges, ranges_for
+from kernels.ranges import plain_mask
+from kernels.terms import Terms
 from kernels.trace import BlockTimes
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
@@ -52,8 +56,13 @@ def attention(
     v: torch.Tensor,
     *,
     causal: bool = False,
-    window: int | None = None,
+    window: int | tuple[int | None, int | None] | None = None,
     scale: float | None = None,
+    documents: Sequence[int] | None = None,
+    prefix: int | None = None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
     algorithm: str = "auto",
     block_q: int | None = None,
     block_kv: int | None = None,
@@ -68,31 +77,43 @@ def attention(
 
     causal lets a query see the keys up to its position, the last query standing at the last key. window
     narrows that to the last `window` keys, the query's own included; it only looks back, so window alone
-    sees what window with causal sees. A query that sees no key gives 0 and lse -inf. scale is
-    1 / sqrt(head_dim) unless given.
+    sees what window with causal sees. A pair of numbers (left, right) lets a query at position p see the keys
+    p - left to p + right, None being without end. documents are the lengths of sequences packed end to end: a
+    query sees the keys of its own. prefix: so many first keys every query sees, causal or not. A query that
+    sees no key gives 0 and lse -inf. scale is 1 / sqrt(head_dim) unless given.
+
+    softcap c makes of a score s the score c tanh(s / c). alibi_slopes, [heads] or [batch, heads], are what a
+    score falls by per key of distance. sinks, [heads], are logits without a key: they enter the softmax and
+    lse, and give nothing.
 
     algorithm is auto, standard (at most 65,536 keys), flash1, flash2, flash3 (on a Hopper GPU) or split_kv.
     auto is split_kv where flash2 would leave half of the GPU idle or few queries come from heads that share
     keys, else flash3 where it serves the tensors and the call is not a very short one, else flash2; flash2
-    wherever blocks are given; see `explain`.
+    wherever blocks are given; see `explain`. flash3 takes causal and a window of keys alone.
     block_q and block_kv are powers of two from 16 to 1024, the rows of split_kv being the queries of all
     heads that share a key head; flash3 takes none.
     splits is for split_kv alone.
 
-    Differentiable, lse too, with auto, flash2, flash3 and split_kv; blocks that are given hold for both
-    passes. Backward, flash3, and mostly auto where flash3 serves the tensors, is one kernel: it sums dQ in
-    any order, unless torch.use_deterministic_algorithms asks for the same bits every time. torch.compile and
-    fake tensors see one operator, torch.ops.attention_tiles.attention.
+    Differentiable, lse and sinks too, with auto, flash2, flash3 and split_kv; blocks that are given hold for
+    both passes. Backward, flash3, and mostly auto where flash3 serves the tensors, is one kernel: it sums dQ
+    in any order, unless torch.use_deterministic_algorithms asks for the same bits every time. torch.compile
+    and fake tensors see one operator, torch.ops.attention_tiles.attention, or attention_in_ranges.
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemoryError
     where the blocks do not fit the GPU.
     """
-    options = (bool(causal), window, scale, algorithm, block_q, block_kv, splits)
-    differentiated = _differentiated(algorithm, q, k, v)
+    terms = documents, prefix, softcap, sinks, alibi_slopes
+    mask = plain_mask(causal, window, terms)
+    if mask is None:
+        options = (scale, algorithm, block_q, block_kv, splits)
+        out, lse = attention_in_ranges(q, k, v, causal, window, terms, options, _traced(q, k, v))
+        return (out, lse) if return_lse else out
+    options = (*mask, scale, algorithm, block_q, block_kv, splits)
+    needs_gradient = differentiated(algorithm, {"q": q, "k": k, "v": v})
     if _traced(q, k, v):
         check_options(*options[1:], ALGORITHMS)
         out, lse = attention_operator(q, k, v, *options)
-    elif differentiated:
+    elif needs_gradient:
         out, lse = differentiable(q, k, v, *options)
     else:
         out, lse = forward(q, k, v, *options)
@@ -105,15 +126,27 @@ def explain(
     v: torch.Tensor,
     *,
     causal: bool = False,
-    window: int | None = None,
+    window: int | tuple[int | None, int | None] | None = None,
     scale: float | None = None,
+    documents: Sequence[int] | None = None,
+    prefix: int | None = None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
     algorithm: str = "auto",
     block_q: int | None = None,
     block_kv: int | None = None,
     splits: int | None = None,
 ) -> str:
     """Which algorithm `attention` runs for these arguments and why, in one sentence; runs nothing."""
-    call, reason = chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits)
+    terms = documents, prefix, softcap, sinks, alibi_slopes
+    mask = plain_mask(causal, window, terms)
+    options = scale, algorithm, block_q, block_kv, splits
+    if mask is None:
+        order = checked_order(q, k, v, causal, window, terms, options)
+        call, reason = chosen_in_ranges(q, k, v, order, *options)
+    else:
+        call, reason = chosen(q, k, v, *mask, *options)
     return f"{call.algorithm} runs: {reason}"
 
 
@@ -123,8 +156,9 @@ def probe_attention(
     v: torch.Tensor,
     *,
     causal: bool = False,
-    window: int | None = None,
+    window: int | tuple[int | None, int | None] | None = None,
     scale: float | None = None,
+    documents: Sequence[int] | None = None,
     algorithm: str = "auto",
     block_q: int | None = None,
     block_kv: int | None = None,
@@ -135,11 +169,16 @@ def probe_attention(
             f"algorithm is {algorithm!r}, which has no probe: it must be auto, standard, flash1 or flash2"
         )
     algorithm = "flash2" if algorithm == "auto" else algorithm
-    call, _ = chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, None)
+    mask, terms = plain_mask(causal, window, (documents,)), None
+    if mask is None:
+        others = documents, None, None, None, None
+        order = checked_order(q, k, v, causal, window, others, (scale, algorithm, block_q, block_kv, None))
+        mask, terms = (order, None), Terms(ranges_for(q, k, causal, window, documents))
+    call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
     key_blocks = 1 if call.algorithm == "standard" else call.key_blocks
     shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
     probe = tuple(torch.full(shape, torch.nan, device=q.device) for _ in range(3))
-    out, lse = FORWARD[call.algorithm](q, k, v, call, probe)
+    out, lse = FORWARD[call.algorithm](q, k, v, call, probe, terms=terms)
     return Probed(out, lse, *probe)
 
 
@@ -180,17 +219,3 @@ def _traced(q, k, v) -> bool:
     if torch.compiler.is_compiling():
         return True
     return any(isinstance(each, torch.Tensor) for each in (q, k, v) if type(each) not in PLAIN)
-
-
-def _differentiated(algorithm: str, q, k, v) -> bool:
-    """Whether a gradient is asked for; ValueError where the algorithm has none."""
-    if not torch.is_grad_enabled():
-        return False
-    tensors = {"q": q, "k": k, "v": v}
-    leaf = next((name for name, each in tensors.items() if getattr(each, "requires_grad", False)), None)
-    if leaf and algorithm != "auto" and algorithm not in DIFFERENTIABLE:
-        raise ValueError(
-            f"algorithm is {algorithm!r} and {leaf} requires grad, it must be one of"
-            f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
-        )
-    return leaf is not None

@@ -126,6 +126,19 @@ def gradients(
     return backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv)
 
 
+def differentiated(algorithm: str, tensors: dict) -> bool:
+    """Whether a gradient of one of these tensors is asked for; ValueError where the algorithm has none."""
+    if not torch.is_grad_enabled():
+        return False
+    leaf = next((name for name, each in tensors.items() if getattr(each, "requires_grad", False)), None)
+    if leaf and algorithm != "auto" and algorithm not in DIFFERENTIABLE:
+        raise ValueError(
+            f"algorithm is {algorithm!r} and {leaf} requires grad, it must be one of"
+            f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
+        )
+    return leaf is not None
+
+
 def _by_flash3(call: Call, algorithm: str, device: torch.device) -> bool:
     """Whether the gradients of an algorithm's result are to be flash3's where it serves, or flash2's."""
     return algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(device)))

@@ -10,6 +10,8 @@ import triton.language as tl
 
 from kernels.arguments import Call
 from kernels.launch import launch, warps
+from kernels.scores import capped, masked, query_blocks_in, sloped, view_of
+from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     LN_2,
     LOG2_E,
@@ -21,7 +23,6 @@ from kernels.tile import (
     query_blocks_of,
     store_probe,
     store_tile,
-    visible,
     widened,
 )
 from kernels.trace import BlockTimes, now, store_times
@@ -29,12 +30,13 @@ from kernels.trace import BlockTimes, now, store_times
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
 def flash1_kernel(
-    q, k, v, out, row_max, row_sum, probe, blocks, q_strides, k_strides, v_strides, out_strides,
-    heads, kv_heads, seq_q, seq_kv, window, scale_log2,
+    q, k, v, out, row_max, row_sum, probe, blocks, ranges, seers, slopes,
+    q_strides, k_strides, v_strides, out_strides,
+    heads, kv_heads, seq_q, seq_kv, window, scale_log2, cap,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, PROBE: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
-    """One program a head. out, row_max (units of log2) and row_sum start as 0, -inf and 0."""
+    """One program a head. out, row_max (units of log2) and row_sum start as 0, -inf and 0, or as a sink."""
     began = now(TRACED)
     batch_head = tl.program_id(0)
     batch = batch_head // heads
@@ -54,9 +56,14 @@ def flash1_kernel(
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, True)
         v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, True)
-        start, _full_start, _full_stop, stop = query_blocks_of(
-            key_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
-        )
+        if ranges is None:
+            start, _full_start, _full_stop, stop = query_blocks_of(
+                key_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
+            )
+        else:
+            start, _full_start, _full_stop, stop = query_blocks_in(
+                seers, batch, key_block, seq_q, seq_kv, BLOCK_Q, BLOCK_KV
+            )
         for query_block in range(start, stop):
             queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
             valid = queries < seq_q
@@ -66,8 +73,14 @@ def flash1_kernel(
             q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
 
             products = matmul(q_tile, tl.trans(k_tile))
-            seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
-            products = tl.where(seen, products, float("-inf"))
+            if ranges is None:
+                view = None
+            else:
+                view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
+                products = sloped(capped(products, view), view, keys[None, :])
+            products = masked(
+                products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
+            )
             running_max, running_sum, accumulator, alpha = online_softmax_update(
                 products, v_tile, running_max, running_sum, before * running_sum[:, None], scale_log2
             )
@@ -85,31 +98,38 @@ def flash1_kernel(
 
 
 def flash1(
-    q, k, v, call: Call, probe=None, times: BlockTimes | None = None
+    q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O like q, and lse float32 [batch, heads, seq_q].
 
-    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`.
+    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`;
+    terms: what the call has beyond a plain mask.
     """
     out = torch.zeros_like(q)
     row_max = torch.full(q.shape[:3], -torch.inf, device=q.device)
     row_sum = torch.zeros(q.shape[:3], device=q.device)
+    ranges, sinks, slopes = tensors_of(terms)
+    seers = None if ranges is None else terms.seers(call.seq_kv)
+    if sinks is not None:
+        row_max.copy_((sinks * LOG2_E.value)[:, None])
+        row_sum.fill_(1.0)
     programs = call.batch * call.heads
+    blocks = times and times.room("attention", programs, q.device)
     launch(
         flash1_kernel,
         programs,
         call,
-        (q, k, v, out, row_max, row_sum, probe, times and times.room("attention", programs, q.device)),
+        (q, k, v, out, row_max, row_sum, probe, blocks, ranges, seers, slopes),
         num_warps=warps(call.block_q),
         num_stages=1,
         q_strides=q.stride(),
         k_strides=k.stride(),
         v_strides=v.stride(),
         out_strides=out.stride(),
-        scale_log2=call.scale * LOG2_E.value,
+        **scales(call, terms),
         PROBE=probe is not None,
         TRACED=times is not None,
         **call.sizes,
-        **call.mask,
+        **mask_of(call, terms),
     )
     return out, row_max * LN_2.value + row_sum.log()

@@ -9,8 +9,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.arguments import Call
 from kernels.launch import MOST_STAGES, addresses, launch, on_device, options_given, stages, warps
+from kernels.scores import capped, key_blocks_in, masked, sink_of, sloped, view_of
+from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
-    LOG2_E,
     head_start,
     inlined,
     key_blocks_of,
@@ -21,7 +22,6 @@ from kernels.tile import (
     online_softmax_update,
     store_probe,
     store_tile,
-    visible,
 )
 from kernels.trace import BlockTimes, now, store_times
 
@@ -53,7 +53,7 @@ def load_keys(
 def attend(
     q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
     start, stop, whole_start, whole_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-    probe, probe_tile,
+    view, probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
     MASK: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
@@ -67,11 +67,17 @@ def attend(
         k = load_keys(k_head, k_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
         v = load_keys(v_head, v_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
         products = matmul(q, tl.trans(k))
+        if view is not None:
+            products = sloped(capped(products, view), view, keys[None, :])
         if MASK == "all":
-            products = without_hidden(products, queries, keys, seq_q, seq_kv, window, CAUSAL, WINDOWED)
+            products = masked(
+                products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
+            )
         elif MASK == "edges":  # noqa: SIM102 (known when compiling, what follows is not)
             if (key_block < whole_start) | (key_block >= whole_stop):
-                products = without_hidden(products, queries, keys, seq_q, seq_kv, window, CAUSAL, WINDOWED)
+                products = masked(
+                    products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
+                )
         running_max, running_sum, accumulator, alpha = online_softmax_update(
             products, v, running_max, running_sum, accumulator, scale_log2
         )
@@ -88,26 +94,29 @@ def attend(
 def attend_apart(
     q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
     start, stop, whole_start, whole_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-    probe, probe_tile,
+    view, probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
     MASK: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """`attend` in up to three loops: the window's far edge, the whole blocks, the diagonal or ragged end."""
-    if WINDOWED:
+    if WINDOWED or view is not None:
         running_max, running_sum, accumulator = attend(
             q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-            start, whole_start, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+            start, whole_start, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2,
+            view, probe, probe_tile,
             CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "all", True, PROBE, TMA,
         )  # fmt: skip
     running_max, running_sum, accumulator = attend(
         q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-        whole_start, whole_stop, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+        whole_start, whole_stop, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2,
+            view, probe, probe_tile,
         CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "none", False, PROBE, TMA,
     )  # fmt: skip
     if MASK != "none":
         running_max, running_sum, accumulator = attend(
             q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-            whole_stop, stop, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2, probe, probe_tile,
+            whole_stop, stop, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2,
+            view, probe, probe_tile,
             CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "all", True, PROBE, TMA,
         )  # fmt: skip
     return running_max, running_sum, accumulator
@@ -131,25 +140,19 @@ def place(query_blocks, HEAVY_FIRST: tl.constexpr, TOGETHER: tl.constexpr):
         return query_blocks - 1 - in_set // heads, first + in_set % heads
 
 
-@inlined
-def without_hidden(
-    products, queries, keys, seq_q, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr
-):
-    """products [queries, keys] with -inf where the query does not see the key."""
-    seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
-    return tl.where(seen, products, float("-inf"))
-
-
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
 def flash2_kernel(
-    q, k, v, out, lse, probe, blocks, q_strides, k_strides, v_strides, out_strides,
-    heads, kv_heads, seq_q, seq_kv, window, scale_log2,
+    q, k, v, out, lse, probe, blocks, ranges, sinks, slopes, q_strides, k_strides, v_strides, out_strides,
+    heads, kv_heads, seq_q, seq_kv, window, scale_log2, cap,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
     HEAVY_FIRST: tl.constexpr, TOGETHER: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
-    """One program a query block of a head; lse [batch, heads, seq_q] is contiguous."""
-    MASK: tl.constexpr = "edges" if CAUSAL or not EVEN else "none"
+    """One program a query block of a head; lse [batch, heads, seq_q] is contiguous.
+
+    ranges, sinks [heads] and slopes [batch, heads], float32, and cap are None where the plain mask is all.
+    """
+    MASK: tl.constexpr = "edges" if CAUSAL or not EVEN or ranges is not None else "none"
     began = now(TRACED)
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
@@ -175,24 +178,31 @@ def flash2_kernel(
         q_tile = tl.where(queries[:, None] < seq_q, q_tile, 0.0)
     running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
     running_sum = tl.zeros([BLOCK_Q], tl.float32)
+    if sinks is not None:
+        running_max, running_sum = sink_of(sinks, head, queries >= 0)
     accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
 
     first = query_block * BLOCK_Q
     last = tl.minimum(first + BLOCK_Q, seq_q) - 1
-    start, full_start, full_stop, stop = key_blocks_of(
-        first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
-    )
+    if ranges is None:
+        view = None
+        start, full_start, full_stop, stop = key_blocks_of(
+            first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
+        )
+    else:
+        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
+        start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     if TMA and HEAD_DIM > 64:  # a second loop begins with empty buffers; no other block on the SM hides that
         running_max, running_sum, accumulator = attend(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-            probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, False, PROBE, True,
+            view, probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, False, PROBE, True,
         )  # fmt: skip
     else:
         running_max, running_sum, accumulator = attend_apart(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-            probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, PROBE, TMA,
+            view, probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, PROBE, TMA,
         )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
@@ -223,21 +233,22 @@ def with_tma(call: Call, k: torch.Tensor) -> Call:
 
 
 def flash2(
-    q, k, v, call: Call, probe=None, times: BlockTimes | None = None
+    q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O like q, and lse float32 [batch, heads, seq_q].
 
-    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`.
+    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`;
+    terms: what the call has beyond a plain mask.
     """
     out = torch.empty_like(q)
     lse = torch.empty((call.batch, call.heads, call.seq_q), dtype=torch.float32, device=q.device)
-    plain = probe is None and times is None and not options_given()
+    plain = probe is None and times is None and terms is None and not options_given()
     if plain and (again := call.memory.get("flash2")):
         with on_device(q.device):
             again(*addresses((q, k, v, out, lse)))
         return out, lse
     keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
-    programs = call.programs
+    programs, extra = call.programs, tensors_of(terms)
     *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
     if blocks != [call.block_q, call.block_kv]:
         num_warps, most_stages = warps(call.block_q), MOST_STAGES
@@ -245,14 +256,14 @@ def flash2(
         flash2_kernel,
         programs,
         call,
-        (q, keys, values, out, lse, probe, times and times.room("attention", programs, q.device)),
+        (q, keys, values, out, lse, probe, times and times.room("attention", programs, q.device), *extra),
         num_warps=num_warps,
         num_stages=min(most_stages, stages(call, q, 2 * call.block_kv, call.block_q)),
         q_strides=q.stride(),
         k_strides=k.stride(),
         v_strides=v.stride(),
         out_strides=out.stride(),
-        scale_log2=call.scale * LOG2_E.value,
+        **scales(call, terms),
         EVEN=call.even,
         PROBE=probe is not None,
         TMA=call.tma,
@@ -260,7 +271,7 @@ def flash2(
         TOGETHER=heads_together(call) if call.causal and times is None else 1,
         TRACED=times is not None,
         **call.sizes,
-        **call.mask,
+        **mask_of(call, terms),
     )
     if plain and again is not None:
         call.memory["flash2"] = again

@@ -38,13 +38,14 @@ def _(q, k, v, *others):
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 
-def _twice(ctx, *d_gradients):
+def refuse_second_derivative(ctx, *d_gradients):
+    """Raises NotImplementedError."""
     raise NotImplementedError(
         "attention has a first derivative only: for a second one, differentiate kernels.reference_attention"
     )
 
 
-torch.library.register_autograd(backward_operator, _twice, lib=LIBRARY)
+torch.library.register_autograd(backward_operator, refuse_second_derivative, lib=LIBRARY)
 
 
 def _setup_context(ctx, inputs, output):
@@ -67,7 +68,7 @@ class Gradients(torch.autograd.Function):
 
     forward = staticmethod(gradients)
     setup_context = staticmethod(lambda ctx, inputs, output: None)
-    backward = staticmethod(_twice)
+    backward = staticmethod(refuse_second_derivative)
 
 
 class Differentiable(torch.autograd.Function):

@@ -1,17 +1,33 @@
 """Attention in float64 PyTorch, as the formula says it: what every kernel is held against."""
 
+from collections.abc import Sequence
+
 import torch
 
 
-def visible_mask(seq_q: int, seq_kv: int, causal: bool, window: int | None, device=None) -> torch.Tensor:
+def visible_mask(
+    seq_q: int,
+    seq_kv: int,
+    causal: bool,
+    window: int | tuple[int | None, int | None] | None,
+    device=None,
+    documents: Sequence[int] | None = None,
+    prefix: int | None = None,
+) -> torch.Tensor:
     """[seq_q, seq_kv] bool: the keys each query sees (see `kernels.attention`)."""
     position = torch.arange(seq_q, device=device)[:, None] + (seq_kv - seq_q)
     key = torch.arange(seq_kv, device=device)[None, :]
     seen = torch.ones(seq_q, seq_kv, dtype=torch.bool, device=device)
-    if causal or window is not None:
-        seen &= key <= position
-    if window is not None:
-        seen &= key > position - window
+    left, right = window if isinstance(window, tuple | list) else (window and window - 1, window and 0)
+    if causal or right is not None:
+        seen &= key <= position + (min(right or 0, 0) if causal else right)
+    if left is not None:
+        seen &= key >= position - left
+    if documents is not None:
+        owner = torch.repeat_interleave(torch.tensor(documents, device=device))
+        seen &= owner[position.clamp(min=0)] == owner[key]
+    if prefix is not None:
+        seen |= key < prefix
     return seen
 
 
@@ -21,18 +37,35 @@ def reference_attention(
     v: torch.Tensor,
     *,
     causal: bool = False,
-    window: int | None = None,
+    window: int | tuple[int | None, int | None] | None = None,
     scale: float | None = None,
+    documents: Sequence[int] | None = None,
+    prefix: int | None = None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O [batch, heads, seq_q, head_dim] and natural lse [batch, heads, seq_q], both float64.
 
     Arguments as in `kernels.attention`; S is held whole, seq_q * seq_kv * 8 bytes per head. Rows that see no
-    key give O = 0 and lse = -inf.
+    key give O = 0 and lse = -inf, or their sink's logit.
     """
     group = q.shape[1] // k.shape[1]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
-    seen = visible_mask(q.shape[2], k.shape[2], causal, window, q.device)
-    scores = (scale * (q @ k.mT)).masked_fill(~seen, -torch.inf)
+    seq_q, seq_kv = q.shape[2], k.shape[2]
+    seen = visible_mask(seq_q, seq_kv, causal, window, q.device, documents, prefix)
+    scores = scale * (q @ k.mT)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if alibi_slopes is not None:
+        position = torch.arange(seq_kv - seq_q, seq_kv, device=q.device)
+        distance = (position[:, None] - torch.arange(seq_kv, device=q.device)).abs()
+        scores = scores - alibi_slopes.double()[..., None, None] * distance
+    scores = scores.masked_fill(~seen, -torch.inf)
+    if sinks is not None:  # one more key, without a value
+        sink = sinks.double()[:, None, None].expand(len(q), -1, seq_q, 1)
+        scores, v = torch.cat([scores, sink], -1), torch.nn.functional.pad(v, (0, 0, 0, 1))
+        seen = torch.nn.functional.pad(seen, (0, 1), value=True)
     weights = torch.softmax(scores, -1).masked_fill(~seen, 0.0)
     return weights @ v, torch.logsumexp(scores, -1)

@@ -13,7 +13,9 @@ import triton.language as tl
 from kernels.arguments import MAX_SPLITS, Call, ceil_div
 from kernels.flash2 import attend
 from kernels.launch import interpreted, launch, multiprocessors, stages
-from kernels.tile import LOG2_E, head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
+from kernels.scores import key_blocks_in, sink_of, view_of
+from kernels.terms import Terms, mask_of, scales, tensors_of
+from kernels.tile import head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
 
 MIN_KEYS = 512  # with fewer, combining costs more than splitting gains
 KEYS_A_ROW = 4  # of a split, at least: its O, in float32, is written and read once more for every row
@@ -34,8 +36,8 @@ def row_offsets(strides, kv_head, queries, members, columns, group):
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window", "splits"])
 def split_kernel(
-    q, k, v, partial, partial_lse, q_strides, k_strides, v_strides, partial_strides,
-    split_stride, lse_split_stride, heads, kv_heads, seq_q, seq_kv, window, splits, scale_log2,
+    q, k, v, partial, partial_lse, ranges, sinks, slopes, q_strides, k_strides, v_strides, partial_strides,
+    split_stride, lse_split_stride, heads, kv_heads, seq_q, seq_kv, window, splits, scale_log2, cap,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
 ):  # fmt: skip
@@ -60,19 +62,28 @@ def split_kernel(
     v_head = head_start(v, v_strides, batch, kv_head)
     running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
     running_sum = tl.zeros([BLOCK_Q], tl.float32)
+    if sinks is not None:  # once a row
+        running_max, running_sum = sink_of(sinks, kv_head * group + members, (rows >= 0) & (split == 0))
     accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
 
     first = row_block * BLOCK_Q // group
     last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
-    bounds = key_blocks_of(first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV)
-    start, full_start, full_stop, stop = bounds
+    if ranges is None:
+        view = None
+        start, full_start, full_stop, stop = key_blocks_of(
+            first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
+        )
+    else:
+        row_heads = (batch * heads + kv_head * group + members)[:, None]
+        view = view_of(ranges, slopes, cap, batch, row_heads, queries[:, None], seq_q, scale_log2)
+        start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
     stop = tl.minimum(stop, start + share)
     running_max, running_sum, accumulator = attend(
         q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
-        start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2, None, 0,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "edges", True, False, False,
+        start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
+        view, None, 0, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "edges", True, False, False,
     )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
@@ -162,27 +173,30 @@ def packs(unsplit: Call, split: Call) -> bool:
     return split.heads > split.kv_heads and unsplit.programs * unsplit.block_q >= PACKED * rows
 
 
-def split_kv(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q], by call.splits splits."""
+def split_kv(q, k, v, call: Call, terms: Terms | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """O like q, and lse float32 [batch, heads, seq_q], by call.splits splits.
+
+    terms: what the call has beyond a plain mask.
+    """
     splits = call.splits
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     if splits == 1:
-        _split(q, k, v, out[None], lse[None], call)
+        _split(q, k, v, out[None], lse[None], call, terms)
     else:
         partial = torch.empty((splits, *q.shape), dtype=torch.float32, device=q.device)
         partial_lse = torch.empty((splits, *lse.shape), dtype=torch.float32, device=q.device)
-        _split(q, k, v, partial, partial_lse, call)
+        _split(q, k, v, partial, partial_lse, call, terms)
         _combine(partial, partial_lse, out, lse, call)
     return out, lse
 
 
-def _split(q, k, v, partial, partial_lse, call: Call) -> None:
+def _split(q, k, v, partial, partial_lse, call: Call, terms: Terms | None) -> None:
     launch(
         split_kernel,
         call.batch * call.kv_heads * row_blocks(call) * partial.shape[0],
         call,
-        (q, k, v, partial, partial_lse),
+        (q, k, v, partial, partial_lse, *tensors_of(terms)),
         num_warps=4,
         num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
         q_strides=q.stride(),
@@ -192,9 +206,9 @@ def _split(q, k, v, partial, partial_lse, call: Call) -> None:
         split_stride=partial.stride(0),
         lse_split_stride=partial_lse.stride(0),
         splits=partial.shape[0],
-        scale_log2=call.scale * LOG2_E.value,
+        **scales(call, terms),
         **call.sizes,
-        **call.mask,
+        **mask_of(call, terms),
     )
 
 

@@ -11,6 +11,8 @@ import triton.language as tl
 
 from kernels.arguments import Call, ceil_div
 from kernels.launch import interpreted, launch, stages, warps
+from kernels.scores import capped, sloped, view_of
+from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     LN_2,
     LOG2_E,
@@ -33,7 +35,8 @@ INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])  # seq_kv aligns the rows of S
 def scores_kernel(
-    q, k, scores, blocks, q_strides, k_strides, score_strides, heads, kv_heads, seq_q, seq_kv, window, scale,
+    q, k, scores, blocks, ranges, slopes, q_strides, k_strides, score_strides,
+    heads, kv_heads, seq_q, seq_kv, window, scale, cap,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
@@ -56,8 +59,14 @@ def scores_kernel(
     k_tile = load_tile(
         head_start(k, k_strides, batch, kv_head), k_strides, keys, columns, seq_kv, HEAD_DIM, True
     )
-    seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
-    tile = tl.where(seen, matmul(q_tile, tl.trans(k_tile)) * scale, float("-inf"))
+    if ranges is None:
+        seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+        products = matmul(q_tile, tl.trans(k_tile))
+    else:
+        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale * LOG2_E)
+        seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
+        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), view), view, keys[None, :])
+    tile = tl.where(seen, products * scale, float("-inf"))
     head_scores = head_start(scores, score_strides, batch, head)
     store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
     store_times(blocks, began, TRACED)
@@ -65,11 +74,14 @@ def scores_kernel(
 
 @triton.jit(do_not_specialize=["row_count", "seq_q"])
 def softmax_kernel(
-    scores, weights, lse, probe, blocks, row_count, seq_q, seq_kv,
+    scores, weights, lse, probe, blocks, sinks, row_count, seq_q, seq_kv,
     ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr, PROBE: tl.constexpr,
     TRACED: tl.constexpr,
 ):  # fmt: skip
-    """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf."""
+    """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf.
+
+    sinks, if any, float32 [row_count]: a row's logit without a key.
+    """
     began = now(TRACED)
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     keys = tl.arange(0, BLOCK_ROW)
@@ -77,8 +89,13 @@ def softmax_kernel(
     inside = (rows[:, None] < row_count) & (keys[None, :] < seq_kv)
     row_scores = widened(tl.load(scores + places, mask=inside, other=float("-inf"))) * LOG2_E
     row_max = tl.max(row_scores, 1)
+    if sinks is not None:
+        sink = tl.load(sinks + rows, mask=rows < row_count, other=float("-inf")) * LOG2_E
+        row_max = tl.maximum(row_max, sink)
     exponentials = tl.exp2(row_scores - tl.where(row_max == float("-inf"), 0.0, row_max)[:, None])
     row_sum = tl.sum(exponentials, 1)
+    if sinks is not None:
+        row_sum += tl.exp2(sink - tl.where(row_max == float("-inf"), 0.0, row_max))
     row_weights = normalised(exponentials, row_sum)
     tl.store(weights + places, narrowed(row_weights, weights.dtype.element_ty), mask=inside)
     tl.store(lse + rows, log_sum_exp(row_max, row_sum), mask=rows < row_count)
@@ -123,52 +140,56 @@ def output_kernel(
 
 
 def standard(
-    q, k, v, call: Call, probe=None, times: BlockTimes | None = None
+    q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O like q, and lse float32 [batch, heads, seq_q].
 
-    probe: (m, l, alpha), whose alpha stays as it is; times: to write the blocks down, see `kernels.trace`.
+    probe: (m, l, alpha), whose alpha stays as it is; times: to write the blocks down, see `kernels.trace`;
+    terms: what the call has beyond a plain mask.
     """
     scores = torch.empty((*q.shape[:3], call.seq_kv), dtype=q.dtype, device=q.device)
-    _scores(q, k, scores, call, times)
+    _scores(q, k, scores, call, times, terms)
     weights = torch.empty_like(scores)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    _softmax(scores, weights, lse, call, probe, times)
+    _softmax(scores, weights, lse, call, probe, times, terms)
     del scores
     out = torch.empty_like(q)
     _output(weights, v, out, call, times)
     return out, lse
 
 
-def _scores(q, k, scores, call: Call, times: BlockTimes | None) -> None:
+def _scores(q, k, scores, call: Call, times: BlockTimes | None, terms: Terms | None) -> None:
+    ranges, _, slopes = tensors_of(terms)
     programs = call.key_blocks * call.query_blocks * call.batch * call.heads
     launch(
         scores_kernel,
         programs,
         call,
-        (q, k, scores, times and times.room("scores", programs, q.device)),
+        (q, k, scores, times and times.room("scores", programs, q.device), ranges, slopes),
         num_warps=warps(call.block_q),
         num_stages=1,
         q_strides=q.stride(),
         k_strides=k.stride(),
         score_strides=scores.stride(),
-        scale=call.scale,
+        scale=call.scale if terms is None or terms.softcap is None else terms.softcap,
+        cap=scales(call, terms)["cap"],
         TRACED=times is not None,
         **call.sizes,
-        **call.mask,
+        **mask_of(call, terms),
     )
 
 
-def _softmax(scores, weights, lse, call: Call, probe, times: BlockTimes | None) -> None:
+def _softmax(scores, weights, lse, call: Call, probe, times: BlockTimes | None, terms: Terms | None) -> None:
     block_row = triton.next_power_of_2(call.seq_kv)
     rows = max(1, (INTERPRETED_SOFTMAX_TILE if interpreted() else SOFTMAX_TILE) // block_row)
     row_count = call.batch * call.heads * call.seq_q
     programs = ceil_div(row_count, rows)
+    sinks = None if terms is None or terms.sinks is None else terms.sinks[:, None].expand_as(lse).contiguous()
     launch(
         softmax_kernel,
         programs,
         call,
-        (scores, weights, lse, probe, times and times.room("softmax", programs, lse.device)),
+        (scores, weights, lse, probe, times and times.room("softmax", programs, lse.device), sinks),
         num_warps=min(32, max(4, block_row // 1024)),
         num_stages=1,
         row_count=row_count,

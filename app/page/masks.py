@@ -60,8 +60,8 @@ def _counted(found: tuple[Masked, ...]) -> None:
         "'Seen' is the share of query–key pairs the mask allows. A partial tile, crossed by the mask's "
         "edge, is still computed in full; 'wasted' is the share of scores computed and then masked. Tile "
         "counts are for one head; bytes, FLOPs and time are for all heads, with FlashAttention-2 and the "
-        "scenario's blocks. Unfused attention computes every tile. The kernels here take no mask of "
-        "documents, so nothing of it is measured or recorded."
+        "scenario's blocks. Unfused attention computes every tile. The kernels take all of these masks: the "
+        "Speed page runs and times them for the scenario's; no mask of documents is recorded."
     )
 
 
@@ -83,7 +83,7 @@ def _assumed(experiment: Experiment) -> str:
     """What the pictures show that the scenario does not have; and who knows documents."""
     mask = experiment.problem.mask
     lacks = [] if mask.window is not None else ["no window"]
-    lacks += [] if mask.documents > 1 else ["a single document"]
+    lacks += [] if mask.packed else ["a single document"]
     example = {
         "no window": "a window of one eighth of the sequence",
         "a single document": "documents of one eighth of the sequence",
@@ -92,8 +92,8 @@ def _assumed(experiment: Experiment) -> str:
     has = " and ".join(lacks)
     shown = f"Your scenario has {has}, so the pictures use an example: {example[has]}. " if lacks else ""
     return (
-        f"{shown}Windows here look backwards only, so a window implies a causal mask. Documents are packed "
-        "end to end and have equal length."
+        f"{shown}A window of so many keys looks backwards only, so it implies a causal mask. Documents are "
+        "packed end to end."
     )
 
 
@@ -119,10 +119,13 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
     window = (
         "" if not mask.window else "its own key" if mask.window == 1 else f"the last {mask.window:,} keys"
     )
-    if mask.documents > 1:
+    if mask.keys_after:
+        window = f"{mask.window - 1:,} keys before, {mask.ahead:,} after"
+    if mask.packed:
         kind = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
         documents, least, most = document_lengths(mask, keys)
-        length = short(least) if least == most else f"{least:,} or {most:,}"
+        between = "or" if isinstance(mask.documents, int) else "to"
+        length = short(least) if least == most else f"{least:,} {between} {most:,}"
         return kind, ", ".join(filter(None, (f"{documents:,} of {length} keys", window)))
     if mask.window:
         return "Window", window

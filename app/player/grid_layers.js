@@ -74,7 +74,7 @@ export class GridLayers {
       { ctx } = pen,
       { drawn } = model,
       { documents } = drawn;
-    if (!drawn.causal && !documents.length) return;
+    if (drawn.ahead === null && !documents.length) return;
     ctx.save();
     ctx.beginPath();
     for (let i = 0; i < model.queryBlocks; i++) {
@@ -98,7 +98,10 @@ export class GridLayers {
       outline([start, top], [end, bottom], [far, bottom], [far, top]);
     const left = (start, end, far, top = 0, bottom = n) =>
       outline([far, top], [start, top], [end, bottom], [far, bottom]);
-    if (drawn.causal) right(offset + 1, n + offset + 1, Math.max(drawn.seq_kv, n + offset + 1));
+    if (drawn.ahead !== null) {
+      const end = offset + 1 + drawn.ahead;
+      right(end, n + end, Math.max(drawn.seq_kv, n + end));
+    }
     if (drawn.window !== null)
       left(offset + 1 - drawn.window, n + offset + 1 - drawn.window, Math.min(0, offset + 1 - drawn.window));
     for (let at = 0; at + 1 < documents.length; at++) {

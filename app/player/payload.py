@@ -83,6 +83,7 @@ def sizes(experiment: Experiment) -> dict:
         "itemsize": problem.itemsize,
         "causal": not problem.mask.looks_ahead,
         "window": problem.mask.window,
+        "ahead": problem.mask.keys_after,
         "documents": _document_edges(problem),
         "block_q": tiling.block_q,
         "block_kv": tiling.block_kv,
@@ -91,8 +92,8 @@ def sizes(experiment: Experiment) -> dict:
 
 def _document_edges(problem: Problem) -> list[int]:
     """The key at which each document starts, and where the last one ends; empty where they are too fine."""
-    count = min(problem.mask.documents, problem.seq_kv)
-    return document_edges(problem).tolist() if 1 < count <= MOST_DOCUMENTS else []
+    edges = document_edges(problem).tolist()
+    return edges if 2 < len(edges) <= MOST_DOCUMENTS + 1 else []
 
 
 def chip(gpu: Gpu) -> dict:

@@ -36,7 +36,7 @@ def control(name: str, options: Sequence[Any] | None = None) -> dict[str, Any]:
 def options(name: str, usual: tuple[int, ...]) -> list[int]:
     """What a slider offers: the usual values, and the last unusual one that was typed or came with a link."""
     extras = state.kept(EXTRAS, {})
-    value = state.current().flat()[name]
+    value = _number(state.current(), name)
     if value not in usual:
         extras[name] = value
     return sorted({*usual, extras.get(name, value)})
@@ -125,7 +125,15 @@ def _shown(name: str) -> Any:
         return next((label for label in PRESETS if preset(label) == experiment), None)
     if name == "seq_kv" and experiment.problem.seq_kv == experiment.problem.seq_q:
         return OFF
-    return experiment.flat()[name.removesuffix(" typed")]
+    return _number(experiment, name.removesuffix(" typed"))
+
+
+def _number(experiment: Experiment, name: str) -> Any:
+    """A flat value; of a window with two sides, and of lengths of documents, what a number field holds."""
+    mask = experiment.problem.mask
+    if name == "documents" and not isinstance(mask.documents, int):
+        return len(mask.documents)
+    return mask.window if name == "window" else experiment.flat()[name]
 
 
 def _touch(name: str) -> None:

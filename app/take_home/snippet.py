@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.algorithms import BACKWARD, split_kv
 from engine.experiment import PARAMETERS, Experiment
+from engine.problem.bounds import document_lengths
 from engine.problem.problem import Problem
 
 
@@ -34,13 +35,14 @@ def kernel(experiment: Experiment) -> str:
         return _several(problem)
     if record.kernel is None and record.direction != BACKWARD:
         return f"# No kernel computes {record.label}: there is nothing to run for this scenario.\n"
-    if problem.mask.documents > 1:
-        return "# The kernels take no mask of documents: there is nothing to run for this scenario.\n"
     q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
     kv = (problem.batch, problem.kv_heads, problem.seq_kv, problem.head_dim)
     options = {"causal": True} if problem.mask.causal else {}
     if problem.mask.window is not None:
-        options["window"] = problem.mask.window
+        mask = problem.mask
+        options["window"] = (mask.window - 1, mask.ahead) if mask.ahead else mask.window
+    if problem.mask.packed:
+        options["documents"] = document_lengths(problem)
     backward = record.direction == BACKWARD
     if not backward:
         options["algorithm"] = record.kernel
@@ -58,14 +60,23 @@ options = {{"dtype": torch.{problem.dtype}, "device": device{_flag(backward)}}}
 q = torch.randn({_shape(q)}, **options)
 k = torch.randn({_shape(kv)}, **options)
 v = torch.randn({_shape(kv)}, **options)
-o = attention(q, k, v{"".join(f", {name}={value!r}" for name, value in options.items())})
+o = attention(q, k, v{_options(options)})
 {last}
 """
 
 
+def _options(options: dict) -> str:
+    """Named arguments, lengths of documents that are all alike as a product."""
+    lengths = options.get("documents", ())
+    texts = {name: repr(value) for name, value in options.items()}
+    if len(lengths) > 2 and len(set(lengths)) == 1:
+        texts["documents"] = f"[{lengths[0]}] * {len(lengths)}"
+    return "".join(f", {name}={text}" for name, text in texts.items())
+
+
 def _several(problem: Problem) -> str:
     """Lines that a process per GPU runs, each on its own tokens."""
-    if problem.mask.documents > 1 or problem.seq_q != problem.seq_kv:
+    if problem.mask.packed or problem.seq_q != problem.seq_kv:
         return "# ring_attention takes one document with as many keys as queries: there is nothing to run.\n"
     q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
     kv = (problem.batch, problem.kv_heads, problem.seq_q, problem.head_dim)

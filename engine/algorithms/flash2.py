@@ -73,8 +73,8 @@ def loops(problem: Problem, taken: Tiling) -> int:
     """A window's far edge, whole tiles, the diagonal or a ragged end; one in its own tilings beyond d 64."""
     if taken.own and problem.head_dim > 64:
         return 1
-    windowed = problem.mask.window is not None
-    return 1 + windowed + (windowed or problem.mask.causal or problem.seq_kv % taken.block_kv > 0)
+    before = problem.mask.window is not None or problem.mask.packed
+    return 1 + before + (before or problem.mask.causal or problem.seq_kv % taken.block_kv > 0)
 
 
 def _served(problem: Problem) -> int:

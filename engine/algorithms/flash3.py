@@ -60,6 +60,8 @@ def unserved(problem: Problem, gpu: Gpu) -> str | None:
         return "The kernel takes float16 and bfloat16: float32 is modelled only."
     if problem.head_dim not in BLOCKS:
         return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
+    if problem.mask.packed or problem.mask.ahead:
+        return "The kernel takes causal and a window that looks back: other masks run in FlashAttention-2."
     return None
 
 

@@ -18,7 +18,7 @@ from engine.experiment import Experiment
 from engine.measuring.clock import machine
 from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.pytorch import unfused
-from engine.measuring.trial import plain_sentence, refuse_documents
+from engine.measuring.trial import mask_arguments, plain_sentence
 from engine.model.drawable import drawable
 from engine.problem.bounds import blocks
 from engine.problem.inputs import make_inputs
@@ -101,7 +101,6 @@ def small_sibling(experiment: Experiment) -> Experiment:
 def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     """The job behind the Agreement page; its payload is a small sibling's flat values."""
     experiment = Experiment.of(**payload)
-    refuse_documents(experiment)
     inputs = tuple(array[0] for array in make_inputs(experiment.problem))
     yield Update(0.0, "Importing PyTorch and Triton, running the kernel")
     kernel, device, interpreted = _kernel(experiment, inputs)
@@ -163,8 +162,7 @@ def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
         tensors = _tensors(problem, inputs, "cuda" if here.cuda else "cpu")
         probed = kernels.probe_attention(
             *tensors,
-            causal=problem.mask.causal,
-            window=problem.mask.window,
+            **mask_arguments(problem),
             algorithm=experiment.algorithm,
             block_q=tiling.block_q,
             block_kv=tiling.block_kv,

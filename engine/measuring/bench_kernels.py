@@ -22,13 +22,19 @@ from engine.worker.jobs import JobError
 
 QUICK = ((128, 4096), (64, 4096))
 FULL = tuple((d, n) for d in (128, 64, 256) for n in (4096, 16384, 512, 1024, 2048))
+PACKED = (  # windows to both sides; documents, the same causal, and of unequal lengths
+    Mask(window=1025, ahead=1024),
+    Mask(documents=16),
+    Mask(causal=True, documents=16),
+    Mask(causal=True, documents=(8192, 5000, 1, 2191, 1000)),
+)
 LEFT_OUT = ("standard", "flash1", "eager")  # of a quick run: slow, and no rivals
 QUICK_REPEATS = Repeats(10, 20, 0.05)
 FULL_REPEATS = Repeats(15, 30, 0.15)
 
 
 def shapes(quick: bool) -> list[Problem]:
-    """The training shapes, then grouped heads, a window and ragged lengths."""
+    """The training shapes, then grouped heads, windows, documents and ragged lengths."""
     plain = [
         training_problem(n, d, causal) for d, n in (QUICK if quick else FULL) for causal in (False, True)
     ]
@@ -39,6 +45,7 @@ def shapes(quick: bool) -> list[Problem]:
         *plain,
         replace(one, kv_heads=one.heads // 4),
         replace(training_problem(16384, 128, True), mask=Mask(True, 1024)),
+        *(replace(training_problem(16384, 128, False), mask=mask) for mask in PACKED),
         replace(one, seq_q=4095, seq_kv=4095),
     ]
 
@@ -46,9 +53,11 @@ def shapes(quick: bool) -> list[Problem]:
 def line(rows: list[Timing], ours: set[str]) -> str:
     """One problem: TFLOP/s in turns / alone of each, best first, and ours over the best peer."""
     problem = rows[0].problem
-    mask = f"W {problem.mask.window}" if problem.mask.window else "causal" if problem.mask.causal else "full"
+    asked = problem.mask
+    mask = f"W {asked.window_text()}" if asked.window else "causal" if asked.causal else "full"
+    mask += f" docs {asked.documents if isinstance(asked.documents, int) else 'any'}" * asked.packed
     group = "" if problem.heads == problem.kv_heads else f" kv {problem.kv_heads}"
-    head = f"{rows[0].direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {mask + group:<12}"
+    head = f"{rows[0].direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {mask + group:<14}"
     timed = sorted((row for row in rows if row.times), key=lambda row: row.times.p50)
     figures = [f"{row.provider} {row.tflops:.0f}/{_alone(row)}" for row in timed]
     return f"{head} {_ratio(timed, ours):<22} {'  '.join(figures)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.problem.bounds import visible_keys
 from engine.problem.problem import Problem
 
 SAMPLED_HEADS = 4
@@ -100,14 +101,11 @@ def hidden_keys(problem: Problem, queries):
     """[queries, seq_kv] bool tensor of the keys that some queries do not see; None where they see all."""
     import torch
 
-    if problem.mask.looks_ahead:
+    if not problem.mask.hides:
         return None
-    position = queries[:, None] + problem.offset
+    low, high = (torch.as_tensor(edge)[:, None] for edge in visible_keys(problem, queries.cpu().numpy()))
     key = torch.arange(problem.seq_kv, device=queries.device)
-    hidden = key > position
-    if problem.mask.window is not None:
-        hidden |= key <= position - problem.mask.window
-    return hidden
+    return (key < low.to(key)) | (key >= high.to(key))
 
 
 def _weights(q, k, queries, problem: Problem):

@@ -17,7 +17,7 @@ from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
 from engine.measuring.clock import machine
 from engine.measuring.interpreter import interpreter_seconds
-from engine.measuring.trial import plain_sentence, refuse_documents
+from engine.measuring.trial import mask_arguments, plain_sentence
 from engine.model.drawable import drawable
 from engine.problem.bounds import visible
 from engine.problem.inputs import make_inputs, make_output_gradient, round_to
@@ -80,7 +80,6 @@ def small_backward(experiment: Experiment) -> Experiment:
 def check(payload: dict[str, Any]) -> Generator[Update, None, GradientCheck]:
     """The job behind the Backward page; its payload is a small backward's flat values."""
     experiment = Experiment.of(**payload)
-    refuse_documents(experiment)
     problem = experiment.problem
     q, k, v = make_inputs(problem, heads=problem.heads)
     inputs = (q, k[0], v[0], make_output_gradient(problem, heads=problem.heads))
@@ -167,8 +166,7 @@ def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, boo
         tensors = [tensor.requires_grad_() for tensor in tensors]
         out = kernels.attention(
             *tensors,
-            causal=problem.mask.causal,
-            window=problem.mask.window,
+            **mask_arguments(problem),
             algorithm=flash2.ALGORITHM.kernel,
             block_q=tiling.block_q,
             block_kv=tiling.block_kv,

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, Algorithm
 from engine.measuring import pytorch
+from engine.measuring.trial import mask_arguments
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD
@@ -81,7 +82,7 @@ class Implementation:
     def working_bytes(self, problem: Problem) -> int:
         """Memory that a call takes beside Q, K, V and O, bytes, about: scores, weights and the mask."""
         scores = problem.batch * problem.heads * problem.seq_q * problem.seq_kv
-        mask = problem.seq_q * problem.seq_kv * (self.mask_tensor and not problem.mask.looks_ahead)
+        mask = problem.seq_q * problem.seq_kv * (self.mask_tensor and problem.mask.hides)
         return self.score_matrices * scores * problem.itemsize + mask
 
 
@@ -133,7 +134,7 @@ def _kernel(algorithm: str) -> Prepare:
     def prepare(q, k, v, problem: Problem, **options):
         from kernels import attention
 
-        mask = {"causal": problem.mask.causal, "window": problem.mask.window}
+        mask = mask_arguments(problem)
         return lambda: attention(q, k, v, algorithm=algorithm, **mask, **options)
 
     return prepare
@@ -167,8 +168,8 @@ def _dao_ailab(module: str) -> Prepare:
 
     def prepare(q, k, v, problem: Problem):
         function = _imported(module, "flash_attn_func")
-        if problem.mask.window is not None:
-            raise JobError(f"{module} is timed without windows only")
+        if problem.mask.window is not None or problem.mask.packed:
+            raise JobError(f"{module} is timed without windows and documents only")
         turned = [tensor.transpose(1, 2) for tensor in (q, k, v)]
 
         def call():
@@ -183,8 +184,11 @@ def _dao_ailab(module: str) -> Prepare:
 def _tutorial(module: str) -> Prepare:
     def prepare(q, k, v, problem: Problem):
         function = _imported(module, "attention")
-        if problem.mask.window is not None or problem.seq_q != problem.seq_kv or problem.seq_q % 128:
-            raise JobError("Triton's tutorial 06 takes square problems of whole tiles, without windows")
+        plain = problem.mask.window is None and not problem.mask.packed
+        if not plain or problem.seq_q != problem.seq_kv or problem.seq_q % 128:
+            raise JobError(
+                "Triton's tutorial 06 takes square problems of whole tiles, causal or without a mask"
+            )
         return lambda: function(q, k, v, problem.mask.causal, problem.scale)
 
     return prepare

@@ -22,7 +22,6 @@ from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import implementations
 from engine.measuring.interpreter import INTERPRETED
 from engine.measuring.ranks import Ranks
-from engine.measuring.trial import refuse_documents
 from engine.model.drawable import at_length
 from engine.recordings.cluster import BOTH, ClusterTiming
 from engine.recordings.recording import Timing
@@ -62,7 +61,6 @@ def ladder(keys: int) -> list[int]:
 def sweep(payload: dict[str, Any]) -> Generator[Update, None, list[Row]]:
     """The job behind the Speed page: every provider over the sequence length, a row each as it comes."""
     experiment = Experiment.of(**payload)
-    refuse_documents(experiment)
     yield Update(0.0, "Importing PyTorch and Triton")
     bench = this_bench()
     lengths = sizes(experiment, bench.cuda)
@@ -143,7 +141,6 @@ def main(arguments: list[str]) -> int:
     flat = {p.name: getattr(options, p.name) for p in PARAMETERS}
     try:
         experiment = Experiment.of(**flat)
-        refuse_documents(experiment)
         if options.gpus is not None:
             return _measure_cluster(experiment, options)
         bench = this_bench(flat["algorithm"])
@@ -166,10 +163,11 @@ def _measure_cluster(experiment: Experiment, options: argparse.Namespace) -> int
     problem = experiment.problem
     if options.gpus != ranks.size:
         raise JobError(f"gpus is {options.gpus}; torchrun started {ranks.size} processes")
-    if problem.mask.window is not None or problem.seq_q != problem.seq_kv or problem.seq_q % (2 * ranks.size):
+    plain = problem.mask.window is None and not problem.mask.packed
+    if not plain or problem.seq_q != problem.seq_kv or problem.seq_q % (2 * ranks.size):
         raise JobError(
-            f"seq is {problem.seq_q}; it must be a multiple of {2 * ranks.size}, without a window, "
-            "with as many keys"
+            f"seq is {problem.seq_q}; it must be a multiple of {2 * ranks.size}, without a window or "
+            "documents, with as many keys"
         )
     for direction in (FORWARD, BOTH):
         for row in rows_of(ranks, problem, direction, contenders(ranks)):

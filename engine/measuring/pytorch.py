@@ -40,11 +40,12 @@ def fused(backend: str | None) -> Callable[..., Callable[[], Any]]:
         from torch.nn.attention import SDPBackend, sdpa_kernel
         from torch.nn.functional import scaled_dot_product_attention
 
-        square = problem.mask.window is None and problem.seq_q == problem.seq_kv
+        whole = problem.mask.window is None and not problem.mask.packed
+        square = whole and problem.seq_q == problem.seq_kv
         arguments: dict[str, Any] = {"enable_gqa": problem.heads != problem.kv_heads}
         if problem.mask.causal and square:
             arguments["is_causal"] = True  # PyTorch aligns the first query with the first key
-        elif not (problem.mask.window is None and problem.seq_q == 1):  # one query, the last, sees every key
+        elif not (whole and problem.seq_q == 1):  # one query, the last, sees every key
             hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=q.device))
             arguments["attn_mask"] = None if hidden is None else ~hidden
 

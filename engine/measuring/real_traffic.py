@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
-from engine.measuring.trial import refuse_documents
+from engine.measuring.trial import mask_arguments
 from engine.model.launch import schedule_of
 from engine.model.simulation import simulate
 from engine.root import ROOT
@@ -28,6 +28,7 @@ NAMES = {  # the kernels' own names of what they read and write
     "partial": Tensor.PARTIAL, "partial_lse": Tensor.PARTIAL_LSE, "d_out": Tensor.D_O, "d_q": Tensor.D_Q,
     "d_k": Tensor.D_K, "d_v": Tensor.D_V, "delta": Tensor.DELTA, "lse_log2": Tensor.LSE_LOG2,
 }  # fmt: skip
+MASK = ("ranges", "seers")  # what each query sees, 12 bytes of it: the schedule counts matrices
 Pair = tuple[int, int]  # bytes: the kernel's, and the schedule's
 
 
@@ -67,14 +68,14 @@ def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str
     import kernels
 
     problem = experiment.problem
-    attention = partial(kernels.attention, algorithm=experiment.algorithm, window=problem.mask.window)
+    mask = mask_arguments(problem)
+    attention = partial(kernels.attention, algorithm=experiment.algorithm, **mask)
     return watched(attention, Numbers.of(problem, stretch), experiment.tiling, str(file), [])
 
 
 def count(payload: dict[str, Any]) -> Generator[Update, None, RealTraffic]:
     """The job behind the Agreement page's traffic; its payload is a small sibling's flat values."""
     experiment = Experiment.of(**payload)
-    refuse_documents(experiment)
     yield Update(0.2, "Running the kernel in Triton's interpreter, every access to memory watched")
     try:
         found = run(ROOT / "kernels" / "attention.py", experiment, Limits(), function=__name__)
@@ -98,6 +99,7 @@ def _pairs(watched_bytes: dict[str, int], model: dict[Tensor, int]) -> dict[Tens
     """Bytes by tensor, the kernel's and the schedule's, of all that either moves."""
     own = dict.fromkeys(Tensor, 0)
     for name, amount in watched_bytes.items():
-        own[NAMES[name]] += amount
+        if name not in MASK:
+            own[NAMES[name]] += amount
     pairs = {tensor: (own[tensor], int(model.get(tensor, 0))) for tensor in Tensor}
     return {tensor: pair for tensor, pair in pairs.items() if any(pair)}

@@ -13,8 +13,8 @@ from math import isnan
 from typing import Any
 
 from engine.algorithms import FORWARD
-from engine.experiment import Experiment
 from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
+from engine.problem.bounds import document_lengths
 from engine.problem.problem import Problem
 from engine.worker.jobs import JobError
 
@@ -132,11 +132,12 @@ def plain_sentence(error: Exception) -> str:
     return text
 
 
-def refuse_documents(experiment: Experiment) -> None:
-    """JobError where there is more than one document: no kernel here takes that mask, nor another instead."""
-    documents = experiment.problem.mask.documents
-    if documents > 1:
-        raise JobError(f"documents is {documents}; it must be 1 to run the kernels, which take no such mask")
+def mask_arguments(problem: Problem) -> dict[str, Any]:
+    """The mask as the kernels take it."""
+    mask = problem.mask
+    window = (mask.window - 1, mask.ahead) if mask.window and mask.ahead else mask.window
+    arguments = {"causal": mask.causal, "window": window}
+    return arguments | {"documents": document_lengths(problem)} if mask.packed else arguments
 
 
 def _triton_error() -> type[Exception]:

@@ -21,7 +21,7 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
     across = max(problem.seq_q / tiling.block_q, problem.seq_kv / tiling.block_kv)
     if across <= most:
         return experiment
-    window = problem.mask.window
+    window, ahead = problem.mask.window, problem.mask.ahead
 
     def shrunk(length: int) -> int:
         return max(1, int(length * most / across))
@@ -29,7 +29,7 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
     return experiment.changed(
         seq=shrunk(problem.seq_q),
         seq_kv=shrunk(problem.seq_kv),
-        window=None if window is None else shrunk(window),
+        window=window and (f"{shrunk(window) - 1}:{shrunk(ahead)}" if ahead else shrunk(window)),
     )
 
 
@@ -51,8 +51,9 @@ def watchable(experiment: Experiment, most: int = MOST_BLOCKS) -> Experiment:
 def _halved(problem: Problem, block_q: int) -> Problem:
     if problem.seq_q > block_q or problem.seq_kv > block_q:
         window = problem.mask.window
-        mask = replace(problem.mask, window=window and -(-window // 2))
         lengths = {"seq_q": -(-problem.seq_q // 2), "seq_kv": -(-problem.seq_kv // 2)}
+        mask = replace(problem.mask, window=window and -(-window // 2))
+        mask = mask.resized(lengths["seq_kv"], problem.seq_kv)
         return replace(problem, mask=mask, **lengths)
     if problem.batch > 1:
         return replace(problem, batch=problem.batch // 2)
@@ -72,7 +73,10 @@ def at_length(experiment: Experiment, keys: int) -> Experiment:
 def described(experiment: Experiment) -> str:
     """A scenario in a few words, its algorithm by the name that it is asked for by."""
     problem, tiling = experiment.problem, experiment.tiling
-    mask = f", window {problem.mask.window:,}" if problem.mask.window else ", causal" * problem.mask.causal
+    window = problem.mask.window_text()
+    mask = ", causal" * problem.mask.causal
+    if window:
+        mask = f", window {window}" if problem.mask.ahead else f", window {window:,}"
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")
     batch = f"batch {problem.batch}, " if problem.batch > 1 else ""

@@ -27,11 +27,12 @@ def visible_keys(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, np.nda
     """First and one past the last key that query rows see, [rows] each; equal where a row sees none."""
     position = problem.positions(np.asarray(rows, np.int64))
     low, high = document_of(problem, position)
+    first, after = low, problem.mask.keys_after
     if problem.mask.window is not None:
         low = np.clip(position - problem.mask.window + 1, low, high)
-    if problem.mask.looks_ahead:
+    if after is None:
         return low, high
-    return low, np.maximum(np.minimum(position + 1, high), low)
+    return low, np.maximum(np.clip(position + after + 1, first, high), low)
 
 
 def visible(problem: Problem) -> np.ndarray:
@@ -47,6 +48,10 @@ def document_of(problem: Problem, position: np.ndarray) -> tuple[np.ndarray, np.
     Document i of D starts at key i N // D; a query that stands before the first key belongs to the first one.
     """
     keys = problem.seq_kv
+    if not isinstance(problem.mask.documents, int):
+        edges = document_edges(problem)
+        document = np.searchsorted(edges, np.clip(position, 0, keys - 1), side="right")
+        return edges[document - 1], edges[document]
     count = min(problem.mask.documents, keys)
     if count == 1:  # no division: this is asked for every row of a million
         return np.zeros_like(position), np.full_like(position, keys)
@@ -56,8 +61,15 @@ def document_of(problem: Problem, position: np.ndarray) -> tuple[np.ndarray, np.
 
 def document_edges(problem: Problem) -> np.ndarray:
     """[documents + 1] the key at which each document starts, and one past the last key."""
+    if not isinstance(problem.mask.documents, int):
+        return np.concatenate(([0], np.cumsum(problem.mask.documents, dtype=np.int64)))
     count = min(problem.mask.documents, problem.seq_kv)
     return np.arange(count + 1) * problem.seq_kv // count
+
+
+def document_lengths(problem: Problem) -> list[int]:
+    """The keys of each document."""
+    return np.diff(document_edges(problem)).tolist()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ def field_flops(problem: Problem) -> int:
     """FLOPs as the field counts them: 4 B H N N d, halved when causal; other masks by their visible pairs."""
     heads = problem.batch * problem.heads
     mask = problem.mask
-    if mask.window is None and mask.documents == 1 and problem.seq_q == problem.seq_kv:
+    if mask.window is None and not mask.packed and problem.seq_q == problem.seq_kv:
         return 4 * heads * problem.seq_q**2 * problem.head_dim // (2 if mask.causal else 1)
     low, high = visible_keys(problem, np.arange(problem.seq_q))
     return 4 * heads * int((high - low).sum()) * problem.head_dim

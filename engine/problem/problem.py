@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,18 +15,54 @@ class Mask:
 
     Attributes:
         causal: only keys at or before the query's position.
-        window: only that many keys, the query's own included; it looks back only, so it implies causal.
-        documents: the keys are so many documents of equal length, end to end; a query sees its own one's.
+        window: only that many keys, the query's own included; it implies causal, unless there are keys ahead.
+        documents: the keys are so many documents of equal length, end to end, or documents of these lengths,
+            which add up to the keys; a query sees its own one's.
+        ahead: how many keys after its own a query with a window sees too, unless it is causal.
     """
 
     causal: bool = False
     window: int | None = None
-    documents: int = 1
+    documents: int | tuple[int, ...] = 1
+    ahead: int = 0
 
     @property
     def looks_ahead(self) -> bool:
         """Whether a query may see keys after its own position."""
-        return not self.causal and self.window is None
+        return not self.causal and (self.window is None or self.ahead > 0)
+
+    @property
+    def hides(self) -> bool:
+        """Whether it hides anything at all."""
+        return self.causal or self.window is not None or self.packed
+
+    @property
+    def packed(self) -> bool:
+        """Whether the keys are several documents."""
+        return self.documents != 1
+
+    @property
+    def keys_after(self) -> int | None:
+        """How many keys after its own a query sees; None where there is no end but its document's."""
+        if self.causal:
+            return 0
+        return None if self.window is None else self.ahead
+
+    def window_text(self) -> str | int | None:
+        """The window as it is given: so many keys, or keys before and after as 4:2."""
+        return f"{self.window - 1}:{self.ahead}" if self.window and self.ahead else self.window
+
+    def documents_text(self) -> str | int:
+        """The documents as they are given: how many, or their lengths as 100:28."""
+        return self.documents if isinstance(self.documents, int) else ":".join(map(str, self.documents))
+
+    def resized(self, keys: int, of: int) -> Mask:
+        """The same with `keys` keys in place of `of`: documents of given lengths shrink or grow alike."""
+        if isinstance(self.documents, int):
+            return self
+        ends = [round(sum(self.documents[: i + 1]) * keys / of) for i in range(len(self.documents))]
+        lengths = tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
+        return replace(self, documents=lengths)
 
 
 @dataclass(frozen=True)
@@ -73,10 +109,10 @@ class Problem:
     @property
     def keys_seen(self) -> int:
         """Keys that a query sees on average, or the window that bounds them; documents aside."""
-        if self.mask.looks_ahead:
-            return self.seq_kv
-        keys = self.seq_kv - min(self.seq_q, self.seq_kv) // 2
-        return keys if self.mask.window is None else min(keys, self.mask.window)
+        keys = self.seq_kv
+        if not self.mask.looks_ahead:
+            keys -= min(self.seq_q, self.seq_kv) // 2
+        return keys if self.mask.window is None else min(keys, self.mask.window + (self.mask.keys_after or 0))
 
     @property
     def scale(self) -> float:

@@ -202,7 +202,8 @@ def _decoded(kind: Any, value: Any, where: str) -> Any:
         return _record(kind, value, where)
     arguments = get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
-        return None if value is None else _decoded(arguments[0], value, where)
+        kinds = [kind for kind in arguments if isinstance(value, list) == (get_origin(kind) is tuple)]
+        return None if value is None else _decoded((kinds or arguments)[0], value, where)
     if get_origin(kind) is tuple:
         if not isinstance(value, list):
             raise RecordingError(f"{where} must be a list")

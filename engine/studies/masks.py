@@ -83,7 +83,7 @@ def masks_of(experiment: Experiment) -> tuple[Mask, ...]:
     """
     problem = experiment.problem
     window = problem.mask.window or max(1, problem.seq_kv // SHARE)
-    documents = problem.mask.documents if problem.mask.documents > 1 else SHARE
+    documents = problem.mask.documents if problem.mask.packed else SHARE
     shown = (
         Mask(),
         Mask(causal=True),
@@ -96,7 +96,8 @@ def masks_of(experiment: Experiment) -> tuple[Mask, ...]:
 
 def plain(mask: Mask) -> Mask:
     """The same mask, causal wherever it looks back only."""
-    return Mask(not mask.looks_ahead, mask.window, mask.documents)
+    causal = not mask.looks_ahead
+    return Mask(causal, mask.window, mask.documents, 0 if causal else mask.ahead)
 
 
 @lru_cache(maxsize=64)
@@ -105,7 +106,11 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
     own = plain(experiment.problem.mask)
     found = []
     for mask in masks_of(experiment):
-        values = {"causal": mask.causal, "window": mask.window, "documents": mask.documents}
+        values = {
+            "causal": mask.causal,
+            "window": mask.window_text(),
+            "documents": mask.documents_text(),
+        }
         simulation = simulate(experiment.changed(algorithm="flash2", **values))
         schedule, problem = simulation.schedule, simulation.experiment.problem
         pairs = visible_pairs(problem)
@@ -125,6 +130,8 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
 
 def document_lengths(mask: Mask, keys: int) -> tuple[int, int, int]:
     """How many documents there are of so many keys, and the keys of the shortest and of the longest."""
+    if not isinstance(mask.documents, int):
+        return len(mask.documents), min(mask.documents), max(mask.documents)
     documents = min(mask.documents, keys)
     return documents, keys // documents, -(-keys // documents)
 

@@ -11,6 +11,13 @@ from engine.problem.problem import Problem
 
 SEQUENCES = st.one_of(st.integers(1, 200), st.sampled_from([1, 15, 16, 17, 63, 64, 65, 128]))
 BLOCKS = st.sampled_from([16, 32, 64, 128])
+WINDOWS = st.none() | st.integers(1, 220) | st.tuples(st.integers(0, 90), st.integers(0, 90))
+
+
+def lengths_of(keys: int) -> st.SearchStrategy[list[int]]:
+    """Lengths of documents, some of them empty, that add up to so many keys."""
+    cuts = st.lists(st.integers(0, keys), min_size=1, max_size=5).map(sorted)
+    return cuts.map(lambda ends: [end - start for start, end in zip([0, *ends], [*ends, keys], strict=True)])
 
 
 @st.composite
@@ -18,18 +25,19 @@ def experiments(draw, algorithms=None, same_length=False, masked=True, most_head
     """Any experiment small enough to look at every element of its mask."""
     kv_heads = draw(st.integers(1, most_heads))
     seq = draw(SEQUENCES)
+    seq_kv = seq if same_length else draw(SEQUENCES)
     return Experiment.of(
         algorithm=draw(st.sampled_from(algorithms or offered())),
         batch=draw(st.integers(1, 2)),
         kv_heads=kv_heads,
         heads=kv_heads * draw(st.integers(1, 3)),
         seq=seq,
-        seq_kv=seq if same_length else draw(SEQUENCES),
+        seq_kv=seq_kv,
         head_dim=draw(st.sampled_from([1, 5, 16, 40])),
         dtype=draw(st.sampled_from(["float16", "bfloat16", "float32"])),
         causal=masked and draw(st.booleans()),
-        window=draw(st.none() | st.integers(1, 220)) if masked else None,
-        documents=draw(st.sampled_from([1, 1, 2, 3, 7, 500])) if masked else 1,
+        window=draw(WINDOWS) if masked else None,
+        documents=draw(st.sampled_from([1, 1, 2, 3, 7, 500]) | lengths_of(seq_kv)) if masked else 1,
         block_q=draw(BLOCKS),
         block_kv=draw(BLOCKS),
         hardware="h200",
@@ -41,14 +49,18 @@ def dense_mask(problem: Problem) -> np.ndarray:
     position = np.arange(problem.seq_q)[:, None] + problem.seq_kv - problem.seq_q
     keys = np.arange(problem.seq_kv)[None, :]
     seen = np.ones((problem.seq_q, problem.seq_kv), bool)
-    if problem.mask.causal or problem.mask.window is not None:
+    mask = problem.mask
+    if mask.causal:
         seen &= keys <= position
-    if problem.mask.window is not None:
-        seen &= keys > position - problem.mask.window
-    count = min(problem.mask.documents, problem.seq_kv)
-    document = np.zeros(problem.seq_kv, int)
-    for start in range(1, count):
-        document[start * problem.seq_kv // count :] += 1
+    if mask.window is not None:
+        seen &= (keys > position - mask.window) & (keys <= position + mask.ahead)
+    if isinstance(mask.documents, int):
+        count = min(mask.documents, problem.seq_kv)
+        document = np.zeros(problem.seq_kv, int)
+        for start in range(1, count):
+            document[start * problem.seq_kv // count :] += 1
+    else:
+        document = np.repeat(np.arange(len(mask.documents)), mask.documents)
     return seen & (document[keys] == document[np.clip(position, 0, None)])
 
 

@@ -15,10 +15,11 @@ from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
 
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}
+PACKED = {"documents": "37:0:27", "window": "7:3"}
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
-@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}], ids=str)
+@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}, PACKED], ids=str)
 def test_the_three_agree_through_the_worker(kernel_worker, algorithm, mask):
     experiment = Experiment.of(**TINY, algorithm=algorithm, **mask)
     job = kernel_worker.submit(AGREE, experiment.flat())

@@ -6,6 +6,7 @@ from hypothesis import given
 from engine import Experiment, ExperimentError
 from engine.experiment import PARAMETERS
 from engine.problem.hardware import GPUS
+from engine.problem.problem import Mask
 from tests.engine.strategies import experiments
 
 
@@ -15,6 +16,10 @@ def test_flat_values_restore_the_experiment_also_as_text(experiment):
     assert Experiment.of(**flat) == experiment
     text = {name: str(value) for name, value in flat.items() if value is not None}
     assert Experiment.lenient(text) == (experiment, ())
+
+
+LENGTHS = "a number of documents, or lengths that add up to seq_kv, which is 1024"
+WINDOW = "a whole number from 1 to 1,048,576, or two, keys before and after, as 4:2"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +34,10 @@ def test_flat_values_restore_the_experiment_also_as_text(experiment):
         ({"heads": 6, "kv_heads": 4}, "kv_heads is 4; it must be a divisor of heads, which is 6"),
         ({"dtype": "int8"}, "dtype is 'int8'; it must be one of float16, bfloat16, float32"),
         ({"causal": "maybe"}, "causal is 'maybe'; it must be true or false"),
-        ({"window": 0}, "window is 0; it must be a whole number from 1 to 1,048,576"),
+        ({"window": 0}, f"window is 0; it must be {WINDOW}"),
+        ({"window": "1:2:3"}, f"window is '1:2:3'; it must be {WINDOW}"),
+        ({"window": (4, 2**20)}, f"window is '(4, 1048576)'; it must be {WINDOW}"),
+        ({"documents": "600,300"}, f"documents is '600:300'; it must be {LENGTHS}"),
         ({"hardware": "tpu"}, f"hardware is 'tpu'; it must be one of {', '.join(GPUS)}"),
     ],
 )
@@ -71,3 +79,23 @@ def test_every_parameter_reads_its_own_default_and_value(experiment):
         value = parameter.get(experiment)
         assert parameter.holds(value)
         assert parameter.parse(value) == value
+
+
+@pytest.mark.parametrize(
+    ("values", "mask"),
+    [
+        ({"window": "5,3"}, Mask(window=6, ahead=3)),
+        ({"window": (5, 0)}, Mask(window=6)),
+        ({"window": "5,300"}, Mask(window=6, ahead=300)),
+        ({"documents": "100,200,724"}, Mask(documents=(100, 200, 724))),
+        ({"documents": [1000, 0, 24], "causal": True}, Mask(causal=True, documents=(1000, 0, 24))),
+        ({"documents": [1024]}, Mask(documents=(1024, 0))),
+    ],
+)
+def test_pairs_and_lengths_are_read_and_given_back(values, mask):
+    experiment = Experiment.of(**values)
+    assert experiment.problem.mask == mask
+    assert Experiment.of(**experiment.flat()) == experiment
+    shorter = experiment.changed(seq=512, seq_kv=512).problem.mask
+    if isinstance(mask.documents, tuple):
+        assert sum(shorter.documents) == 512

@@ -84,5 +84,10 @@ def test_what_cannot_run_says_so_in_a_sentence(kernel_worker):
     assert re.fullmatch(
         r"the scheduler stops: it needs \d+ KiB, but an H200 allows 227 KiB per block", large.error
     )
-    documents = ended(kernel_worker, Experiment.of(**SMALL, documents=2))
-    assert documents.error.startswith("documents is 2; it must be 1")
+
+
+def test_gradients_agree_with_documents_and_a_window_to_both_sides(kernel_worker):
+    keys = Experiment.of(**SMALL).problem.seq_kv
+    job = ended(kernel_worker, Experiment.of(**SMALL, documents=[keys - 9, 9], window="7:3"))
+    assert job.error is None
+    assert all(job.result.holds(name) for name in ("dQ", "dK", "dV"))

@@ -11,7 +11,6 @@ import pytest
 from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment
 from engine.measuring import clock
-from engine.measuring.agreement import agree
 from engine.measuring.implementations import implementations
 from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.measure import (
@@ -21,13 +20,11 @@ from engine.measuring.measure import (
     main,
     measured_rows,
     sizes,
-    sweep,
     sweep_payload,
     this_bench,
 )
 from engine.problem.bounds import visible_keys
 from engine.problem.flops import field_flops
-from engine.worker.jobs import JobError
 
 TINY = {"seq": 64, "heads": 2, "kv_heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
 FAST = clock.Repeats(2, 2, 0.0)
@@ -157,15 +154,11 @@ def test_a_bad_value_on_the_command_line_is_one_line_and_exit_code_2(capsys):
     assert capsys.readouterr().err == "block_q is 48; it must be a power of two from 16 to 1024\n"
 
 
-def test_document_masks_are_refused_in_one_sentence_before_anything_runs(capsys):
-    sentence = "documents is 4; it must be 1 to run the kernels, which take no such mask"
-    payload = Experiment.of(**TINY, documents=4).flat()
-    for job in (sweep, agree):
-        with pytest.raises(JobError) as caught:
-            next(job(payload))
-        assert str(caught.value) == sentence
-    assert main(["--documents", "4"]) == 2
-    assert capsys.readouterr().err == sentence + "\n"
+def test_kernels_and_pytorch_run_with_documents_and_windows_to_both_sides(bench):
+    rows = by_provider(bench, Experiment.of(**TINY, documents="37:0:27", window="7:3"))
+    ran = {name for name, row in rows.items() if row["skipped"] is None}
+    assert {"standard", "flash1", "flash2", "eager", "sdpa"} <= ran
+    assert all(rows[name]["error"] <= rows[name]["allowed"] for name in ran)
 
 
 def test_a_sweep_runs_through_the_worker(kernel_worker):

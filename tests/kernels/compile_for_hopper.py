@@ -20,7 +20,14 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 100}}
+MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 100}, "sides": {"window": (100, 20)}}
+EVERY_TERM = {
+    "documents": [100, 156],
+    "softcap": 30.0,
+    "sinks": torch.zeros(2),
+    "alibi_slopes": torch.ones(2),
+}
+MASKS["terms"] = EVERY_TERM
 
 
 class HopperDriver:
@@ -78,11 +85,26 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
         flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1, times)
 
 
-def launch_flash2_backward(q, block_q, block_kv, causal=False, window=None) -> None:
-    """The launches of the backward pass of flash2."""
-    from kernels import dispatch
+def launch_flash2_backward(
+    q,
+    block_q,
+    block_kv,
+    causal=False,
+    window=None,
+    documents=None,
+    softcap=None,
+    sinks=None,
+    alibi_slopes=None,
+) -> None:
+    """The launches of the backward pass of flash2; with documents, of every term that there is."""
+    from kernels import dispatch, ranged
 
     lse = torch.empty(q.shape[:3])
+    if documents is not None:
+        ranges = torch.zeros(len(q), 3, q.shape[2], dtype=torch.int32)
+        how = ranges, sinks, alibi_slopes[None], softcap, False, None, block_q, block_kv
+        ranged.gradients(q, q, q, q, lse, q, None, *how)
+        return
     dispatch.gradients(q, q, q, q, lse, q, None, causal, window, None, "flash2", block_q, block_kv)
 
 
@@ -139,7 +161,7 @@ def main(cases: list[str]) -> None:
         else:
             splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
             attention(q, q, q, algorithm=algorithm, splits=splits, **blocks, **MASKS[mask])
-            if algorithm == "flash2":
+            if algorithm == "flash2" and mask != "terms":
                 attention(many, many, many, algorithm=algorithm, **blocks, **MASKS[mask])
         while compiled:
             print(json.dumps({"case": case, **resources(*compiled.pop(0))}), flush=True)

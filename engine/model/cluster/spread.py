@@ -38,8 +38,9 @@ class Spread:
     hardware: str = "h200"
 
     def __post_init__(self):
-        if self.problem.mask.documents > 1 or self.problem.seq_q != self.problem.seq_kv:
-            raise ValueError("a spread problem has as many keys as queries and one document")
+        mask = self.problem.mask
+        if mask.packed or mask.keys_after or self.problem.seq_q != self.problem.seq_kv:
+            raise ValueError("a spread problem has as many keys as queries, one document and no keys ahead")
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(METHODS)}")
         if not 1 <= self.gpus <= self.problem.seq_q:

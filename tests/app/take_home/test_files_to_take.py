@@ -91,9 +91,12 @@ def test_the_kernels_lines_run_as_shown():
     assert [one for one, lines in zip(algorithms, shown, strict=True) if "splits=2" in lines] == ["split_kv"]
 
 
-def test_there_are_no_kernels_lines_for_a_mask_that_they_do_not_take():
-    lines = snippet.kernel(Experiment.of(documents=2))
-    assert all(line.startswith("#") for line in lines.splitlines())
+def test_documents_are_handed_to_the_kernels_by_their_lengths():
+    assert "documents=[512, 512], " in snippet.kernel(Experiment.of(documents=2))
+    assert "documents=[128] * 8, " in snippet.kernel(Experiment.of(documents=8))
+    lines = snippet.kernel(Experiment.of(documents="1000:24", window="5:3"))
+    assert "window=(5, 3)" in lines
+    assert "documents=[1000, 24]" in lines
 
 
 def test_every_page_offers_its_files_in_the_same_place(open_app):

@@ -1,0 +1,138 @@
+"""The functions of the library flash_attn, by its names and signatures, on these kernels.
+
+`from kernels.flash_attn import flash_attn_func` serves code that was written for that library. Tensors are
+[batch, sequence, heads, head_dim] here, or [tokens, heads, head_dim] where packed, and a window's side of -1
+is without end. What is not served is refused in one sentence. return_attn_probs returns (out, lse, None).
+"""
+
+import torch
+
+from kernels.attention import attention
+from kernels.varlen import attention_of_lengths, attention_varlen
+
+
+def flash_attn_func(
+    q,
+    k,
+    v,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+):
+    """O like q, [batch, seq_q, heads, head_dim]; the last query stands at the last key.
+
+    deterministic asks for the same bits of dQ every time, as torch.use_deterministic_algorithms(True) does.
+    """
+    _refuse(dropout_p=dropout_p)
+    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    heads_first = [tensor.transpose(1, 2) for tensor in (q, k, v)]
+    if deterministic and torch.is_grad_enabled():  # of its two backward passes flash2's sums dQ in one order
+        options["algorithm"] = "flash2"
+    out, lse = attention(*heads_first, **options, return_lse=True)
+    out = out.transpose(1, 2)
+    return (out, lse, None) if return_attn_probs else out
+
+
+def flash_attn_varlen_func(
+    q,
+    k,
+    v,
+    cu_seqlens_q,
+    cu_seqlens_k,
+    max_seqlen_q,
+    max_seqlen_k,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+    block_table=None,
+):
+    """O like q, [queries, heads, head_dim], of packed sequences; max_seqlen_q and _k are not needed.
+
+    It is deterministic always.
+    """
+    _refuse(dropout_p=dropout_p, block_table=block_table)
+    if alibi_slopes is not None and alibi_slopes.dim() == 2:
+        raise ValueError("alibi_slopes has two dimensions, packed sequences must share one slope a head")
+    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
+    return (out, lse, None) if return_attn_probs else out
+
+
+def flash_attn_with_kvcache(
+    q,
+    k_cache,
+    v_cache,
+    k=None,
+    v=None,
+    rotary_cos=None,
+    rotary_sin=None,
+    cache_seqlens=None,
+    cache_batch_idx=None,
+    cache_leftpad=None,
+    block_table=None,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    rotary_interleaved=True,
+    alibi_slopes=None,
+    num_splits=0,
+    return_softmax_lse=False,
+):
+    """O like q, [batch, seq_q, heads, head_dim], over the first cache_seqlens keys of every cache.
+
+    k and v, if given, are written into the caches behind these, and count. cache_seqlens is an int, or int32
+    [batch] on q's device, where it is read; without it the caches are full. No gradients.
+    """
+    _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_batch_idx=cache_batch_idx)
+    _refuse(cache_leftpad=cache_leftpad, block_table=block_table)
+    if (k is None) != (v is None):
+        raise ValueError("k and v must be given both, or neither")
+    if k is not None and cache_seqlens is None:
+        raise ValueError("cache_seqlens is None, with new keys it must say behind which keys they go")
+    batch, capacity = k_cache.shape[:2]
+    lengths = torch.as_tensor(capacity if cache_seqlens is None else cache_seqlens, device=q.device)
+    lengths = lengths.expand(batch)
+    if k is not None:
+        rows = torch.arange(batch, device=q.device)[:, None]
+        places = lengths[:, None].long() + torch.arange(k.shape[1], device=q.device)
+        k_cache[rows, places] = k
+        v_cache[rows, places] = v
+        lengths = lengths + k.shape[1]
+    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    heads_first = [tensor.transpose(1, 2) for tensor in (q, k_cache, v_cache)]
+    with torch.no_grad():
+        out, lse = attention_of_lengths(*heads_first, lengths, splits=num_splits or None, **options)
+    out = out.transpose(1, 2)
+    return (out, lse) if return_softmax_lse else out
+
+
+def _refuse(**arguments) -> None:
+    """ValueError for the first that is given, unless it is 0."""
+    for name, value in arguments.items():
+        if value is not None and not (isinstance(value, int | float) and value == 0):
+            wanted = "0: these kernels drop nothing" if name == "dropout_p" else "None: it is not served here"
+            shown = value if isinstance(value, int | float) else "given"
+            raise ValueError(f"{name} is {shown}, it must be {wanted}")
+
+
+def _options(softmax_scale, causal, window_size, softcap, alibi_slopes) -> dict:
+    """The same as `attention` takes it."""
+    left, right = (None if side < 0 else int(side) for side in window_size)
+    return {
+        "scale": softmax_scale,
+        "causal": bool(causal),
+        "window": None if left is right is None else (left, right),
+        "softcap": softcap or None,
+        "alibi_slopes": alibi_slopes,
+    }

@@ -1,0 +1,117 @@
+"""The keys that every query sees, as the kernels take them: int32 [batch, 3, queries], see `kernels.scores`.
+
+All masks end here. A query belongs to a document, a run of keys, and stands at a key position; of its
+document it sees the keys from `left` before its position to `right` after it, None being without end.
+Everything is computed on the tensors' device, so that lengths which lie there are never waited for.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from kernels.arguments import check_window
+from kernels.launch import remember
+
+Side = int | None
+_RANGES: dict[tuple, torch.Tensor] = {}
+
+
+def window_sides(causal: bool, window: int | tuple[Side, Side] | None) -> tuple[Side, Side]:
+    """(left, right): the keys before and after a query's position that it sees, None without end."""
+    if isinstance(window, int):
+        return window - 1, 0
+    left, right = (None, None) if window is None else window
+    return left, min(right or 0, 0) if causal else right
+
+
+def plain_mask(causal: bool, window: int | tuple[Side, Side] | None, terms: tuple) -> tuple | None:
+    """(causal, window) that say all that is asked for, or None where it takes ranges, or any of the terms."""
+    if any(term is not None for term in terms):
+        return None
+    if not isinstance(window, tuple | list):
+        return bool(causal), window
+    check_window(window)
+    left, right = window_sides(causal, window)
+    if right == 0:
+        return True, None if left is None else left + 1
+    return (False, None) if left is right is None else None
+
+
+def remembered_ranges(*arguments) -> torch.Tensor:
+    """`ranges_of`, worked out once for a stream; what a CUDA graph works out anew is not kept."""
+    *_, device = arguments
+    on_gpu = device.type == "cuda"
+    alike = *arguments, on_gpu and torch.cuda.current_stream(device).cuda_stream
+    found = _RANGES.get(alike)
+    if found is None:
+        found = ranges_of(*arguments)
+        if not (on_gpu and torch.cuda.is_current_stream_capturing()):
+            remember(_RANGES, alike, found)
+    return found
+
+
+def ranges_of(
+    seq_q: int,
+    seq_kv: int,
+    sides: tuple[Side, Side],
+    documents: tuple[int, ...] | None,
+    prefix: int | None,
+    device: torch.device,
+) -> torch.Tensor:
+    """Of one sequence, whose last query stands at its last key, cut into documents of so many keys if any.
+
+    prefix: the first keys, which every query sees.
+    """
+    position = torch.arange(seq_kv - seq_q, seq_kv, device=device)
+    begin, end = 0, seq_kv
+    if documents is not None:
+        edges = torch.tensor([0, *documents], device=device).cumsum(0)
+        document = torch.searchsorted(edges, position.clamp(0, seq_kv - 1), right=True)
+        begin, end = edges[document - 1], edges[document]
+    first, stop = _within(position, sides, begin, end)
+    if prefix is not None:
+        stop = stop.clamp(min=min(prefix, seq_kv))
+    return torch.stack([first, stop, position])[None].int()
+
+
+def ranges_of_packed(
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    total_q: int,
+    total_k: int,
+    sides: tuple[Side, Side],
+) -> torch.Tensor:
+    """Of sequences packed end to end: where each begins among the queries and among the keys, and the total.
+
+    The last query of each stands at its last key. Queries past the last sequence see nothing.
+    """
+    query = torch.arange(total_q, device=cu_seqlens_q.device)
+    sequence = torch.searchsorted(cu_seqlens_q.long(), query, right=True)
+    edges = torch.cat([cu_seqlens_k, cu_seqlens_k[-1:]]).long().clamp(max=total_k)
+    begin, end = edges[sequence - 1], edges[sequence]
+    stops = torch.cat([cu_seqlens_q, cu_seqlens_q[-1:]]).long()
+    position = end - (stops[sequence] - query)
+    return torch.stack([*_within(position, sides, begin, end), position])[None].int()
+
+
+def ranges_of_lengths(
+    lengths: torch.Tensor, seq_q: int, seq_kv: int, sides: tuple[Side, Side]
+) -> torch.Tensor:
+    """Of a batch whose keys are so many each, [batch]: the last query of each stands at its last key."""
+    end = lengths.long().clamp(0, seq_kv)[:, None]
+    position = end - seq_q + torch.arange(seq_q, device=lengths.device)
+    return torch.stack([*_within(position, sides, 0, end), position], 1).int()
+
+
+def _within(position, sides: tuple[Side, Side], begin, end) -> Sequence[torch.Tensor]:
+    """The first key and the end of what queries at these positions see of their documents' keys."""
+    left, right = sides
+    everything = torch.zeros_like(position)
+    first = everything + begin if left is None else _clamped(position - left, begin, end)
+    stop = everything + end if right is None else _clamped(position + right + 1, begin, end)
+    return first, stop
+
+
+def _clamped(keys: torch.Tensor, begin, end) -> torch.Tensor:
+    low, high = (torch.as_tensor(each, device=keys.device) for each in (begin, end))
+    return keys.clamp(low, high)

@@ -1,0 +1,89 @@
+"""Attention over sequences of any lengths: packed end to end without padding, or in caches."""
+
+import torch
+
+from kernels.arguments import check_options, check_tensors, check_terms, check_window
+from kernels.dispatch import ALGORITHMS
+from kernels.launch import interpreted
+from kernels.ranged import run
+from kernels.ranges import ranges_of_lengths, ranges_of_packed, window_sides
+
+
+def attention_varlen(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    *,
+    causal: bool = False,
+    window: int | tuple[int | None, int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
+    algorithm: str = "auto",
+    block_q: int | None = None,
+    block_kv: int | None = None,
+    return_lse: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """`attention` of every sequence by itself, in one launch: O like q; with return_lse also lse.
+
+    q is [queries, heads, head_dim], k and v [keys, kv_heads, head_dim]; sequence i has the queries
+    cu_seqlens_q[i] to cu_seqlens_q[i + 1] - 1 and the keys of cu_seqlens_k alike, both int32 or int64
+    [sequences + 1] from 0, on q's device, where they are read: nothing waits for them. Sequences may be
+    empty. The last query of each stands at its last key. lse is float32 [heads, queries]; queries past the
+    last sequence give 0 and -inf. Blocks of queries do not end where sequences do: one that holds
+    the end of one and the start of the next visits the keys of both.
+
+    alibi_slopes are [heads]; the other options, gradients and errors are those of `attention`.
+    """
+    _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
+    packed = [tensor.transpose(0, 1)[None] for tensor in (q, k, v)]
+    how = scale, algorithm, block_q, block_kv, None
+    _check(packed, window, softcap, sinks, alibi_slopes, how)
+    sides = window_sides(causal, window)
+    ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
+    out, lse = run(*packed, ranges, softcap, sinks, alibi_slopes, False, *how)
+    out, lse = out[0].transpose(0, 1), lse[0]
+    return (out, lse) if return_lse else out
+
+
+def attention_of_lengths(
+    q, k, v, lengths: torch.Tensor, *, causal=False, window=None, scale=None, softcap=None, alibi_slopes=None,
+    splits=None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """`attention`'s (O, lse) where batch i has lengths[i] keys, int32 [batch] on q's device: a cache's part.
+
+    The last query stands at the last of these keys; keys past them are never seen.
+    """
+    how = scale, "auto" if splits is None else "split_kv", None, None, splits
+    _check((q, k, v), window, softcap, None, alibi_slopes, how)
+    ranges = ranges_of_lengths(lengths, q.shape[2], k.shape[2], window_sides(causal, window))
+    return run(q, k, v, ranges, softcap, None, alibi_slopes, causal, *how)
+
+
+def _check(tensors, window, softcap, sinks, alibi_slopes, how: tuple) -> None:
+    q, k, v = tensors
+    check_tensors(q, k, v, torch.compiler.is_compiling() or interpreted())
+    check_window(window)
+    check_options(window, *how, ALGORITHMS)
+    check_terms(q, k, window, None, None, softcap, sinks, alibi_slopes)
+
+
+def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+        if tensor.dim() != 3:
+            shape = tuple(tensor.shape)
+            raise ValueError(f"{name} has shape {shape}, packed it must be [tokens, heads, head_dim]")
+    for name, edges in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
+        whole = isinstance(edges, torch.Tensor) and edges.dtype in (torch.int32, torch.int64)
+        if not whole or edges.dim() != 1 or len(edges) < 2 or edges.device != q.device:
+            raise ValueError(
+                f"{name} must be int32 or int64 [sequences + 1] on q's device, {q.device}: where each begins"
+            )
+    if len(cu_seqlens_q) != len(cu_seqlens_k):
+        counts = f"{len(cu_seqlens_q)} and {len(cu_seqlens_k)}"
+        raise ValueError(f"cu_seqlens_q and cu_seqlens_k have {counts} numbers, they must have as many")

@@ -1,0 +1,170 @@
+"""Windows to both sides, documents, prefixes, caps, sinks and slopes: results and gradients of float64."""
+
+from itertools import product
+
+import pytest
+import torch
+from attention_cases import ALGORITHMS, DTYPES, Shape, dtype_name, largest_difference, random_qkv
+
+from kernels import attention, explain, reference_attention
+
+SHAPES = [
+    Shape("fewer-queries", 2, 1, 9, 21, 24, 16, 16),
+    Shape("square", 1, 1, 21, 21, 16, 16, 16),
+    Shape("more-queries", 1, 1, 30, 21, 20, 16, 32, batch=2),
+]
+DOCUMENTS = [6, 0, 1, 12, 2, 0]  # of 21 keys: two are empty, one is a single key
+CASES = {
+    "both-sides": {"window": (5, 3)},
+    "right": {"window": (None, 4)},
+    "left": {"window": [6, None]},
+    "causal-right": {"causal": True, "window": (9, 3), "softcap": 5.0},
+    "documents": {"documents": DOCUMENTS},
+    "documents-causal": {"documents": DOCUMENTS, "causal": True},
+    "documents-window": {"documents": tuple(DOCUMENTS), "window": (4, 2)},
+    "prefix": {"causal": True, "prefix": 9},
+    "softcap": {"softcap": 0.7, "scale": 0.9},
+    "sinks": {"sinks": 1.0, "causal": True, "window": 7},
+    "slopes": {"alibi_slopes": 1.0, "causal": True},
+    "everything": {"documents": [12, 9], "window": (8, 8), "softcap": 3.0, "sinks": 4.0, "alibi_slopes": 2.0},
+}
+
+
+def drawn(case: dict, shape: Shape, device) -> dict:
+    """The case's arguments; of sinks and slopes it gives the size, and these are drawn."""
+    generator = torch.Generator().manual_seed(3)
+    arguments = dict(case)
+    for name, size in (("sinks", (shape.heads,)), ("alibi_slopes", (shape.batch, shape.heads))):
+        if name in case:
+            arguments[name] = case[name] * torch.rand(size, generator=generator).to(device)
+    return arguments
+
+
+def grid(algorithms):
+    """Cases x algorithms, standard and flash1 in every other; shapes and dtypes in turn."""
+    for (c, name), (a, algorithm) in product(enumerate(CASES), enumerate(algorithms)):
+        if algorithm in ("standard", "flash1") and (a + c) % 2:
+            continue
+        shape, dtype = SHAPES[(a + c) % len(SHAPES)], DTYPES[(c // 3 + a) % len(DTYPES)]
+        label = f"{name}-{algorithm}-{shape.name}-{dtype_name(dtype)}"
+        yield pytest.param(CASES[name], algorithm, shape, dtype, id=label)
+
+
+def bound(dtype, *tensors) -> float:
+    """Four roundings of the largest of the numbers that are added up."""
+    return 4 * max(torch.finfo(dtype).eps, 1e-6) * max(tensor.abs().max().item() for tensor in tensors)
+
+
+@pytest.mark.parametrize(("case", "algorithm", "shape", "dtype"), list(grid(ALGORITHMS)))
+def test_output_and_lse_equal_float64(case, algorithm, shape, dtype, device):
+    q, k, v = random_qkv(shape, dtype, device, seed=5)
+    arguments = drawn(case, shape, device)
+    exact, exact_lse = reference_attention(q, k, v, **arguments)
+    splits = 2 if algorithm == "split_kv" else None
+    out, lse = attention(
+        q, k, v, **arguments, algorithm=algorithm, splits=splits, **shape.blocks, return_lse=True
+    )
+    scores = dtype if algorithm == "standard" else torch.float32
+    assert (out.dtype, lse.dtype) == (dtype, torch.float32)
+    assert largest_difference(out, exact) <= bound(dtype, v)
+    finite = exact_lse[exact_lse.isfinite()]
+    assert largest_difference(lse, exact_lse) <= bound(scores, finite, torch.ones(1))
+
+
+@pytest.mark.parametrize(("case", "algorithm", "shape", "dtype"), list(grid(["flash2"])))
+def test_gradients_equal_float64s(case, algorithm, shape, dtype, device):
+    arguments = drawn(case, shape, device)
+    generator = torch.Generator().manual_seed(8)
+    d_out = torch.randn(shape.batch, shape.heads, shape.seq_q, shape.head_dim, generator=generator).to(device)
+    d_lse = torch.randn(d_out.shape[:3], generator=generator).to(device)
+
+    def gradients(function, tensors, **options):
+        leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+        given = dict(arguments)
+        if "sinks" in given:
+            leaves.append(given["sinks"].detach().clone().requires_grad_())
+            given["sinks"] = leaves[-1]
+        out, lse = function(*leaves[:3], **given, **options)
+        seen = lse.isfinite()
+        return torch.autograd.grad((out * d_out.to(out.dtype)).sum() + (lse * d_lse)[seen].sum(), leaves)
+
+    tensors = random_qkv(shape, dtype, device, seed=6)
+    ours = gradients(attention, tensors, algorithm=algorithm, **shape.blocks, return_lse=True)
+    exact = gradients(reference_attention, [tensor.double() for tensor in tensors])
+    for name, our, right in zip(("dq", "dk", "dv", "d_sinks"), ours, exact, strict=False):
+        assert largest_difference(our, right) <= 2 * bound(dtype, right), name
+
+
+@pytest.mark.parametrize(
+    ("window", "causal", "same"),
+    [
+        ((4, 0), False, {"window": 5}),
+        ((None, None), False, {}),
+        ((4, 9), True, {"window": 5}),
+        ((None, None), True, {"causal": True}),
+    ],
+)
+def test_a_pair_that_a_plain_mask_says_is_that_mask(window, causal, same, device):
+    q, k, v = random_qkv(SHAPES[0], torch.float16, device)
+    ours = attention(q, k, v, window=window, causal=causal, **SHAPES[0].blocks)
+    assert torch.equal(ours, attention(q, k, v, **same, **SHAPES[0].blocks))
+
+
+def test_a_sink_takes_its_share_of_every_row(device):
+    q, k, v = random_qkv(SHAPES[0], torch.float32, device)
+    ones = torch.ones_like(v)
+    sinks = torch.tensor([0.0, -torch.inf], device=device)
+    sums, lse = attention(q, k, ones, sinks=sinks, return_lse=True)
+    share = torch.exp(sinks[:, None] - lse)
+    assert largest_difference(sums[..., 0], (1 - share).double()) < 1e-5
+    assert (sums[:, 1] - 1).abs().max() < 1e-5  # the other head has none
+    assert (sums[:, 0] < 0.999).all()
+
+
+def test_flash3_leaves_ranges_to_flash2(device):
+    q, k, v = random_qkv(SHAPES[1], torch.float16, device)
+    assert explain(q, k, v, documents=[21]) == "flash2 runs: flash3 takes causal and a window of keys alone"
+    with pytest.raises(ValueError, match=r"^algorithm is 'flash3', which takes causal and a window"):
+        attention(q, k, v, softcap=30.0, algorithm="flash3")
+
+
+REFUSED = [
+    (
+        {"window": (1, -2)},
+        "window is (1, -2), a pair must be of keys before and after: whole numbers or None",
+    ),
+    ({"window": (1, 2, 3)}, "window is (1, 2, 3), a pair must be of keys before and after"),
+    ({"documents": [30, 5]}, "documents is [30, 5], it must be a list of lengths that add up to k's 21 keys"),
+    ({"documents": [40, -3]}, "documents is [40, -3], it must be a list of lengths"),
+    ({"documents": 3}, "documents is 3, it must be a list of lengths"),
+    ({"prefix": -1}, "prefix is -1, it must be None or a whole number of keys"),
+    ({"prefix": 3, "window": 9}, "prefix is 3, it must be None with a window or documents"),
+    ({"softcap": 0}, "softcap is 0, it must be None or a finite number above 0"),
+    ({"sinks": 1.0}, "sinks is a float, it must be a torch.Tensor"),
+    ({"sinks": torch.ones(3)}, "sinks is float32 (3,) on cpu, it must be floating-point, [1], on cpu"),
+    ({"alibi_slopes": torch.ones(2, 2)}, "it must be floating-point, [1] or [1, 1], on cpu"),
+    ({"alibi_slopes": torch.ones(1, requires_grad=True)}, "alibi_slopes requires grad, it must not"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), REFUSED)
+def test_a_bad_argument_is_named(arguments, sentence):
+    with pytest.raises((ValueError, TypeError)) as refusal:
+        attention(*random_qkv(SHAPES[1], torch.float32, "cpu"), **arguments)
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_pytorch_compiles_it_into_one_graph(device):
+    q, k, v = (tensor.requires_grad_() for tensor in random_qkv(SHAPES[1], torch.float32, device))
+    sinks = torch.zeros(1, device=device, requires_grad=True)
+
+    def block(q, k, v, sinks):
+        return attention(q, k, v, documents=[20, 1], sinks=sinks, **SHAPES[1].blocks).sin().sum()
+
+    compiled = torch.compile(block, fullgraph=True, backend="eager")
+    leaves = q, k, v, sinks
+    eager = torch.autograd.grad(block(*leaves), leaves)
+    for ours, right in zip(torch.autograd.grad(compiled(*leaves), leaves), eager, strict=True):
+        assert largest_difference(ours, right.double()) < 1e-5
+    torch.compiler.reset()

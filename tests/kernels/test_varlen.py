@@ -1,0 +1,183 @@
+"""Packed sequences, caches of several lengths and the adapter, against float64, one sequence at a time."""
+
+import pytest
+import torch
+from attention_cases import largest_difference
+
+from kernels import attention, attention_varlen, reference_attention
+from kernels.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
+
+HEADS, KV_HEADS, HEAD_DIM = 2, 1, 24
+LENGTHS = {  # of queries and of keys: empty ones, one token, fewer and more queries than keys
+    "packed": ([0, 20, 1, 9, 3, 0, 6], [4, 20, 1, 25, 0, 0, 2]),
+    "one-token": ([1], [1]),
+    "padded": ([5, 12], [16, 7]),  # tokens follow that belong to no sequence
+}
+MASKS = {
+    "none": {},
+    "causal": {"causal": True},
+    "window": {"window": (3, 1)},
+    "all": {"window": (9, 2), "softcap": 2.0, "sinks": True, "alibi_slopes": True},
+}
+BLOCKS = {"block_q": 16, "block_kv": 16}
+
+
+def edges(lengths, device, dtype=torch.int32):
+    return torch.tensor([0, *lengths], device=device).cumsum(0).to(dtype)
+
+
+def drawn(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def packed(lengths, dtype, device, more=0):
+    queries, keys = (sum(each) + more for each in lengths)
+    shapes = (queries, HEADS, HEAD_DIM), (keys, KV_HEADS, HEAD_DIM), (keys, KV_HEADS, HEAD_DIM)
+    return [drawn(*shape, dtype=dtype, seed=seed).to(device) for seed, shape in enumerate(shapes)]
+
+
+def one_at_a_time(q, k, v, q_lengths, kv_lengths, **arguments):
+    """(O, lse) of every sequence in float64, packed as `attention_varlen` does."""
+    found = [q.new_zeros(0, HEADS, HEAD_DIM).double()], [q.new_zeros(HEADS, 0).double()]
+    begin_q = begin_k = 0
+    sinks = arguments.get("sinks")
+    for count_q, count_k in zip(q_lengths, kv_lengths, strict=True):
+        if count_q and count_k:
+            rows, keys = slice(begin_q, begin_q + count_q), slice(begin_k, begin_k + count_k)
+            one = [t.transpose(0, 1)[None] for t in (q[rows], k[keys], v[keys])]
+            out, lse = reference_attention(*one, **arguments)
+            found[0].append(out[0].transpose(0, 1))
+            found[1].append(lse[0])
+        else:
+            found[0].append(q.new_zeros(count_q, HEADS, HEAD_DIM).double())
+            nothing = q.new_full((HEADS, count_q), -torch.inf).double()
+            found[1].append(nothing if sinks is None else nothing.fill_(0) + sinks.double()[:, None])
+        begin_q, begin_k = begin_q + count_q, begin_k + count_k
+    return torch.cat(found[0]), torch.cat(found[1], 1)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "mask", "dtype", "algorithm"),
+    [
+        ("packed", "none", torch.float16, "flash2"),
+        ("packed", "causal", torch.float32, "auto"),
+        ("packed", "window", torch.bfloat16, "split_kv"),
+        ("packed", "all", torch.float32, "split_kv"),
+        ("one-token", "causal", torch.bfloat16, "flash2"),
+        ("padded", "causal", torch.float16, "auto"),
+        ("padded", "all", torch.float32, "flash1"),
+        ("packed", "causal", torch.float16, "standard"),
+    ],
+)
+def test_packed_sequences_are_attended_by_themselves(lengths, mask, dtype, algorithm, device):
+    q_lengths, kv_lengths = LENGTHS[lengths]
+    more = 7 if lengths == "padded" else 0
+    tensors = packed((q_lengths, kv_lengths), dtype, device, more)
+    arguments = dict(MASKS[mask])
+    for name in ("sinks", "alibi_slopes"):
+        if name in arguments:
+            arguments[name] = drawn(HEADS, seed=9).abs().to(device)
+    differentiated = algorithm in ("auto", "flash2", "split_kv")
+    ours = [tensor.clone().requires_grad_(differentiated) for tensor in tensors]
+    right = [tensor.double().requires_grad_() for tensor in tensors]
+    starts = edges(q_lengths, device), edges(kv_lengths, device, torch.int64)
+    out, lse = attention_varlen(*ours, *starts, **arguments, algorithm=algorithm, **BLOCKS, return_lse=True)
+    exact, exact_lse = one_at_a_time(*right, q_lengths, kv_lengths, **arguments)
+    count = len(exact)
+    eps = 4 * max(torch.finfo(dtype).eps, 1e-6)
+    assert (out.dtype, lse.dtype, out.shape) == (dtype, torch.float32, tensors[0].shape)
+    assert largest_difference(out[:count], exact) <= eps * tensors[2].abs().max()
+    assert largest_difference(lse[:, :count], exact_lse) <= (eps if algorithm == "standard" else 1e-5) * 4
+    assert not out[count:].any()
+    if differentiated:
+        d_out = drawn(*exact.shape, seed=4).to(device)
+        grads = torch.autograd.grad((out[:count] * d_out.to(dtype)).sum(), ours)
+        exact_grads = torch.autograd.grad((exact * d_out).sum(), right)
+        for our, expected in zip(grads, exact_grads, strict=True):
+            assert largest_difference(our, expected) <= 2 * eps * max(1, expected.abs().max())
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"q": torch.zeros(1, 4, 8, 16)}, "q has shape (1, 4, 8, 16), packed it must be"),
+        ({"cu_seqlens_q": [0, 5]}, "cu_seqlens_q must be int32 or int64 [sequences + 1] on q's device"),
+        ({"cu_seqlens_k": torch.tensor([0.0, 5.0])}, "cu_seqlens_k must be int32 or int64"),
+        ({"cu_seqlens_k": torch.tensor([0, 2, 5])}, "cu_seqlens_q and cu_seqlens_k have 2 and 3 numbers"),
+    ],
+)
+def test_what_is_not_packed_is_refused(changed, sentence):
+    tensors = dict.fromkeys("qkv", torch.zeros(5, 2, 16))
+    starts = dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), torch.tensor([0, 5]))
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011 (its sentence is looked at)
+        attention_varlen(**{**tensors, **starts, **changed})
+    assert sentence in str(refusal.value)
+
+
+def heads_first(*tensors):
+    return [tensor.transpose(1, 2) for tensor in tensors]
+
+
+@pytest.mark.parametrize(
+    ("asked", "same"),
+    [
+        ({}, {}),
+        ({"causal": True, "softmax_scale": 0.3}, {"causal": True, "scale": 0.3}),
+        ({"window_size": (3, -1), "softcap": 2.0}, {"window": (3, None), "softcap": 2.0}),
+        ({"causal": True, "window_size": (3, 5), "deterministic": True}, {"window": 4}),
+    ],
+)
+def test_the_adapters_arguments_mean_these(asked, same, device):
+    shape = 2, 19, HEADS, HEAD_DIM
+    q, k, v = (drawn(*shape, dtype=torch.float16, seed=seed).to(device) for seed in range(3))
+    out, lse, nothing = flash_attn_func(q, k, v, **asked, return_attn_probs=True)
+    expected, expected_lse = attention(*heads_first(q, k, v), **same, algorithm="flash2", return_lse=True)
+    assert nothing is None
+    assert torch.equal(out, expected.transpose(1, 2))
+    assert torch.equal(lse, expected_lse)
+
+
+def test_the_adapter_packs(device):
+    q, k, v = packed(LENGTHS["packed"], torch.float32, device)
+    starts = [edges(each, device) for each in LENGTHS["packed"]]
+    out = flash_attn_varlen_func(q, k, v, *starts, 20, 25, causal=True, window_size=(4, 0))
+    assert torch.equal(out, attention_varlen(q, k, v, *starts, window=5))
+
+
+@pytest.mark.parametrize(("splits", "new"), [(0, 3), (2, 0)])
+def test_a_cache_is_appended_to_and_read_to_its_length(splits, new, device):
+    lengths = [0, 20, 37] if new == 0 else [0, 20, 34]
+    q = drawn(3, 3, HEADS, HEAD_DIM, seed=1).to(device)
+    caches = [drawn(3, 40, KV_HEADS, HEAD_DIM, seed=seed).to(device) for seed in (2, 3)]
+    added = [drawn(3, new, KV_HEADS, HEAD_DIM, seed=seed).to(device) for seed in (4, 5)] if new else []
+    expected = [cache.clone() for cache in caches]
+    held = torch.tensor(lengths, dtype=torch.int32, device=device)
+    out, lse = flash_attn_with_kvcache(
+        q, *caches, *added, cache_seqlens=held, causal=True, num_splits=splits, return_softmax_lse=True
+    )
+    for i, length in enumerate(lengths):
+        for cache, more in zip(expected, added, strict=False):
+            cache[i, length : length + new] = more[i]
+        if length + new == 0:
+            assert not out[i].any()
+            continue
+        one = heads_first(q[i : i + 1], *(cache[i : i + 1, : length + new] for cache in expected))
+        exact, exact_lse = reference_attention(*one, causal=True)
+        assert largest_difference(out[i : i + 1].transpose(1, 2), exact) < 1e-5
+        assert largest_difference(lse[i : i + 1], exact_lse) < 1e-5
+    assert all(torch.equal(ours, right) for ours, right in zip(caches, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"dropout_p": 0.1}, "dropout_p is 0.1, it must be 0: these kernels drop nothing"),
+        ({"alibi_slopes": [1.0]}, "alibi_slopes is a list, it must be a torch.Tensor"),
+    ],
+)
+def test_what_the_adapter_does_not_serve_is_refused(changed, sentence):
+    with pytest.raises((ValueError, TypeError), match=f"^{sentence}$"):
+        flash_attn_func(*(torch.zeros(1, 4, 2, 16) for _ in range(3)), **changed)
+    q, table = torch.zeros(1, 1, 2, 16), torch.zeros(1, 1, dtype=torch.int32)
+    with pytest.raises(ValueError, match=r"^block_table is given, it must be None: it is not served here$"):
+        flash_attn_with_kvcache(q, q, q, block_table=table)
