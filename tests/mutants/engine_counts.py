@@ -35,8 +35,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     bounds(
         "causal-without-itself",
-        "np.minimum(position + 1, high)",
-        "np.minimum(position, high)",
+        "np.clip(position + after + 1, first, high)",
+        "np.clip(position + after, first, high)",
         "no query sees the key at its own position",
     ),
     bounds(
@@ -175,8 +175,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     loops(
         "totals-count-blocks-as-whole",
-        "weights = weights * phase.visits",
-        "weights = weights * phase.visits.max()",
+        "if by_inner else programs.visits)).sum())",
+        "if by_inner else programs.visits.max())).sum())",
         "rows visit as many blocks as the one that visits most",
         "traffic",
     ),
@@ -202,8 +202,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     traffic(
         "compulsory-of-unvisited",
-        "outer, inner = visiting, _visited_inner(phase, len(inner))",
-        "outer[:], inner[:] = True, True",
+        "int(inner_rows[_visited_inner(phase.programs, len(inner_rows))].sum())",
+        "int(inner_rows.sum())",
         "blocks that nobody visits count as compulsory",
     ),
     traffic(

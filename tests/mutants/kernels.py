@@ -19,6 +19,8 @@ flash2 = _of("flash2.py", FORWARD)
 standard = _of("standard.py", FORWARD)
 split = _of("split_kv.py", SPLIT)
 backward = _of("backward.py", BACKWARD)
+two_kernels = _of("backward_kernel.py", BACKWARD)
+terms_of_scores = _of("terms.py", FORWARD)
 terms = _of("row_terms.py", BACKWARD)
 order = _of("flash3_schedule.py", FLASH3)
 flash3 = _of("flash3_kernel.py", FLASH3)
@@ -110,10 +112,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "kv_head = head % kv_heads",
         "grouped heads read another head's keys",
     ),
-    flash2(
+    terms_of_scores(
         "flash2-natural-exponent",
-        "scale_log2=call.scale * LOG2_E.value",
-        "scale_log2=call.scale",
+        '"scale_log2": call.scale * LOG2_E.value',
+        '"scale_log2": call.scale',
         "weights are powers of 2, not of e",
     ),
     flash2(
@@ -131,8 +133,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     standard(
         "standard-without-scale",
-        "matmul(q_tile, tl.trans(k_tile)) * scale, float",
-        "matmul(q_tile, tl.trans(k_tile)), float",
+        "tl.where(seen, products * scale, float",
+        "tl.where(seen, products, float",
         "scores are not scaled",
     ),
     standard(
@@ -171,25 +173,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "first = row_block * BLOCK_Q",
         "the keys of grouped rows are those of later queries",
     ),
-    backward(
+    two_kernels(
         "backward-delta-added",
         "d_scores = weights * (d_weights - delta[None, :])",
         "d_scores = weights * (d_weights + delta[None, :])",
         "dK has the wrong sign of its second term",
     ),
-    backward(
+    two_kernels(
         "backward-dq-without-delta",
         "d_scores = weights * (d_weights - delta[:, None])",
         "d_scores = weights * d_weights",
         "dQ lacks the derivative of the sum",
     ),
-    backward(
+    two_kernels(
         "backward-zero-dq",
         "d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum * scale)",
         "d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum * 0)",
         "dQ is zero",
     ),
-    backward(
+    two_kernels(
         "backward-dk-unscaled",
         "HEAD_DIM, k_sum * scale)",
         "HEAD_DIM, k_sum)",
@@ -201,7 +203,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "delta[..., : call.seq_q] += d_lse",
         "the gradient of lse has the wrong sign",
     ),
-    backward(
+    two_kernels(
         "backward-last-member-alone",
         "head = kv_head * GROUP + member",
         "head = kv_head * GROUP",

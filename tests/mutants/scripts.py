@@ -241,7 +241,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "`${Number(significant(bytesPerSecond / 1e9))} TB/s`",
         "GB/s are called TB/s",
     ),
-    formats("format-kib", "const k = bytes / 1024;", "const k = bytes / 1000;", "KiB count in thousands"),
+    formats(
+        "format-kb", "significant(bytes / 1e3)", "significant(bytes / 1024)", "kB count in powers of 1024"
+    ),
     clock(
         "clock-milliseconds",
         "this.move(Math.min(LONGEST, since / 1000), now);",
