@@ -18,7 +18,7 @@ ALONE = {("app/dashboard.py", "pandas")}
 MEASURING = "engine/measuring/"  # run where the kernels run
 SERVING = {  # what stands between a socket and the pages
     "app/room/": ("segno", "starlette", "uvicorn"),
-    **dict.fromkeys(("app/serving/", "app/frame/document.py", "app/main.py"), ("starlette",)),
+    **dict.fromkeys(("app/serving/", "app/frame/document.py"), ("starlette",)),
 }
 LATE = {MEASURING: ("kernels", "torch", "triton"), "engine/watch/": ("torch", "triton")}  # in functions
 # the engine's rooms: each imports only those before it; beside them the worker, which imports the root

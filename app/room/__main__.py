@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from app import room as rooms
 from app.room import server
@@ -14,6 +15,7 @@ from app.room.pictures import Pictures
 from app.room.room import Room
 from app.room.routes import presenter_route
 
+DASHBOARD = Path(__file__).resolve().parents[1] / "dashboard.py"
 PORT, DASHBOARD_PORT, PHONES = 8602, 8501, 300
 WARNINGS = {
     "machine": "This address leads to this machine alone: no phone can join.",
@@ -52,8 +54,9 @@ def main() -> int:
 def _serve(room: Room, listener: socket.socket, port: int) -> None:
     import streamlit as st
 
-    from app.main import application
+    from app.frame.document import routes
     from app.serving import start
+    from app.serving.guard import MIDDLEWARE
 
     @asynccontextmanager
     async def lifespan(app: st.App) -> AsyncIterator[None]:
@@ -61,7 +64,8 @@ def _serve(room: Room, listener: socket.socket, port: int) -> None:
             yield
 
     rooms.set_current(room)
-    app = application([presenter_route(room)], lifespan)
+    addresses = [*routes(), presenter_route(room)]
+    app = st.App(DASHBOARD, routes=addresses, middleware=MIDDLEWARE, lifespan=lifespan)
     app.run(config={"server.address": "localhost", "server.port": port})
 
 
