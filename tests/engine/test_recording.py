@@ -221,17 +221,6 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
     rest.close()
 
 
-def test_a_recording_is_saved_as_it_grows_every_five_seconds(tmp_path, monkeypatch, recording):
-    path, now = tmp_path / "mine.json", [100.0]
-    monkeypatch.setattr("engine.measuring.record.time.monotonic", lambda: now[0])
-    recorder, rows = Recorder(path, DEVICE, 60.0, lambda line: None), recording.timings
-    for row, seconds, there in zip(rows, (0.0, 4.0, 1.5), (1, 1, 3), strict=False):
-        now[0] += seconds
-        recorder.add("timings", [row])
-        assert load(path).timings == rows[:there]
-    assert len(rows) >= 3
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
