@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.browser.test_player import SETTLED
 
 from tests.browser.conftest import SIZE
+from tests.browser.players import SETTLED
 
 pytestmark = pytest.mark.browser
 

@@ -146,7 +146,7 @@ def test_f_fills_the_screen_and_a_shows_the_audience_a_short_link(page, dashboar
     page.keyboard.press("k")
     page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop === 0")
     page.keyboard.press("a")
-    link = page.locator(".st-key-audience_link code").inner_text()
+    link = page.locator(".st-key-audience_link [data-testid=stCode] code").inner_text()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/softmax\?seq=512", link.strip())
     page.keyboard.press("a")
     page.locator(".st-key-audience_link").wait_for(state="detached")
