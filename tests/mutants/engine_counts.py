@@ -1,14 +1,9 @@
 """Mutants of the engine: wrong bytes, wrong FLOPs, wrong presets, wrong numbers of a trace."""
 
-from tests.mutants.mutant import Mutant, planting
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_engine as _of
 
 B200 = "ghz={},\n        tflops=(2250, 2250, 75),\n        gigabytes_per_second=8000,\n        mib=183_359"
-
-
-def _of(file: str, *tests: str):
-    """Mutants of a file here, with the names of its tests."""
-    return planting("engine", f"engine/{file}", *tests, named="tests/engine/test_{}.py")
-
 
 bounds = _of("problem/bounds.py", "bounds")
 flops = _of("problem/flops.py", "measure")

@@ -1,12 +1,7 @@
 """Mutants of the engine: wrong rows of recordings, wrong studies, wrong verdicts."""
 
-from tests.mutants.mutant import Mutant, planting
-
-
-def _of(file: str, *tests: str):
-    """Mutants of a file here, with the names of its tests."""
-    return planting("engine", f"engine/{file}", *tests, named="tests/engine/test_{}.py")
-
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_engine as _of
 
 counters = _of("recordings/counters.py", "counted")
 rows = _of("recordings/rows.py", "recorded")

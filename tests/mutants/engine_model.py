@@ -1,12 +1,7 @@
 """Mutants of the engine: wrong DRAM bytes, wrong seconds, wrong timelines and their files."""
 
-from tests.mutants.mutant import Mutant, planting
-
-
-def _of(file: str, *tests: str):
-    """Mutants of a file here, with the names of its tests."""
-    return planting("engine", f"engine/{file}", *tests, named="tests/engine/test_{}.py")
-
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_engine as _of
 
 l2 = _of("model/l2.py", "l2")
 crossing = _of("model/crossing.py", "crossing")

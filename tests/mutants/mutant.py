@@ -55,3 +55,8 @@ def planting(prefix: str, file: str, *tests: str, named: str = "{}") -> Callable
         return Mutant(f"{prefix}-{name}", file, before, after, why, paths)
 
     return mutant
+
+
+def of_engine(file: str, *tests: str) -> Callable[..., Mutant]:
+    """`planting` in a file of the engine, with the names of its tests there."""
+    return planting("engine", f"engine/{file}", *tests, named="tests/engine/test_{}.py")
