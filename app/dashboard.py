@@ -1,21 +1,14 @@
 """The dashboard itself, run for every visit and every change; `main.py` serves it."""
 
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
 # Two visitors who open a fresh server at once would import it in two threads, and one would get half of it.
-import pandas  # noqa: E402, F401
-import streamlit as st  # noqa: E402
+import pandas  # noqa: F401
+import streamlit as st
 
-from app import frame, glossary, presenter, scenario, sidebar, take_home, theme  # noqa: E402
-from app.page import HOME  # noqa: E402
-from app.presenter import lectern  # noqa: E402
-from app.presenter.mode import lecturing, presenting  # noqa: E402
-from app.room import screen  # noqa: E402
+from app import frame, glossary, presenter, scenario, sidebar, take_home, theme
+from app.page import HOME
+from app.presenter import lectern
+from app.presenter.mode import lecturing, presenting
+from app.room import screen
 
 
 def _tools(name: str) -> None:
