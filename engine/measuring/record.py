@@ -213,6 +213,11 @@ def record_timelines(recorder: Recorder) -> None:
 def record_cluster(recorder: Recorder) -> None:
     """Every way to compute on several GPUs, and what each GPU did when; every rank runs this, one writes."""
     ranks = Ranks()
+    for problem in cluster_timeline.plan():
+        for one in cluster.contenders(ranks):
+            row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
+            if one.sharded and not recorder.has("cluster_timelines", row):
+                recorder.add("cluster_timelines", [cluster_timeline.timeline_of(ranks, problem, one)])
     known = {(row.problem, row.direction) for row in recorder.rows["cluster"].values()}
     for rows in cluster.recorded(ranks, known, recorder.left):
         recorder.add("cluster", rows)
@@ -220,11 +225,6 @@ def record_cluster(recorder: Recorder) -> None:
         what = f"N {problem.seq_q} {'causal' if problem.mask.causal else 'full'} {rows[0].direction}"
         said = f"best {best.provider} {_median(best) * 1e3:.2f} ms" if best else "nothing ran"
         recorder.tell(f"cluster: {what}, {problem.kv_heads} key heads: {said}")
-    for problem in cluster_timeline.plan():
-        for one in cluster.contenders(ranks):
-            row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
-            if one.sharded and not recorder.has("cluster_timelines", row):
-                recorder.add("cluster_timelines", [cluster_timeline.timeline_of(ranks, problem, one)])
     ranks.close()
 
 
