@@ -101,7 +101,7 @@ class AcrossPlayer extends TimedPlayer {
     this.controls.show({
       sentence: this.words(playing),
       where: `${duration(time / 1e6)} of ${duration(model.longest / 1e6)}`,
-      length: "modelled",
+      length: model.runs[shown].origin,
       part: time / model.longest,
       playing,
       speed,

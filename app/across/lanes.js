@@ -102,9 +102,13 @@ export class LanesPanel {
       color: shown ? theme.ink : theme.muted,
     });
     const facts = `${duration(run.length / 1e6)} · efficiency ${percent(run.efficiency)} · computing ${percent(run.busy)} of the time`;
-    const room = plot.w - width - 90 * u;
+    const origin = pen.text(run.origin, plot.x + plot.w, y, {
+        size: 12.5,
+        color: theme.good,
+        align: "right",
+      }),
+      room = plot.w - width - origin - 30 * u;
     if (room > 80 * u) pen.text(facts, plot.x + width + 12 * u, y, { size: 12.5, mono: true, room });
-    pen.text(run.origin, plot.x + plot.w, y, { size: 12.5, color: theme.good, align: "right" });
   }
 
   paste(ctx, picture, from, to) {

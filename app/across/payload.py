@@ -30,6 +30,8 @@ LIGHTNESS, SATURATION = {"dark": 0.62, "light": 0.47}, 0.42
 def name_of(run: Lanes, beside: Sequence[Lanes]) -> str:
     """What a run is called among others: its order where that is what differs."""
     spread = run.spread
+    if len({each.origin for each in beside}) > 1:
+        return f"{NAMES[spread.method]}, {run.origin.split()[0]}"
     if len({each.spread.method for each in beside}) < len(beside):
         return "Zigzag order" if spread.zigzag else "Plain order"
     flat = spread.method == RING and spread.fabric.hosts(spread.gpus) > 1
@@ -69,7 +71,8 @@ def build(runs: Sequence[Lanes]) -> bytes:
 
 def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
     """What is said of a run as a whole; times in microseconds, the block in bytes."""
-    spread, time = run.spread, modelled(run.spread, run.backward)
+    spread = run.spread
+    one_gpu = run.one_gpu or modelled(spread, run.backward).one_gpu
     return {
         "name": name_of(run, beside),
         "ring": spread.method in RINGS,
@@ -77,9 +80,9 @@ def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
         "host": spread.fabric.host,
         "groups": spread.groups,
         "owners": _owners(run.order),
-        "origin": "modelled",
-        "efficiency": time.efficiency,
-        "oneGpu": time.one_gpu * MICRO,
+        "origin": run.origin,
+        "efficiency": one_gpu / (spread.gpus * run.seconds),
+        "oneGpu": one_gpu * MICRO,
         "busy": run.busy_share,
         "block": spread.block,
         "backward": run.backward,

@@ -15,7 +15,9 @@ export function sentence(model, run, time) {
   if (run.kind[first] === run.merging)
     return `${run.name}: every GPU merges the m, l and O that its rounds left, one part per block of keys.`;
   if (run.kind[first] === run.packing)
-    return `${run.name}: every GPU lays its tokens out by head, so that each other GPU can fetch the heads it computes.`;
+    return run.ring
+      ? `${run.name}: every GPU lays its K and V where the others can fetch them.`
+      : `${run.name}: every GPU lays its tokens out by head, so that each other GPU can fetch the heads it computes.`;
   return run.ring ? ringSentence(model, run, time, now, first) : groupSentence(run, now, first);
 }
 
@@ -23,7 +25,7 @@ function done(model, run) {
   const faster = times(run.oneGpu / run.length);
   return (
     `${run.name}: ${plural(model.gpus, "GPU")} take ${duration(run.length / 1e6)}, ${faster} times as fast as one GPU (${duration(run.oneGpu / 1e6)}). ` +
-    `Efficiency ${percent(run.efficiency)}, modelled.`
+    `Efficiency ${percent(run.efficiency)}, ${run.origin}.`
   );
 }
 
@@ -91,12 +93,12 @@ export function markWords(run, n) {
     transfer: `K and V of ${whose} arrive`,
     network: `K and V of ${whose} arrive by the network`,
     merging: "merging the parts of m, l and O",
-    packing: "laying tokens out by head",
+    packing: run.ring ? "laying K and V out for the others" : "laying tokens out by head",
   }[kind];
   return [
     `GPU ${run.gpu[n]}`,
     what,
     `${duration(run.start[n] / 1e6)} to ${duration(run.end[n] / 1e6)}`,
-    `takes ${duration((run.end[n] - run.start[n]) / 1e6)}, modelled`,
+    `takes ${duration((run.end[n] - run.start[n]) / 1e6)}, ${run.origin}`,
   ];
 }

@@ -12,7 +12,8 @@ from app.figures.units import log_ticks, seconds_text, share_text, short
 from engine.model.cluster.lanes import COMPUTING, Lanes
 from engine.model.cluster.seconds import ClusterTime
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL
-from engine.studies.across import Held, Round
+from engine.studies.across import Round
+from engine.studies.recorded_clusters import Held
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,12 +34,10 @@ from engine.studies.across import (
     DRAWN,
     FULL,
     ORDERS,
+    RECORDED,
     TOKENS,
     WAYS,
-    Held,
     Room,
-    cluster_recording,
-    held,
     hiding,
     over_gpus,
     ring_parts,
@@ -48,6 +46,7 @@ from engine.studies.across import (
     runs_of,
     spread_of,
 )
+from engine.studies.recorded_clusters import Held, cluster_recordings, held, recorded_lanes, with_lanes
 
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
 MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}
@@ -55,6 +54,7 @@ BESIDE = {
     ORDERS: "Zigzag beside plain order",
     WAYS: "Ring beside other methods",
     ALONE: "Ring alone",
+    RECORDED: "Modelled beside recorded",
 }
 FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
 COMPONENTS = 1  # of O that are shown as numbers
@@ -63,19 +63,20 @@ COMPONENTS = 1  # of O that are shown as numbers
 def show() -> None:
     """Draw the page."""
     head = st.container(key="across_head")
-    spread, beside, backward = _asked()
-    runs = runs_of(spread, beside, backward)
+    recordings = cluster_recordings(chosen_recording())
+    spread, beside, backward = _asked(recordings)
+    runs = runs_of(spread, beside, backward, recordings)
     with head:
         st.header(_headline(runs[0]), anchor=False)
     across.show(runs)
     for run in runs:
         title = f"{name_of(run, runs)}, {run.spread.gpus} GPUs"
         offer(title, partial(cluster_trace, run), TRACE)
-    st.caption(_what_is_drawn(spread, runs))
-    recording, colours = cluster_recording(chosen_recording()), theme.colours()
+    st.caption(_what_is_drawn(spread, runs, recordings))
+    colours = theme.colours()
     curve, rounds = st.columns(2, gap="large")
     with curve:
-        _efficiency(spread, recording, colours)
+        _efficiency(spread, recordings, colours)
     with rounds:
         _hiding(spread, colours)
     memory, merging = st.columns([1, 1.2], gap="large")
@@ -83,17 +84,16 @@ def show() -> None:
         _memory(spread)
     with merging:
         _merging(spread)
-    clusters.show(recording)
+    clusters.show(recordings)
 
 
-def _asked() -> tuple[Spread, str, bool]:
+def _asked(recordings: tuple[Recording, ...]) -> tuple[Spread, str, bool]:
     """What the page's own controls ask for, with the scenario's heads, head dimension, data type and GPU."""
     experiment = scenario.current()
     with st.container(horizontal=True, vertical_alignment="center"):
         mask = _chosen("Mask", "mask", MASKS)
         direction = _chosen("Pass", "pass", PASSES)
-        choices = {key: BESIDE[key] for key in (ORDERS, WAYS, ALONE) if mask == CAUSAL or key != ORDERS}
-        beside = _chosen("Beside", "beside", choices, f"beside {mask}")
+        row = st.container(width="content")
     with st.container(key="across_sliders"):
         gpus, tokens, link = st.columns(3, gap="medium")
     with gpus:
@@ -104,8 +104,13 @@ def _asked() -> tuple[Spread, str, bool]:
         name = _slid(
             "Links within a host", "link", list(LINKS), lambda each: f"{each}: {scaled(LINKS[each], 'B/s')}"
         )
-    fabric = Fabric(peak=LINKS[name])
-    return spread_of(experiment, length, count, mask == CAUSAL, fabric), beside, direction == BACKWARD
+    spread = spread_of(experiment, length, count, mask == CAUSAL, Fabric(peak=LINKS[name]))
+    backward = direction == BACKWARD
+    lanes_recorded = not backward and recorded_lanes(spread, recordings)
+    choices = [ORDERS] * (mask == CAUSAL) + [WAYS, ALONE] + [RECORDED] * bool(lanes_recorded)
+    with row:
+        beside = _chosen("Beside", "beside", {key: BESIDE[key] for key in choices}, f"beside {choices}")
+    return spread, beside, backward
 
 
 def _chosen(label: str, name: str, options: dict[str, str], key: str = "") -> str:
@@ -131,7 +136,7 @@ def _headline(run: Lanes) -> str:
     )
 
 
-def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...]) -> str:
+def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Recording, ...]) -> str:
     problem = spread.problem
     words = [
         f"The scenario gives {problem.heads} heads on {problem.kv_heads} KV heads, head dimension "
@@ -162,18 +167,32 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...]) -> str:
             f"Launching this takes the host {seconds_text(host.host)}, longer than the GPUs need; the times "
             "shown are those of a CUDA graph, which removes that wait."
         )
-    words.append("No timeline of several GPUs has been recorded yet, so all lanes are modelled.")
-    return " ".join(words)
+    return " ".join([*words, _where_lanes_are_from(runs, recordings)])
 
 
-def _efficiency(spread: Spread, recording: Recording | None, colours: Palette) -> None:
+def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, ...]) -> str:
+    if found := [run for run in runs if run.one_gpu]:
+        return (
+            f"The lanes of {' and '.join(name_of(run, runs) for run in found)} were {found[0].origin}, by "
+            "PyTorch's profiler. A recorded call lays K and V out before its first round, which is not "
+            "modelled."
+        )
+    every = {(one.gpus, one.problem.seq_q) for one in with_lanes(recordings)}
+    if not every:
+        return "All lanes are modelled."
+    shapes = " and ".join(f"{tokens:,} tokens on {gpus} GPUs" for gpus, tokens in sorted(every))
+    return f"These lanes are modelled. Recorded ones stand beside them for {shapes}, with a causal mask."
+
+
+def _efficiency(spread: Spread, recordings: tuple[Recording, ...], colours: Palette) -> None:
     """Methods over the number of GPUs; recorded points where there are any of this length."""
     st.markdown("**Efficiency over the number of GPUs**: one GPU's time over that of all GPUs together")
     methods = (RING, RING_SEND, TWO_LEVEL, ALL_GATHER, ALL_TO_ALL)
     lines = {method: over_gpus(spread.by(method)) for method in methods}
     lines = {method: found for method, found in lines.items() if len(found) > 1}
-    points = [one for one in _points(recording) if _like(one, spread)]
-    origin = recording.origin if recording else ""
+    every = _points(recordings)
+    points = [one for one in every if _like(one, spread)]
+    origin = points[0].origin if points else ""
     chart(
         figures.efficiency(lines, points, origin, spread.gpus, colours),
         "Efficiency over GPUs",
@@ -186,24 +205,34 @@ def _efficiency(spread: Spread, recording: Recording | None, colours: Palette) -
     if points:
         problem = points[0].row.problem
         words += (
-            f" Diamonds were {origin}: {points[0].row.gpus} GPUs, {problem.heads} heads, head dimension "
-            f"{problem.head_dim}, {problem.dtype}."
+            f" Diamonds were {origin}: {_listed(one.row.gpus for one in points)} GPUs, {problem.heads} "
+            f"heads, head dimension {problem.head_dim}, {problem.dtype}. One above 100% says that one GPU "
+            "alone is slowed down: under its longer load the card caps its power."
         )
-    elif recording:
-        lengths = sorted({one.row.problem.seq_q for one in _points(recording)})
-        words += f" Recorded with a causal mask: {' and '.join(f'{n:,}' for n in lengths)} tokens."
+    elif every:
+        words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."
     st.caption(words)
 
 
-def _points(recording: Recording | None) -> list[Held]:
-    """Recorded forward passes of methods on several GPUs."""
-    found = held(recording) if recording else ()
-    return [one for one in found if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency]
+def _points(recordings: tuple[Recording, ...]) -> list[Held]:
+    """Recorded forward passes of methods on several GPUs, all heads with keys of their own."""
+    return [
+        one
+        for one in held(recordings)
+        if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency
+        if one.row.problem.heads == one.row.problem.kv_heads
+    ]
 
 
 def _like(one: Held, spread: Spread) -> bool:
     problem = one.row.problem
     return (problem.seq_q, problem.mask) == (spread.problem.seq_q, spread.problem.mask)
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """Each once, in order, in words."""
+    *some, last = (f"{each:,}" for each in sorted(set(numbers)))
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def _hiding(spread: Spread, colours: Palette) -> None:

@@ -1,4 +1,4 @@
-"""What the page of several GPUs asks: curves over GPUs, the model's errors, a row's parts as they merge."""
+"""What the page of several GPUs asks: runs, curves over GPUs, memory, a row's parts as they merge."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ from engine.model.cluster.lanes import Lanes, lanes
 from engine.model.cluster.memory import OWN, bytes_per_token, longest_context, memory_bytes
 from engine.model.cluster.seconds import ClusterTime, hidden_from, kernel_rate, modelled, rounds
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, TWO_LEVEL, Spread
-from engine.problem.hardware import gpu_named
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask
-from engine.recordings.cluster import BOTH, ONE, ClusterTiming
-from engine.recordings.file import CLUSTERS, recordings
 from engine.recordings.recording import Recording
+from engine.studies.recorded_clusters import recorded_lanes
 from engine.trace.dense import exact_tiles
 from engine.trace.ring import execute_ring
 
 DRAWN = (2, 3, 4, 6, 8, 16, 24, 32, 48, 64)  # GPUs of a picture
 TOKENS = tuple(2**power for power in range(13, 28))
 PER_GPU = tuple(2**power for power in range(8, 19))  # tokens, of the chart of a round
-ORDERS, WAYS, ALONE = "orders", "methods", "ring"  # what stands beside the ring
+ORDERS, WAYS, ALONE, RECORDED = "orders", "methods", "ring", "recorded"  # what stands beside the ring
 COUNTS = (*(2**power for power in range(14)), 10_000)  # GPUs of a curve
 CAUSAL, FULL = "causal", "none"
 # what the page asks: all that each may be, and what it usually is
@@ -37,9 +35,8 @@ ASKED = {
     "link": (tuple(LINKS), "NVLink 4"),
     "mask": ((CAUSAL, FULL), CAUSAL),
     "pass": ((FORWARD, BACKWARD), FORWARD),
-    "beside": ((ORDERS, WAYS, ALONE), ORDERS),
+    "beside": ((ORDERS, WAYS, ALONE, RECORDED), ORDERS),
 }
-FITTED_COMMIT = "3447e25"  # whose forward passes on 4 H200s, and one GPU's backward, set the constants
 PARTS_GPUS, PARTS_TOKENS, PARTS_BLOCK = 4, 256, 16  # of the row whose merge is shown
 
 
@@ -60,15 +57,20 @@ def taught(experiment: Experiment, zigzag: bool) -> Spread:
     return spread.by(RING, zigzag)
 
 
-def runs_of(spread: Spread, beside: str, backward: bool = False) -> tuple[Lanes, ...]:
-    """The ring of a spread problem, and what is drawn beside it: the other order, or the other methods.
+def runs_of(
+    spread: Spread, beside: str, backward: bool = False, recordings: tuple[Recording, ...] = ()
+) -> tuple[Lanes, ...]:
+    """The ring of a spread problem, and what is drawn beside it.
 
-    More GPUs than a host has are a ring of hosts.
+    That is the other order, the other methods, or what was recorded. More GPUs than a host has are a ring of
+    hosts.
     """
     several = spread.gpus > spread.fabric.host
     ring = spread.by(TWO_LEVEL if several and spread.by(TWO_LEVEL).unserved is None else RING)
     if beside == ORDERS and spread.problem.mask.causal:
         return lanes(ring, backward), lanes(ring.by(ring.method, zigzag=False), backward)
+    if beside == RECORDED:
+        return lanes(ring, backward), *recorded_lanes(spread, recordings)
     ways = [RING] * (ring.method != RING) + [ALL_GATHER, ALL_TO_ALL] if beside == WAYS else []
     others = (spread.by(method) for method in ways)
     return lanes(ring, backward), *(lanes(each, backward) for each in others if each.unserved is None)
@@ -149,70 +151,6 @@ def hiding(spread: Spread) -> Hiding:
         rate, spread.way.rate, problem.itemsize, problem.heads, problem.kv_heads, causal=causal
     )
     return Hiding(spread.rows, needed, rate, spread.way.rate)
-
-
-# ---------------------------------------------------------------- held against a recording
-
-
-def cluster_recording(chosen: Recording | None) -> Recording | None:
-    """The chosen recording if it has rows of several GPUs, else the newest that has; None without any."""
-    every = (*((chosen,) if chosen else ()), *recordings(CLUSTERS))
-    return next((one for one in every if one.cluster), None)
-
-
-@dataclass(frozen=True)
-class Held:
-    """A recorded time beside the model's, seconds; fitted: the model's constants were set from it."""
-
-    row: ClusterTiming
-    modelled: float
-    one_gpu: float | None
-    fitted: bool
-
-    @property
-    def error(self) -> float:
-        """How much longer the model says it takes, as a share of what was recorded."""
-        return self.modelled / self.row.times.median - 1
-
-    @property
-    def efficiency(self) -> float | None:
-        """Recorded: one GPU's seconds over those of all GPUs together."""
-        return self.one_gpu and self.one_gpu / (self.row.gpus * self.row.times.median)
-
-
-def held(recording: Recording) -> tuple[Held, ...]:
-    """Every recorded row of a method that the model has, and those of one GPU."""
-    gpu = gpu_named(recording.device.gpu)
-    if gpu is None:
-        return ()
-    ones = {(row.problem, row.direction): row.times.median for row in recording.cluster if _alone(row)}
-    rows = [row for row in recording.cluster if row.times and (row.provider in METHODS or _alone(row))]
-    return tuple(
-        Held(row, _seconds(row, gpu.key), ones.get((row.problem, row.direction)), _fitted(recording, row))
-        for row in rows
-    )
-
-
-def _alone(row: ClusterTiming) -> bool:
-    return row.provider == ONE and row.times is not None
-
-
-def _seconds(row: ClusterTiming, hardware: str) -> float:
-    method = METHODS[0] if row.provider == ONE else row.provider
-    spread = Spread(row.problem, row.gpus, method, row.problem.mask.causal, hardware=hardware)
-    passes = (False, True) if row.direction == BOTH else (False,)
-    return sum(modelled(spread, backward).seconds for backward in passes)
-
-
-def _fitted(recording: Recording, row: ClusterTiming) -> bool:
-    commit = row.commit or recording.device.commit
-    of_backward = row.provider == ONE and row.direction == BOTH and row.problem.seq_q == 2**17
-    return commit.startswith(FITTED_COMMIT) and ((row.gpus == 4 and row.direction == FORWARD) or of_backward)
-
-
-def median_error(found: tuple[Held, ...], fitted: bool) -> float:
-    """The median size of the errors of the rows that were fitted, or of the others."""
-    return float(np.median([abs(one.error) for one in found if one.fitted == fitted]))
 
 
 # ---------------------------------------------------------------- a row's parts, executed

@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+import warnings
 from datetime import timedelta
 
 import torch
@@ -109,15 +110,18 @@ class Team:
             options = dist.ProcessGroupNCCL.Options()
             options.is_high_priority_stream = True
         try:
-            return dist.new_group(
-                dist.get_process_group_ranks(self.group),
-                timeout=timedelta(
-                    seconds=PATIENCE * (2 if backend == "nccl" else 1)
-                ),  # the watch comes first
-                backend=backend,
-                pg_options=options,
-                use_local_synchronization=True,
-            )
+            with warnings.catch_warnings():
+                # torch complains of a timeout in the options, which nobody set there
+                warnings.filterwarnings("ignore", message="backend_options._timeout was specified")
+                return dist.new_group(
+                    dist.get_process_group_ranks(self.group),
+                    timeout=timedelta(
+                        seconds=PATIENCE * (2 if backend == "nccl" else 1)
+                    ),  # the watch comes first
+                    backend=backend,
+                    pg_options=options,
+                    use_local_synchronization=True,
+                )
         except RuntimeError as error:
             raise PeerLostError(
                 f"not all {self.size} ranks came to their first call within {PATIENCE:g} s, as rank"

@@ -17,6 +17,7 @@ const about = {
   oneGpu: 40,
   efficiency: 0.8,
   block: 64,
+  origin: "modelled",
 };
 
 /** GPU 0 computes its own keys for 10; GPU 1 its own, then those of GPU 0, which come from 0 to 4; both merge. */

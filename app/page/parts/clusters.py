@@ -11,17 +11,20 @@ from app.figures.units import seconds_text, share_text
 from engine.algorithms import FORWARD
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
-from engine.studies.across import Held, held, median_error
 from engine.studies.published_clusters import Published, published
+from engine.studies.recorded_clusters import Held, held, median_error
 
 TALL = 420  # pixels
 SAYS = {"share": partial(share_text, places=1), "tokens": "{:,.0f}".format, "s": seconds_text}
 
 
-def show(recording: Recording | None) -> None:
+def show(recordings: tuple[Recording, ...]) -> None:
     """How far the model is from what was recorded and published."""
     st.subheader("The model beside recorded and published figures", anchor=False)
-    _recorded(recording)
+    if not held(recordings):
+        st.markdown("There is no recording of several GPUs to hold the model against.")
+    for recording in recordings:
+        _recorded(recording)
     st.markdown("**Published by others**, the model beside each")
     head = ("figure", "published", "modelled", "error", "source", "what the model takes from elsewhere")
     st.html(scrolled(table(head, [_published_row(one) for one in published()], words=(0, 4, 5)), TALL))
@@ -31,13 +34,19 @@ def show(recording: Recording | None) -> None:
     )
 
 
-def _recorded(recording: Recording | None) -> None:
-    found = held(recording) if recording else ()
+def _recorded(recording: Recording) -> None:
+    found = held((recording,))
     if not found:
-        st.markdown("There is no recording of several GPUs to hold the model against.")
         return
-    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**, the model beside each")
-    head = ("method", "tokens", "pass", "GPUs", "recorded", "efficiency", "modelled", "error", "")
+    gpus = max(one.row.gpus for one in found)
+    st.markdown(
+        f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {gpus} GPUs, and one alone; the model "
+        "beside each"
+    )
+    head = (
+        *("method", "tokens", "mask", "KV heads", "pass", "GPUs"),
+        *("recorded", "efficiency", "modelled", "error", ""),
+    )
     modelled = {one.row.provider for one in found}
     rows = [_recorded_row(one) for one in found]
     rows += [[*_about(row), *[""] * 4] for row in recording.cluster if row.provider not in modelled]
@@ -49,7 +58,8 @@ def _recorded(recording: Recording | None) -> None:
     st.caption(
         "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
         f"{recording.device.commit[:7]}. {fitted}The other rows have a median error of {others}. The model "
-        "leaves out what the host takes, for which all-gather waited in its forward and backward pass."
+        "leaves out what the host takes to launch, and that the card caps its power, and with it its clock, "
+        "under a long load."
     )
 
 
@@ -63,8 +73,9 @@ def _recorded_row(one: Held) -> list[str]:
 def _about(row: ClusterTiming) -> list[str]:
     """What was measured, and its median."""
     passed = "forward" if row.direction == FORWARD else "both"
+    problem, mask = row.problem, "causal" if row.problem.mask.causal else "none"
     median = seconds_text(row.times.median) if row.times else row.skipped
-    return [row.label, f"{row.problem.seq_q:,}", passed, f"{row.gpus}", median]
+    return [row.label, f"{problem.seq_q:,}", mask, f"{problem.kv_heads}", passed, f"{row.gpus}", median]
 
 
 def _signed(error: float) -> str:

@@ -17,7 +17,7 @@ def cluster_trace(run: Lanes) -> str:
     events = [event for gpu in range(spread.gpus) for event in _names(run, gpu)]
     events += [_slice(mark) for mark in run.marks]
     about = {
-        "origin": "modelled",
+        "origin": run.origin,
         "method": spread.method,
         "order": "zigzag" if spread.zigzag else "plain",
         "gpus": spread.gpus,
@@ -29,7 +29,7 @@ def cluster_trace(run: Lanes) -> str:
 
 def _names(run: Lanes, gpu: int) -> list[dict[str, Any]]:
     """Metadata events that name a GPU's process and its threads; a trace keeps process 0 for itself."""
-    named = [("process_name", 0, f"GPU {gpu}, {run.spread.hardware.upper()}, modelled")]
+    named = [("process_name", 0, f"GPU {gpu}, {run.spread.hardware.upper()}, {run.origin}")]
     named += [("thread_name", thread, name) for thread, name in THREADS.items()]
     return [
         {"ph": "M", "name": what, "pid": gpu + 1, "tid": thread, "args": {"name": name}}

@@ -1,6 +1,7 @@
 """What every GPU computes and receives, and when: the rounds of `seconds` laid out, modelled.
 
-GPUs go from round to round together, as long as the slowest of them takes.
+Recorded runs have the same form. Modelled GPUs go from round to round together, as long as the slowest of
+them takes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from engine.model.cluster.seconds import (
     work_shares,
 )
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
+from engine.model.timeline import MODELLED
 
 COMPUTING, TRANSFER, NETWORK, MERGING, PACKING = KINDS = (
     "computing",
@@ -57,13 +59,20 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """A run: marks in no order, and the seconds of all."""
+    """A run: marks in no order, and the seconds of all.
+
+    Attributes:
+        origin: "modelled", or "recorded on" a GPU and a date.
+        one_gpu: recorded seconds of one GPU for the same; None where modelled, or not recorded.
+    """
 
     spread: Spread
     order: Order
     marks: tuple[Mark, ...]
     seconds: float
     backward: bool = False
+    origin: str = MODELLED
+    one_gpu: float | None = None
 
     def busy(self, gpu: int) -> float:
         """Seconds in which a GPU computes."""

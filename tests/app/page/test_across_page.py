@@ -19,15 +19,15 @@ from engine.model.cluster.lanes import KINDS, lanes
 from engine.studies.across import (
     ALONE,
     ORDERS,
+    RECORDED,
     WAYS,
-    cluster_recording,
-    held,
     ring_parts,
     runs_of,
     spread_of,
     taught,
 )
 from engine.studies.published_clusters import published
+from engine.studies.recorded_clusters import cluster_recordings, held
 from tests.app.worker_page import again, html, opened
 
 
@@ -101,14 +101,14 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     block = 2 * 16 * 131072 // 4 * 128 * 2
     assert f"one block of K and V ({bytes_text(block)})" in said
     shown = html(page)
-    for one in held(cluster_recording(None)):
+    for one in held(cluster_recordings(None)):
         assert f"<td>{seconds_text(one.row.times.median)}</td>" in shown
         assert f"<td>{seconds_text(one.modelled)}</td>" in shown
     for one in published():
         assert one.source in shown
     parts = ring_parts(True, 128, "float16")
     assert f"<td>{parts.merged_m[-1]:.4g}</td>" in shown
-    assert "No timeline of several GPUs has been recorded yet" in said
+    assert "Recorded ones stand beside them for 32,768 tokens on 2 GPUs and 131,072 tokens on 2 GPUs" in said
     page.main.select_slider[0].set_value(16)
     again(page)
     caption = " ".join(block.value for block in page.caption)
@@ -118,16 +118,25 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
 
 def test_recorded_points_are_shown_at_their_own_length_alone():
     page = opened("across", head_dim=128)
-    assert any(
-        "Diamonds were recorded on NVIDIA H200, 2026-11-22: 4 GPUs" in block.value for block in page.caption
-    )
+    said = " ".join(block.value for block in page.caption)
+    assert "Diamonds were recorded on NVIDIA H200, 2026-11-22: 2 and 4 GPUs" in said
     ring = next(
-        one for one in held(cluster_recording(None)) if (one.row.provider, one.row.gpus) == ("ring", 4)
+        one for one in held(cluster_recordings(None)) if (one.row.provider, one.row.gpus) == ("ring", 4)
     )
     assert share_text(ring.efficiency) == "90%"
     page.main.select_slider[1].set_value(8192)
     again(page)
     assert not any("Diamonds" in block.value for block in page.caption)
+
+
+def test_recorded_lanes_stand_beside_the_modelled_where_there_are_any(open_app):
+    app = open_app("across", gpus="2", beside=RECORDED, head_dim="128")
+    said = " ".join(block.value for block in app.caption)
+    assert (
+        "The lanes of Ring, copy engines, recorded and Ring, NCCL, recorded were recorded on NVIDIA" in said
+    )
+    assert shown(app)["beside"] == RECORDED
+    assert shown(open_app("across", gpus="4", beside=RECORDED, head_dim="128"))["beside"] == ORDERS
 
 
 ASKED = {

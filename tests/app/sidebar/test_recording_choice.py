@@ -7,7 +7,7 @@ from app.scenario import widgets
 from app.sidebar import recording
 from engine.recordings.file import VERSION, dumps, recordings
 from engine.recordings.recording import Recording
-from engine.studies.across import cluster_recording
+from engine.studies.recorded_clusters import cluster_recordings
 
 
 class Uploaded:
@@ -89,6 +89,6 @@ def test_an_upload_says_at_once_what_it_brought(upload, monkeypatch, data, says)
 
 
 def test_a_recording_of_several_gpus_alone_says_its_rows():
-    every = cluster_recording(None)
+    every = cluster_recordings(None)[0]
     own = Recording(every.device, cluster=every.cluster)
     assert recording._brings(own).endswith(f": {len(every.cluster)} times on several GPUs.")

@@ -1,0 +1,156 @@
+"""Several GPUs as they were recorded: the model's times beside each row, and recorded lanes as runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.algorithms import FORWARD
+from engine.algorithms.ring import meetings
+from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER, Lanes, Mark
+from engine.model.cluster.seconds import modelled
+from engine.model.cluster.spread import METHODS, RING, RING_SEND, Spread
+from engine.problem.hardware import gpu_named
+from engine.problem.problem import Problem
+from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, GpuMarks
+from engine.recordings.file import CLUSTERS, recordings
+from engine.recordings.recording import Recording
+
+FITTED_COMMIT = "3447e25"  # whose forward passes on 4 H200s, and one GPU's backward, set the constants
+NANO = 1e-9
+
+
+def cluster_recordings(chosen: Recording | None) -> tuple[Recording, ...]:
+    """The chosen recording alone if it has rows of several GPUs, else all here that have."""
+    return (chosen,) if chosen and chosen.cluster else recordings(CLUSTERS)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A recorded time beside the model's, seconds; fitted: the model's constants were set from it."""
+
+    row: ClusterTiming
+    origin: str
+    modelled: float
+    one_gpu: float | None
+    fitted: bool
+
+    @property
+    def error(self) -> float:
+        """How much longer the model says it takes, as a share of what was recorded."""
+        return self.modelled / self.row.times.median - 1
+
+    @property
+    def efficiency(self) -> float | None:
+        """Recorded: one GPU's seconds over those of all GPUs together."""
+        return self.one_gpu and self.one_gpu / (self.row.gpus * self.row.times.median)
+
+
+def held(every: tuple[Recording, ...]) -> tuple[Held, ...]:
+    """Every recorded row of a method that the model has, and those of one GPU."""
+    return tuple(one for recording in every for one in _held(recording))
+
+
+def _held(recording: Recording) -> list[Held]:
+    gpu = gpu_named(recording.device.gpu)
+    if gpu is None:
+        return []
+    ones = _of_one_gpu(recording)
+    return [
+        Held(
+            row,
+            recording.origin,
+            _seconds(row, gpu.key),
+            ones.get((row.problem, row.direction)),
+            _fitted(recording, row),
+        )
+        for row in recording.cluster
+        if row.times and row.provider in (*METHODS, ONE)
+    ]
+
+
+def _of_one_gpu(recording: Recording) -> dict[tuple[Problem, str], float]:
+    """One GPU's median seconds, by problem and direction."""
+    alone = (row for row in recording.cluster if row.provider == ONE and row.times)
+    return {(row.problem, row.direction): row.times.median for row in alone}
+
+
+def _seconds(row: ClusterTiming, hardware: str) -> float:
+    method = METHODS[0] if row.provider == ONE else row.provider
+    spread = Spread(row.problem, row.gpus, method, row.problem.mask.causal, hardware=hardware)
+    passes = (False, True) if row.direction == BOTH else (False,)
+    return sum(modelled(spread, backward).seconds for backward in passes)
+
+
+def _fitted(recording: Recording, row: ClusterTiming) -> bool:
+    commit = row.commit or recording.device.commit
+    of_backward = row.provider == ONE and row.direction == BOTH and row.problem.seq_q == 2**17
+    return commit.startswith(FITTED_COMMIT) and ((row.gpus == 4 and row.direction == FORWARD) or of_backward)
+
+
+def median_error(found: tuple[Held, ...], fitted: bool) -> float:
+    """The median size of the errors of the rows that were fitted, or of the others."""
+    return float(np.median([abs(one.error) for one in found if one.fitted == fitted]))
+
+
+# ---------------------------------------------------------------- lanes
+
+
+def with_lanes(every: tuple[Recording, ...]) -> list[ClusterTimeline]:
+    """Recorded calls of a ring whose lanes can be drawn, GPU by GPU."""
+    return [
+        one
+        for recording in every
+        for one in recording.cluster_timelines
+        if one.marks and one.provider in (RING, RING_SEND) and one.direction == FORWARD
+    ]
+
+
+def recorded_lanes(spread: Spread, every: tuple[Recording, ...]) -> tuple[Lanes, ...]:
+    """The rings that were recorded for a spread problem, as runs; none where there is no such recording."""
+    return tuple(
+        _run(spread.by(one.provider), one, recording)
+        for recording in every
+        for one in with_lanes((recording,))
+        if (one.problem, one.gpus) == (spread.problem, spread.gpus)
+    )
+
+
+def _run(spread: Spread, found: ClusterTimeline, recording: Recording) -> Lanes:
+    one_gpu = _of_one_gpu(recording).get((found.problem, found.direction))
+    marks = tuple(mark for gpu, of in enumerate(found.marks) for mark in _marks(spread, gpu, of))
+    seconds = max(mark.end for mark in marks)
+    return Lanes(spread, spread.order, marks, seconds, False, recording.origin, one_gpu)
+
+
+def _marks(spread: Spread, gpu: int, of: GpuMarks) -> list[Mark]:
+    """A GPU's events by their rounds: the calls compute a round each, what came before them lays K and V out.
+
+    What is copied once the last round computes brings no keys: it tells the host how far the GPU has come.
+    """
+    spans = [
+        (KINDS[kind], start * NANO, (start + length) * NANO)
+        for kind, start, length in zip(of.kind, of.start, of.length, strict=True)
+    ]
+    calls = [span for span in spans if span[0] == COMPUTING]
+    brought = [span for span in spans if span[0] == TRANSFER and span[1] < calls[-1][1]]
+    marks = []
+    for number, (kind, start, end) in enumerate(calls):
+        owner = (gpu - number) % spread.gpus
+        marks.append(Mark(gpu, kind, number, owner, start, end, _tiles(spread, gpu, owner)))
+    for number, (kind, start, end) in enumerate(brought):
+        later = 1 + number * (spread.gpus - 1) // len(brought)
+        marks.append(Mark(gpu, kind, later, (gpu - later) % spread.gpus, start, end))
+    for kind, start, end in spans:
+        if kind in (MERGING, PACKING):
+            packs = start < calls[0][1]
+            marks.append(
+                Mark(gpu, PACKING if packs else MERGING, 0 if packs else spread.gpus, gpu, start, end)
+            )
+    return marks
+
+
+def _tiles(spread: Spread, gpu: int, owner: int) -> tuple[tuple[int, int], ...]:
+    met = meetings(spread.order, spread.problem)
+    return tuple((each.queries, each.keys) for each in met if (each.gpu, each.owner) == (gpu, owner))
