@@ -31,7 +31,7 @@ def name_of(run: Lanes, beside: Sequence[Lanes]) -> str:
     """What a run is called among others: its order where that is what differs."""
     spread = run.spread
     if len({each.origin for each in beside}) > 1:
-        return f"{NAMES[spread.method]}, {run.origin.split()[0]}"
+        return f"{'NCCL' if spread.method == RING_SEND else 'Ring'}, {run.origin.split()[0]}"
     if len({each.spread.method for each in beside}) < len(beside):
         return "Zigzag order" if spread.zigzag else "Plain order"
     flat = spread.method == RING and spread.fabric.hosts(spread.gpus) > 1

@@ -172,11 +172,18 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
 
 def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, ...]) -> str:
     if found := [run for run in runs if run.one_gpu]:
-        return (
-            f"The lanes of {' and '.join(name_of(run, runs) for run in found)} were {found[0].origin}, by "
+        named = "' and '".join(name_of(run, runs) for run in found)
+        words = (
+            f"The lanes of '{named}' were {found[0].origin}, by "
             "PyTorch's profiler. A recorded call lays K and V out before its first round, which is not "
             "modelled."
         )
+        if any(run.spread.method == RING_SEND for run in found):
+            words += (
+                " NCCL sends by kernels that need SMs of their own. The attention kernel holds them all until "
+                "its round ends, so that transfer comes late; copy engines need none."
+            )
+        return words
     every = {(one.gpus, one.problem.seq_q) for one in with_lanes(recordings)}
     if not every:
         return "All lanes are modelled."
