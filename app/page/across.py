@@ -180,8 +180,8 @@ def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, 
         )
         if any(run.spread.method == RING_SEND for run in found):
             words += (
-                " NCCL sends by kernels that need SMs of their own. The attention kernel holds them all until "
-                "its round ends, so that transfer comes late; copy engines need none."
+                " NCCL sends by kernels that need SMs of their own. The attention kernel holds them all "
+                "until its round ends, so that transfer comes late; copy engines need none."
             )
         return words
     every = {(one.gpus, one.problem.seq_q) for one in with_lanes(recordings)}
