@@ -132,9 +132,7 @@ def test_recorded_points_are_shown_at_their_own_length_alone():
 def test_recorded_lanes_stand_beside_the_modelled_where_there_are_any(open_app):
     app = open_app("across", gpus="2", beside=RECORDED, head_dim="128")
     said = " ".join(block.value for block in app.caption)
-    assert (
-        "The lanes of Ring, copy engines, recorded and Ring, NCCL, recorded were recorded on NVIDIA" in said
-    )
+    assert "The lanes of 'Ring, recorded' and 'NCCL, recorded' were recorded on NVIDIA H200" in said
     assert shown(app)["beside"] == RECORDED
     assert shown(open_app("across", gpus="4", beside=RECORDED, head_dim="128"))["beside"] == ORDERS
 
