@@ -65,7 +65,7 @@ def test_a_preset_is_taken_and_named_until_a_value_changes(open_app, name):
     assert app.session_state["experiment"] == scenario.preset(name)
     assert app.sidebar.selectbox(key="scenario preset").value == name
     app.sidebar.number_input(key="scenario batch").set_value(9).run()
-    assert app.sidebar.selectbox(key="scenario preset").value is None
+    assert app.sidebar.selectbox(key="scenario preset 1").value is None
 
 
 def test_keys_follow_the_queries_only_while_they_are_equal():
