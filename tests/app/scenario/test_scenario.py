@@ -68,6 +68,23 @@ def test_a_preset_is_taken_and_named_until_a_value_changes(open_app, name):
     assert app.sidebar.selectbox(key="scenario preset 1").value is None
 
 
+def test_a_value_is_taken_from_a_widget_whose_callback_would_have_been_lost(open_app):
+    app = open_app(seq="1024")
+    app.session_state["scenario seq"] = 4096  # as a browser reports it to the run after one that it overtook
+    app.run()
+    assert (app.session_state["experiment"].problem.seq_q, app.query_params["seq"]) == (4096, "4096")
+
+
+def test_a_widget_that_follows_another_is_replaced_so_that_what_it_held_is_no_wish(open_app):
+    app = open_app(seq="1024")
+    app.sidebar.select_slider(key="scenario seq").set_value(2048).run()
+    assert app.sidebar.number_input(key="scenario seq typed 1").value == 2048
+    app.session_state["scenario seq typed"] = 1024  # as a browser reports that has not heard of it yet
+    app.sidebar.select_slider(key="scenario seq").set_value(4096).run()
+    assert app.session_state["experiment"].problem.seq_q == 4096
+    assert app.sidebar.number_input(key="scenario seq typed 2").value == 4096
+
+
 def test_keys_follow_the_queries_only_while_they_are_equal():
     equal = Experiment.of(seq=1024)
     assert changed(equal, "seq", 2048).problem.seq_kv == 2048
