@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.util import calc_hash
 
 from app import scenario
@@ -83,6 +84,16 @@ def test_a_widget_that_follows_another_is_replaced_so_that_what_it_held_is_no_wi
     app.sidebar.select_slider(key="scenario seq").set_value(4096).run()
     assert app.session_state["experiment"].problem.seq_q == 4096
     assert app.sidebar.number_input(key="scenario seq typed 2").value == 4096
+
+
+def test_a_browser_that_asked_before_it_heard_of_its_link_is_told_again(open_app, monkeypatch):
+    told, write = [], QueryParamsProxy.from_dict
+    monkeypatch.setattr(QueryParamsProxy, "from_dict", lambda *a: (told.append(a[1]["seq"]), write(*a)))
+    app = open_app("masks", seq="1024")
+    app.sidebar.select_slider(key="scenario seq").set_value(2048).run()
+    app.query_params["seq"] = "1024"  # the browser's, while it is being told 2048
+    app.sidebar.select_slider(key="scenario seq").set_value(1024).run()
+    assert told[-2:] == ["2048", "1024"]
 
 
 def test_keys_follow_the_queries_only_while_they_are_equal():
