@@ -5,7 +5,7 @@ changes one value of it (`widgets`); every run shows it in the widgets and write
 """
 
 from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, url_values
-from app.scenario.own import own, tie
+from app.scenario.own import own, own_values, tie
 from app.scenario.presets import PRESETS, first, preset
 from app.scenario.state import arrive, current, end_run, go, kept, kept_in_run, notices, place, replace
 from app.scenario.widgets import control, divisors, options
@@ -27,6 +27,7 @@ __all__ = [
     "notices",
     "options",
     "own",
+    "own_values",
     "place",
     "preset",
     "publish",

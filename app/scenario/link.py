@@ -28,7 +28,8 @@ def adopt() -> None:
     values = st.query_params.to_dict()
     state.begin_run()
     if state.started() and not (values.keys() - PLACES and _went_back()):
-        return widgets.take()
+        widgets.take()
+        return own.take()
     places = {name: values.pop(name) for name in PLACES if name in values}
     if LECTERN in values:
         places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
@@ -41,6 +42,7 @@ def adopt() -> None:
     state.start(experiment, notices(errors), places | asked, by_link=bool(values))
     state.kept("told link", {}).clear()
     widgets.forget()
+    own.forget()
 
 
 def _went_back() -> bool:
