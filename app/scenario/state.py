@@ -12,7 +12,7 @@ from engine.experiment import Experiment
 
 EXPERIMENT, OWN, NOTICES, PLACE = "experiment", "own experiment", "notices", "place"
 ARRIVED, RUN, ENDED = "arrived", "run", "run has ended"
-MOVING = 0.05  # s after which no further move of a slider is awaited: a key that is held repeats sooner
+MOVING = 0.08  # s after which no further move of a slider is awaited: a key that is held repeats sooner
 BY_LINK = "by link"  # where a scenario that a link brought has arrived at: wherever the link leads
 Value = TypeVar("Value")
 
