@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from time import sleep
 from typing import TypeVar
 
 import streamlit as st
@@ -97,7 +97,7 @@ def begin_run() -> None:
     overtook = not st.session_state.get(ENDED, True)
     st.session_state[RUN], st.session_state[ENDED] = {}, False
     if overtook:
-        time.sleep(MOVING)
+        sleep(MOVING)
 
 
 def end_run() -> None:
