@@ -33,9 +33,10 @@ from engine.experiment import Experiment, ExperimentError
 from engine.model.cluster.fabric import LINKS, Fabric
 from engine.model.warp_groups import inside as lanes_of
 from engine.recordings.file import recordings
-from engine.studies.across import ASKED, CAUSAL, ORDERS, WAYS, runs_of, spread_of
+from engine.studies.across import ASKED, CAUSAL, beside_of, runs_of, spread_of
 from engine.studies.answers import AnswerError
 from engine.studies.decoding import decoding_of
+from engine.studies.recorded_clusters import cluster_recordings
 from engine.worker.jobs import JobError, Update
 
 TOUR = "attention"  # whose pictures show a page's experiment
@@ -127,10 +128,12 @@ def _speed(experiment: Experiment) -> Drawn:
 def _across(experiment: Experiment, **asked: str) -> Drawn:
     """The runs that the page draws for what it asks beside the scenario."""
     of = {name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in ASKED.items()}
-    causal = of["mask"] == CAUSAL
-    beside = of["beside"] if causal or of["beside"] != ORDERS else WAYS
-    spread = spread_of(experiment, of["tokens"], of["gpus"], causal, Fabric(peak=LINKS[of["link"]]))
-    return "", (across.moving(), across.payload(runs_of(spread, beside, of["pass"] == BACKWARD_PASS)))
+    fabric, backward = Fabric(peak=LINKS[of["link"]]), of["pass"] == BACKWARD_PASS
+    spread = spread_of(experiment, of["tokens"], of["gpus"], of["mask"] == CAUSAL, fabric)
+    recorded = cluster_recordings(None)
+    choices = beside_of(spread, backward, recorded)
+    beside = of["beside"] if of["beside"] in choices else choices[0]
+    return "", (across.moving(), across.payload(runs_of(spread, beside, backward, recorded)))
 
 
 def _agreement(experiment: Experiment) -> Drawn:
