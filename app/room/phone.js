@@ -99,5 +99,5 @@ addEventListener("message", ({ source, data }) => {
   if (data > 50) frame.style.height = `${Math.min(data, 9000)}px`;
 });
 // an answer that was lost on its way left a blank: ask again
-frame.onload = () => picture && setTimeout(() => heard || frame.hidden || load(), 1000);
+frame.onload = () => picture && setTimeout(() => heard || load(), 1000);
 join();

@@ -47,6 +47,12 @@ def test_a_phone_follows_votes_reloads_and_is_told(browser):
         room.publish(session, ASKED)
         page.frame_locator("#picture").get_by_text("the picture").wait_for()
         page.locator(f"#picture[style*='height: {TALL + PADDING}px']").wait_for()
+        room.publish(session, Shown("Listen", "step 2 of 2"))
+        page.wait_for_function("document.getElementById('picture').hidden")
+        display = "getComputedStyle(document.getElementById('picture')).display"
+        assert page.evaluate(display) == "block"  # else the next picture may stay blank
+        room.publish(session, ASKED)
+        page.frame_locator("#picture").get_by_text("the picture").wait_for()
         page.get_by_role("button", name="once").click()
         page.get_by_text("Your vote is counted.").wait_for()
         page.reload()
