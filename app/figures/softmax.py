@@ -135,7 +135,7 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
 def _bars(x, y, panel, hover, *, half=0.375, **look) -> dict:
     """Bars as one outline: drawn bar by bar they take a browser longer than all the rest of a page."""
     shown = np.isfinite(y)
-    x, y = x[shown, None], y[shown, None]
+    x, y = x[shown, None], _short(y[shown])[:, None]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -144,18 +144,23 @@ def _bars(x, y, panel, hover, *, half=0.375, **look) -> dict:
         "fill": "toself",
         "line": {"width": 0},
         "hoveron": "points",
-        "customdata": np.repeat(np.hstack([x, y]), 5, axis=0),
+        "customdata": np.repeat(y, 5),  # what is pointed at may be a corner below
         "hovertemplate": f"{hover}<extra></extra>",
         "yaxis": panel,
         **look,
     }
 
 
+def _short(values: np.ndarray) -> np.ndarray:
+    """With as many digits as can be seen: a number is sent as text, several times for a bar."""
+    return np.array([float(f"{value:.5g}") for value in values])
+
+
 def _scores(scores, start, stop, colours) -> list[dict]:
     position = np.arange(len(scores))
     masked = position[np.isneginf(scores)]
     parts = ((slice(start), 0.55), (slice(start, stop), 1.0), (slice(stop, None), 0.18))
-    hover = "score %{customdata[0]}: %{customdata[1]:.4g}"
+    hover = "score %{x:.0f}: %{customdata:.4g}"
     return [
         *(
             _bars(position[part], scores[part], "y", hover, fillcolor=colours.s, opacity=opacity)
@@ -205,17 +210,17 @@ def _weights(steps, step, stop, colours) -> list[dict]:
             position,
             np.where(before > now, before, np.nan),
             "y2",
-            "before %{customdata[1]:.4g}",
+            "before %{customdata:.4g}",
             fillcolor="rgba(0,0,0,0)",
             fillpattern=hatched,
             line={"color": colours.muted, "width": 1},
         ),
-        _bars(position[:stop], now[:stop], "y2", "now %{customdata[1]:.4g}", fillcolor=colours.s),
+        _bars(position[:stop], now[:stop], "y2", "now %{customdata:.4g}", fillcolor=colours.s),
         {
             "type": "scatter",
             "mode": "lines",
             "x": (position[:, None] + np.array([-0.5, 0.5, np.nan])).ravel(),
-            "y": np.repeat(steps.final, 3),
+            "y": np.repeat(_short(steps.final), 3),
             "line": {"color": colours.ink, "width": 2},
             "hovertemplate": "in the end %{y:.4g}<extra></extra>",
             "yaxis": "y2",
