@@ -29,6 +29,7 @@ st.set_page_config(layout="wide")
 scenario.adopt()
 if lecturing():
     lectern.show()
+    scenario.end_run()
     st.stop()
 opened = frame.navigate()
 name = frame.name_of(opened)
@@ -53,7 +54,8 @@ for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls
 # What takes no room comes last: until its style is there, it would push the page down.
 if not presenting():
     presenter.bind()
-frame.show()
+frame.show(name)
 scenario.publish(name)
+scenario.end_run()
 if failures:
     raise failures[0]  # to the terminal; the page says it in the theme's words

@@ -40,6 +40,7 @@ def navigation() -> None:
 
 def turn_to(name: str) -> None:
     """Open another page, with the scenario and the mode of this one."""
+    scenario.end_run()
     st.switch_page(scenario.kept_in_run("pages", {})[name], query_params=scenario.link_values(name))
 
 
@@ -62,6 +63,6 @@ def _component():
     return st.components.v2.component("frame", js=(HERE / "frame.js").read_text("utf-8"))
 
 
-def show() -> None:
-    """Let the browser keep to what `frame.js` says."""
-    _component()(key="frame", height=0)
+def show(page: str) -> None:
+    """Let the browser keep to what `frame.js` says, on the page of that name."""
+    _component()(key="frame", data=page, height=0)

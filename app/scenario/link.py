@@ -28,7 +28,8 @@ def adopt() -> None:
     values = st.query_params.to_dict()
     state.begin_run()
     if state.started() and not (values.keys() - PLACES and _went_back()):
-        return widgets.take()
+        widgets.take()
+        return own.take()
     places = {name: values.pop(name) for name in PLACES if name in values}
     if LECTERN in values:
         places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
@@ -39,7 +40,9 @@ def adopt() -> None:
     if places.get("present", "false") not in ("true", "false"):
         errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))
     state.start(experiment, notices(errors), places | asked, by_link=bool(values))
+    state.kept("told link", {}).clear()
     widgets.forget()
+    own.forget()
 
 
 def _went_back() -> bool:
@@ -63,10 +66,16 @@ def settle(page: str) -> None:
 
 
 def publish(page: str) -> None:
-    """Write the scenario to the URL, and where the reader is on the page of that name."""
-    wanted = link_values(page)
-    if st.query_params.to_dict() != wanted:
+    """Write the scenario to the URL, and where the reader is on the page of that name.
+
+    The browser asks for a run with the URL that it has, and may get another from the run before meanwhile: it
+    is told too where it asked with the right one, but was last told another.
+    """
+    wanted, told = link_values(page), state.kept("told link", {})
+    if st.query_params.to_dict() != wanted or told.get(page, wanted) != wanted:
         st.query_params.from_dict(wanted)
+    told.clear()
+    told[page] = wanted
 
 
 def link_values(page: str) -> dict[str, str]:
