@@ -160,6 +160,7 @@ class Worker:
         self._process: subprocess.Popen | None = None
         self._thread: threading.Thread | None = None
         self._took: dict[str, float] = {}  # seconds of the latest run of each kind
+        self.ended = 0  # runs so far
 
     def submit(
         self, kind: str, payload: dict[str, Any], *, again: bool = False, visitor: Visitor | None = None
@@ -301,6 +302,7 @@ class Worker:
     def _end(self, run: _Run, state: str, error: str | None = None, result: Any = None) -> None:
         run.state, run.error, run.result, run.finished_at = state, error, result, time.time()
         run.claims = []
+        self.ended += 1
         if run is self._current:
             self._current = None
         self._changed.notify_all()
