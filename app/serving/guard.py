@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 from streamlit.runtime import get_instance
 
 from app import serving
+from app.serving.sending import PROTOCOL
 
 UPLOADS = "/_stcore/upload_file/"
 MOST_FILES, MOST_BYTES = 3, 192 * 2**20  # uploaded files of one window, and bytes of all of them
@@ -36,6 +37,7 @@ class Guard:
 
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
         if scope["type"] != "http":
+            scope[PROTOCOL] = getattr(send, "__self__", None)
             return await self._app(scope, receive, send)
 
         async def headed(message: dict[str, Any]) -> None:

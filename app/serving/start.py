@@ -11,6 +11,7 @@ from streamlit import config, net_util
 
 from app import serving
 from app.serving.first_run import FIRST_RUNS
+from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
 
 LOOPBACK = ["localhost", "127.0.0.1", "::1", "[::1]"]
@@ -22,6 +23,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     prepare()
     wake_once(asyncio.get_running_loop())
     look_up_one_by_one()
+    send_together()
     FIRST_RUNS.on = True
     address, port = st.get_option("server.address"), st.get_option("server.port")
     print(f"  The dashboard is at http://localhost:{port}")
