@@ -63,6 +63,7 @@ class FirstRun:
     metadata: Mapping[str, Any]
     keys: Mapping[str, str]
     query: Mapping[str, Any]
+    address: str
     pages: Mapping[str, Any]
     page: str
     bytes: int
@@ -78,6 +79,7 @@ class FirstRun:
             state._new_widget_state.widget_metadata.update(self.metadata)
             state._key_id_mapper.set_key_id_mapping(dict(self.keys))
             state.query_params._query_params = _copied(self.query)
+        ctx.query_string = self.address
         for name in self.metadata:
             ctx.shared.widget_ids_this_run.check_and_add(name)
         ctx.pages_manager._set_pages(dict(self.pages))
@@ -133,8 +135,7 @@ FIRST_RUNS = FirstRuns()
 def _untouched(ctx: ScriptRunContext) -> bool:
     """Whether the session has run nothing yet, and its browser holds nothing of an earlier one."""
     state = ctx.session_state._state
-    held = state._old_state, state._new_session_state, state._new_widget_state.states
-    return not any(map(len, held)) and not ctx.is_history_navigation
+    return not (state.filtered_state or state._new_widget_state.states or ctx.is_history_navigation)
 
 
 def _made(ctx: ScriptRunContext, draw: Callable[[], None]) -> FirstRun | None:
@@ -170,6 +171,7 @@ def _made(ctx: ScriptRunContext, draw: Callable[[], None]) -> FirstRun | None:
         dict(widgets.widget_metadata),
         dict(state._key_id_mapper._key_id_mapping),
         _copied(state.query_params._query_params),
+        ctx.query_string,
         pages.get_pages(),
         pages.current_page_script_hash,
         sum(message.ByteSize() for message in messages),
@@ -186,18 +188,18 @@ def _plain(value: Any) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """A value whose lists, sets and dicts are its own."""
+    """A value whose dicts, lists, sets and tuples are its own."""
     if isinstance(value, dict):
         return type(value)((name, _copied(each)) for name, each in value.items())
-    if isinstance(value, list | set):
+    if type(value) in (list, set, tuple):
         return type(value)(map(_copied, value))
     return value
 
 
 def _send(ctx: ScriptRunContext, messages: list[ForwardMsg]) -> None:
     """Hand a session's messages to the loop that sends them, all at once."""
-    info = get_instance()._session_mgr.get_session_info(ctx.session_id)
-    runner, session = getattr(ctx._enqueue, "__self__", None), info and info.session
+    session = get_instance()._session_mgr.get_session_info(ctx.session_id).session
+    runner = ctx._enqueue.__self__
 
     def enqueue() -> None:
         if session._scriptrunner is not runner:
