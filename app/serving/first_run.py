@@ -1,7 +1,7 @@
 """The first run of a link, made once: all who open the same link get the messages and the state that it left.
 
 Hundreds open one link at once, and what its page says to each of them is the same to the byte, but for the
-names of the files that its buttons would make. This is the one place that knows how Streamlit keeps a session.
+names of files that its buttons would make. This is the one place that knows how Streamlit keeps a session.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PLAIN = (type(None), bool, int, float, str, bytes, Enum)
 
 
 class _Files:
-    """The files that a run's download buttons would make: asked for by names that each session has its own."""
+    """The files that a run's download buttons would make, asked for by names that are a session's own."""
 
     def __init__(self, messages: list[ForwardMsg]):
         entries = get_instance().media_file_mgr._deferred_callables
