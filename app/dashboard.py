@@ -9,8 +9,8 @@ from app.page import HOME
 from app.presenter import lectern
 from app.presenter.mode import lecturing, presenting
 from app.room import screen
+from app.scenario.first_run import FIRST_RUNS
 from app.serving.asked import asked
-from app.serving.first_run import FIRST_RUNS
 
 
 def _tools(name: str) -> None:

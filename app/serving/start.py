@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit import config, net_util
 
 from app import serving
-from app.serving.first_run import FIRST_RUNS
+from app.scenario.first_run import FIRST_RUNS
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
 

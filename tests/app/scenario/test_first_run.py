@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import pytest
 from streamlit.runtime.state.common import TESTING_KEY
 
-from app.scenario import state
+from app.scenario import first_run, state
 from app.scenario.widgets import ECHOES
-from app.serving import first_run
 from app.serving.asked import asked
 from engine.worker.client import shared_worker
 
@@ -18,17 +17,12 @@ WITHOUT_FRAGMENTS = ("start", "tiles", "traffic")
 
 @pytest.fixture
 def runs(monkeypatch):
-    """First runs that are kept from now on; the AppTest's messages go as they always do."""
+    """First runs that are kept from now on."""
     runs = first_run.FirstRuns()
     runs.on = True
     runs.given = []
     usual = first_run.FirstRun.give
 
-    def enqueue(ctx, messages) -> None:
-        for message in messages:
-            ctx._enqueue(message)
-
-    monkeypatch.setattr(first_run, "_send", enqueue)
     monkeypatch.setattr(first_run.FirstRun, "give", lambda *each: runs.given.append(1) or usual(*each))
     monkeypatch.setattr(first_run.FIRST_RUNS, "give_or_make", runs.give_or_make)
     return runs

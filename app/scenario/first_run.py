@@ -21,6 +21,7 @@ from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunCon
 from streamlit.runtime.state.session_state import Value
 
 from app.scenario.state import RUN
+from app.serving.said import noted, send
 
 MOST, MOST_BYTES = 64, 32 * 2**20  # runs that are kept, and bytes of their messages
 PLAIN = (type(None), bool, int, float, str, bytes, Enum)
@@ -84,7 +85,7 @@ class FirstRun:
             ctx.shared.widget_ids_this_run.check_and_add(name)
         ctx.pages_manager._set_pages(dict(self.pages))
         ctx.set_mpa_v2_page(self.page)
-        _send(ctx, self.files.named_anew(self.messages))
+        send(ctx, self.files.named_anew(self.messages))
 
 
 class FirstRuns:
@@ -140,17 +141,8 @@ def _untouched(ctx: ScriptRunContext) -> bool:
 
 def _made(ctx: ScriptRunContext, draw: Callable[[], None]) -> FirstRun | None:
     """Make a run; None where another session could not be given it."""
-    messages, usual = [], ctx._enqueue
-
-    def noted(message: ForwardMsg) -> None:
-        messages.append(message)
-        usual(message)
-
-    ctx._enqueue = noted
-    try:
+    with noted(ctx) as messages:
         draw()
-    finally:
-        ctx._enqueue = usual
     state, pages = ctx.session_state._state, ctx.pages_manager
     values, widgets = state._new_session_state, state._new_widget_state
     files = _Files(messages)
@@ -194,18 +186,3 @@ def _copied(value: Any) -> Any:
     if type(value) in (list, set, tuple):
         return type(value)(map(_copied, value))
     return value
-
-
-def _send(ctx: ScriptRunContext, messages: list[ForwardMsg]) -> None:
-    """Hand a session's messages to the loop that sends them, all at once."""
-    session = get_instance()._session_mgr.get_session_info(ctx.session_id).session
-    runner = ctx._enqueue.__self__
-
-    def enqueue() -> None:
-        if session._scriptrunner is not runner:
-            return  # overtaken: its browser has asked for another run
-        for message in messages:
-            session._browser_queue.enqueue(message)
-        session._message_enqueued_callback()
-
-    session._call_soon_on_event_loop(enqueue)
