@@ -38,7 +38,7 @@ class Guard:
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
         if scope["type"] != "http":
             scope[PROTOCOL] = getattr(send, "__self__", None)
-            return await self._app(scope, receive, send)
+            return await self._app(scope, _binary(receive), send)
 
         async def headed(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -54,6 +54,18 @@ class Guard:
         plain = [(b"content-type", b"text/plain; charset=utf-8")]
         await headed({"type": "http.response.start", "status": status, "headers": plain})
         await headed({"type": "http.response.body", "body": sentence.encode()})
+
+
+def _binary(receive: Callable) -> Callable:
+    """What comes by websocket; who sends text, as no page does, is taken as gone."""
+
+    async def received() -> dict[str, Any]:
+        message = await receive()
+        if message["type"] == "websocket.receive" and message.get("bytes") is None:
+            return {"type": "websocket.disconnect", "code": 1003}
+        return message
+
+    return received
 
 
 MIDDLEWARE = (Middleware(Guard),)

@@ -11,6 +11,7 @@ from streamlit import config, net_util
 
 from app import serving
 from app.scenario.first_run import FIRST_RUNS
+from app.serving.door import believe_what_can_be
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
 
@@ -23,6 +24,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     prepare()
     wake_once(asyncio.get_running_loop())
     look_up_one_by_one()
+    believe_what_can_be()
     send_together()
     FIRST_RUNS.on = True
     address, port = st.get_option("server.address"), st.get_option("server.port")
