@@ -11,6 +11,7 @@ from app.presenter.mode import lecturing, presenting
 from app.room import screen
 from app.scenario.first_run import FIRST_RUNS
 from app.serving.asked import asked
+from app.serving.way import WAY
 
 
 def _tools(name: str) -> None:
@@ -62,4 +63,5 @@ def _draw() -> None:
         raise failures[0]  # to the terminal; the page says it in the theme's words
 
 
-FIRST_RUNS.give_or_make(asked(), _draw)
+with WAY.run():
+    FIRST_RUNS.give_or_make(asked(), _draw)

@@ -23,6 +23,7 @@ SAID_WITH_TRACEBACK = (
     "streamlit.web.server.starlette.starlette_websocket",
     "streamlit.components.v2.bidi_component.serialization",
 )
+WORDS = "string_array_value"
 UNREADABLE = "A browser reports a value that its widget cannot hold; it was left out."
 
 
@@ -43,7 +44,9 @@ def _readable(usual: Callable[[WStates, str], Any]) -> Callable[[WStates, str], 
         if not isinstance(held, Serialized) or metadata is None:
             return usual(states, key)
         try:
-            if held.value.WhichOneof("value") in (None, metadata.value_type):
+            said = held.value.WhichOneof("value")
+            # a browser says whole numbers as such; what a slider of words reads of others is of no use
+            if metadata.value_type != WORDS or said in (None, WORDS):
                 return usual(states, key)
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
             pass

@@ -14,6 +14,8 @@ from app.scenario.first_run import FIRST_RUNS
 from app.serving.door import believe_what_can_be
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
+from app.serving.way import WAY
+from engine.problem.kept import set_way
 
 LOOPBACK = ["localhost", "127.0.0.1", "::1", "[::1]"]
 
@@ -26,6 +28,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     look_up_one_by_one()
     believe_what_can_be()
     send_together()
+    set_way(WAY.give)
     FIRST_RUNS.on = True
     address, port = st.get_option("server.address"), st.get_option("server.port")
     print(f"  The dashboard is at http://localhost:{port}")
