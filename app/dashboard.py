@@ -28,6 +28,7 @@ def _controls(name: str) -> None:
         sidebar.show()
 
 
+@WAY.run()
 def _draw() -> None:
     st.set_page_config(layout="wide")
     scenario.adopt()
@@ -63,5 +64,4 @@ def _draw() -> None:
         raise failures[0]  # to the terminal; the page says it in the theme's words
 
 
-with WAY.run():
-    FIRST_RUNS.give_or_make(asked(), _draw)
+FIRST_RUNS.give_or_make(asked(), _draw)

@@ -111,18 +111,20 @@ class FirstRuns:
         with self._lock:
             making = self._making.setdefault(asked, RLock())
         with making:
-            if asked not in self._kept:
-                run = _made(ctx, draw)
-                return self._keep(asked, run)
-            with self._lock:
-                run = self._kept.get(asked)
+            try:
+                if asked not in self._kept:
+                    return self._keep(asked, _made(ctx, draw))
+            finally:  # of a link that leads elsewhere nothing stays
+                self._making.pop(asked, None)
+        with self._lock:
+            run = self._kept.get(asked)
         return draw() if run is None else run.give(ctx)
 
     def _keep(self, asked: Hashable, run: FirstRun | None) -> None:
         with self._lock:
             self._kept[asked] = run
             while len(self._kept) > MOST or self.bytes > MOST_BYTES:
-                self._making.pop(self._kept.popitem(last=False)[0], None)
+                self._kept.popitem(last=False)
 
     @property
     def bytes(self) -> int:

@@ -57,7 +57,9 @@ def send(ctx: ScriptRunContext, messages: Sequence[ForwardMsg]) -> None:
         for message in messages:
             ctx._enqueue(message)
         return
-    session = sessions.get_session_info(ctx.session_id).session
+    if (info := sessions.get_session_info(ctx.session_id)) is None:
+        return  # its window has been closed meanwhile
+    session = info.session
 
     def enqueue() -> None:
         if session._scriptrunner is not runner:

@@ -54,12 +54,13 @@ class Kept:
         with self._lock:
             if key in self._results:
                 return self._given(key)
+        give_way()
+        with self._lock:
             making = self._making.setdefault(key, RLock())
         with making:
             with self._lock:
                 if key in self._results:
                     return self._given(key)
-            give_way()
             try:
                 value = self._make(*args, **named)
             finally:

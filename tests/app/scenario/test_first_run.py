@@ -113,3 +113,9 @@ def test_of_values_only_the_containers_are_copied():
     assert first_run._plain(values["a"])
     assert not first_run._plain(values["d"])  # a session's own, for all that is known
     assert copied["b"][0] is not values["b"][0]
+
+
+def test_a_link_that_leads_elsewhere_leaves_nothing(open_app, runs):
+    for seq in ("64", "128"):
+        assert not open_app("start", seq=seq).exception
+    assert not runs._making
