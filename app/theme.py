@@ -10,6 +10,7 @@ from app.figures.colours import Palette, palette
 from app.figures.rules import RULES
 from app.page import HOME
 from app.presenter import mode
+from app.serving.said import said_once
 from app.tour.style import STYLE as TOUR_STYLE
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
@@ -210,5 +211,5 @@ def apply(page: str) -> None:
     greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
     rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {failed}</style>"
     rules += START_STYLE * (page == HOME) + PRESENTER_STYLE * mode.presenting()
-    with st.container(key="style"):  # the browser loads what draws st.html later than what draws Markdown
-        st.markdown(rules, unsafe_allow_html=True)
+    # the browser loads what draws st.html later than what draws Markdown
+    said_once(st.container(key="style"), rules, lambda: st.markdown(rules, unsafe_allow_html=True))

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import scenario
 from app.page import HOME, groups, pages
+from app.serving.said import said_once
 
 NAME = "Attention, tile by tile"
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
@@ -29,13 +30,17 @@ def navigate() -> st.Page:
 
 def navigation() -> None:
     """Every page by name, in groups that stay together where the window is too narrow for all in a line."""
+    place = st.container(horizontal=True, gap="medium", key="navigation")
+    said_once(place, tuple(pages()), _navigation)
+
+
+def _navigation() -> None:
     there = scenario.kept_in_run("pages", {})
-    with st.container(horizontal=True, gap="medium", key="navigation"):
-        for group, names in groups().items():
-            with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
-                st.html(f"<span>{group}</span>", width="content")
-                for name in names:
-                    st.page_link(there[name])
+    for group, names in groups().items():
+        with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
+            st.html(f"<span>{group}</span>", width="content")
+            for name in names:
+                st.page_link(there[name])
 
 
 def turn_to(name: str) -> None:

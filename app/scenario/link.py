@@ -13,6 +13,11 @@ from app.scenario import own, presets, state, widgets
 from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
+TOO_LONG = "link_too_long"  # what the server makes of a link with more than it takes
+LEFT_OUT = (
+    "The link has more than 1,000 values or 500,000 characters, which is more than this server reads, so all "
+    "of it was left out. Shown instead: the usual scenario."
+)
 LECTERN = "presenter"  # in the URL of the lecturer's own window, with or without a value
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 TOUR = "tour"  # the page whose steps have scenarios of their own
@@ -33,13 +38,15 @@ def adopt() -> None:
     places = {name: values.pop(name) for name in PLACES if name in values}
     if LECTERN in values:
         places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
+    too_long = values.pop(TOO_LONG, None) is not None
     asked, wrong = own.read(values)
     values = {name: value for name, value in values.items() if name not in own.OWN}
     experiment, errors = Experiment.lenient(values)
     errors = (*errors, *wrong)
     if places.get("present", "false") not in ("true", "false"):
         errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))
-    state.start(experiment, notices(errors), places | asked, by_link=bool(values))
+    said = [LEFT_OUT] * too_long + notices(errors)
+    state.start(experiment, said, places | asked, by_link=bool(values))
     state.kept("told link", {}).clear()
     widgets.forget()
     own.forget()

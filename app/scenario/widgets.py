@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
 
 from app.scenario import state
 from app.scenario.presets import PRESETS, preset
-from engine.experiment import Experiment
+from engine.experiment import Experiment, ExperimentError
 
 HELD, EXTRAS = "held", "extra options"
 OFF, EMPTIED = None, ("window", "seq_kv")  # an emptied number: no window, as many keys as queries
@@ -61,7 +62,8 @@ def take() -> None:
     for name, (count, last) in list(held.items()):
         value = st.session_state.get(_key(name, count), last)
         if value != last:
-            state.replace(_with(state.current(), name, value))
+            with suppress(ExperimentError):  # no control offers it, so no reader has asked for it
+                state.replace(_with(state.current(), name, value))
             held[name] = count, value
 
 
@@ -145,7 +147,7 @@ def _number(experiment: Experiment, name: str) -> Any:
 
 def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
     if name == "preset":
-        return preset(value) if value else experiment
+        return preset(value) if value in PRESETS else experiment
     if value is OFF and name not in EMPTIED:
         return experiment
     return changed(experiment, name.removesuffix(" typed"), value)
