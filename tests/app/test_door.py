@@ -142,7 +142,6 @@ def test_a_choice_that_nobody_offers_changes_nothing(open_app):
     app = open_app("traffic")
     before = app.session_state["experiment"]
     for key, wish in (("scenario preset", "\0none"), ("scenario algorithm", "none"), ("scenario causal", 7)):
-        app.session_state["touched"].append(key.removeprefix("scenario "))
         app.session_state[key] = wish
         app._run()
         assert not app.exception

@@ -8,7 +8,7 @@ import pytest
 from streamlit.runtime.state.common import TESTING_KEY
 
 from app.scenario import first_run, state
-from app.scenario.widgets import ECHOES
+from app.scenario.widgets import HELD
 from app.serving.asked import asked
 from engine.worker.client import shared_worker
 
@@ -66,7 +66,7 @@ def test_what_a_visitor_does_stays_his_own(open_app, runs):
     third = open_app("tiles")
     assert [app.number_input(key="scenario heads").value for app in (one, other, third)] == [2, 1, 1]
     assert len(runs.given) == 2
-    assert other.session_state[ECHOES] is not third.session_state[ECHOES]
+    assert other.session_state[HELD] is not third.session_state[HELD]
 
 
 def test_a_page_with_fragments_is_run_for_each(open_app, runs):
