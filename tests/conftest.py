@@ -39,6 +39,13 @@ def pytest_collection_modifyitems(items):
     items[:] = browser + short[:half] + long + short[half:]
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Name the tests that failed at first and were run a second time, which a quiet summary leaves out."""
+    again = sorted({report.nodeid for report in terminalreporter.stats.get("rerun", ())})
+    if again:
+        terminalreporter.write_line(f"needed a second run ({len(again)}): {', '.join(again)}", yellow=True)
+
+
 def forget() -> None:
     """Clear what the product remembers: it was made of the algorithms that there were."""
     for found in gc.get_objects():
