@@ -4,12 +4,14 @@ import tests.one_thread  # noqa: F401, I001 (before anything imports numpy or to
 import gc
 import sys
 from functools import _lru_cache_wrapper
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import engine.algorithms
 from engine.problem.kept import Kept
+from engine.worker.client import Worker
 
 settings.register_profile(
     "repeatable",
@@ -51,6 +53,16 @@ def forget() -> None:
     for found in gc.get_objects():
         if type(found) in (_lru_cache_wrapper, Kept) and found.__module__.split(".")[0] in ("engine", "app"):
             found.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def kernel_worker():
+    """A worker whose process runs the kernels: it takes seconds to import torch and Triton."""
+    if find_spec("triton") is None:  # not imported here: `kernels` must be first
+        pytest.skip("Triton is not installed here")
+    worker = Worker()
+    yield worker
+    worker.close()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ TAKEN = ("_patch_lang", "_LangPatchScope", "_get_np_dtype", "interpreter_builder
 
 
 class PatchedOnce:
-    """`_patch_lang` that patches the language at a launch, and not again at every call of a function in it."""
+    """`_patch_lang` that patches the language at a launch, and not at every call of a function in it too."""
 
     def __init__(self):
         self.patch, self.patched = interpreter._patch_lang, set()
@@ -39,7 +39,7 @@ def languages(function) -> list:
 
 
 def by_element(np_dtype):
-    """A function that gives the numpy dtype of a type of Triton's, as `np_dtype` does, which makes a table."""
+    """What gives the numpy dtype of a type of Triton's, as `np_dtype` does, which makes a table each time."""
     known = cache(np_dtype)
 
     def of(dtype):

@@ -10,17 +10,25 @@ from app.figures.colours import palette
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS, Agreement
 from engine.model.launch import schedule_of
-from tests.app.worker_page import again, html, opened, own_worker, press, unfolded, until_done
+from tests.app.worker_page import (
+    again,
+    html,
+    opened,
+    own_worker,
+    press,
+    session_worker,
+    unfolded,
+    until_done,
+)
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 COMPARE = "Compare on this machine"
 
-__all__ = ["own_worker"]
+__all__ = ["own_worker", "session_worker"]
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "standard"])
-def test_the_page_compares_and_gives_its_verdict(own_worker, algorithm):
-    pytest.importorskip("triton")
+def test_the_page_compares_and_gives_its_verdict(session_worker, algorithm):
     page = unfolded(opened("agreement", **TINY, algorithm=algorithm), "agreement")
     assert not page.success
     assert ("rescale" in html(page)) == (algorithm == "flash2")
