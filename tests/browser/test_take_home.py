@@ -54,7 +54,7 @@ def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard,
     page.context.set_offline(True)
     page.set_viewport_size({"width": 1280, "height": 720})
     page.goto(file.as_uri())
-    page.wait_for_function("window.__player && window.__player.state().redrawn")
+    page.wait_for_function("() => window.__player?.state().redrawn")
     before = page.evaluate("window.__player.state()")
     page.keyboard.press(" ")
     page.wait_for_function("(at) => window.__player.state().position > at + 3", arg=before["position"])
