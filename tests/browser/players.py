@@ -9,6 +9,7 @@ import pytest
 from app.player import moving
 from app.player.payload import build
 from engine.experiment import Experiment
+from tests.browser.conftest import Watch
 
 FIND = (
     "(s) => [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]"
@@ -86,6 +87,7 @@ def filed(page, folder, payload=None, **values):
     drawing = build(Experiment.of(**values)) if payload is None else payload
     file.write_text(moving().offline(drawing, "Player"), "utf-8")
     window = page.context.new_page()
+    window.watch = Watch(window)
     window.goto(file.as_uri())
     window.wait_for_function("() => window.__player?.state().redrawn")  # a string is refused by its policy
     yield window

@@ -7,7 +7,6 @@ import pytest
 from app.player import backward
 from engine.experiment import Experiment
 from tests.browser import players
-from tests.browser.conftest import Watch
 from tests.browser.players import filed, page, pixels, seek, sentences, state
 
 __all__ = ["page"]
@@ -68,8 +67,7 @@ def test_the_tiles_page_keeps_its_own_moment(page, dashboard):
 def test_rows_without_keys_and_keys_without_queries_play_through(page, tmp_path, mask):
     drawing = backward.build(Experiment.of(**mask, head_dim=16, block_q=16, block_kv=16))
     with filed(page, tmp_path, drawing) as alone:
-        watch = Watch(alone)
         said = sentences(alone)
         assert len(said) > 40
         assert not [sentence for sentence in said if "undefined" in sentence]
-        assert watch.complaints == []
+        assert alone.watch.complaints == []

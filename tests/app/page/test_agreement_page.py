@@ -46,13 +46,6 @@ def test_a_smaller_sibling_is_said(own_worker):
     assert "scaled down from the scenario's 65,536 and 65,536" in page.caption[0].value
 
 
-@pytest.mark.parametrize(
-    "values", [{"seq": 1}, {"seq": 1, "seq_kv": 1048576}, {"block_q": 1024, "block_kv": 1024}]
-)
-def test_no_scenario_breaks_the_page(own_worker, values):
-    opened("agreement", **values)
-
-
 def test_what_will_be_compared_are_the_tiles_that_the_mask_leaves():
     causal = Experiment.of(seq=64, block_q=16, block_kv=16, causal=True)
     heat, skipped = awaited(schedule_of(causal), palette(True)).data
