@@ -136,7 +136,7 @@ def test_presenting_turns_pages_by_keys_and_a_reload_stays_where_it_was(page, da
 
 
 def test_f_fills_the_screen_and_a_shows_the_audience_a_short_link(page, dashboard):
-    opened(page, f"{dashboard}/masks?seq=512&present=true")
+    opened(page, f"{dashboard}/softmax?seq=512&present=true")
     page.keyboard.press("f")
     page.wait_for_function("document.fullscreenElement === document.documentElement")
     page.keyboard.press("f")
@@ -147,7 +147,7 @@ def test_f_fills_the_screen_and_a_shows_the_audience_a_short_link(page, dashboar
     page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop === 0")
     page.keyboard.press("a")
     link = page.locator(".st-key-audience_link [data-testid=stCode] code").inner_text()
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/masks\?seq=512", link.strip())
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/softmax\?seq=512", link.strip())
     page.keyboard.press("a")
     page.locator(".st-key-audience_link").wait_for(state="detached")
     page.forget(dashboard)  # from here on it is another reader's
