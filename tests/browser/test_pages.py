@@ -81,7 +81,7 @@ def is_sound(page, name, scheme):
 
 
 def turned_to(page, dashboard, name, scheme):
-    """A page of the navigation, drawn anew for a third of what opening it takes; a theme's first is opened."""
+    """A page of the navigation, drawn anew for a third of opening it; the first of a theme is opened."""
     if page.evaluate("window.turning") == scheme:
         page.locator(".st-key-navigation").get_by_role("link", name=PAGES[name], exact=True).click()
         page.wait_for_url(re.compile(rf"/{name}(\?|$)"))
