@@ -86,6 +86,7 @@ def turned_to(page, dashboard, name, scheme):
         page.locator(".st-key-navigation").get_by_role("link", name=PAGES[name], exact=True).click()
         page.wait_for_url(re.compile(rf"/{name}(\?|$)"))
         settled(page)
+        page.locator(".st-key-navigation [aria-current=page]", has_text=PAGES[name]).wait_for()
     else:
         page.forget(dashboard)
         opened(page, f"{dashboard}/{'' if name == HOME else name}")
