@@ -4,12 +4,14 @@ import tests.one_thread  # noqa: F401, I001 (before anything imports numpy or to
 import gc
 import sys
 from functools import _lru_cache_wrapper
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import engine.algorithms
 from engine.problem.kept import Kept
+from engine.worker.client import Worker
 
 settings.register_profile(
     "repeatable",
@@ -39,11 +41,28 @@ def pytest_collection_modifyitems(items):
     items[:] = browser + short[:half] + long + short[half:]
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Name the tests that failed at first and were run a second time, which a quiet summary leaves out."""
+    again = sorted({report.nodeid for report in terminalreporter.stats.get("rerun", ())})
+    if again:
+        terminalreporter.write_line(f"needed a second run ({len(again)}): {', '.join(again)}", yellow=True)
+
+
 def forget() -> None:
     """Clear what the product remembers: it was made of the algorithms that there were."""
     for found in gc.get_objects():
         if type(found) in (_lru_cache_wrapper, Kept) and found.__module__.split(".")[0] in ("engine", "app"):
             found.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def kernel_worker():
+    """A worker whose process runs the kernels: it takes seconds to import torch and Triton."""
+    if find_spec("triton") is None:  # not imported here: `kernels` must be first
+        pytest.skip("Triton is not installed here")
+    worker = Worker()
+    yield worker
+    worker.close()
 
 
 @pytest.fixture

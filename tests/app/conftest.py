@@ -28,7 +28,7 @@ def checked(monkeypatch):
 def open_app():
     """A function (page, **url values) that opens a page of the dashboard and returns the AppTest."""
 
-    def open_page(page: str = "traffic", **values: str) -> AppTest:
+    def open_page(page: str = "masks", **values: str) -> AppTest:
         app = AppTest.from_file(str(MAIN), default_timeout=60)
         # AppTest has no call for pages that are functions: they are known by the hash of their path.
         app._page_hash = calc_hash(page)

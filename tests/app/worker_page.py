@@ -70,3 +70,12 @@ def own_worker(monkeypatch):
     new_visitor(monkeypatch)
     yield worker
     worker.close()
+
+
+@pytest.fixture
+def session_worker(monkeypatch, kernel_worker):
+    """The tests' own worker in place of the server's, with nothing remembered; its process runs by now."""
+    kernel_worker._runs.clear()
+    monkeypatch.setattr(job, "shared_worker", lambda: kernel_worker)
+    new_visitor(monkeypatch)
+    return kernel_worker

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
+
+from app.player import moving
+from app.player.payload import build
+from engine.experiment import Experiment
+from tests.browser.conftest import Watch
 
 FIND = (
     "(s) => [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]"
@@ -71,6 +78,20 @@ def put_back(page, asked) -> bool:
     page.evaluate("window.__player.frames.length = 0")
     page.evaluate(SETTLED)
     return moment(page) == page.as_opened
+
+
+@contextmanager
+def filed(page, folder, payload=None, **values):
+    """A player as a file in a window of its own: what is its script's alone needs no dashboard around it."""
+    file = folder / "player.html"
+    drawing = build(Experiment.of(**values)) if payload is None else payload
+    file.write_text(moving().offline(drawing, "Player"), "utf-8")
+    window = page.context.new_page()
+    window.watch = Watch(window)
+    window.goto(file.as_uri())
+    window.wait_for_function("() => window.__player?.state().redrawn")  # a string is refused by its policy
+    yield window
+    window.close()
 
 
 def moment(page) -> dict:

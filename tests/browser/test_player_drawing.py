@@ -12,6 +12,7 @@ from tests.browser.players import opened, page, seek
 pytestmark = pytest.mark.browser
 __all__ = ["page"]
 
+GROUND = "([player, ground]) => getComputedStyle(player).backgroundColor === ground"
 DISPLAYED = """() => {
     const see = (now) => { window.displayed.push(now); requestAnimationFrame(see); };
     window.displayed = [];
@@ -60,9 +61,9 @@ def test_it_plays_in_calm_steps_for_those_who_ask_for_less_motion(page, dashboar
     assert min(late - early for early, late in pairwise(times)) >= 200
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-def test_it_takes_the_theme_of_the_page(page, dashboard, scheme):
-    page.emulate_media(color_scheme=scheme)
+def test_it_takes_the_theme_of_the_page(page, dashboard):
     opened(page, dashboard)
-    ground = page.locator(".player").evaluate("(player) => getComputedStyle(player).backgroundColor")
-    assert ground == {"dark": "rgb(15, 19, 24)", "light": "rgb(255, 255, 255)"}[scheme]
+    player = page.locator(".player").element_handle()
+    for scheme, ground in (("dark", "rgb(15, 19, 24)"), ("light", "rgb(255, 255, 255)")):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(GROUND, arg=[player, ground])

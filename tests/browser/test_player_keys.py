@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.players import FIND, opened, page, pixels, seek, state
+from tests.browser.players import FIND, filed, opened, page, pixels, seek, state
 
 pytestmark = pytest.mark.browser
 __all__ = ["page"]
 
+FOUR_BY_FOUR = {"seq": 64, "block_q": 16, "block_kv": 16}  # tiles
 FEW_FRAMES = "async () => { for (let n = 0; n < 12; n++) await new Promise(requestAnimationFrame); }"
 
 
@@ -91,22 +92,22 @@ def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):
     assert page.locator(".help").is_hidden()
 
 
-def test_a_loop_starts_again_at_the_end(page, dashboard):
-    opened(page, dashboard, "seq=64&block_q=16&block_kv=16")
-    page.keyboard.press("l")
-    seek(page, state(page)["last"] - 1)
-    page.keyboard.press(" ")
-    page.wait_for_function("window.__player.state().position < 40")
-    assert state(page)["playing"]
+def test_a_loop_starts_again_at_the_end(page, tmp_path):
+    with filed(page, tmp_path, **FOUR_BY_FOUR) as alone:
+        alone.keyboard.press("l")
+        seek(alone, state(alone)["last"] - 1)
+        alone.keyboard.press(" ")
+        alone.wait_for_function("() => window.__player.state().position < 40")
+        assert state(alone)["playing"]
 
 
-def test_without_a_loop_it_stops_at_the_end(page, dashboard):
-    opened(page, dashboard, "seq=64&block_q=16&block_kv=16")
-    assert 4 * 4 / state(page)["speed"] < 15  # seconds of the whole run, which is watched from end to end
-    seek(page, state(page)["last"] - 1)
-    page.keyboard.press(" ")
-    page.wait_for_function("!window.__player.state().playing")
-    assert state(page)["position"] == state(page)["last"]
+def test_without_a_loop_it_stops_at_the_end(page, tmp_path):
+    with filed(page, tmp_path, **FOUR_BY_FOUR) as alone:
+        assert 4 * 4 / state(alone)["speed"] < 15  # seconds of the whole run, watched from end to end
+        seek(alone, state(alone)["last"] - 1)
+        alone.keyboard.press(" ")
+        alone.wait_for_function("() => !window.__player.state().playing")
+        assert state(alone)["position"] == state(alone)["last"]
 
 
 def test_nothing_is_complained_about_and_no_request_leaves_the_machine(page, dashboard):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.players import opened, page, state
+from tests.browser.players import filed, opened, page, state
 
 pytestmark = pytest.mark.browser
 __all__ = ["page"]
@@ -21,17 +21,17 @@ def test_the_race_ends_with_a_winner_in_modelled_time(page, dashboard):
     assert not state(page)["race"]
 
 
-def test_who_does_not_fit_the_gpu_does_not_race_silently(page, dashboard):
-    opened(page, dashboard, "batch=4096&heads=32")
-    page.keyboard.press("r")
-    page.keyboard.press("End")
-    sentence = state(page)["sentence"]
+def test_who_does_not_fit_the_gpu_does_not_race_silently(page, tmp_path):
+    with filed(page, tmp_path, seq=1024, batch=4096, heads=32) as alone:
+        alone.keyboard.press("r")
+        alone.keyboard.press("End")
+        sentence = state(alone)["sentence"]
     assert "FlashAttention-2 took " in sentence
     assert "Standard does not fit" in sentence
 
 
-def test_a_race_in_which_nobody_fits_says_so(page, dashboard):
-    opened(page, dashboard, "block_q=256&block_kv=256&head_dim=256&hardware=a100")
-    page.keyboard.press("r")
-    assert "Neither of the two fits the A100" in state(page)["sentence"]
-    assert state(page)["where"] == "nothing races"
+def test_a_race_in_which_nobody_fits_says_so(page, tmp_path):
+    with filed(page, tmp_path, block_q=256, block_kv=256, head_dim=256, hardware="a100") as alone:
+        alone.keyboard.press("r")
+        assert "Neither of the two fits the A100" in state(alone)["sentence"]
+        assert state(alone)["where"] == "nothing races"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.players import FIND, opened, page, seek, sentences, state
+from tests.browser.players import FIND, filed, opened, page, seek, sentences, state
 
 pytestmark = pytest.mark.browser
 __all__ = ["page"]
@@ -62,14 +62,15 @@ def test_a_link_restores_scenario_moment_and_row(page, dashboard):
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
-def test_every_moment_of_every_algorithm_has_its_sentence(page, dashboard, algorithm):
-    opened(page, dashboard, f"algorithm={algorithm}&seq=100&seq_kv=150&block_q=32&block_kv=32&window=70")
-    said = sentences(page)
+def test_every_moment_of_every_algorithm_has_its_sentence(page, tmp_path, algorithm):
+    shape = {"seq": 100, "seq_kv": 150, "block_q": 32, "block_kv": 32, "window": 70}
+    with filed(page, tmp_path, algorithm=algorithm, **shape) as alone:
+        said = sentences(alone)
     assert all(len(sentence) > 20 for sentence in said)
     assert not any(word in sentence for sentence in said for word in ("undefined", "NaN", "null"))
 
 
-def test_a_large_problem_says_how_much_of_it_is_drawn(page, dashboard):
-    opened(page, dashboard, "seq=65536")
-    page.keyboard.press("t")
-    assert "drawn: 4,096 of 65,536 keys" in page.locator(".steps caption").inner_text()
+def test_a_large_problem_says_how_much_of_it_is_drawn(page, tmp_path):
+    with filed(page, tmp_path, seq=65536) as alone:
+        alone.keyboard.press("t")
+        assert "drawn: 4,096 of 65,536 keys" in alone.locator(".steps caption").inner_text()

@@ -54,7 +54,7 @@ def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard,
     page.context.set_offline(True)
     page.set_viewport_size({"width": 1280, "height": 720})
     page.goto(file.as_uri())
-    page.wait_for_function("window.__player && window.__player.state().redrawn")
+    page.wait_for_function("() => window.__player?.state().redrawn")
     before = page.evaluate("window.__player.state()")
     page.keyboard.press(" ")
     page.wait_for_function("(at) => window.__player.state().position > at + 3", arg=before["position"])
@@ -68,8 +68,15 @@ def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard,
 
 
 # slow: 256 pictures are drawn, quantised and packed, whatever the scenario
-def test_the_animation_is_a_gif_of_256_pictures_that_begins_and_ends_as_the_player_does(page, dashboard):
+def test_the_animation_can_be_cancelled_and_is_a_gif_of_256_pictures_that_begins_and_ends_as_the_player_does(
+    page, dashboard
+):
     opened(page, f"{dashboard}/tiles?causal=true")
+    page.get_by_role("button", name="Player's run as GIF").click()
+    page.locator(".files output", has_text=re.compile(r"^[1-9]\d?%$")).wait_for()
+    page.get_by_role("button", name="Cancel the GIF").click()
+    page.get_by_role("button", name="Player's run as GIF").wait_for()
+    assert page.locator(".files output").inner_text() == ""
     gif = image.open(io.BytesIO(taken(page, "Player's run as GIF", 60)))
     assert (gif.n_frames, gif.size) == (256, (1152, 720))
     assert gif.info["loop"] == 0
@@ -82,17 +89,9 @@ def test_the_animation_is_a_gif_of_256_pictures_that_begins_and_ends_as_the_play
         assert (difference > 40).mean() < 0.005
 
 
-def test_a_film_under_way_tells_how_far_it_is_and_can_be_cancelled(page, dashboard):
-    opened(page, f"{dashboard}/tiles?seq=4096")
-    page.get_by_role("button", name="Player's run as GIF").click()
-    page.locator(".files output", has_text=re.compile(r"^[1-9]\d?%$")).wait_for()
-    page.get_by_role("button", name="Cancel the GIF").click()
-    page.get_by_role("button", name="Player's run as GIF").wait_for()
-    assert page.locator(".files output").inner_text() == ""
-
-
-def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
-    opened(page, f"{dashboard}/traffic")
+def test_charts_come_as_pictures_and_tables_as_text_and_all_are_of_the_scenario_on_screen(page, dashboard):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(page, f"{dashboard}/traffic?seq=512&causal=true")
     page.locator(".growth .verdict", has_text="Standard attention takes <0.1% of the memory.").wait_for()
     root = ElementTree.fromstring(taken(page, "Bytes over the sequence length as SVG"))
     words = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
@@ -112,14 +111,8 @@ def test_charts_come_as_pictures_and_tables_as_text(page, dashboard):
     rows = list(csv.reader(io.StringIO(taken(page, "as CSV").decode("utf-8-sig"))))
     assert rows[0] == ["", "Standard", "Flash 1", "Flash 2"]
     assert rows[1][0] == "asked of L2 (B)"
-    assert float(rows[1][1]) == simulate(Experiment.of(algorithm="standard")).traffic.requested.total
-    assert page.watch.complaints == []
-    assert page.watch.hosts == {"127.0.0.1"}
-
-
-def test_the_link_the_numbers_and_the_trace_are_of_the_scenario_on_screen(page, dashboard):
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    opened(page, f"{dashboard}/traffic?seq=512&causal=true")
+    standard = Experiment.of(algorithm="standard", seq=512, causal=True)
+    assert float(rows[1][1]) == simulate(standard).traffic.requested.total
     page.get_by_role("button", name="Copy the link").click()
     page.get_by_role("button", name="Link copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
@@ -127,6 +120,8 @@ def test_the_link_the_numbers_and_the_trace_are_of_the_scenario_on_screen(page, 
     assert (numbers["seq"], numbers["causal"], numbers["tiles_skipped"]) == (512, True, 16 * 28)
     trace = json.loads(taken(page, "Perfetto trace"))
     assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == 16 * 8  # heads, query blocks
+    assert page.watch.complaints == []
+    assert page.watch.hosts == {"127.0.0.1"}
 
 
 def test_the_tile_visits_are_a_table_of_all_with_whole_numbers(page, dashboard):

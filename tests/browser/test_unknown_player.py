@@ -20,7 +20,7 @@ def test_it_has_its_picture_its_sentences_and_its_lane_in_the_race(page, toy, tm
         moving().offline(build(Experiment.of(algorithm="toy", seq=256, causal=True)), "toy"), "utf-8"
     )
     page.goto(file.as_uri())
-    page.wait_for_function("window.__player && window.__player.state().redrawn")
+    page.wait_for_function("() => window.__player?.state().redrawn")
     last, said, pictures = state(page)["last"], sentences(page), set()
     for position in range(0, last + 1, 20):
         seek(page, position)

@@ -1,6 +1,9 @@
 import kernels  # noqa: F401, I001 (before torch._inductor or anything else imports triton)
 import pytest
 import torch
+from quick_interpreter import quicken
+
+quicken()
 
 
 @pytest.fixture(scope="session")

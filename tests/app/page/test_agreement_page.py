@@ -10,17 +10,25 @@ from app.figures.colours import palette
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS, Agreement
 from engine.model.launch import schedule_of
-from tests.app.worker_page import again, html, opened, own_worker, press, unfolded, until_done
+from tests.app.worker_page import (
+    again,
+    html,
+    opened,
+    own_worker,
+    press,
+    session_worker,
+    unfolded,
+    until_done,
+)
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 COMPARE = "Compare on this machine"
 
-__all__ = ["own_worker"]
+__all__ = ["own_worker", "session_worker"]
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "standard"])
-def test_the_page_compares_and_gives_its_verdict(own_worker, algorithm):
-    pytest.importorskip("triton")
+def test_the_page_compares_and_gives_its_verdict(session_worker, algorithm):
     page = unfolded(opened("agreement", **TINY, algorithm=algorithm), "agreement")
     assert not page.success
     assert ("rescale" in html(page)) == (algorithm == "flash2")
@@ -36,13 +44,6 @@ def test_the_page_compares_and_gives_its_verdict(own_worker, algorithm):
 def test_a_smaller_sibling_is_said(own_worker):
     page = opened("agreement", seq=65536)
     assert "scaled down from the scenario's 65,536 and 65,536" in page.caption[0].value
-
-
-@pytest.mark.parametrize(
-    "values", [{"seq": 1}, {"seq": 1, "seq_kv": 1048576}, {"block_q": 1024, "block_kv": 1024}]
-)
-def test_no_scenario_breaks_the_page(own_worker, values):
-    opened("agreement", **values)
 
 
 def test_what_will_be_compared_are_the_tiles_that_the_mask_leaves():

@@ -18,9 +18,9 @@ from engine.recordings.rows import modelled_backward, pass_times, timings_of
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
 from engine.trace.rows import row_statistics
 from tests.app.test_player_payload import SCENARIOS, unpack
-from tests.app.worker_page import html, opened, own_worker, press, unfolded, until_done
+from tests.app.worker_page import html, opened, own_worker, press, session_worker, unfolded, until_done
 
-__all__ = ["own_worker"]
+__all__ = ["own_worker", "session_worker"]
 TINY = {"seq": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 CHECK = "Check on this machine"
 
@@ -131,8 +131,7 @@ def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
     assert any(said in caption.value for caption in page.caption)
 
 
-def test_the_gradients_are_checked_when_asked(own_worker):
-    pytest.importorskip("triton")
+def test_the_gradients_are_checked_when_asked(session_worker):
     page = unfolded(opened("backward", **TINY), "backward check")
     assert not page.success
     page = until_done(press(page, CHECK))
@@ -140,8 +139,7 @@ def test_the_gradients_are_checked_when_asked(own_worker):
     assert html(page).count("<td>agrees</td>") == 3
 
 
-def test_documents_are_checked_too(own_worker):
-    pytest.importorskip("triton")
+def test_documents_are_checked_too(session_worker):
     page = until_done(press(unfolded(opened("backward", **TINY | {"documents": 2}), "backward check"), CHECK))
     assert page.success[0].value.startswith("All three agree. Measured here:")
 

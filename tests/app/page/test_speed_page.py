@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from app.page import speed
 from engine.worker.client import Worker
-from tests.app.worker_page import again, html, new_visitor, opened, own_worker, press, until_done
+from tests.app.worker_page import (
+    again,
+    html,
+    new_visitor,
+    opened,
+    own_worker,
+    press,
+    session_worker,
+    until_done,
+)
 
 JOBS = "tests.engine.worker_jobs"
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
 MEASURE = "Measure on this machine"
 
-__all__ = ["own_worker"]
+__all__ = ["own_worker", "session_worker"]
 
 
 def texts(page) -> str:
@@ -41,8 +48,7 @@ def test_the_hero_is_recorded_where_the_scenario_was_and_modelled_elsewhere(own_
     assert [metric.label.split(", ")[1] for metric in elsewhere.metric] == ["modelled", "modelled"]
 
 
-def test_pressing_measures_and_says_where(own_worker, monkeypatch):
-    pytest.importorskip("torch")
+def test_pressing_measures_says_where_and_is_seen_by_another_visitor(session_worker, monkeypatch):
     monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:short_sweep")
     page = until_done(press(opened("speed", **TINY), MEASURE))
     assert "*measured here* on" in texts(page)
@@ -55,12 +61,6 @@ def test_pressing_measures_and_says_where(own_worker, monkeypatch):
     for metric in ("tflops", "tokens_per_second", "speedup"):
         page.segmented_control[0].set_value(metric)
         again(page)
-
-
-def test_another_visitor_sees_what_was_measured(own_worker, monkeypatch):
-    pytest.importorskip("torch")
-    monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:short_sweep")
-    until_done(press(opened("speed", **TINY), MEASURE))
     new_visitor(monkeypatch)
     other = opened("speed", **TINY)
     assert "*measured here* on" in texts(other)
@@ -104,10 +104,3 @@ def test_a_full_queue_is_one_sentence(monkeypatch):
     monkeypatch.setattr("app.page.parts.job.shared_worker", lambda: Worker(most_waiting=0))
     page = press(opened("speed", **TINY), MEASURE)
     assert page.warning[0].value == "The queue is full: 0 jobs wait; try again in a minute."
-
-
-@pytest.mark.parametrize(
-    "values", [{"seq": 1}, {"seq": 1048576}, {"seq": 1, "seq_kv": 9999}, {"window": 3}], ids=str
-)
-def test_no_scenario_breaks_the_page(own_worker, values):
-    opened("speed", **values)
