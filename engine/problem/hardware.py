@@ -258,10 +258,13 @@ _ALL = (
         sms=148,
         ghz=1.86,
         tflops=(2250, 2250, 75),
-        gigabytes_per_second=8000,
+        gigabytes_per_second=7700,
         mib=275_040,
         l2=(126, 63),
-        sheet="NVIDIA HGX B300 datasheet; SMs and L2 as its driver reports them; exponentials twice a B200's",
+        sheet=(
+            "NVIDIA Blackwell Ultra datasheet, HGX B300: 7.7 TB/s, 62 for eight (8 TB/s is a GB300's); "
+            "SMs and L2 as its driver reports them; exponentials twice a B200's"
+        ),
         effective=HALF,
         memory=SMI + "as NVIDIA's aiconfigurator has it (b300_sxm.yaml)",
     ),
