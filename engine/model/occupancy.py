@@ -18,6 +18,7 @@ from engine.schedule.step import STATISTIC_BYTES, Operation, Step
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block
 WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
 REGISTER_BYTES = 4
+MOST_REGISTERS = 255  # of a thread
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128
 
@@ -53,6 +54,14 @@ def threads_of(schedule: Schedule, phase: Phase) -> int:
     by_query = phase.outer == "query" or phase.rewritten
     rows = schedule.tiling.block_q if by_query else schedule.tiling.block_kv
     return WIDE if rows >= WIDE_ROWS else NARROW
+
+
+def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
+    """Bytes of float32 tiles that find no register in a visit: its scores, and O as it came and as it leaves."""
+    tiling = schedule.tiling
+    numbers = tiling.block_q * (tiling.block_kv + 2 * schedule.problem.head_dim)
+    left = threads_of(schedule, phase) * (MOST_REGISTERS - WORKING_REGISTERS)
+    return REGISTER_BYTES * max(0, numbers - left)
 
 
 def _loaded(schedule: Schedule, steps: Iterable[Step]) -> int:

@@ -12,7 +12,10 @@ from engine.problem.hardware import Gpu
 MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
 CACHE_SHARE = 1.0  # of what L2 can give all SMs together: an H200's read 9.7 TB/s in blocks of 16 rows
-WAITED_SHARE = 0.297  # of the same where a block waits for every load and store: flash1, fitted
+# of a visit that waits for every load and store, fitted to flash1: s for L2, and more where DRAM answers
+WAITED_TRIP, WAITED_MEMORY = 0.53e-6, 0.69e-6
+WAITED_TOGETHER = 0.45  # what each visit waits of the time that HBM takes for those of all blocks that run
+WAITED_BYTES_PER_CLOCK = 22  # of one SM, what finds no register included
 CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 together give all SMs less
 SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maximum, sum
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
@@ -41,13 +44,12 @@ class Rates:
     memory: float
 
     @classmethod
-    def of(cls, gpu: Gpu, dtype: str, returning: bool = False) -> Rates:
-        """The rates that a GPU reaches in a dtype; that of L2 lower where O returns at every visit."""
-        share = WAITED_SHARE if returning else CACHE_SHARE
+    def of(cls, gpu: Gpu, dtype: str) -> Rates:
+        """The rates that a GPU reaches in a dtype."""
         return cls(
             matrix=MATRIX_SHARE * gpu.matrix_flops[dtype],
             exponentials=gpu.exponentials_per_second,
             vector=gpu.matrix_flops["float32"] / 2,
-            cache=share * gpu.cache_bytes_per_second,
+            cache=CACHE_SHARE * gpu.cache_bytes_per_second,
             memory=MEMORY_SHARE * gpu.memory_bytes_per_second,
         )

@@ -28,7 +28,7 @@ from engine.model.rates import (
     Rates,
 )
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.model.visit import columns, moved, shared_seconds, visit_of
+from engine.model.visit import columns, moved, shared_seconds, visit_of, waited_seconds
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED, Programs
 from engine.schedule.schedule import Schedule
@@ -157,7 +157,7 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
     if phase.launched == TILE or _one_at_a_time(launch, phase):  # no other visit to copy under
         pipeline = replace(pipeline, asynchronous=False)
-    rates = Rates.of(gpu, launch.problem.dtype, pipeline.returning)
+    rates = Rates.of(gpu, launch.problem.dtype)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     units = _units(launch.schedule, phase, traffic, rates)
     if not phase.each:
@@ -167,12 +167,19 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     else:
         visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
         waited = 0.0
+        if pipeline.returning:
+            missing = traffic.dram.total_read / traffic.requested.total_read
+            running = min(places * gpu.sms, kernel.blocks)
+            seconds = waited_seconds(launch, phase, missing, running, rates)
+            visit = replace(visit, waited=max(0.0, seconds - visit.copies))
         if pipeline.waiting:  # other blocks on the SM run while one waits
             copies, waited = _few_rows(launch, kernel, visit.copies)
             visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
         alone, longest = max(waited, visit.alone(pipeline)), visit.longest
         masked = (visit.tensor + visit.softmax) / alone if pipeline.overlapped else 1.0
         visits = _visits(launch, kernel, masked)
+        if pipeline.returning:  # what holds its blocks up is waiting for L2
+            units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / gpu.sms
         waits, first = _trips(launch) * LATENCY, _around(launch, kernel, pipeline, rates, places)
     taken = np.array([shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     around = waits + first * visits.some

@@ -136,7 +136,7 @@ def modelled_shares(simulation: Simulation) -> dict[str, float]:
     """
     modelled, one = simulation.modelled, simulation.experiment
     gpu, dtype = one.gpu, one.problem.dtype
-    rates = Rates.of(gpu, dtype, one.record.pipeline.returning)
+    rates = Rates.of(gpu, dtype)
     reached = {
         TENSOR: rates.matrix / gpu.matrix_flops[dtype],
         L2: rates.cache / gpu.cache_bytes_per_second,
