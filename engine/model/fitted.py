@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 FITTED_ON = "h200"  # the preset whose recording was looked at; of any other GPU every row is left out
 TIMED, SWEPT, COUNTED, DRAM = "timed", "swept", "counted", "dram"  # kinds of recorded rows
+# of calls drawn by lot, which set nothing: seconds, bytes read from DRAM, bytes that tiles request
+DRAWN_TIMES, DRAWN_DRAM, DRAWN_REQUESTS = DRAWN = ("drawn times", "drawn dram", "drawn requests")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def threads_of(schedule: Schedule, phase: Phase) -> int:
 
 
 def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
-    """Bytes of a visit's float32 tiles that find no register: its scores, and O as it came and as it leaves."""
+    """Bytes of a visit's float32 tiles without a register: its scores, and O as it came and as it leaves."""
     tiling = schedule.tiling
     numbers = tiling.block_q * (tiling.block_kv + 2 * schedule.problem.head_dim)
     left = threads_of(schedule, phase) * (MOST_REGISTERS - WORKING_REGISTERS)

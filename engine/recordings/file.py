@@ -39,6 +39,7 @@ ELSEWHERE = re.compile(
 )
 SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
+JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
 SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines", "cluster", "cluster_timelines")
 
 
