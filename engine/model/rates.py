@@ -24,7 +24,6 @@ ROUND_TRIPS = 3
 LAUNCH = 3e-6  # s, start of a kernel
 TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
 WARP_GROUP_ROWS = 64  # from which on a block's products are Hopper's asynchronous ones
-SMALLEST_COLUMNS = 16  # of a tile that a product takes
 # of a visit of online softmax, clock cycles of an SM; of few rows, and for each element of Q beside these
 VISIT_CYCLES, SMALL_VISIT_CYCLES, SMALL_OPERAND_CYCLES = 60, 150, 0.084  # fitted to the sweep of flash2, d 64
 SMALL_ROWS_SHARE = 0.62  # of the matrix rate that products of few rows reach; likewise

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.algorithms import Pipeline
 from engine.model.launch import Launch
-from engine.model.occupancy import spilled_bytes
+from engine.model.occupancy import columns, spilled_bytes
 from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import (
     HIDDEN_WITHIN,
@@ -22,7 +22,6 @@ from engine.model.rates import (
     SMALL_OPERAND_CYCLES,
     SMALL_ROWS_SHARE,
     SMALL_VISIT_CYCLES,
-    SMALLEST_COLUMNS,
     TWO_WARP_GROUPS,
     VISIT_CYCLES,
     WAITED_BYTES_PER_CLOCK,
@@ -108,11 +107,6 @@ def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
     tiling, amounts = launch.tiling, launch.schedule.amounts
     moving = (step for step in steps if step.tensor != Tensor.NONE)
     return sum(amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
-
-
-def columns(head_dim: int) -> int:
-    """Columns of a kernel's tiles: a power of two."""
-    return max(SMALLEST_COLUMNS, 1 << (head_dim - 1).bit_length())
 
 
 def shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> float:

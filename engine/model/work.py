@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import tiles_in_flight
+from engine.model.occupancy import columns, tiles_in_flight
 from engine.model.placement import makespan_alike, place
 from engine.model.rates import (
     CACHE_BYTES_PER_CLOCK,
@@ -27,7 +27,7 @@ from engine.model.rates import (
     Rates,
 )
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.model.visit import columns, moved, shared_seconds, visit_of, waited_seconds
+from engine.model.visit import moved, shared_seconds, visit_of, waited_seconds
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED, Programs
 from engine.schedule.schedule import Schedule
