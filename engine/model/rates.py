@@ -11,7 +11,7 @@ from engine.problem.hardware import Gpu
 
 MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
-CACHE_SHARE = 1.0  # of what L2 can give all SMs together: an H200's read 9.7 TB/s in blocks of 16 rows
+CACHE_SHARE = 0.694  # of what the SMs can take from L2 together: attention in small blocks reads 9.4 TB/s
 # of a visit that waits for every load and store, fitted to flash1: s for L2, and more where DRAM answers
 WAITED_TRIP, WAITED_MEMORY = 0.53e-6, 0.69e-6
 WAITED_TOGETHER = 0.45  # what each visit waits of the time that HBM takes for those of all blocks that run

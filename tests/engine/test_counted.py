@@ -120,14 +120,14 @@ def test_modelled_shares_are_of_the_whole_time():
     shares, traffic, seconds = modelled_shares(simulation), simulation.traffic, simulation.modelled.seconds
     assert all(share >= 0 for share in shares.values())
     assert shares["HBM"] == pytest.approx(traffic.dram.total / 4.8e12 / seconds)
-    assert shares["L2"] == pytest.approx(traffic.requested.total / (5120 * 1.83e9) / seconds)
+    assert shares["L2"] == pytest.approx(traffic.requested.total / 13.5e12 / seconds)
     assert shares["tensor core"] == pytest.approx(traffic.flops / 989.4e12 / seconds)
 
 
 def test_one_denominator_serves_what_is_modelled_and_what_is_recorded():
     kernel = replace(KERNEL, seconds=2.0, tile_read=4e12, tile_written=1e12)
     (one,) = recorded_counters(Recording(DEVICE, counters=(replace(row_of(), kernels=(kernel,)),)))
-    assert one.utilisation["L2"] == pytest.approx(5e12 / 2 / (5120 * 1.83e9))
+    assert one.utilisation["L2"] == pytest.approx(5e12 / 2 / 13.5e12)
 
 
 def test_the_model_and_the_counters_agree_on_what_holds_unfused_attention_up():

@@ -118,9 +118,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     preset(
         "preset-l2-per-clock",
-        "L2_BYTES_CLOCK = 5120",
-        "L2_BYTES_CLOCK = 4096",
-        "L2 delivers 5,120 B per clock",
+        "HOPPER_L2_CLOCK = 5120, 13.5e12",
+        "HOPPER_L2_CLOCK = 5120, 9.4e12",
+        "the SMs of an H200 take 13.5 TB/s from L2",
     ),
     preset("preset-mi300x-units", "sms=304", "sms=228", "that is an MI300A's"),
     preset(
