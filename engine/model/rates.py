@@ -18,6 +18,8 @@ WAITED_TOGETHER = 0.45  # what each visit waits of the time that HBM takes for t
 WAITED_BYTES_PER_CLOCK = 22  # of one SM, what finds no register included
 CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 together give all SMs less
 SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maximum, sum
+ALIGNED_KEYS = 16  # rows of S and P of other lengths move number by number: Triton knows no better alignment
+NUMBER_BY_NUMBER = 2.3  # times as long as 16 bytes at once; fitted to two calls of the unfused kernels
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3

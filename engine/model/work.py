@@ -19,8 +19,10 @@ from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, tiles_in_flight
 from engine.model.placement import makespan_alike, place
 from engine.model.rates import (
+    ALIGNED_KEYS,
     CACHE_BYTES_PER_CLOCK,
     LATENCY,
+    NUMBER_BY_NUMBER,
     ROUND_TRIPS,
     SCORE_OPERATIONS,
     TWO_WARP_GROUPS,
@@ -157,6 +159,8 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     if phase.launched == TILE or _one_at_a_time(launch, phase):  # no other visit to copy under
         pipeline = replace(pipeline, asynchronous=False)
     rates = Rates.of(gpu, launch.problem.dtype)
+    if launch.algorithm.unfused and launch.problem.seq_kv % ALIGNED_KEYS:
+        rates = replace(rates, cache=rates.cache / NUMBER_BY_NUMBER)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     units = _units(launch.schedule, phase, traffic, rates)
     if not phase.each:
