@@ -27,7 +27,7 @@ from engine.schedule.step import Operation, Tensor
 GONE = (
     0.83  # share of the cache used since, at which half of the bytes are gone; fitted to an H200's counters
 )
-SOFTNESS = 0.07  # of that share, in which the odds change by a factor e; likewise
+SOFTNESS = 0.06  # of that share, in which the odds change by a factor e; likewise
 NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 150 is gone
 # a head's K and V are cut into so many at most, the latter where blocks share an SM and drift apart
 CHUNKS, DRIFTING_CHUNKS = 16, 32
