@@ -67,7 +67,7 @@ def test_the_cache_model_says_what_dram_delivers(algorithm):
 
 
 def test_a_second_set_of_causal_heads_reads_more_than_a_first():
-    """d 256 on an H200: K and V of 2 heads of 16,384 keys are one set; of 8 heads the sets get out of step."""
+    """d 256 on an H200: K and V of 2 heads of 16,384 keys are one set; of 8 the sets get out of step."""
     calls = {
         one.experiment.problem.heads: one
         for one in rows("flash3")
