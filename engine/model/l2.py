@@ -24,11 +24,9 @@ from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 
-GONE = (
-    0.83  # share of the cache used since, at which half of the bytes are gone; fitted to an H200's counters
-)
+GONE = 0.82  # share of L2 used since, at which half of the bytes are gone; fitted to an H200's counters
 SOFTNESS = 0.06  # of that share, in which the odds change by a factor e; likewise
-NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 150 is gone
+NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 200 is gone
 # a head's K and V are cut into so many at most, the latter where blocks share an SM and drift apart
 CHUNKS, DRIFTING_CHUNKS = 16, 32
 MOST_WAVES = 8  # over whole heads are followed; those after them are taken to go on alike

@@ -13,6 +13,7 @@ inputs = _of("problem/inputs.py", "inputs")
 step = _of("schedule/step.py", "traffic")
 loops = _of("schedule/schedule.py", "schedule")
 columns = _of("schedule/columns.py", "schedule")
+flash3 = _of("algorithms/flash3.py", "against_the_chip", "schedule")
 flash1 = _of("algorithms/flash1.py", "traffic", "paper_bytes")
 backward = _of("algorithms/backward.py", "backward_schedule")
 traffic = _of("model/traffic.py", "traffic")
@@ -291,5 +292,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "traffic",
         "bounds",
         "schedule",
+    ),
+    flash3(
+        "boxes-end-with-the-rows",
+        "return replace(step, boxed=step.operation == Operation.LOAD)",
+        "return step",
+        "TMA is taken to ask for no row beyond the end",
     ),
 )
