@@ -32,7 +32,7 @@ CHUNKS, DRIFTING_CHUNKS = 16, 32
 MOST_WAVES = 8  # over whole heads are followed; those after them are taken to go on alike
 # times as much is used between two uses as where all tiles start in step: in the second set of heads whose
 # tiles are drawn, more in each after it, of so many at most; fitted to flash3, d 256
-OUT_OF_STEP, FURTHER, MOST_SETS = 1.24, 0.07, 4
+OUT_OF_STEP, FURTHER, MOST_SETS = 1.2, 0.1, 4
 
 
 def gone(share):

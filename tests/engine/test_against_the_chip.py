@@ -61,7 +61,7 @@ def test_no_algorithm_asks_for_less_than_the_chip_counts():
 def test_the_cache_model_says_what_dram_delivers(algorithm):
     off = np.abs(deviations(algorithm, "modelled_dram_read", "dram_read"))
     assert np.median(off) < 0.02
-    assert off.max() < {"flash3": 0.37, "flash2": 0.16}.get(
+    assert off.max() < {"flash3": 0.28, "flash2": 0.16}.get(
         algorithm, 0.1
     )  # d 256, causal; d 64, 131,072 keys
 
