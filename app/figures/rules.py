@@ -23,7 +23,7 @@ TABLES = f"""
     .scrolled .words {{ min-width: 14rem; }}
     .scrolled .words:first-child {{ min-width: 9rem; }}
   }}
-  .scrolled th {{ position: sticky; top: 0; }}
+  .scrolled th {{ position: sticky; top: 0; background: Canvas; }}
   .scrolled .numbers th {{ white-space: normal; }}
   .grid {{ border-collapse: separate; border-spacing: 2px; width: 100%; table-layout: fixed; }}
   .grid {{ margin: 0; border: none; }}

@@ -21,8 +21,8 @@ from statistics import median
 from app.room import server
 from app.room.room import Room, Shown
 from app.room.votes import Question
+from engine.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 STEPS = 12
 VOTING = 5.0  # s over which the phones' votes are spread

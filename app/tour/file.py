@@ -42,9 +42,10 @@ from urllib.parse import parse_qsl
 from app.tour.words import Choice, filled, options, text
 from engine.experiment import Experiment, ExperimentError
 from engine.recordings.file import leads_elsewhere
+from engine.root import ROOT
 from engine.studies.answers import AnswerError, answer
 
-FOLDER = Path(__file__).resolve().parents[2] / "assets" / "tours"
+FOLDER = ROOT / "assets" / "tours"
 PICTURES = (
     *("player", "race", "bytes", "length", "memory", "roofline", "softmax", "inside", "ring", "orders"),
     *(

@@ -24,7 +24,8 @@ VISIT = (
     Step(Operation.ACCUMULATE),
 )
 # what the kernel takes in 16 bits where K and V are copied by TMA and no blocks are given
-OWN_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension up to
+OWN_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
+OTHER_BLOCKS = 128, 64  # of other head dimensions, which TMA does not copy
 OWN_STAGES = {64: 2, 128: 3, 256: 2}  # tiles of K and V in flight
 SHORT = 1024  # keys up to which it takes other blocks
 SHORT_BLOCKS, SHORT_STAGES = {128: (64, 64)}, 3
@@ -52,10 +53,12 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 def own_tiling(problem: Problem) -> Tiling:
     """By head dimension; another one where keys are few."""
-    served = _served(problem)
-    if problem.seq_kv <= SHORT and served in SHORT_BLOCKS:
-        return Tiling(*SHORT_BLOCKS[served], stages=SHORT_STAGES, own=True)
-    return Tiling(*OWN_BLOCKS[served], stages=OWN_STAGES[served], own=True)
+    taken = problem.head_dim
+    if taken not in OWN_BLOCKS:
+        return Tiling(*OTHER_BLOCKS)
+    if problem.seq_kv <= SHORT and taken in SHORT_BLOCKS:
+        return Tiling(*SHORT_BLOCKS[taken], stages=SHORT_STAGES, own=True)
+    return Tiling(*OWN_BLOCKS[taken], stages=OWN_STAGES[taken], own=True)
 
 
 def tiling(problem: Problem, asked: Tiling) -> Tiling:
@@ -66,7 +69,7 @@ def tiling(problem: Problem, asked: Tiling) -> Tiling:
 def heads_together(problem: Problem, taken: Tiling) -> int:
     """Several in the kernel's own tiling, with many keys and no window; with blocks given, one by one."""
     many = taken.own and problem.seq_kv > SHORT and problem.mask.window is None
-    return HEADS_TOGETHER[_served(problem)] if many else 1
+    return HEADS_TOGETHER[problem.head_dim] if many else 1
 
 
 def loops(problem: Problem, taken: Tiling) -> int:
@@ -75,10 +78,6 @@ def loops(problem: Problem, taken: Tiling) -> int:
         return 1
     before = problem.mask.window is not None or problem.mask.packed
     return 1 + before + (before or problem.mask.causal or problem.seq_kv % taken.block_kv > 0)
-
-
-def _served(problem: Problem) -> int:
-    return min(size for size in OWN_BLOCKS if size >= problem.head_dim)
 
 
 ALGORITHM = Algorithm(

@@ -13,7 +13,7 @@ from engine.algorithms.record import Algorithm, Part, Pipeline, loaded
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Tensor
+from engine.schedule.step import Operation, Step, Tensor
 
 BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
 FEW_KEYS = 768  # that a query sees on average: with fewer, head dimension 64 is cut as 128 is
@@ -27,7 +27,13 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: each query block stays on the chip while the key blocks that it sees pass by, last first."""
     forward = flash2.schedule(problem, tiling)
     (phase,) = forward.phases
-    return replace(forward, phases=(replace(phase, reverse=True),))
+    before, each = (tuple(_boxed(step) for step in steps) for steps in (phase.before, phase.each))
+    return replace(forward, phases=(replace(phase, before=before, each=each, reverse=True),))
+
+
+def _boxed(step: Step) -> Step:
+    """A step as it is, a load by TMA."""
+    return replace(step, boxed=step.operation == Operation.LOAD)
 
 
 def tiling(problem: Problem, asked: Tiling) -> Tiling:

@@ -1,6 +1,6 @@
 """python -m engine bench-kernels --cache: what L2 alone delivers to the SMs, beside the presets' peak.
 
-Not run on a GPU yet: `Gpu.l2_bytes_per_clock` is public or assumed, and this would replace it.
+What the SMs take in: neighbours that ask for the same at once get one answer, so that L2 itself gives less.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.bounds import key_bounds
 from engine.problem.inputs import make_inputs
+from engine.root import ROOT
 from engine.studies.masks import density
 from engine.trace.rows import row_statistics
 
@@ -67,8 +68,7 @@ def unrolled(algorithm: str, times: int = 3) -> tuple[float, float]:
     results = []
     for _ in range(times):
         command = [sys.executable, "-c", UNROLL, algorithm]
-        root = Path(__file__).resolve().parents[2]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         seconds, peak = done.stdout.split()
         results.append((float(seconds), float(peak)))
     return statistics.median(seconds for seconds, _ in results), max(peak for _, peak in results)

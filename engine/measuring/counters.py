@@ -21,6 +21,7 @@ from pathlib import Path
 
 from engine.measuring.scenarios import Scenario
 from engine.recordings.recording import Counters, KernelCounters
+from engine.root import ROOT
 from engine.worker.jobs import JobError
 
 MARKER = "scenario_marker"  # launched before scenario i with i + 1 programs
@@ -129,10 +130,9 @@ def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float
             "--metrics", ",".join(metrics.values()),
             sys.executable, "-m", "engine.measuring.profiled", str(given), str(results), str(seconds),
         ]  # fmt: skip
-        root = Path(__file__).resolve().parents[2]
         try:
             run = subprocess.run(
-                command, capture_output=True, text=True, timeout=seconds + SPARE, cwd=root, env=os.environ
+                command, capture_output=True, text=True, timeout=seconds + SPARE, cwd=ROOT, env=os.environ
             )
         except subprocess.TimeoutExpired:
             return

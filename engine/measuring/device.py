@@ -6,10 +6,10 @@ import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from engine.measuring import clock
 from engine.recordings.recording import Device
+from engine.root import ROOT
 from engine.worker.jobs import JobError
 
 CLOCKS = (
@@ -63,8 +63,7 @@ def _nvidia_smi(names: tuple[str, ...]) -> list[str]:
 
 
 def _commit() -> str:
-    root = str(Path(__file__).resolve().parents[2])
-    return _output_of(["git", "-C", root, "rev-parse", "HEAD"]).strip() or "unknown"
+    return _output_of(["git", "-C", str(ROOT), "rev-parse", "HEAD"]).strip() or "unknown"
 
 
 def _output_of(command: list[str]) -> str:

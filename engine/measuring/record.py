@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
@@ -19,9 +20,11 @@ from engine.measuring import clock, cluster, cluster_timeline, decoding, scenari
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.device import device
+from engine.measuring.drawn import drawn
 from engine.measuring.implementations import contenders
 from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.ranks import Ranks, started
+from engine.measuring.scenarios import Scenario
 from engine.measuring.shapes import training_problem
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
@@ -185,10 +188,10 @@ def record_decoding(recorder: Recorder) -> None:
             recorder.tell(f"decoding {problem.seq_kv} keys: fastest {rate}")
 
 
-def record_counters(recorder: Recorder) -> None:
+def record_counters(recorder: Recorder, plan: Callable[[], list[Scenario]] = scenarios.plan) -> None:
     """The hardware's counters, read by ncu."""
     find_ncu()
-    wanted = [scenario for scenario in scenarios.plan() if not recorder.has("counters", scenario.row())]
+    wanted = [scenario for scenario in plan() if not recorder.has("counters", scenario.row())]
     kernels = [scenario.kernel() for scenario in wanted if not scenario.provider.startswith("sdpa_")]
     compile_ahead(recorder, kernels)
     for index, row in enumerate(profiled_counters(wanted, recorder.left)):
@@ -271,6 +274,7 @@ RECORD = {
     "sweep": record_sweep,
     "decoding": record_decoding,
     "counters": record_counters,
+    "drawn": partial(record_counters, plan=drawn),
     "timelines": record_timelines,
     "cluster": record_cluster,
 }

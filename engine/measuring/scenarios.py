@@ -55,7 +55,10 @@ class Scenario:
 
 def plan() -> list[Scenario]:
     """All of them, the most telling first: a recording that runs out of time has those."""
-    return [*_of_flash2(), *_of_unfused(), *_of_flash1(), *_of_others(), *_of_backward()]
+    return [
+        *(*_of_flash2(), *_of_unfused(), *_of_flash1(), *_of_others(), *_of_backward()),
+        *(*_beside_the_cache(), *_over_the_end()),
+    ]
 
 
 def _of(provider: str, **common: Any):
@@ -147,4 +150,47 @@ def _of_backward() -> list[Scenario]:
         backward(4096, causal=True),
         backward(4096, head_dim=64),
         *(Scenario(provider, 4096, direction=BACKWARD) for provider in ("sdpa_flash", "sdpa_cudnn")),
+    ]
+
+
+def _beside_the_cache() -> list[Scenario]:
+    """K and V of a head, or of those that run together, near L2's share of what all SMs use, and above."""
+    flash3, flash2 = _of("flash3"), _of("flash2", block_q=128, block_kv=64)
+    causal = ((16384, 8), (32768, 1), (32768, 2), (8192, 8), (65536, 1), (16384, 2), (65536, 2), (24576, 4))
+    full = ((8192, 8), (16384, 8), (16384, 2), (32768, 1), (32768, 2), (65536, 1))
+    narrow = ((131072, 1, False), (131072, 1, True), (65536, 4, False), (65536, 4, True), (98304, 2, False))
+    return [
+        *(flash3(seq, head_dim=256, heads=heads, causal=True) for seq, heads in causal),
+        *(flash3(seq, head_dim=256, heads=heads) for seq, heads in full),
+        *(flash3(seq, head_dim=64, heads=heads, causal=masked) for seq, heads, masked in narrow),
+        flash3(49152, heads=32, kv_heads=8, causal=True),
+        flash3(49152, heads=8, kv_heads=2),
+        flash3(16384, heads=32, kv_heads=8, causal=True),
+        flash3(32768, heads=8, causal=True),
+        flash3(65536, heads=2, causal=True),
+        flash3(32768, heads=4),
+        flash3(49152, heads=2),
+        flash3(98304, heads=1, causal=True),
+        flash2(49152, heads=8, kv_heads=2),
+        flash2(49152, heads=2, causal=True),
+        flash2(65536, head_dim=64, heads=4, causal=True),
+        flash2(98304, head_dim=64, heads=2, block_q=64),
+        flash2(32768, head_dim=256, heads=2),
+        flash2(16384, head_dim=256, heads=4, causal=True, block_kv=32),
+        flash2(131072, head_dim=64, heads=1),
+    ]
+
+
+def _over_the_end() -> list[Scenario]:
+    """flash3 where boxes of its copies hang over the last key, over the last query, or over both."""
+    many = _of("flash3", batch=64)
+    return [
+        *(many(seq, queries=128) for seq in (1, 8, 9, 33, 65, 100, 128, 129, 200, 1000, 1100)),
+        *(many(128, queries=queries) for queries in (1, 33, 64, 65, 100, 129, 200)),
+        *(many(seq, queries=128, head_dim=64) for seq in (65, 1000)),
+        *(many(1024, queries=queries, head_dim=64) for queries in (65, 129, 193)),
+        many(100, queries=128, head_dim=256),
+        many(128, queries=65, head_dim=256),
+        *(many(seq, causal=True) for seq in (200, 1000)),
+        many(1000, queries=300, window=100, causal=True),
     ]

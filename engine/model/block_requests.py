@@ -60,10 +60,12 @@ def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]
     around, visits = np.zeros(len(outer), np.int64), np.zeros(len(outer), np.int64)
     for step in _moving(phase.before + phase.after):
         around += _amount(schedule, step, phase, outer, np.zeros_like(outer))
+    block = schedule.tiling.block_kv if phase.outer == "query" else schedule.tiling.block_q
     for step in _moving(phase.each):
         amount = schedule.amounts[step.tensor]
         by_inner = amount.by_key if phase.outer == "query" else amount.by_query
-        visits += _amount(schedule, step, phase, outer, passed) * (1 if by_inner else phase.visits)
+        rows = phase.visits * block if step.boxed else passed
+        visits += _amount(schedule, step, phase, outer, rows) * (1 if by_inner else phase.visits)
     return around, visits
 
 
@@ -74,6 +76,10 @@ def _moved(schedule: Schedule, steps: tuple[Step, ...], query_rows, key_rows) ->
 
 def _amount(schedule: Schedule, step: Step, phase: Phase, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Bytes that a step moves where the outer and inner blocks have so many rows."""
+    if step.boxed:
+        outer = np.full_like(
+            outer, schedule.tiling.block_q if phase.outer == "query" else schedule.tiling.block_kv
+        )
     rows = (outer, inner) if phase.outer == "query" else (inner, outer)
     return step.times * schedule.amounts[step.tensor].of(*rows)
 

@@ -1,8 +1,8 @@
 """Which recorded rows set the model's constants: the others judge it.
 
 The constants stand in `engine.model.rates`, `pipeline`, `l2` and `reuse`, and `Gpu.l2_effective_bytes`. Those
-of a visit of flash2 were set on d 64 alone. Of those of flash1, of flash3 and of L2 nobody wrote down which
-rows were looked at: all calls in usual blocks are taken for them, so that none of these counts as left out.
+of a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody wrote down which rows were
+looked at: all calls in usual blocks are taken for them, so that none of these counts as left out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 FITTED_ON = "h200"  # the preset whose recording was looked at; of any other GPU every row is left out
 TIMED, SWEPT, COUNTED, DRAM = "timed", "swept", "counted", "dram"  # kinds of recorded rows
+# of calls drawn by lot, which set nothing: seconds, bytes read from DRAM, bytes that tiles request
+DRAWN_TIMES, DRAWN_DRAM, DRAWN_REQUESTS = DRAWN = ("drawn times", "drawn dram", "drawn requests")
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,9 @@ class Fit:
 
 
 FITS = (
-    Fit("flash1", TIMED, None, "the share of L2's rate where every load is waited for"),
-    Fit("flash1", COUNTED, None, "the share of L2's rate where every load is waited for"),
+    Fit("flash1", SWEPT, (64,), "what a visit waits that waits for every load and store"),
+    Fit("flash1", TIMED, None, "what a visit waits that waits for every load and store"),
+    Fit("flash1", COUNTED, None, "what a visit waits that waits for every load and store"),
     Fit("flash2", SWEPT, (64,), "what a visit issues, and what two warp groups hide"),
     Fit("flash2", TIMED, (64,), "what two warp groups hide where TMA copies"),
     Fit("flash3", TIMED, None, "the share of softmax under products"),

@@ -1,8 +1,8 @@
 """How many blocks of threads of the real kernels an SM holds at once: from their shared memory and registers.
 
 A kernel keeps in shared memory what its blocks load before their visits, and up to `Algorithm.stages` copies
-of what they load at each; in registers its float32 accumulators beside WORKING_REGISTERS per thread. Held to
-the waves that ncu reads off every launch on an H200.
+of what they load at each; in registers its float32 accumulators beside WORKING_REGISTERS per thread. Tiles
+have a power of two columns. Held to the waves that ncu reads off every launch on an H200.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from engine.schedule.step import STATISTIC_BYTES, Operation, Step
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block
 WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
 REGISTER_BYTES = 4
+MOST_REGISTERS = 255  # of a thread
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128
+SMALLEST_COLUMNS = 16  # of a tile that a product takes
 
 
 def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
@@ -55,13 +57,22 @@ def threads_of(schedule: Schedule, phase: Phase) -> int:
     return WIDE if rows >= WIDE_ROWS else NARROW
 
 
+def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
+    """Bytes of a visit's float32 tiles without a register: its scores, and O as it came and as it leaves."""
+    tiling = schedule.tiling
+    numbers = tiling.block_q * (tiling.block_kv + 2 * columns(schedule.problem.head_dim))
+    left = threads_of(schedule, phase) * (MOST_REGISTERS - WORKING_REGISTERS)
+    return REGISTER_BYTES * max(0, numbers - left)
+
+
 def _loaded(schedule: Schedule, steps: Iterable[Step]) -> int:
     """Bytes of the matrices' blocks that these steps load."""
     tiling = schedule.tiling
     amounts = (schedule.amounts[step.tensor] for step in steps if step.operation == Operation.LOAD)
-    return sum(
+    each = sum(
         amount.of(tiling.block_q, tiling.block_kv) for amount in amounts if amount.factor > STATISTIC_BYTES
     )
+    return each * columns(schedule.problem.head_dim) // schedule.problem.head_dim
 
 
 def _accumulated(schedule: Schedule, phase: Phase) -> int:
@@ -73,4 +84,10 @@ def _accumulated(schedule: Schedule, phase: Phase) -> int:
         step.operation == Operation.STORE and schedule.amounts[step.tensor].factor > 2 * STATISTIC_BYTES
         for step in phase.each + phase.after
     )
-    return REGISTER_BYTES * (scores * tiling.block_q * tiling.block_kv + outputs * rows * problem.head_dim)
+    wide = columns(problem.head_dim)
+    return REGISTER_BYTES * (scores * tiling.block_q * tiling.block_kv + outputs * rows * wide)
+
+
+def columns(head_dim: int) -> int:
+    """Columns of a kernel's tiles: a power of two."""
+    return max(SMALLEST_COLUMNS, 1 << (head_dim - 1).bit_length())

@@ -11,17 +11,21 @@ from engine.problem.hardware import Gpu
 
 MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
-CACHE_SHARE = 1.0  # of what L2 can give all SMs together: an H200's read 9.7 TB/s in blocks of 16 rows
-WAITED_SHARE = 0.297  # of the same where a block waits for every load and store: flash1, fitted
+CACHE_SHARE = 0.694  # of what the SMs can take from L2 together: attention in small blocks reads 9.4 TB/s
+# of a visit that waits for every load and store, fitted to flash1: s for L2, and more where DRAM answers
+WAITED_TRIP, WAITED_MEMORY = 0.53e-6, 0.69e-6
+WAITED_TOGETHER = 0.45  # what each visit waits of the time that HBM takes for those of all blocks that run
+WAITED_BYTES_PER_CLOCK = 22  # of one SM, what finds no register included
 CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 together give all SMs less
 SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maximum, sum
+ALIGNED_KEYS = 16  # rows of S and P of other lengths move number by number: Triton knows no better alignment
+NUMBER_BY_NUMBER = 2.3  # times as long as 16 bytes at once; fitted to two calls of the unfused kernels
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
 LAUNCH = 3e-6  # s, start of a kernel
 TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
 WARP_GROUP_ROWS = 64  # from which on a block's products are Hopper's asynchronous ones
-SMALLEST_COLUMNS = 16  # of a tile that a product takes
 # of a visit of online softmax, clock cycles of an SM; of few rows, and for each element of Q beside these
 VISIT_CYCLES, SMALL_VISIT_CYCLES, SMALL_OPERAND_CYCLES = 60, 150, 0.084  # fitted to the sweep of flash2, d 64
 SMALL_ROWS_SHARE = 0.62  # of the matrix rate that products of few rows reach; likewise
@@ -41,13 +45,12 @@ class Rates:
     memory: float
 
     @classmethod
-    def of(cls, gpu: Gpu, dtype: str, returning: bool = False) -> Rates:
-        """The rates that a GPU reaches in a dtype; that of L2 lower where O returns at every visit."""
-        share = WAITED_SHARE if returning else CACHE_SHARE
+    def of(cls, gpu: Gpu, dtype: str) -> Rates:
+        """The rates that a GPU reaches in a dtype."""
         return cls(
             matrix=MATRIX_SHARE * gpu.matrix_flops[dtype],
             exponentials=gpu.exponentials_per_second,
             vector=gpu.matrix_flops["float32"] / 2,
-            cache=share * gpu.cache_bytes_per_second,
+            cache=CACHE_SHARE * gpu.cache_bytes_per_second,
             memory=MEMORY_SHARE * gpu.memory_bytes_per_second,
         )

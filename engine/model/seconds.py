@@ -30,7 +30,7 @@ class Modelled:
 
     Attributes:
         seconds: of all kernels together, over batch and heads.
-        bound: what holds the slowest kernel up, by the name that it has in `busy`.
+        bound: what holds it up, all kernels together, by the name that it has in `busy`.
         parts: seconds of every kernel, by its name.
         busy: by kernel, seconds that its work takes each unit of the GPU, were it spread evenly: "tensor
             core", "exp" (float32 arithmetic of the softmax included), "L2" and "HBM"; of its start and its
@@ -45,14 +45,15 @@ class Modelled:
 
 def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     """Modelled time of a launch: its kernels one after another."""
-    parts, busy, bounds = {}, {}, {}
+    parts, busy, running = {}, {}, 0.0
     for kernel in launch.kernels:
         name, work = kernel.phase.name, work_of(launch, kernel, traffic)
         seconds = work.makespan(launch.order)
         parts[name] = max(seconds, work.units[HBM]) + LAUNCH
         busy[name] = _busy(work, seconds)
-        bounds[name] = _bound(busy[name], seconds, launch.pipeline)
-    return Modelled(sum(parts.values()), bounds[max(parts, key=parts.get)], parts, busy)
+        running += seconds
+    together = {unit: sum(each[unit] for each in busy.values()) for unit in busy[name]}
+    return Modelled(sum(parts.values()), _bound(together, running, launch.pipeline), parts, busy)
 
 
 def _busy(work: Work, seconds: float) -> dict[str, float]:
@@ -62,13 +63,13 @@ def _busy(work: Work, seconds: float) -> dict[str, float]:
 
 
 def _bound(busy: Mapping[str, float], seconds: float, pipeline: Pipeline) -> str:
-    """What holds up one kernel whose blocks take so many seconds."""
+    """What holds kernels up whose blocks take so many seconds."""
     if busy[HBM] > seconds:
         return HBM
     arithmetic = arithmetic_seconds(pipeline, busy[TENSOR], busy[EXP])
     hidden = pipeline.asynchronous and busy[L2] < arithmetic  # copies that run ahead hold nothing up
-    unit = max((TENSOR, EXP) if hidden else (TENSOR, EXP, L2), key=busy.get)
-    visits = with_copies(pipeline, arithmetic, busy[L2])
+    unit = max((TENSOR, EXP) if hidden else (TENSOR, EXP, L2, HBM), key=busy.get)
+    visits = with_copies(pipeline, arithmetic, busy[L2] if hidden else max(busy[L2], busy[HBM]))
     return max(
         {unit: visits, LAUNCHING: busy[LAUNCHING], TAIL: busy[TAIL]}.items(), key=lambda item: item[1]
     )[0]

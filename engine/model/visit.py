@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from engine.algorithms import Pipeline
 from engine.model.launch import Launch
+from engine.model.occupancy import columns, spilled_bytes
 from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import (
     HIDDEN_WITHIN,
@@ -21,9 +22,12 @@ from engine.model.rates import (
     SMALL_OPERAND_CYCLES,
     SMALL_ROWS_SHARE,
     SMALL_VISIT_CYCLES,
-    SMALLEST_COLUMNS,
     TWO_WARP_GROUPS,
     VISIT_CYCLES,
+    WAITED_BYTES_PER_CLOCK,
+    WAITED_MEMORY,
+    WAITED_TOGETHER,
+    WAITED_TRIP,
     WARP_GROUP_ROWS,
     Rates,
 )
@@ -41,6 +45,7 @@ class Visit:
         copies: loads and stores through L2.
         issued: instructions for anything else.
         hidden: of products and softmax, run side by side by two warp groups of one block.
+        waited: for what it loads and stores, beyond `copies`, where each waits for the one before.
     """
 
     tensor: float
@@ -48,11 +53,12 @@ class Visit:
     copies: float
     issued: float
     hidden: float
+    waited: float = 0.0
 
     def alone(self, pipeline: Pipeline) -> float:
         """Seconds of a visit on an SM that makes no other meanwhile."""
         arithmetic = arithmetic_seconds(pipeline, self.tensor, self.softmax) + self.issued - self.hidden
-        return with_copies(pipeline, arithmetic, self.copies)
+        return with_copies(pipeline, arithmetic, self.copies + self.waited)
 
     @property
     def longest(self) -> float:
@@ -68,6 +74,17 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
+
+
+def waited_seconds(launch: Launch, phase: Phase, missing: float, running: int, rates: Rates) -> float:
+    """Seconds of a visit that waits for all that it loads and stores.
+
+    missing: the share of the loads that L2 does not have; running: blocks that ask HBM for theirs at once.
+    """
+    each = moved(launch, phase.each)
+    memory = WAITED_MEMORY + WAITED_TOGETHER * running * each / rates.memory
+    through = each + spilled_bytes(launch.schedule, phase)
+    return WAITED_TRIP + missing * memory + through / (WAITED_BYTES_PER_CLOCK * launch.gpu.clock_hz)
 
 
 def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
@@ -90,11 +107,6 @@ def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
     tiling, amounts = launch.tiling, launch.schedule.amounts
     moving = (step for step in steps if step.tensor != Tensor.NONE)
     return sum(amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
-
-
-def columns(head_dim: int) -> int:
-    """Columns of a kernel's tiles: a power of two."""
-    return max(SMALLEST_COLUMNS, 1 << (head_dim - 1).bit_length())
 
 
 def shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> float:

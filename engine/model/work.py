@@ -15,24 +15,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.algorithms import Pipeline
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import tiles_in_flight
+from engine.model.occupancy import columns, tiles_in_flight
 from engine.model.placement import makespan_alike, place
 from engine.model.rates import (
+    ALIGNED_KEYS,
     CACHE_BYTES_PER_CLOCK,
     LATENCY,
+    NUMBER_BY_NUMBER,
     ROUND_TRIPS,
     SCORE_OPERATIONS,
     TWO_WARP_GROUPS,
     Rates,
 )
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.model.visit import columns, moved, shared_seconds, visit_of
+from engine.model.visit import moved, shared_seconds, visit_of, waited_seconds
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED, Programs
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import EXPONENTIALS, Operation
+from engine.schedule.step import EXPONENTIALS, Operation, Tensor
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
 PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all places evenly
@@ -157,7 +158,9 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
     if phase.launched == TILE or _one_at_a_time(launch, phase):  # no other visit to copy under
         pipeline = replace(pipeline, asynchronous=False)
-    rates = Rates.of(gpu, launch.problem.dtype, pipeline.returning)
+    rates = Rates.of(gpu, launch.problem.dtype)
+    if launch.algorithm.unfused and launch.problem.seq_kv % ALIGNED_KEYS:
+        rates = replace(rates, cache=rates.cache / NUMBER_BY_NUMBER)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     units = _units(launch.schedule, phase, traffic, rates)
     if not phase.each:
@@ -167,13 +170,26 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     else:
         visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
         waited = 0.0
+        if pipeline.returning:
+            missing = traffic.dram.total_read / traffic.requested.total_read
+            running = min(places * gpu.sms, kernel.blocks)
+            seconds = waited_seconds(launch, phase, missing, running, rates)
+            visit = replace(visit, waited=max(0.0, seconds - visit.copies))
         if pipeline.waiting:  # other blocks on the SM run while one waits
             copies, waited = _few_rows(launch, kernel, visit.copies)
             visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
         alone, longest = max(waited, visit.alone(pipeline)), visit.longest
         masked = (visit.tensor + visit.softmax) / alone if pipeline.overlapped else 1.0
         visits = _visits(launch, kernel, masked)
-        waits, first = _trips(launch) * LATENCY, _around(launch, kernel, pipeline, rates, places)
+        if pipeline.returning:  # what holds its blocks up is waiting for L2
+            units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / gpu.sms
+        waits = _trips(launch) * LATENCY
+        if pipeline.specialised:
+            first = _unbuffered(launch, kernel, rates, visits.alike)
+        elif pipeline.asynchronous:
+            first = _around(launch, kernel, traffic, rates, places) - waits
+        else:  # counted with each visit
+            first = 0.0
     taken = np.array([shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     around = waits + first * visits.some
     taken = _while_others_wait(taken, around, visits.mean)
@@ -189,19 +205,32 @@ def _trips(launch: Launch) -> int:
     return trips + launch.algorithm.loops(launch.problem, launch.tiling) - 1
 
 
-def _around(launch: Launch, kernel: Kernel, pipeline: Pipeline, rates: Rates, places: int) -> float:
-    """Seconds of a block for the bytes of its first visit and around all, which nothing hides.
+def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, places: int) -> float:
+    """Seconds of a block around its visits, which nothing hides: round trips and the SM's own way from L2.
 
-    They pass the SM's own way from L2, beside those of its other blocks; at first all blocks ask HBM at once.
+    Or HBM, where that takes longer: blocks stay in step, so that all that run ask it at once for what they
+    copy before their first visit, and store at once.
     """
-    if pipeline.specialised or not pipeline.asynchronous:  # copied ahead, or counted with each visit
-        return 0.0
     gpu, phase = launch.gpu, kernel.phase
-    loads = tuple(step for step in phase.each if step.operation == Operation.LOAD)
-    first = moved(launch, phase.before + loads + phase.after)
-    running = places * min(kernel.blocks, gpu.sms)
-    at_once = running * first / rates.memory * min(1.0, running / kernel.blocks)
-    return at_once + places * first / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    around = moved(launch, phase.before + phase.after)
+    visit = moved(launch, tuple(step for step in phase.each if step.operation == Operation.LOAD))
+    through = places * (around + visit) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    most = phase.programs.all_visits / max(1, phase.programs.filled)
+    ahead = min(most, tiles_in_flight(launch.algorithm, launch.schedule, phase, gpu))
+    fresh = min(around + ahead * visit, traffic.compulsory.total / kernel.blocks)
+    at_once = places * min(kernel.blocks, gpu.sms) * fresh / rates.memory
+    return max(_trips(launch) * LATENCY + through, at_once)
+
+
+def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates, in_step: bool) -> float:
+    """Seconds of HBM for Q and O of all tiles that run, where an SM has one buffer for both; else 0.
+
+    Tiles of unequal length end one by one: half as many ask at once.
+    """
+    block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
+    if sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) > block:
+        return 0.0
+    return min(kernel.blocks, launch.gpu.sms) * (1 + in_step) * block / rates.memory
 
 
 def _one_at_a_time(launch: Launch, phase: Phase) -> bool:

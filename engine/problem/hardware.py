@@ -7,9 +7,10 @@
   printouts of it have them; each preset says whose.
 - Effective L2: fitted on an H200, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the chip
   has two L2 partitions, all of it where it has one.
-- L2 to SMs: 5,120 B per clock on an A100 by its whitepaper; as many taken for a Hopper GPU, which makes the
-  9.0 TB/s at 1.755 GHz that are quoted for an H100; nobody states them for the others, which are given as
-  much per SM as an H100 has.
+- L2 to SMs: 5,120 B per clock on an A100 by its whitepaper. Of a Hopper GPU what an H200's SMs took by
+  `python -m engine bench-kernels --cache`: 13.5 TB/s of 4 MiB, 11.5 to 12.7 of 8 to 24. Its slices gave 7.0
+  to 7.8 of that: one answer serves neighbours that ask at once, as blocks that share K and V do. Nobody
+  states it for the others, which are given as much per SM as an H200 has.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from engine.problem.gpu import GB, KIB, MIB, Gpu
 
 __all__ = ["GB", "GPUS", "KIB", "MIB", "Gpu", "gpu_named", "same_machine"]
 
-L2_BYTES_CLOCK = 5120  # of an A100 and of a Hopper GPU
-L2_OF_AN_SM = L2_BYTES_CLOCK / 132  # bytes/clock, where nobody states it
+A100_L2_CLOCK, HOPPER_L2_CLOCK = 5120, 13.5e12 / 1.83e9  # bytes/clock
+L2_OF_AN_SM = HOPPER_L2_CLOCK / 132  # where nobody states it
 CAPABILITIES = {  # by compute capability: blocks per SM, KiB of shared memory of an SM and of a block
     "7.5": (16, 64, 64),
     "8.0": (32, 164, 163),
@@ -40,9 +41,10 @@ SHARED_BYTES = {"7.5": 64}  # per clock and SM; 128 elsewhere: 32 banks of 4 byt
 SMI = "nvidia-smi: {:,} MiB, "
 LISTED = SMI + "among the totals that Modal lists of its GPUs (modal-client, pull request 2797)"
 PRINTED = SMI + "as printed in public logs of several machines"
-ASSUMED = "assumed: as much per SM as an H100's"
+ASSUMED = "assumed: as much per SM as an H200's"
 A100_L2 = "A100 architecture whitepaper: 5,120 B per clock"
-HOPPER_L2 = "5,120 B per clock, as an A100's; public figures for an H100 run from 5.5 (measured) to 9.0 TB/s"
+H200_L2 = "measured at the SMs of an H200, where one answer of L2 serves several"
+HOPPER_L2 = "taken: what the SMs of an H200 were measured to get"
 HALF = "assumed: half of L2, which has two partitions"
 WHOLE = "assumed: all of L2"
 
@@ -143,7 +145,7 @@ _ALL = (
         l2=(40, 20),
         sheet="NVIDIA A100 datasheet, 40 GB SXM; A100 architecture whitepaper",
         effective=HALF,
-        l2_clock=(L2_BYTES_CLOCK, A100_L2),
+        l2_clock=(A100_L2_CLOCK, A100_L2),
     ),
     _nvidia(
         *("a100", "A100", "Ampere", "8.0"),
@@ -155,7 +157,7 @@ _ALL = (
         l2=(40, 20),
         sheet="NVIDIA A100 datasheet, 80 GB SXM; A100 architecture whitepaper",
         effective=HALF,
-        l2_clock=(L2_BYTES_CLOCK, A100_L2),
+        l2_clock=(A100_L2_CLOCK, A100_L2),
     ),
     _nvidia(
         *("rtx3090", "RTX 3090", "Ampere", "8.6"),
@@ -213,7 +215,7 @@ _ALL = (
         l2=(50, 28),
         sheet="NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
         effective="assumed: as large a part as an H200's",
-        l2_clock=(L2_BYTES_CLOCK, HOPPER_L2),
+        l2_clock=(HOPPER_L2_CLOCK, HOPPER_L2),
     ),
     _nvidia(
         *("h200", "H200", "Hopper", "9.0"),
@@ -225,7 +227,7 @@ _ALL = (
         l2=(60, 34),
         sheet="NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)",
         effective="fitted to the recorded DRAM counters of an H200",
-        l2_clock=(L2_BYTES_CLOCK, HOPPER_L2),
+        l2_clock=(HOPPER_L2_CLOCK, H200_L2),
         memory="PyTorch, in the recording: {:,.0f} MiB (141 GB on the data sheet)",
     ),
     _nvidia(
@@ -238,7 +240,7 @@ _ALL = (
         l2=(60, 34),
         sheet="NVIDIA GH200 datasheet, 96 GB HBM3: the GPU alone",
         effective="assumed: as an H200's",
-        l2_clock=(L2_BYTES_CLOCK, HOPPER_L2),
+        l2_clock=(HOPPER_L2_CLOCK, HOPPER_L2),
         memory=PRINTED,
     ),
     _nvidia(
@@ -258,10 +260,13 @@ _ALL = (
         sms=148,
         ghz=1.86,
         tflops=(2250, 2250, 75),
-        gigabytes_per_second=8000,
+        gigabytes_per_second=7700,
         mib=275_040,
         l2=(126, 63),
-        sheet="NVIDIA HGX B300 datasheet; SMs and L2 as its driver reports them; exponentials twice a B200's",
+        sheet=(
+            "NVIDIA Blackwell Ultra datasheet, HGX B300: 7.7 TB/s, 62 for eight (8 TB/s is a GB300's); "
+            "SMs and L2 as its driver reports them; exponentials twice a B200's"
+        ),
         effective=HALF,
         memory=SMI + "as NVIDIA's aiconfigurator has it (b300_sxm.yaml)",
     ),

@@ -136,15 +136,16 @@ def modelled_shares(simulation: Simulation) -> dict[str, float]:
     """
     modelled, one = simulation.modelled, simulation.experiment
     gpu, dtype = one.gpu, one.problem.dtype
-    rates = Rates.of(gpu, dtype, one.record.pipeline.returning)
+    rates = Rates.of(gpu, dtype)
     reached = {
         TENSOR: rates.matrix / gpu.matrix_flops[dtype],
-        L2: rates.cache / gpu.cache_bytes_per_second,
         HBM: rates.memory / gpu.memory_bytes_per_second,
     }
     units = dict.fromkeys(unit for busy in modelled.busy.values() for unit in busy)
     taken = {unit: sum(busy.get(unit, 0.0) for busy in modelled.busy.values()) for unit in units}
-    return {unit: reached.get(unit, 1.0) * seconds / modelled.seconds for unit, seconds in taken.items()}
+    shares = {unit: reached.get(unit, 1.0) * seconds / modelled.seconds for unit, seconds in taken.items()}
+    requested = simulation.traffic.requested.total  # some wait for L2 longer than their bytes take
+    return shares | {L2: requested / gpu.cache_bytes_per_second / modelled.seconds}
 
 
 def rivals(simulation: Simulation) -> tuple[str, str] | None:

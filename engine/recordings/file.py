@@ -25,6 +25,7 @@ from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
 from engine.recordings.recording import Counters, Decoding, Recording, TilingTiming, Times, Timing, TracedCall
 from engine.recordings.timelines import traced_fault
+from engine.root import ROOT
 
 FORMAT = "attention recording"
 EITHER = "must have either {} or the reason why it has none"
@@ -36,8 +37,9 @@ LARGEST_NUMBER = 10**18
 ELSEWHERE = re.compile(
     r"!?\[[^\]]*\]\s*[(\[:]|<[a-zA-Z/!?][^<>]*>|\w+:/\s*/|\bwww\.|\bmailto:", re.IGNORECASE
 )
-SHELF = Path(__file__).resolve().parents[2] / "assets" / "recordings"
+SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
+JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
 SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines", "cluster", "cluster_timelines")
 
 

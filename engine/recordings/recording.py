@@ -145,7 +145,11 @@ class KernelCounters:
 
 @dataclass(frozen=True)
 class Counters:
-    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish."""
+    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish.
+
+    Attributes:
+        commit: of this project, where it is not the recording's.
+    """
 
     provider: str
     direction: str
@@ -155,6 +159,7 @@ class Counters:
     splits: int | None = None
     kernels: tuple[KernelCounters, ...] = ()
     others: tuple[KernelCounters, ...] = ()
+    commit: str | None = None
     skipped: str | None = None
 
     def total(self, name: str) -> float:

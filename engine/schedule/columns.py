@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from engine.problem.problem import Problem
+from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import Phase
 from engine.schedule.step import MATRIX_PRODUCTS, Amount, Operation, Step, Tensor, matrix_flops
 
@@ -53,6 +53,7 @@ class Loops:
     """What loop nests walk over: a problem's query and key blocks, [blocks] int64 rows in each; its bytes."""
 
     problem: Problem
+    tiling: Tiling
     amounts: Mapping[Tensor, Amount]
     query_rows: np.ndarray
     key_rows: np.ndarray
@@ -113,7 +114,8 @@ def _write(loops, step: Step, grid: Columns, at: slice, phase: Phase, outer, inn
     grid.operation[:, at] = step.operation
     grid.tensor[:, at] = step.tensor
     if step.tensor != Tensor.NONE:
-        amount = step.times * loops.amounts[step.tensor].of(query_rows, key_rows)
+        rows = (loops.tiling.block_q, loops.tiling.block_kv) if step.boxed else (query_rows, key_rows)
+        amount = step.times * loops.amounts[step.tensor].of(*rows)
         (grid.read_bytes if step.operation == Operation.LOAD else grid.written_bytes)[:, at] = amount
     elif step.operation in MATRIX_PRODUCTS:
         grid.flops[:, at] = matrix_flops(loops.problem).of(query_rows, key_rows)

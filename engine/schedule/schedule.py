@@ -11,7 +11,7 @@ from engine.problem.bounds import KeyBounds, block_rows, blocks
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.columns import Columns, Loops, unroll
 from engine.schedule.nest import Phase
-from engine.schedule.step import Amount, Operation, Step, Tensor, block_bytes
+from engine.schedule.step import Amount, Operation, Tensor, block_bytes
 
 
 @dataclass(frozen=True)
@@ -52,28 +52,35 @@ class Schedule:
     @cached_property
     def columns(self) -> Columns:
         """The loop nests unrolled: every step in order."""
-        return unroll(Loops(self.problem, self.amounts, self.query_rows, self.key_rows), self.phases)
+        loops = Loops(self.problem, self.tiling, self.amounts, self.query_rows, self.key_rows)
+        return unroll(loops, self.phases)
 
     def total(self, amount: Amount, operation: Operation, tensor: Tensor | None = None) -> int:
         """Sum of an amount over every step of an operation (and tensor), one head, from the loop nests."""
         return sum(
-            count * self._phase_total(phase, amount, each)
+            step.times * self._phase_total(phase, amount, each, step.boxed)
             for phase in self.phases
             for steps, each in ((phase.before + phase.after, False), (phase.each, True))
-            if (count := _blocks_moved(steps, operation, tensor))
+            for step in steps
+            if step.operation == operation and tensor in (None, step.tensor)
         )
 
-    def _phase_total(self, phase: Phase, amount: Amount, each: bool) -> int:
+    def _phase_total(self, phase: Phase, amount: Amount, each: bool, boxed: bool) -> int:
         """Sum of an amount over a phase's visits, or over its outer blocks; many amounts share a sum."""
-        asked = amount.by_query, amount.by_key, each
+        asked = amount.by_query, amount.by_key, each, boxed
         if asked not in phase.sums:
             phase.sums[asked] = self._summed(phase, *asked)
         return amount.factor * phase.sums[asked]
 
-    def _summed(self, phase: Phase, by_query: bool, by_key: bool, each: bool) -> int:
-        """That sum for a factor of 1, in O(runs of alike outer blocks)."""
+    def _summed(self, phase: Phase, by_query: bool, by_key: bool, each: bool, boxed: bool) -> int:
+        """That sum for a factor of 1, in O(runs of alike outer blocks); of whole blocks where boxed."""
         programs = phase.programs
         by_outer, by_inner = (by_query, by_key) if phase.outer == "query" else (by_key, by_query)
+        if boxed:
+            sizes = [block for _, block in self._lengths(phase)]
+            weights = programs.times * (sizes[0] if by_outer else 1)
+            visits = programs.visits if each else programs.splits
+            return int((weights * visits * (sizes[1] if by_inner else 1)).sum())
         weights = self.outer_rows(phase) if by_outer else programs.times
         if each:
             return int((weights * (self.rows_passed(phase) if by_inner else programs.visits)).sum())
@@ -97,8 +104,3 @@ class Schedule:
         query = self.problem.seq_q, self.tiling.block_q
         key = self.problem.seq_kv, self.tiling.block_kv
         return (query, key) if phase.outer == "query" else (key, query)
-
-
-def _blocks_moved(steps: tuple[Step, ...], operation: Operation, tensor: Tensor | None) -> int:
-    """How often steps do an operation (on a tensor), each as many times as it moves blocks."""
-    return sum(step.times for step in steps if step.operation == operation and tensor in (None, step.tensor))

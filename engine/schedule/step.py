@@ -86,16 +86,22 @@ PARTIALS = (Tensor.PARTIAL, Tensor.PARTIAL_LSE)  # as many as there are splits
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of a loop body, with the tensor that it moves, if any, and how many blocks of it."""
+    """One operation of a loop body, with the tensor that it moves, if any, and how many blocks of it.
+
+    Attributes:
+        boxed: a block counts whole though it hangs over the tensor's end: TMA asks L2 for those rows too, as
+            an H200's counters say, and has zeros for them.
+    """
 
     operation: Operation
     tensor: Tensor = Tensor.NONE
     times: int = 1
+    boxed: bool = False
 
 
-def load(tensor: Tensor, times: int = 1) -> Step:
+def load(tensor: Tensor, times: int = 1, boxed: bool = False) -> Step:
     """Bring a block of a tensor, or that of so many splits, from memory to the chip."""
-    return Step(Operation.LOAD, tensor, times)
+    return Step(Operation.LOAD, tensor, times, boxed)
 
 
 def store(tensor: Tensor) -> Step:

@@ -8,10 +8,21 @@ from statistics import median
 
 from engine.algorithms import FORWARD, offered
 from engine.experiment import Experiment, ExperimentError
-from engine.model.fitted import COUNTED, DRAM, SWEPT, TIMED, fitted
+from engine.model.fitted import (
+    COUNTED,
+    DRAM,
+    DRAWN,
+    DRAWN_DRAM,
+    DRAWN_REQUESTS,
+    DRAWN_TIMES,
+    SWEPT,
+    TIMED,
+    fitted,
+)
 from engine.model.simulation import simulate
 from engine.problem.hardware import gpu_named
 from engine.recordings.counters import recorded_counters
+from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Recording, TilingTiming
 from engine.recordings.rows import MODEL_BLOCKS, artefacts, experiment_of
 from engine.studies.counter_gaps import excess
@@ -24,7 +35,8 @@ class Held:
     Attributes:
         rows: which kind, see `engine.model.fitted`.
         fitted: whether constants were set on it.
-        modelled, recorded: seconds; of DRAM bytes read beyond the compulsory ones.
+        modelled, recorded: seconds; of DRAM bytes read beyond the compulsory ones; of calls drawn by lot
+            seconds, all bytes read from DRAM, or bytes that tiles request.
     """
 
     experiment: Experiment
@@ -59,13 +71,17 @@ class ModelError:
 
 
 def errors(recording: Recording) -> tuple[ModelError, ...]:
-    """By algorithm, kind of rows and whether they set constants; last, all times on which none was set."""
+    """By algorithm, kind of rows and whether they set constants; then those of calls drawn by lot.
+
+    Last, all of the recording's times on which none was set.
+    """
     held = held_rows(recording)
+    kinds = (TIMED, SWEPT, COUNTED, DRAM, *DRAWN)
     groups: dict[tuple[str, str, bool], list[Held]] = {}
-    for one in sorted(held, key=lambda one: (one.rows == DRAM, one.experiment.record.order)):
+    for one in sorted(held, key=lambda one: (max(kinds.index(one.rows), 2), one.experiment.record.order)):
         groups.setdefault((one.experiment.algorithm, one.rows, one.fitted), []).append(one)
     found = [_error(*group, rows) for group, rows in groups.items()]
-    left_out = [one for one in held if one.rows != DRAM and not one.fitted]
+    left_out = [one for one in held if one.rows in kinds[:3] and not one.fitted]
     return (*found, *([_error("", "", False, left_out)] if left_out else ()))
 
 
@@ -89,6 +105,20 @@ def held_rows(recording: Recording) -> tuple[Held, ...]:
     return (
         *(_held(one, rows, simulate(one).modelled.seconds, seconds) for one, rows, seconds in times),
         *(_held(*row) for row in beyond),
+        *drawn(recording.device.gpu),
+    )
+
+
+def drawn(gpu: str) -> tuple[Held, ...]:
+    """Calls on a GPU, by its driver's name, that were drawn by lot: each by its seconds and by its bytes."""
+    calls = [one for each in recordings(JUDGES) if each.device.gpu == gpu for one in recorded_counters(each)]
+    pairs = {
+        DRAWN_TIMES: lambda one: (one.modelled_seconds, one.seconds),
+        DRAWN_DRAM: lambda one: (one.modelled_dram_read, one.dram_read),
+        DRAWN_REQUESTS: lambda one: (one.modelled_read, one.read),
+    }
+    return tuple(
+        Held(one.experiment, rows, False, *pair(one)) for rows, pair in pairs.items() for one in calls
     )
 
 

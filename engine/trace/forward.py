@@ -14,7 +14,7 @@ from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
 from engine.problem.inputs import round_to
 from engine.schedule.bytes import Bytes
-from engine.schedule.step import Operation, Tensor, load
+from engine.schedule.step import BY_KEY, Operation, Tensor
 from engine.trace.chip import NOTHING, Chip
 from engine.trace.memory import SramOverflow
 from engine.trace.rows import RowStatistics, row_statistics
@@ -108,11 +108,13 @@ class Executor(Chip):
             self._softmax(query)
 
     def _load(self, tensor: Tensor, query: int, key: int) -> None:
-        tile = self.memory.load(tensor, self._place(tensor, query, key))
+        boxed = any(step.boxed for step in self.kernel.before + self.kernel.each if step.tensor == tensor)
+        block = self.schedule.tiling.block_kv if tensor in BY_KEY else self.schedule.tiling.block_q
+        tile = self.memory.load(tensor, self._place(tensor, query, key), block if boxed else 0)
         if tensor == Tensor.STATISTICS:  # O lies in memory divided by l
             self.tiles[Tensor.O] = self.tiles[Tensor.O] * tile[:, 1:]
         self._keep(tensor, tile)
-        if tensor == Tensor.Q and load(Tensor.Q) in self.kernel.before:
+        if tensor == Tensor.Q and any(step.tensor == Tensor.Q for step in self.kernel.before):
             self._keep(Tensor.O, np.zeros_like(tile))
             self._keep(Tensor.STATISTICS, np.tile(np.array([NOTHING, 0], np.float32), (len(tile), 1)))
 

@@ -34,10 +34,11 @@ class Memory:
         self.held: dict[Tensor, int] = {}
         self.peak = 0
 
-    def load(self, tensor: Tensor, place: tuple[slice, ...]) -> np.ndarray:
-        """A copy of a block, counted."""
+    def load(self, tensor: Tensor, place: tuple[slice, ...], rows: int = 0) -> np.ndarray:
+        """A copy of a block, counted; as if it had so many rows, where it is copied with what it lacks."""
         block = self.arrays[tensor][place].copy()
-        self.read[tensor] += block.size * DTYPE_BYTES[self.dtypes[tensor]]
+        size = max(len(block), rows) * block.shape[1]
+        self.read[tensor] += size * DTYPE_BYTES[self.dtypes[tensor]]
         return block
 
     def store(self, tensor: Tensor, place: tuple[slice, ...], block: np.ndarray) -> None:

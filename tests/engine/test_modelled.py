@@ -78,16 +78,17 @@ def swept(algorithm: str) -> list[tuple[Experiment, float]]:
 
 # (rows, off in the median, at most): what is found, rounded up
 ERRORS = {
-    ("standard", timed): (50, 0.07, 0.28),
-    ("standard", counted): (10, 0.04, 0.16),
-    ("standard", swept): (40, 0.08, 0.27),
-    ("flash1", timed): (50, 0.12, 0.40),
-    ("flash1", counted): (8, 0.07, 0.35),
-    ("flash2", timed): (50, 0.07, 0.32),
-    ("flash2", counted): (30, 0.04, 0.23),
+    ("standard", timed): (50, 0.04, 0.27),
+    ("standard", counted): (10, 0.05, 0.13),
+    ("standard", swept): (40, 0.08, 0.36),
+    ("flash1", timed): (50, 0.07, 0.39),
+    ("flash1", counted): (8, 0.08, 0.15),
+    ("flash1", swept): (45, 0.07, 0.26),
+    ("flash2", timed): (50, 0.05, 0.19),
+    ("flash2", counted): (40, 0.03, 0.31),
     ("flash2", swept): (45, 0.08, 0.31),
-    ("flash3", timed): (50, 0.04, 0.26),
-    ("flash3", counted): (10, 0.05, 0.18),
+    ("flash3", timed): (50, 0.04, 0.25),
+    ("flash3", counted): (60, 0.05, 0.31),
 }
 
 
@@ -141,6 +142,27 @@ def test_what_holds_a_kernel_up_is_named(values, bound):
     assert simulate(Experiment.of(**values, hardware="h200")).modelled.bound == bound
 
 
+@pytest.mark.parametrize(("seq", "recorded"), [(128, 98.3), (256, 129.2), (512, 191.8), (1024, 314.0)])
+def test_what_blocks_copy_before_their_first_visit_hides_under_none(seq, recorded):
+    """16k tokens of 8 heads, d 256: µs as an H200 took them. Q, K, V and O pass HBM in 63 µs beside."""
+    one = Experiment.of(
+        algorithm="flash2", batch=16384 // seq, heads=8, seq=seq, head_dim=256, hardware="h200"
+    )
+    modelled = simulate(one.in_own_tiling()).modelled
+    assert modelled.seconds * 1e6 == pytest.approx(recorded, rel=0.05)
+    moved = 4 * 16384 * 2048 * 2
+    assert modelled.busy["attention"]["HBM"] == pytest.approx(moved / (0.89 * 4.8e12), rel=0.01)
+
+
+@pytest.mark.parametrize(("heads", "recorded"), [(16, 1.62), (128, 2.43)])
+def test_a_visit_of_flash1_waits_for_dram_where_l2_does_not_keep_its_rows(heads, recorded):
+    """µs per visit of 64 x 64 tiles on an H200: Q, O, m and l of 16 heads stay in L2, of 128 they do not."""
+    one = Experiment.of(
+        algorithm="flash1", heads=heads, seq=4096, head_dim=64, block_q=64, block_kv=64, hardware="h200"
+    )
+    assert simulate(one).modelled.seconds * 1e6 / 64**2 == pytest.approx(recorded, rel=0.07)
+
+
 @given(experiments())
 def test_no_kernel_is_faster_than_its_bytes(experiment):
     modelled = simulate(experiment).modelled
@@ -152,7 +174,7 @@ def test_no_kernel_is_faster_than_its_bytes(experiment):
 
 def test_flash1_with_few_heads_leaves_most_of_the_gpu_idle():
     few, many = (
-        simulate(Experiment.of(algorithm="flash1", heads=heads, seq=2048)).modelled.seconds
+        simulate(Experiment.of(algorithm="flash1", heads=heads, seq=256)).modelled.seconds
         for heads in (1, 132)
     )
     assert many < 1.3 * few

@@ -13,6 +13,7 @@ inputs = _of("problem/inputs.py", "inputs")
 step = _of("schedule/step.py", "traffic")
 loops = _of("schedule/schedule.py", "schedule")
 columns = _of("schedule/columns.py", "schedule")
+flash3 = _of("algorithms/flash3.py", "against_the_chip", "schedule")
 flash1 = _of("algorithms/flash1.py", "traffic", "paper_bytes")
 backward = _of("algorithms/backward.py", "backward_schedule")
 traffic = _of("model/traffic.py", "traffic")
@@ -118,9 +119,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     preset(
         "preset-l2-per-clock",
-        "L2_BYTES_CLOCK = 5120",
-        "L2_BYTES_CLOCK = 4096",
-        "L2 delivers 5,120 B per clock",
+        "HOPPER_L2_CLOCK = 5120, 13.5e12",
+        "HOPPER_L2_CLOCK = 5120, 9.4e12",
+        "the SMs of an H200 take 13.5 TB/s from L2",
     ),
     preset("preset-mi300x-units", "sms=304", "sms=228", "that is an MI300A's"),
     preset(
@@ -291,5 +292,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "traffic",
         "bounds",
         "schedule",
+    ),
+    flash3(
+        "boxes-end-with-the-rows",
+        "return replace(step, boxed=step.operation == Operation.LOAD)",
+        "return step",
+        "TMA is taken to ask for no row beyond the end",
     ),
 )

@@ -32,7 +32,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "* row / gpu.l2_bytes",
         "both copies of K and V count as one",
     ),
-    l2("l2-gone-earlier", "GONE = 0.8 ", "GONE = 0.7 ", "bytes leave L2 too early", "l2", "against_the_chip"),
+    l2(
+        "l2-gone-earlier",
+        "GONE = 0.82 ",
+        "GONE = 0.72 ",
+        "bytes leave L2 too early",
+        "l2",
+        "against_the_chip",
+    ),
+    l2(
+        "l2-always-in-step",
+        "return float(asked * gone(share * stretched).sum())",
+        "return 0.0",
+        "further sets of causal heads read as little as the first",
+        "against_the_chip",
+    ),
     l2(
         "l2-softer",
         "SOFTNESS = 0.06 ",
@@ -111,6 +125,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "products run nearer their peak than any did",
     ),
     rates("rates-memory", "MEMORY_SHARE = 0.89", "MEMORY_SHARE = 1.0", "HBM delivers its peak"),
+    rates("rates-waited-memory", "0.53e-6, 0.69e-6", "0.53e-6, 0.0", "DRAM answers as soon as L2"),
+    visit(
+        "visit-nothing-spilled",
+        "through = each + spilled_bytes(launch.schedule, phase)",
+        "through = each",
+        "a thread has registers for all",
+    ),
     rates("rates-launch", "LAUNCH = 3e-6", "LAUNCH = 3e-5", "a kernel takes 30 µs to start"),
     rates(
         "rates-latency",

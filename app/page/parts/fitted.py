@@ -11,7 +11,7 @@ from app.figures.hardware import unchecked
 from app.figures.tables import scrolled, table
 from app.figures.units import share_text
 from app.page.parts.elements import fold
-from engine.model.fitted import COUNTED, DRAM, FITS, SWEPT, TIMED
+from engine.model.fitted import COUNTED, DRAM, DRAWN_DRAM, DRAWN_REQUESTS, DRAWN_TIMES, FITS, SWEPT, TIMED
 from engine.problem.hardware import Gpu
 from engine.recordings.recording import Recording
 from engine.studies.model_errors import ModelError, errors
@@ -22,6 +22,9 @@ ROWS = {
     SWEPT: "time over sizes of blocks",
     COUNTED: "time under the profiler",
     DRAM: "DRAM reads beyond the compulsory ones",
+    DRAWN_TIMES: "time, of calls drawn by lot",
+    DRAWN_DRAM: "all DRAM reads, of the same",
+    DRAWN_REQUESTS: "bytes that tiles request, of the same",
 }
 SET = ("constants", "set on an H200's rows of", "kernels")
 UNWRITTEN = (

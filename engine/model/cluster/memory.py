@@ -10,7 +10,7 @@ TURNS = 2  # places to publish K and V in, used in turn
 SLOTS = 3  # blocks of others' keys that are here or on their way
 OWN = ("Q and O", "K and V", "lse")  # of a GPU's own tokens, whatever the method
 OTHERS = "others' K and V"
-PARTIALS = 8  # outputs of rounds that wait to be merged, at most
+WAITING = 8  # outputs of rounds that wait to be merged, at most
 
 
 def bytes_per_token(spread: Spread) -> dict[str, float]:
@@ -39,7 +39,7 @@ def bytes_per_token(spread: Spread) -> dict[str, float]:
     else:
         found["published K and V"] = TURNS * keys * own
         found[OTHERS] = min(SLOTS, gpus - 1) * keys * own
-        found["O of the rounds"] = min(PARTIALS, gpus) * (queries + lse) * own
+        found["O of the rounds"] = min(WAITING, gpus) * (queries + lse) * own
     return found
 
 

@@ -16,7 +16,7 @@ def test_an_h200s_figures_by_hand():
         "227 KiB per block, 228 KiB per SM; 256 KiB of registers and 32 blocks per SM"
     )
     assert words["memory"] == "150 GB"
-    assert words["L2 to SMs"] == "9.37 TB/s, 5,120 B per clock"
+    assert words["L2 to SMs"] == "13.5 TB/s, 7,377 B per clock"
     assert words["L2 for what all SMs share"] == "34 of 60 MiB"
 
 

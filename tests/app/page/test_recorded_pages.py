@@ -232,7 +232,7 @@ def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf
         "Nsight counters for this scenario, recorded on NVIDIA H200, 2026-11-21, as a share of the same peaks"
         in said
     )
-    assert "L2's peak is 9.37 TB/s (5,120 B per clock, as an A100's" in said
+    assert "L2's peak is 13.5 TB/s (measured at the SMs of an H200" in said
     kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 1e6, tensor_percent=41.4, sm_percent=97.0)
     row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(kernel,))
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
