@@ -1,0 +1,169 @@
+"""Kernels for keys that lie in pages: attention over them by splits, and new keys put behind the last ones.
+
+A sequence's keys lie in pages of PAGE keys, which its row of the block table names in order; PAGE is 0 where
+one page holds them all. Lengths and tables are read on the GPU, so that a CUDA graph replays with new ones.
+"""
+
+import triton
+import triton.language as tl
+
+from kernels.scores import capped, masked, sink_of, sloped
+from kernels.split_kv import row_offsets
+from kernels.tile import LOG2_E, inlined, log_sum_exp, matmul, narrowed, normalised, online_softmax_update
+
+
+@inlined
+def slots_of(keys, PAGE: tl.constexpr):
+    """Where in its page each key lies."""
+    if PAGE == 0:
+        return keys
+    else:
+        return keys % PAGE
+
+
+@inlined
+def page_of(table, stride, keys, wanted, PAGE: tl.constexpr):
+    """The page that holds each key, int64; the table's entry of one that is not wanted is not looked at."""
+    if PAGE == 0:
+        return tl.load(table + keys * 0, wanted, other=0).to(tl.int64)
+    else:
+        return tl.load(table + keys // PAGE * stride, wanted, other=0).to(tl.int64)
+
+
+@inlined
+def pages_of(table, stride, key_block, low, high, PAGE: tl.constexpr, BLOCK_KV: tl.constexpr):
+    """The page of a block's keys that lie from low to high - 1, int64: one where a page holds them all."""
+    first = key_block * BLOCK_KV
+    if PAGE % BLOCK_KV == 0:
+        return page_of(table, stride, first, first < high, PAGE)
+    else:
+        keys = first + tl.arange(0, BLOCK_KV)
+        return page_of(table, stride, keys, (keys >= low) & (keys < high), PAGE)
+
+
+@inlined
+def load_rows(head, strides, pages, slots, wanted, columns, HEAD_DIM: tl.constexpr):
+    """[keys, columns] of a head of a cache: the keys at these slots of their pages, zero if not wanted."""
+    rows = pages * strides[0] + slots.to(tl.int64) * strides[1]
+    inside = wanted[:, None]
+    if columns.shape[0] > HEAD_DIM:
+        inside = inside & (columns[None, :] < HEAD_DIM)
+    return tl.load(head + rows[:, None] + columns.to(tl.int64)[None, :] * strides[3], inside, other=0.0)
+
+
+@inlined
+def seen_of(queries, seq_q, length, left, right):
+    """(first key, end, position) of queries, the last of which stands at the last of so many keys."""
+    position = queries + (length - seq_q)
+    first = tl.minimum(tl.maximum(position - left, 0), length)
+    return first, tl.minimum(tl.maximum(position + right + 1, 0), length), position
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "capacity", "added", "left", "right", "splits"])
+def paged_kernel(
+    q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes,
+    q_strides, k_strides, v_strides, table_strides, partial_strides, split_stride, lse_split_stride,
+    heads, kv_heads, seq_q, capacity, added, left, right, splits, scale_log2, cap,
+    PAGE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
+    BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """One program a split of a block of rows of a key head: its O, and its natural lse.
+
+    Rows are the queries of all heads that share a key head, as in `kernels.split_kv`. The splits share what
+    keys there are; one that gets none leaves O = 0 and lse = -inf.
+    """
+    group = heads // kv_heads
+    row_count = group * seq_q
+    row_blocks = tl.cdiv(row_count, BLOCK_Q)
+    split = tl.program_id(0) % splits
+    row_block = row_blocks - 1 - tl.program_id(0) // splits % row_blocks  # where causal, the last see most
+    kv_head = tl.program_id(0) // splits // row_blocks % kv_heads
+    batch = tl.program_id(0) // splits // row_blocks // kv_heads
+    rows = row_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    queries = rows // group
+    members = rows % group
+    columns = tl.arange(0, BLOCK_D)
+    inside = (rows[:, None] < row_count) & (columns[None, :] < HEAD_DIM)
+    q_places = row_offsets(q_strides, kv_head, queries, members, columns, group)
+    q_tile = tl.load(q + batch.to(tl.int64) * q_strides[0] + q_places, inside, other=0.0)
+    k_head = k_cache + kv_head.to(tl.int64) * k_strides[2]
+    v_head = v_cache + kv_head.to(tl.int64) * v_strides[2]
+    table = block_table + batch.to(tl.int64) * table_strides[0]
+    running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
+    running_sum = tl.zeros([BLOCK_Q], tl.float32)
+    if sinks is not None:  # once a row
+        running_max, running_sum = sink_of(sinks, kv_head * group + members, (rows >= 0) & (split == 0))
+    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+
+    length = tl.minimum(tl.load(lengths + batch).to(tl.int32) + added, capacity)
+    first_keys, ends, positions = seen_of(tl.minimum(queries, seq_q - 1)[:, None], seq_q, length, left, right)
+    if slopes is None:
+        view = (first_keys, ends, positions, None, cap)
+    else:
+        slope = tl.load(slopes + batch * heads + kv_head * group + members, rows < row_count, other=0.0)
+        view = (first_keys, ends, positions, slope[:, None] * (LOG2_E / scale_log2), cap)
+    first = row_block * BLOCK_Q // group
+    last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
+    low, full_high, _ = seen_of(first, seq_q, length, left, right)
+    full_low, high, _ = seen_of(last, seq_q, length, left, right)
+    start = low // BLOCK_KV
+    stop = tl.where(high > low, tl.cdiv(high, BLOCK_KV), start)
+    share = tl.cdiv(stop - start, splits)
+    start = start + split * share
+    stop = tl.minimum(stop, start + share)
+    pages = pages_of(table, table_strides[1], start, low, high, PAGE, BLOCK_KV)
+    for key_block in range(start, stop):
+        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+        wanted = (keys >= low) & (keys < high)
+        slots = slots_of(keys, PAGE)
+        k = load_rows(k_head, k_strides, pages, slots, wanted, columns, HEAD_DIM)
+        v = load_rows(v_head, v_strides, pages, slots, wanted, columns, HEAD_DIM)
+        pages = pages_of(table, table_strides[1], key_block + 1, low, high, PAGE, BLOCK_KV)
+        products = sloped(capped(matmul(q_tile, tl.trans(k)), view), view, keys[None, :])
+        if (key_block * BLOCK_KV < full_low) | (key_block * BLOCK_KV + BLOCK_KV > full_high):
+            products = masked(products, None, keys[None, :], 0, 0, 0, view, False, False)
+        running_max, running_sum, accumulator, alpha = online_softmax_update(
+            products, v, running_max, running_sum, accumulator, scale_log2
+        )
+
+    partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
+    partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, columns, group)
+    tl.store(partial_rows, narrowed(normalised(accumulator, running_sum), partial.dtype.element_ty), inside)
+    lse_batch = partial_lse + split.to(tl.int64) * lse_split_stride + batch.to(tl.int64) * (heads * seq_q)
+    lse_rows = (kv_head * group + members) * seq_q + queries
+    tl.store(lse_batch + lse_rows, log_sum_exp(running_max, running_sum), rows < row_count)
+
+
+@inlined
+def copy_rows(
+    new, new_strides, cache, strides, batch, heads, keys, pages, slots, wanted, columns,
+    HEAD_DIM: tl.constexpr,
+):  # fmt: skip
+    """Rows of a batch of a [batch, heads, keys, head_dim] tensor into slots of pages of a cache."""
+    inside = wanted[:, None] & (columns[None, :] < HEAD_DIM)
+    across = columns.to(tl.int64)[None, :]
+    read = batch * new_strides[0] + heads * new_strides[1] + keys * new_strides[2]
+    tile = tl.load(new + read[:, None] + across * new_strides[3], inside, other=0.0)
+    written = pages * strides[0] + slots.to(tl.int64) * strides[1] + heads * strides[2]
+    tl.store(cache + written[:, None] + across * strides[3], tile, inside)
+
+
+@triton.jit(do_not_specialize=["kv_heads", "capacity", "added"])
+def append_kernel(
+    k_new, v_new, k_cache, v_cache, block_table, lengths, k_new_strides, v_new_strides, k_strides, v_strides,
+    table_strides, kv_heads, capacity, added,
+    PAGE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """One program ROWS rows of a sequence's new keys and values, of all key heads, into its pages."""
+    row_blocks = tl.cdiv(added * kv_heads, ROWS)
+    batch = (tl.program_id(0) // row_blocks).to(tl.int64)
+    rows = tl.program_id(0) % row_blocks * ROWS + tl.arange(0, ROWS)
+    new = (rows // kv_heads).to(tl.int64)
+    head = (rows % kv_heads).to(tl.int64)
+    columns = tl.arange(0, BLOCK_D)
+    keys = tl.load(lengths + batch).to(tl.int32) + rows // kv_heads
+    wanted = (rows < added * kv_heads) & (keys < capacity)
+    table = block_table + batch * table_strides[0]
+    pages, slots = page_of(table, table_strides[1], keys, wanted, PAGE), slots_of(keys, PAGE)
+    copy_rows(k_new, k_new_strides, k_cache, k_strides, batch, head, new, pages, slots, wanted, columns, HEAD_DIM)
+    copy_rows(v_new, v_new_strides, v_cache, v_strides, batch, head, new, pages, slots, wanted, columns, HEAD_DIM)
