@@ -7,7 +7,7 @@ one page holds them all. Lengths and tables are read on the GPU, so that a CUDA 
 import triton
 import triton.language as tl
 
-from kernels.scores import capped, masked, sink_of, sloped
+from kernels.scores import capped, sink_of, sloped
 from kernels.split_kv import row_offsets
 from kernels.tile import LOG2_E, inlined, log_sum_exp, matmul, narrowed, normalised, online_softmax_update
 
@@ -121,7 +121,8 @@ def paged_kernel(
         pages = pages_of(table, table_strides[1], key_block + 1, low, high, PAGE, BLOCK_KV)
         products = sloped(capped(matmul(q_tile, tl.trans(k)), view), view, keys[None, :])
         if (key_block * BLOCK_KV < full_low) | (key_block * BLOCK_KV + BLOCK_KV > full_high):
-            products = masked(products, None, keys[None, :], 0, 0, 0, view, False, False)
+            seen = (keys[None, :] >= first_keys) & (keys[None, :] < ends)
+            products = tl.where(seen, products, float("-inf"))
         running_max, running_sum, accumulator, alpha = online_softmax_update(
             products, v, running_max, running_sum, accumulator, scale_log2
         )
@@ -165,5 +166,9 @@ def append_kernel(
     wanted = (rows < added * kv_heads) & (keys < capacity)
     table = block_table + batch * table_strides[0]
     pages, slots = page_of(table, table_strides[1], keys, wanted, PAGE), slots_of(keys, PAGE)
-    copy_rows(k_new, k_new_strides, k_cache, k_strides, batch, head, new, pages, slots, wanted, columns, HEAD_DIM)
-    copy_rows(v_new, v_new_strides, v_cache, v_strides, batch, head, new, pages, slots, wanted, columns, HEAD_DIM)
+    copy_rows(
+        k_new, k_new_strides, k_cache, k_strides, batch, head, new, pages, slots, wanted, columns, HEAD_DIM
+    )
+    copy_rows(
+        v_new, v_new_strides, v_cache, v_strides, batch, head, new, pages, slots, wanted, columns, HEAD_DIM
+    )
