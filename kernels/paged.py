@@ -122,7 +122,7 @@ def attend(
 
 
 def append(k_cache, v_cache, block_table, lengths, k_new, v_new) -> None:
-    """Write new keys and values, [batch, kv_heads, seq_new, head_dim], into the pages behind the last ones."""
+    """Write new keys and values, [batch, kv_heads, seq_new, head_dim], into the pages behind the last."""
     call = paged_call(k_new, k_cache, block_table)
     added = k_new.shape[2]
     launch(

@@ -123,7 +123,7 @@ def paged_kernel(
         if (key_block * BLOCK_KV < full_low) | (key_block * BLOCK_KV + BLOCK_KV > full_high):
             seen = (keys[None, :] >= first_keys) & (keys[None, :] < ends)
             products = tl.where(seen, products, float("-inf"))
-        running_max, running_sum, accumulator, alpha = online_softmax_update(
+        running_max, running_sum, accumulator, _alpha = online_softmax_update(
             products, v, running_max, running_sum, accumulator, scale_log2
         )
 
@@ -136,16 +136,16 @@ def paged_kernel(
 
 
 @inlined
-def copy_rows(
-    new, new_strides, cache, strides, batch, heads, keys, pages, slots, wanted, columns,
-    HEAD_DIM: tl.constexpr,
-):  # fmt: skip
-    """Rows of a batch of a [batch, heads, keys, head_dim] tensor into slots of pages of a cache."""
-    inside = wanted[:, None] & (columns[None, :] < HEAD_DIM)
+def copy_rows(new, new_strides, cache, strides, at, columns, HEAD_DIM: tl.constexpr):
+    """Rows of a [batch, heads, keys, head_dim] tensor into slots of pages of a cache.
+
+    at: (batch, heads, keys, pages, slots, wanted), one each of every row but batch, which all share.
+    """
+    inside = at[5][:, None] & (columns[None, :] < HEAD_DIM)
     across = columns.to(tl.int64)[None, :]
-    read = batch * new_strides[0] + heads * new_strides[1] + keys * new_strides[2]
+    read = at[0] * new_strides[0] + at[1] * new_strides[1] + at[2] * new_strides[2]
     tile = tl.load(new + read[:, None] + across * new_strides[3], inside, other=0.0)
-    written = pages * strides[0] + slots.to(tl.int64) * strides[1] + heads * strides[2]
+    written = at[3] * strides[0] + at[4].to(tl.int64) * strides[1] + at[1] * strides[2]
     tl.store(cache + written[:, None] + across * strides[3], tile, inside)
 
 
@@ -166,9 +166,6 @@ def append_kernel(
     wanted = (rows < added * kv_heads) & (keys < capacity)
     table = block_table + batch * table_strides[0]
     pages, slots = page_of(table, table_strides[1], keys, wanted, PAGE), slots_of(keys, PAGE)
-    copy_rows(
-        k_new, k_new_strides, k_cache, k_strides, batch, head, new, pages, slots, wanted, columns, HEAD_DIM
-    )
-    copy_rows(
-        v_new, v_new_strides, v_cache, v_strides, batch, head, new, pages, slots, wanted, columns, HEAD_DIM
-    )
+    at = (batch, head, new, pages, slots, wanted)
+    copy_rows(k_new, k_new_strides, k_cache, k_strides, at, columns, HEAD_DIM)
+    copy_rows(v_new, v_new_strides, v_cache, v_strides, at, columns, HEAD_DIM)
