@@ -14,7 +14,7 @@ from kernels.arguments import (
     split_blocks,
 )
 from kernels.launch import interpreted, launch, multiprocessors, stages, warps
-from kernels.operator import LIBRARY
+from kernels.operator import LIBRARY, traced
 from kernels.paged_kernel import append_kernel, paged_kernel
 from kernels.ranges import window_sides
 from kernels.split_kv import combine_splits, row_blocks, split_count
@@ -65,16 +65,16 @@ def attention_paged(
     check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
     check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
     added = 0 if k_new is None else k_new.shape[2]
-    traced = torch.compiler.is_compiling()
+    as_operator = traced(q, k_cache, v_cache, block_table, seqlens_k)
     if added:
-        put = append_operator if traced else append
+        put = append_operator if as_operator else append
         put(k_cache, v_cache, block_table, seqlens_k, k_new, v_new)
     sinks = None if sinks is None else sinks.float().contiguous()
     slopes = None if alibi_slopes is None else alibi_slopes.float().expand(q.shape[:2]).contiguous()
     cap = None if softcap is None else float(softcap)
     left, right = (ENDLESS if side is None else side for side in window_sides(causal, window))
     options = sinks, slopes, cap, added, min(left, ENDLESS), min(right, ENDLESS), scale, splits
-    run = paged_operator if traced else attend
+    run = paged_operator if as_operator else attend
     out, lse = run(q, k_cache, v_cache, block_table, seqlens_k, *options)
     return (out, lse) if return_lse else out
 
@@ -224,7 +224,7 @@ def _check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
             )
     if torch.is_grad_enabled() and any(each.requires_grad for each in (q, k_cache, v_cache)):
         raise ValueError("q or the cache requires grad, a cache has no gradients: call under torch.no_grad()")
-    if not q.is_cuda and not (interpreted() or torch.compiler.is_compiling()):
+    if q.device.type == "cpu" and not (traced(q) or interpreted()):
         raise ValueError(
             "q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1 be set before kernels is imported"
         )
