@@ -12,7 +12,7 @@ from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
-from app.page.parts import merging
+from app.page.parts import merging, paging
 from app.page.parts.elements import chart, fold, one_of
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -67,6 +67,7 @@ def show() -> None:
     with modelled:
         _modelled(decoding, chosen, colours)
     fold("decoding merge", partial(_merge, decoding, colours), "How do the parts become one result?")
+    fold("decoding pages", partial(paging.show, decoding, recording, colours), "Where do many caches lie?")
     fold("decoding heads", partial(_grouped, decoding, recording), "What do heads that share keys save?")
     if recording:
         timed = partial(_recorded, recording, decoding, chosen, colours)
@@ -227,7 +228,7 @@ def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
     for row in timed:
         if row.provider == OWN and row.splits is None:
             lines.append(line("auto", colours.ink, [row], []))
-        elif row.provider not in (OWN, "copy"):
+        elif row.provider not in (OWN, "copy") and not row.page_size:
             name = implementation({"provider": row.provider, "label": row.label})
             lines.append(line(name, look(row.provider).colour(colours), [row], []))
     return lines
