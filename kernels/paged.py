@@ -113,6 +113,7 @@ def attend(
         right=right,
         splits=call.splits,
         PAGE=_page(k_cache, block_table),
+        ALIKE=k_cache.stride() == v_cache.stride(),
         **scales(call, Terms(None, softcap=softcap)),
         **{name: size for name, size in call.sizes.items() if name != "seq_kv"},
     )

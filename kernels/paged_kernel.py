@@ -22,6 +22,18 @@ def slots_of(keys, PAGE: tl.constexpr):
 
 
 @inlined
+def slots_in(key_block, PAGE: tl.constexpr, BLOCK_KV: tl.constexpr):
+    """`slots_of` a block's keys; where it holds whole pages they are the same of every block."""
+    lanes = tl.arange(0, BLOCK_KV)
+    if PAGE != 0 and BLOCK_KV % PAGE == 0:
+        return lanes % PAGE
+    elif PAGE % BLOCK_KV == 0:
+        return slots_of(key_block * BLOCK_KV, PAGE) + lanes
+    else:
+        return slots_of(key_block * BLOCK_KV + lanes, PAGE)
+
+
+@inlined
 def page_of(table, stride, keys, wanted, PAGE: tl.constexpr):
     """The page that holds each key, int64; the table's entry of one that is not wanted is not looked at."""
     if PAGE == 0:
@@ -36,19 +48,29 @@ def pages_of(table, stride, key_block, low, high, PAGE: tl.constexpr, BLOCK_KV: 
     first = key_block * BLOCK_KV
     if PAGE % BLOCK_KV == 0:
         return page_of(table, stride, first, first < high, PAGE)
+    elif BLOCK_KV % PAGE == 0:
+        ahead = tl.arange(0, BLOCK_KV) // PAGE
+        page = first // PAGE + ahead
+        wanted = (page >= low // PAGE) & (page * PAGE < high)
+        return tl.load(table + page * stride, wanted, other=0).to(tl.int64)
     else:
         keys = first + tl.arange(0, BLOCK_KV)
         return page_of(table, stride, keys, (keys >= low) & (keys < high), PAGE)
 
 
 @inlined
-def load_rows(head, strides, pages, slots, wanted, columns, HEAD_DIM: tl.constexpr):
-    """[keys, columns] of a head of a cache: the keys at these slots of their pages, zero if not wanted."""
-    rows = pages * strides[0] + slots.to(tl.int64) * strides[1]
+def row_starts(strides, pages, slots):
+    """Offsets of keys at these slots of their pages."""
+    return pages * strides[0] + slots.to(tl.int64) * strides[1]
+
+
+@inlined
+def load_rows(head, strides, starts, wanted, columns, HEAD_DIM: tl.constexpr):
+    """[keys, columns] of a head of a cache, of the keys that start there; zero where not wanted."""
     inside = wanted[:, None]
     if columns.shape[0] > HEAD_DIM:
         inside = inside & (columns[None, :] < HEAD_DIM)
-    return tl.load(head + rows[:, None] + columns.to(tl.int64)[None, :] * strides[3], inside, other=0.0)
+    return tl.load(head + starts[:, None] + columns.to(tl.int64)[None, :] * strides[3], inside, other=0.0)
 
 
 @inlined
@@ -64,8 +86,8 @@ def paged_kernel(
     q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes,
     q_strides, k_strides, v_strides, table_strides, partial_strides, split_stride, lse_split_stride,
     heads, kv_heads, seq_q, capacity, added, left, right, splits, scale_log2, cap,
-    PAGE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
-    BLOCK_KV: tl.constexpr,
+    PAGE: tl.constexpr, ALIKE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
 ):  # fmt: skip
     """One program a split of a block of rows of a key head: its O, and its natural lse.
 
@@ -115,9 +137,11 @@ def paged_kernel(
     for key_block in range(start, stop):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         wanted = (keys >= low) & (keys < high)
-        slots = slots_of(keys, PAGE)
-        k = load_rows(k_head, k_strides, pages, slots, wanted, columns, HEAD_DIM)
-        v = load_rows(v_head, v_strides, pages, slots, wanted, columns, HEAD_DIM)
+        slots = slots_in(key_block, PAGE, BLOCK_KV)
+        k_rows = row_starts(k_strides, pages, slots)
+        v_rows = k_rows if ALIKE else row_starts(v_strides, pages, slots)
+        k = load_rows(k_head, k_strides, k_rows, wanted, columns, HEAD_DIM)
+        v = load_rows(v_head, v_strides, v_rows, wanted, columns, HEAD_DIM)
         pages = pages_of(table, table_strides[1], key_block + 1, low, high, PAGE, BLOCK_KV)
         products = sloped(capped(matmul(q_tile, tl.trans(k)), view), view, keys[None, :])
         if (key_block * BLOCK_KV < full_low) | (key_block * BLOCK_KV + BLOCK_KV > full_high):
