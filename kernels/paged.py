@@ -13,6 +13,8 @@ from kernels.arguments import (
     default_blocks,
     split_blocks,
 )
+from kernels.dispatch import tma_serves
+from kernels.flash2 import described
 from kernels.launch import interpreted, launch, multiprocessors, stages, warps
 from kernels.operator import LIBRARY, traced
 from kernels.paged_kernel import append_kernel, paged_kernel
@@ -93,11 +95,12 @@ def attend(
             for whole in (out, lse)
         )
     partial, partial_lse = parts
+    tiles = _tiles(q, k_cache, v_cache, block_table, call)
     launch(
         paged_kernel,
         call.batch * call.kv_heads * row_blocks(call) * call.splits,
         call,
-        (q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes),
+        (q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes, *tiles),
         num_warps=warps(call.block_q),
         num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
         q_strides=q.stride(),
@@ -113,6 +116,8 @@ def attend(
         right=right,
         splits=call.splits,
         PAGE=_page(k_cache, block_table),
+        APART=call.block_q >= MANY_ROWS,
+        TMA=tiles[0] is not None,
         ALIKE=k_cache.stride() == v_cache.stride(),
         **scales(call, Terms(None, softcap=softcap)),
         **{name: size for name, size in call.sizes.items() if name != "seq_kv"},
@@ -173,6 +178,15 @@ def paged_call(
         splits=splits,
     )
     return call if splits else replace(call, splits=split_count(call, multiprocessors(q.device)))
+
+
+def _tiles(q, k_cache, v_cache, block_table, call: Call) -> tuple:
+    """TMA descriptors of blocks of a head of K and V, where many rows want them and pages hold whole ones."""
+    heads_first = [cache.transpose(1, 2) for cache in (k_cache, v_cache)]
+    whole = _page(k_cache, block_table) % call.block_kv == 0
+    if call.block_q < MANY_ROWS or not whole or not tma_serves(q, *heads_first):
+        return None, None
+    return tuple(described(cache, call) for cache in heads_first)
 
 
 def _page(k_cache, block_table) -> int:

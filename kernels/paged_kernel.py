@@ -65,12 +65,15 @@ def row_starts(strides, pages, slots):
 
 
 @inlined
-def load_rows(head, strides, starts, wanted, columns, HEAD_DIM: tl.constexpr):
-    """[keys, columns] of a head of a cache, of the keys that start there; zero where not wanted."""
-    inside = wanted[:, None]
+def load_rows(head, strides, starts, wanted, columns, HEAD_DIM: tl.constexpr, WHOLE: tl.constexpr):
+    """[keys, columns] of a head of a cache, of the keys that start there; unless WHOLE, zero if not wanted."""
+    pointers = head + starts[:, None] + columns.to(tl.int64)[None, :] * strides[3]
     if columns.shape[0] > HEAD_DIM:
-        inside = inside & (columns[None, :] < HEAD_DIM)
-    return tl.load(head + starts[:, None] + columns.to(tl.int64)[None, :] * strides[3], inside, other=0.0)
+        return tl.load(pointers, wanted[:, None] & (columns[None, :] < HEAD_DIM), other=0.0)
+    elif WHOLE:
+        return tl.load(pointers)
+    else:
+        return tl.load(pointers, wanted[:, None], other=0.0)
 
 
 @inlined
@@ -81,13 +84,60 @@ def seen_of(queries, seq_q, length, left, right):
     return first, tl.minimum(tl.maximum(position + right + 1, 0), length), position
 
 
+@inlined
+def attend_pages(
+    q, k_cache, v_cache, k_strides, v_strides, table, table_stride, kv_head,
+    running_max, running_sum, accumulator, start, stop, gap_start, gap, low, high, full_low, full_high,
+    view, columns, scale_log2,
+    PAGE: tl.constexpr, ALIKE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
+    MASK: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """Take stop - start key blocks into a softmax: from start on, but at gap_start so many are left out.
+
+    k_cache and v_cache point to a head, or with TMA describe all of them. MASK: "none" of the blocks has
+    hidden keys, "all" are looked at for some, or the "edges", all but those from full_low to full_high.
+    """
+    ahead = start + tl.where(start >= gap_start, gap, 0)
+    pages = pages_of(table, table_stride, ahead, low, high, PAGE, BLOCK_KV)
+    for index in range(start, stop):
+        key_block = index + tl.where(index >= gap_start, gap, 0)
+        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+        if TMA:
+            slot = slots_of(key_block * BLOCK_KV, PAGE)
+            place = [pages.to(tl.int32), kv_head, slot, 0]
+            k = k_cache.load(place).reshape(BLOCK_KV, HEAD_DIM)
+            v = v_cache.load(place).reshape(BLOCK_KV, HEAD_DIM)
+        else:
+            wanted = (keys >= low) & (keys < high)
+            slots = slots_in(key_block, PAGE, BLOCK_KV)
+            k_rows = row_starts(k_strides, pages, slots)
+            v_rows = k_rows if ALIKE else row_starts(v_strides, pages, slots)
+            k = load_rows(k_cache, k_strides, k_rows, wanted, columns, HEAD_DIM, MASK == "none")
+            v = load_rows(v_cache, v_strides, v_rows, wanted, columns, HEAD_DIM, MASK == "none")
+        ahead = index + 1 + tl.where(index + 1 >= gap_start, gap, 0)
+        pages = pages_of(table, table_stride, ahead, low, high, PAGE, BLOCK_KV)
+        products = sloped(capped(matmul(q, tl.trans(k)), view), view, keys[None, :])
+        if MASK == "all":
+            products = tl.where(
+                (keys[None, :] >= view[0]) & (keys[None, :] < view[1]), products, float("-inf")
+            )
+        elif MASK == "edges":  # noqa: SIM102 (known when compiling, what follows is not)
+            if (key_block * BLOCK_KV < full_low) | (key_block * BLOCK_KV + BLOCK_KV > full_high):
+                seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
+                products = tl.where(seen, products, float("-inf"))
+        running_max, running_sum, accumulator, _alpha = online_softmax_update(
+            products, v, running_max, running_sum, accumulator, scale_log2
+        )
+    return running_max, running_sum, accumulator
+
+
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "capacity", "added", "left", "right", "splits"])
 def paged_kernel(
-    q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes,
+    q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes, k_tiles, v_tiles,
     q_strides, k_strides, v_strides, table_strides, partial_strides, split_stride, lse_split_stride,
     heads, kv_heads, seq_q, capacity, added, left, right, splits, scale_log2, cap,
-    PAGE: tl.constexpr, ALIKE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    PAGE: tl.constexpr, ALIKE: tl.constexpr, APART: tl.constexpr, TMA: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
 ):  # fmt: skip
     """One program a split of a block of rows of a key head: its O, and its natural lse.
 
@@ -133,23 +183,29 @@ def paged_kernel(
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
     stop = tl.minimum(stop, start + share)
-    pages = pages_of(table, table_strides[1], start, low, high, PAGE, BLOCK_KV)
-    for key_block in range(start, stop):
-        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
-        wanted = (keys >= low) & (keys < high)
-        slots = slots_in(key_block, PAGE, BLOCK_KV)
-        k_rows = row_starts(k_strides, pages, slots)
-        v_rows = k_rows if ALIKE else row_starts(v_strides, pages, slots)
-        k = load_rows(k_head, k_strides, k_rows, wanted, columns, HEAD_DIM)
-        v = load_rows(v_head, v_strides, v_rows, wanted, columns, HEAD_DIM)
-        pages = pages_of(table, table_strides[1], key_block + 1, low, high, PAGE, BLOCK_KV)
-        products = sloped(capped(matmul(q_tile, tl.trans(k)), view), view, keys[None, :])
-        if (key_block * BLOCK_KV < full_low) | (key_block * BLOCK_KV + BLOCK_KV > full_high):
-            seen = (keys[None, :] >= first_keys) & (keys[None, :] < ends)
-            products = tl.where(seen, products, float("-inf"))
-        running_max, running_sum, accumulator, _alpha = online_softmax_update(
-            products, v, running_max, running_sum, accumulator, scale_log2
-        )
+    if APART:
+        whole_start = tl.minimum(tl.maximum(tl.cdiv(full_low, BLOCK_KV), start), stop)
+        whole_stop = tl.maximum(tl.minimum(full_high // BLOCK_KV, stop), whole_start)
+        whole = whole_stop - whole_start
+        running_max, running_sum, accumulator = attend_pages(
+            q_tile, k_tiles if TMA else k_head, v_tiles if TMA else v_head,
+            k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
+            whole_start, whole_stop, whole_stop, 0, low, high, 0, 0, view, columns, scale_log2,
+            PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "none", TMA,
+        )  # fmt: skip
+        running_max, running_sum, accumulator = attend_pages(
+            q_tile, k_head, v_head,
+            k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
+            start, stop - whole, whole_start, whole, low, high, 0, 0, view, columns, scale_log2,
+            PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "all", False,
+        )  # fmt: skip
+    else:
+        running_max, running_sum, accumulator = attend_pages(
+            q_tile, k_head, v_head,
+            k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
+            start, stop, stop, 0, low, high, full_low, full_high, view, columns, scale_log2,
+            PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "edges", False,
+        )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
     partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, columns, group)
