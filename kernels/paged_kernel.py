@@ -66,7 +66,7 @@ def row_starts(strides, pages, slots):
 
 @inlined
 def load_rows(head, strides, starts, wanted, columns, HEAD_DIM: tl.constexpr, WHOLE: tl.constexpr):
-    """[keys, columns] of a head of a cache, of the keys that start there; unless WHOLE, zero if not wanted."""
+    """[keys, columns] of a head of a cache, of keys that start there; zero if not wanted, unless WHOLE."""
     pointers = head + starts[:, None] + columns.to(tl.int64)[None, :] * strides[3]
     if columns.shape[0] > HEAD_DIM:
         return tl.load(pointers, wanted[:, None] & (columns[None, :] < HEAD_DIM), other=0.0)
