@@ -9,7 +9,8 @@ from app.figures.colours import Palette
 from app.figures.tables import table
 from engine.studies.paging import Paging
 
-WIDTH, ROW, GAP = 1024, 40, 6  # units of a picture and of the room of a sequence in it
+WIDTH, HEIGHT, GAP = 1024, 300, 6  # units of a picture, the same for any number of sequences
+BOX = f"-1 -1 {WIDTH + 2} {HEIGHT}"
 FIRST, LAST = 5, 2  # entries of a block table that are written
 STYLE = """
 <style>
@@ -19,6 +20,7 @@ STYLE = """
   .paging figcaption { font-size: 1rem; line-height: 1.35; padding-bottom: 6px; }
   .paging figcaption b { display: block; }
   .paging-key { display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 0.93rem; margin-top: 8px; }
+  .paging-tables { min-height: 19rem; }  /* of eight sequences */
   .paging-key img { width: 1.07rem; height: 1.07rem; margin-right: 6px; vertical-align: -2px; }
   @media (max-width: 900px) { .paging { grid-template-columns: 1fr; } }
 </style>
@@ -47,64 +49,61 @@ def block_tables(paging: Paging) -> str:
     ):
         rows.append([name(sequence), f"{keys:,}", f"{len(pages):,}", _entries(pages), f"{unused:,}"])
     head = ("sequence", "keys", "pages", "block table: numbers of its pages", "unused slots")
-    return table(head, rows, words=(0, 3), title="Block tables")
+    return f"<div class='paging-tables'>{table(head, rows, words=(0, 3), title='Block tables')}</div>"
 
 
 def _entries(pages: tuple[int, ...]) -> str:
     written = [f"{page:,}" for page in pages]
     if len(written) > FIRST + LAST + 1:
         written = [*written[:FIRST], "…", *written[-LAST:]]
-    return "  ".join(written)
+    return ", ".join(written).replace("…,", "…")
 
 
 def colour(sequence: int, colours: Palette) -> str:
     """A sequence's."""
-    known = ("q", "k", "v", "s", "o", "statistics", "violet", "lime")
+    known = ("q", "k", "v", "s", "o", "violet", "lime", "statistics")
     return getattr(colours, known[sequence])
 
 
 def _whole(paging: Paging, colours: Palette) -> str:
     """A row per sequence: its keys, and the room that is kept for more."""
-    shapes = []
+    pitch, shapes = HEIGHT / len(paging.lengths), []
     for sequence, keys in enumerate(paging.lengths):
-        top, width = sequence * (ROW + GAP), WIDTH * keys / paging.room
-        shapes.append(_box(0, top, WIDTH, ROW, "url(#unused)", colours.muted))
-        shapes.append(_box(0, top, width, ROW, colour(sequence, colours)))
-        shapes.append(_letter(10, top, sequence, colours))
-    return _svg(paging, shapes, colours)
+        top, width = sequence * pitch, WIDTH * keys / paging.room
+        shapes.append(_box(0, top, WIDTH, pitch - GAP, "url(#unused)", colours.muted))
+        shapes.append(_box(0, top, width, pitch - GAP, colour(sequence, colours)))
+        shapes.append(_letter(18, top + pitch / 2, sequence, colours))
+    return _drawing(BOX, shapes, colours)
 
 
 def _pool(paging: Paging, colours: Palette) -> str:
     """Pages in rows that hold as many keys as the room of a sequence."""
     across = paging.room // paging.page_size
-    width, inner = WIDTH / across, WIDTH / across - (1.5 if across > 32 else 4)
-    shapes = []
+    pitch, width = HEIGHT / len(paging.lengths), WIDTH / across
+    inner, high, shapes = width - (1.5 if across > 32 else 4), pitch - GAP, []
     for page, (sequence, held) in enumerate(paging.owners.tolist()):
-        left, top = page % across * width, page // across * (ROW + GAP)
+        left, top = page % across * width, page // across * pitch
         if sequence < 0:
-            shapes.append(_box(left, top, inner, ROW, "none", colours.muted))
+            shapes.append(_box(left, top, inner, high, "none", colours.muted))
             continue
         if held < paging.page_size:
-            shapes.append(_box(left, top, inner, ROW, "url(#unused)", colours.muted))
-        shapes.append(_box(left, top, inner * held / paging.page_size, ROW, colour(sequence, colours)))
+            shapes.append(_box(left, top, inner, high, "url(#unused)", colours.muted))
+        shapes.append(_box(left, top, inner * held / paging.page_size, high, colour(sequence, colours)))
         if width > 24:
-            shapes.append(_letter(left + width / 2 - 8, top, sequence, colours))
-    return _svg(paging, shapes, colours)
+            shapes.append(_letter(left + inner / 2, top + pitch / 2, sequence, colours))
+    return _drawing(BOX, shapes, colours)
 
 
-def _letter(left: float, top: float, sequence: int, colours: Palette) -> str:
-    style = f"font:600 20px sans-serif;fill:{colours.ground}"
-    return f"<text x='{left:.1f}' y='{top + 27}' style='{style}'>{name(sequence)}</text>"
+def _letter(middle: float, height: float, sequence: int, colours: Palette) -> str:
+    style = f"font:600 20px sans-serif;fill:{colours.ground};text-anchor:middle"
+    return f"<text x='{middle:.1f}' y='{height + 4:.1f}' style='{style}'>{name(sequence)}</text>"
 
 
 def _box(left: float, top: float, width: float, height: float, fill: str, line: str = "none") -> str:
     edge = f" stroke='{line}'" if line != "none" else ""
-    return f"<rect x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{height}' fill='{fill}'{edge}/>"
-
-
-def _svg(paging: Paging, shapes: list[str], colours: Palette) -> str:
-    height = len(paging.lengths) * (ROW + GAP)
-    return _drawing(f"-1 -1 {WIDTH + 2} {height}", shapes, colours)
+    return (
+        f"<rect x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{height:.1f}' fill='{fill}'{edge}/>"
+    )
 
 
 def _drawing(box: str, shapes: list[str], colours: Palette) -> str:

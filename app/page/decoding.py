@@ -67,7 +67,11 @@ def show() -> None:
     with modelled:
         _modelled(decoding, chosen, colours)
     fold("decoding merge", partial(_merge, decoding, colours), "How do the parts become one result?")
-    fold("decoding pages", partial(paging.show, decoding, recording, colours), "Where do many caches lie?")
+    fold(
+        "decoding pages",
+        partial(paging.show, decoding, recording, colours),
+        "How does a paged KV cache save memory?",
+    )
     fold("decoding heads", partial(_grouped, decoding, recording), "What do heads that share keys save?")
     if recording:
         timed = partial(_recorded, recording, decoding, chosen, colours)

@@ -12,7 +12,7 @@ from app.scenario.own import OWN, own, tie
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
 from engine.studies.decoding import recorded_pages
-from engine.studies.paging import MOST_ROOM, Paging, paging_of
+from engine.studies.paging import Paging, paging_of
 
 TABLE_HEIGHT = 330  # pixels: the rows of eight sequences
 
@@ -69,12 +69,11 @@ def _titles(paging: Paging) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _counted(paging: Paging, decoding: Experiment) -> str:
-    keys = decoding.problem.seq_kv
-    smaller = ""
-    if paging.room < keys:
-        smaller = f"Each page is drawn, so the room per sequence is {MOST_ROOM:,} keys, not {keys:,}. "
+    keys, drawn = decoding.problem.seq_kv, ""
+    if paging.room != keys:
+        drawn = f"Every page is drawn, so the room per sequence is {paging.room:,} keys, not {keys:,}. "
     return (
-        f"{smaller}A slot holds K and V of one key in one layer: {bytes_text(paging.key_bytes)}. Lengths are "
+        f"{drawn}A slot holds K and V of one key in one layer: {bytes_text(paging.key_bytes)}. Lengths are "
         f"spread evenly up to the {paging.room:,} keys that a sequence may reach. A sequence takes the next "
         "free page when its last one is full, so at most one page per sequence is partly empty (internal "
         "fragmentation). Prompts, half of each length, came one after another; then all sequences got one "
