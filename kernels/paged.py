@@ -52,7 +52,7 @@ def attention_paged(
     page size. Sequence i has seqlens_k[i] keys; key j lies in page block_table[i, j // page_size], in slot
     j % page_size. block_table, [batch, pages per sequence], and seqlens_k, [batch], are int32 or int64 on q's
     device, where they are read when the kernel runs: nothing waits for them, and a CUDA graph replays with
-    what they hold then. Entries behind a sequence's last page are never looked at.
+    what they hold then. Entries behind a sequence's last page, and before its window, are never followed.
 
     k_new and v_new, [batch, kv_heads, seq_new, head_dim], are first written into the cache behind these keys,
     and count; pages for them must be in the table. Keys past the table's end are neither written nor seen.

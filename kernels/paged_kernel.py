@@ -43,19 +43,17 @@ def page_of(table, stride, keys, wanted, PAGE: tl.constexpr):
 
 
 @inlined
-def pages_of(table, stride, key_block, low, high, PAGE: tl.constexpr, BLOCK_KV: tl.constexpr):
-    """The page of a block's keys that lie from low to high - 1, int64: one where a page holds them all."""
+def pages_of(table, stride, key_block, high, PAGE: tl.constexpr, BLOCK_KV: tl.constexpr):
+    """The page of each of a block's keys before high, int64: one where a page holds them all."""
     first = key_block * BLOCK_KV
     if PAGE % BLOCK_KV == 0:
         return page_of(table, stride, first, first < high, PAGE)
     elif BLOCK_KV % PAGE == 0:
-        ahead = tl.arange(0, BLOCK_KV) // PAGE
-        page = first // PAGE + ahead
-        wanted = (page >= low // PAGE) & (page * PAGE < high)
-        return tl.load(table + page * stride, wanted, other=0).to(tl.int64)
+        page = first // PAGE + tl.arange(0, BLOCK_KV) // PAGE
+        return tl.load(table + page * stride, page * PAGE < high, other=0).to(tl.int64)
     else:
         keys = first + tl.arange(0, BLOCK_KV)
-        return page_of(table, stride, keys, (keys >= low) & (keys < high), PAGE)
+        return page_of(table, stride, keys, keys < high, PAGE)
 
 
 @inlined
@@ -98,7 +96,7 @@ def attend_pages(
     hidden keys, "all" are looked at for some, or the "edges", all but those from full_low to full_high.
     """
     ahead = start + tl.where(start >= gap_start, gap, 0)
-    pages = pages_of(table, table_stride, ahead, low, high, PAGE, BLOCK_KV)
+    pages = pages_of(table, table_stride, ahead, high, PAGE, BLOCK_KV)
     for index in range(start, stop):
         key_block = index + tl.where(index >= gap_start, gap, 0)
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
@@ -115,7 +113,7 @@ def attend_pages(
             k = load_rows(k_cache, k_strides, k_rows, wanted, columns, HEAD_DIM, MASK == "none")
             v = load_rows(v_cache, v_strides, v_rows, wanted, columns, HEAD_DIM, MASK == "none")
         ahead = index + 1 + tl.where(index + 1 >= gap_start, gap, 0)
-        pages = pages_of(table, table_stride, ahead, low, high, PAGE, BLOCK_KV)
+        pages = pages_of(table, table_stride, ahead, high, PAGE, BLOCK_KV)
         products = sloped(capped(matmul(q, tl.trans(k)), view), view, keys[None, :])
         if MASK == "all":
             products = tl.where(
