@@ -1,6 +1,6 @@
 """Attention over a KV cache in pages: decoding, and prefill by chunks, with new keys appended in the call."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -8,15 +8,25 @@ from kernels.arguments import (
     Call,
     ceil_div,
     check_options,
-    check_tensor,
     check_terms,
     default_blocks,
     split_blocks,
 )
 from kernels.dispatch import tma_serves
 from kernels.flash2 import described
-from kernels.launch import interpreted, launch, multiprocessors, stages, warps
+from kernels.launch import (
+    POINTER_ALIGNMENT,
+    addresses,
+    launch,
+    multiprocessors,
+    on_device,
+    options_given,
+    remember,
+    stages,
+    warps,
+)
 from kernels.operator import LIBRARY, traced
+from kernels.paged_arguments import check_cache, check_new
 from kernels.paged_kernel import append_kernel, paged_kernel
 from kernels.ranges import window_sides
 from kernels.split_kv import combine_splits, row_blocks, split_count
@@ -25,7 +35,7 @@ from kernels.terms import Terms, scales
 ENDLESS = 2**30  # keys: more than any cache holds
 MANY_ROWS = 128  # from which on a block has as many, and eight warps
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
-INDEX = (torch.int32, torch.int64)
+_PLANNED: dict[tuple, "Plan"] = {}  # by layout of the tensors and options
 
 
 def attention_paged(
@@ -62,30 +72,79 @@ def attention_paged(
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served.
     """
-    _check_cache(q, k_cache, v_cache, block_table, seqlens_k)
-    _check_new(q, k_cache, k_new, v_new)
-    check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
-    check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
-    added = 0 if k_new is None else k_new.shape[2]
-    as_operator = traced(q, k_cache, v_cache, block_table, seqlens_k)
-    if added:
-        put = append_operator if as_operator else append
-        put(k_cache, v_cache, block_table, seqlens_k, k_new, v_new)
+    tensors = q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new, sinks, alibi_slopes
+    as_operator = traced(*tensors)
+    plan = (_plan if as_operator else _planned)(tensors, causal, window, scale, softcap, splits)
+    cache = k_cache, v_cache, block_table, seqlens_k
+    if k_new is not None:
+        append_operator(*cache, k_new, v_new) if as_operator else append(*cache, k_new, v_new, plan.call)
     sinks = None if sinks is None else sinks.float().contiguous()
     slopes = None if alibi_slopes is None else alibi_slopes.float().expand(q.shape[:2]).contiguous()
-    cap = None if softcap is None else float(softcap)
-    left, right = (ENDLESS if side is None else side for side in window_sides(causal, window))
-    options = sinks, slopes, cap, added, min(left, ENDLESS), min(right, ENDLESS), scale, splits
-    run = paged_operator if as_operator else attend
-    out, lse = run(q, k_cache, v_cache, block_table, seqlens_k, *options)
+    options = sinks, slopes, plan.softcap, plan.added, plan.left, plan.right, scale, splits
+    if as_operator:
+        out, lse = paged_operator(q, *cache, *options)
+    else:
+        out, lse = attend(q, *cache, *options, plan.call)
     return (out, lse) if return_lse else out
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What the host has worked out for tensors of one layout and some options."""
+
+    softcap: float | None
+    added: int
+    left: int
+    right: int
+    call: Call | None = None
+
+
+def _planned(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
+    """`_plan`, worked out once for tensors of the same layouts and the same options."""
+    options = causal, window, scale, softcap, splits
+    try:
+        alike = (*map(_layout, tensors), *options, *map(type, options), torch.is_grad_enabled())
+        found = _PLANNED.get(alike)
+    except (AttributeError, TypeError):  # of no tensors, or unhashable: refused by name
+        return _plan(tensors, *options)
+    if found is None:
+        found, (q, k_cache, _, block_table, *_) = _plan(tensors, *options), tensors
+        call = paged_call(q, k_cache, block_table, found.left, found.right, scale, splits)
+        found = replace(found, call=call)
+        remember(_PLANNED, alike, found)
+    return found
+
+
+def _plan(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
+    """The checked plan; ValueError or TypeError with one sentence for what cannot be served."""
+    *cache, k_new, v_new, sinks, alibi_slopes = tensors
+    q, k_cache, *_ = cache
+    check_cache(*cache)
+    check_new(q, k_cache, k_new, v_new)
+    check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
+    check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
+    left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in window_sides(causal, window))
+    added = 0 if k_new is None else k_new.shape[2]
+    return Plan(None if softcap is None else float(softcap), added, left, right)
+
+
+def _layout(tensor: torch.Tensor | None) -> tuple | None:
+    """All of a tensor that a plan and a launch depend on."""
+    if tensor is None:
+        return None
+    aligned = tensor.data_ptr() % POINTER_ALIGNMENT == 0
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, aligned, tensor.requires_grad
+
+
 def attend(
-    q, k_cache, v_cache, block_table, lengths, sinks, slopes, softcap, added, left, right, scale, splits
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(O, lse) over lengths + added keys; a query at position p sees the keys p - left to p + right."""
-    call = paged_call(q, k_cache, block_table, left, right, scale, splits)
+    q, k_cache, v_cache, block_table, lengths, sinks, slopes, softcap, added, left, right, scale, splits,
+    call: Call | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(O, lse) over lengths + added keys; a query at position p sees the keys p - left to p + right.
+
+    call: the one that these make, where it is known.
+    """
+    call = call or paged_call(q, k_cache, block_table, left, right, scale, splits)
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     parts = out[None], lse[None]
@@ -95,12 +154,27 @@ def attend(
             for whole in (out, lse)
         )
     partial, partial_lse = parts
+    tensors = q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes
+    again, tiled = call.memory.get("attend", (None, False))
+    if again is None or options_given():
+        _attend(tensors, call, added, left, right, softcap)
+    else:
+        with on_device(q.device):
+            again(*addresses((*tensors, k_cache, v_cache) if tiled else tensors))
+    if call.splits > 1:
+        combine_splits(partial, partial_lse, out, lse, call)
+    return out, lse
+
+
+def _attend(tensors: tuple, call: Call, added: int, left: int, right: int, softcap: float | None) -> None:
+    """Launch the kernel of these tensors, and keep its launch in the call's memory."""
+    q, k_cache, v_cache, block_table, _, partial, partial_lse, *_ = tensors
     tiles = _tiles(q, k_cache, v_cache, block_table, call)
-    launch(
+    again = launch(
         paged_kernel,
         call.batch * call.kv_heads * row_blocks(call) * call.splits,
         call,
-        (q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes, *tiles),
+        (*tensors, *tiles),
         num_warps=warps(call.block_q),
         num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
         q_strides=q.stride(),
@@ -122,20 +196,26 @@ def attend(
         **scales(call, Terms(None, softcap=softcap)),
         **{name: size for name, size in call.sizes.items() if name != "seq_kv"},
     )
-    if call.splits > 1:
-        combine_splits(partial, partial_lse, out, lse, call)
-    return out, lse
+    if not options_given():
+        call.memory["attend"] = again, tiles[0] is not None
 
 
-def append(k_cache, v_cache, block_table, lengths, k_new, v_new) -> None:
-    """Write new keys and values, [batch, kv_heads, seq_new, head_dim], into the pages behind the last."""
-    call = paged_call(k_new, k_cache, block_table)
-    added = k_new.shape[2]
-    launch(
+def append(k_cache, v_cache, block_table, lengths, k_new, v_new, call: Call | None = None) -> None:
+    """Write new keys and values, [batch, kv_heads, seq_new, head_dim], into the pages behind the last.
+
+    call: one of the same cache, where it is known.
+    """
+    call = call or paged_call(k_new, k_cache, block_table)
+    tensors, added = (k_new, v_new, k_cache, v_cache, block_table, lengths), k_new.shape[2]
+    if again := call.memory.get("append"):
+        with on_device(k_new.device):
+            again(*addresses(tensors))
+        return
+    call.memory["append"] = launch(
         append_kernel,
         call.batch * ceil_div(added * call.kv_heads, APPENDED),
         call,
-        (k_new, v_new, k_cache, v_cache, block_table, lengths),
+        tensors,
         num_warps=4,
         num_stages=1,
         k_new_strides=k_new.stride(),
@@ -217,61 +297,3 @@ def _(q, *others):
 @torch.library.register_fake(append_operator, lib=LIBRARY)
 def _(*tensors):
     return None
-
-
-def _check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
-    check_tensor("q", q)
-    _check_like("k_cache", k_cache, q, "[pages, page_size, kv_heads, head_dim]")
-    _check_like("v_cache", v_cache, q, "[pages, page_size, kv_heads, head_dim]")
-    if v_cache.shape != k_cache.shape:
-        raise ValueError(f"v_cache has shape {_shape(v_cache)}, it must be k_cache's, {_shape(k_cache)}")
-    heads, kv_heads = q.shape[1], k_cache.shape[2]
-    if heads % kv_heads:
-        raise ValueError(f"q has {heads} heads, which must be a multiple of the cache's {kv_heads}")
-    for name, index, shape in (
-        ("block_table", block_table, "[batch, pages per sequence]"),
-        ("seqlens_k", seqlens_k, "[batch]"),
-    ):
-        whole = isinstance(index, torch.Tensor) and index.dtype in INDEX and index.device == q.device
-        if not whole or index.dim() != shape.count(",") + 1 or len(index) != len(q) or not index.numel():
-            raise ValueError(
-                f"{name} must be int32 or int64 {shape} on q's device, {q.device}, for {len(q)} sequences"
-            )
-    if torch.is_grad_enabled() and any(each.requires_grad for each in (q, k_cache, v_cache)):
-        raise ValueError("q or the cache requires grad, a cache has no gradients: call under torch.no_grad()")
-    if q.device.type == "cpu" and not (traced(q) or interpreted()):
-        raise ValueError(
-            "q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1 be set before kernels is imported"
-        )
-
-
-def _check_new(q, k_cache, k_new, v_new) -> None:
-    if (k_new is None) != (v_new is None):
-        raise ValueError("k_new and v_new must be given both, or neither")
-    for name, tensor in (("k_new", k_new), ("v_new", v_new)):
-        if tensor is None:
-            continue
-        _check_like(name, tensor, q, "[batch, kv_heads, seq_new, head_dim]")
-        batch, kv_heads, added, _ = tensor.shape
-        if (batch, kv_heads) != (len(q), k_cache.shape[2]) or added != k_new.shape[2]:
-            raise ValueError(
-                f"{name} has shape {_shape(tensor)}, it must be [{len(q)}, {k_cache.shape[2]}, seq_new,"
-                f" {q.shape[3]}], k_new and v_new alike"
-            )
-
-
-def _check_like(name: str, tensor, q, layout: str) -> None:
-    """A sentence for a tensor that is not of four dimensions, of q's head_dim, dtype and device."""
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
-    if tensor.dim() != 4 or 0 in tensor.shape:
-        raise ValueError(f"{name} has shape {_shape(tensor)}, it must be {layout}, every size at least 1")
-    if tensor.dtype != q.dtype or tensor.device != q.device or tensor.shape[3] != q.shape[3]:
-        raise ValueError(
-            f"{name} is {tensor.dtype} of head_dim {tensor.shape[3]} on {tensor.device}, it must be as q:"
-            f" {q.dtype}, {q.shape[3]}, {q.device}"
-        )
-
-
-def _shape(tensor) -> tuple[int, ...]:
-    return tuple(tensor.shape)

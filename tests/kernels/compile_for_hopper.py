@@ -134,9 +134,9 @@ def launch_parts(q) -> None:
 
 def launch_paged(q, causal=False, **mask) -> None:
     """The launches over pages: small ones that a query of each head reads and appends to, large for many."""
-    from kernels import attention_paged, paged
+    from kernels import attention_paged, paged_arguments
 
-    paged.interpreted = lambda: True  # CPU tensors stand in
+    paged_arguments.interpreted = lambda: True  # CPU tensors stand in
     table, held = torch.zeros(1, 64, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     for rows, page in ((q[:, :, :1], 16), (q, 128)):
         pool = q.new_zeros(4, page, 1, q.shape[-1])
