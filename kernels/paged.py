@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernels.arguments import (
+    MAX_SPLITS,
     Call,
     ceil_div,
     check_options,
@@ -29,11 +30,12 @@ from kernels.operator import LIBRARY, traced
 from kernels.paged_arguments import check_cache, check_new
 from kernels.paged_kernel import append_kernel, paged_kernel
 from kernels.ranges import window_sides
-from kernels.split_kv import combine_splits, row_blocks, split_count
+from kernels.split_kv import combine_splits, row_blocks, split_count, visible_keys
 from kernels.terms import Terms, scales
 
 ENDLESS = 2**30  # keys: more than any cache holds
 MANY_ROWS = 128  # from which on a block has as many, and eight warps
+TURNS, LONG = 8, 4096  # programs that an SM gets in turn, and keys of a split that hardly costs anything
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
 _PLANNED: dict[tuple, "Plan"] = {}  # by layout of the tensors and options
 
@@ -257,7 +259,16 @@ def paged_call(
         block_kv=blocks[1],
         splits=splits,
     )
-    return call if splits else replace(call, splits=split_count(call, multiprocessors(q.device)))
+    return call if splits else replace(call, splits=_splits(call, multiprocessors(q.device)))
+
+
+def _splits(call: Call, processors: int) -> int:
+    """As split_kv has them; of several sequences more, as the longest of them may outlast the others."""
+    few = split_count(call, processors)
+    if call.batch == 1:
+        return few
+    programs = call.batch * call.kv_heads * row_blocks(call)
+    return max(few, min(TURNS * processors // programs, visible_keys(call) // LONG, MAX_SPLITS))
 
 
 def _tiles(q, k_cache, v_cache, block_table, call: Call) -> tuple:

@@ -89,8 +89,8 @@ def _pool(paging: Paging, colours: Palette) -> str:
         if held < paging.page_size:
             shapes.append(_box(left, top, inner, high, "url(#unused)", colours.muted))
         shapes.append(_box(left, top, inner * held / paging.page_size, high, colour(sequence, colours)))
-        if width > 24:
-            shapes.append(_letter(left + inner / 2, top + pitch / 2, sequence, colours))
+        if (filled := inner * held / paging.page_size) > 24:
+            shapes.append(_letter(left + filled / 2, top + pitch / 2, sequence, colours))
     return _drawing(BOX, shapes, colours)
 
 

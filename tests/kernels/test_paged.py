@@ -115,7 +115,10 @@ def test_the_splits_are_the_tables_and_the_gpus():
     q, cache = torch.empty(1, 32, 1, 128, dtype=F16), torch.empty(1, 16, 8, 128, dtype=F16)
     for width in (4096, 131072):
         assert paged_call(q, cache, torch.empty(1, width)).splits == 132 // 8
-    assert paged_call(q.expand(16, -1, -1, -1), cache, torch.empty(16, 4096)).splits == 1
+    several = q.expand(16, -1, -1, -1)  # of any lengths: 8 programs an SM, of 4,096 keys at least
+    assert paged_call(several, cache, torch.empty(16, 4096)).splits == 8 * 132 // (16 * 8)
+    assert paged_call(several, cache, torch.empty(16, 512)).splits == 2
+    assert paged_call(several, cache, torch.empty(16, 256)).splits == 1
     assert paged_call(q, cache, torch.empty(1, 4096), 255, 0).splits == 2  # a window sees few keys
     chunk = paged_call(q.expand(-1, -1, 512, -1), cache, torch.empty(1, 2048))
     assert (chunk.block_q, chunk.block_kv, chunk.splits) == (128, 64, 1)  # 16 blocks of rows fill the GPU
