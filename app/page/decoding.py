@@ -217,9 +217,14 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
         f"One query with {problem.heads} heads on {problem.kv_heads} KV heads, d {problem.head_dim}, "
         f"{problem.dtype}, reads {bytes_text(key_reads(simulate(like)))} of K and V. The dotted line is "
         f"modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A copy "
-        f"in the same run moved {scaled(copy, 'B/s')}, read plus written."
+        f"in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
     )
     st.html(scrolled(_recorded_table(rows, copy), 330))
+
+
+def _commit(row) -> str:
+    """Of which commit rows are, where it is not the recording's."""
+    return f" These rows are of commit {row.commit[:7]}." if row.commit else ""
 
 
 def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:

@@ -10,7 +10,7 @@ import pytest
 from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
-from app.page.decoding import _recorded
+from app.page.decoding import _commit, _recorded
 from app.page.parts import paging
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
@@ -149,6 +149,7 @@ def test_recorded_pages_stand_beside_a_whole_cache(monkeypatch):
     said = []
     monkeypatch.setattr("app.page.parts.paging.st.caption", said.append)
     paging._recorded(replace(recording, decoding=(whole, *pages)), decoding)
+    assert _commit(replace(whole, commit="0123456789")) == " These rows are of commit 0123456."
     shares = [f"{rate / whole.bytes_per_second:.0%}" for rate in (3.5e12, 3.9e12)]
     assert f"3.5 TB/s from pages of 16 ({shares[0]}), 3.9 TB/s from pages of 256 ({shares[1]})." in said[0]
 
