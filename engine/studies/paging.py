@@ -62,14 +62,33 @@ class Paging:
         return tuple(len(pages) * self.page_size - length for pages, length in pairs)
 
     @property
-    def unused_share(self) -> float:
-        """Of the slots in pages that are taken, those without a key."""
-        return sum(self.unused) / (self.taken * self.page_size)
+    def taken_slots(self) -> int:
+        """Slots of the pages that are taken."""
+        return self.taken * self.page_size
 
     @property
-    def reserved_share(self) -> float:
+    def unused_slots(self) -> int:
+        """Those without a key."""
+        return self.taken_slots - self.keys
+
+    @property
+    def unused_share(self) -> float:
+        """Of the slots in pages that are taken, those without a key."""
+        return self.unused_slots / self.taken_slots
+
+    @property
+    def idle_slots(self) -> int:
+        """Slots of whole caches without a key."""
+        return self.reserved - self.keys
+
+    @property
+    def idle_share(self) -> float:
         """Of the slots of whole caches, those without a key."""
-        return 1 - self.keys / self.reserved
+        return self.idle_slots / self.reserved
+
+    def bytes_of(self, slots: int) -> int:
+        """Bytes of K and V of so many slots."""
+        return slots * self.key_bytes
 
     @property
     def table_bytes(self) -> int:

@@ -7,7 +7,7 @@ import streamlit as st
 from app.figures import paging as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled
-from app.figures.units import bytes_text, scaled
+from app.figures.units import bytes_text, percent_text, scaled
 from app.scenario.own import OWN, own, tie
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
@@ -36,7 +36,7 @@ def _sentence(paging: Paging) -> str:
     more = f" The pages that stay free have room for {_sequences(paging.more)} more." if paging.more else ""
     return (
         f"**Pages of {paging.page_size} keys leave {_percent(paging.unused_share)} of the memory that they "
-        f"take unused (counted); a whole cache per sequence leaves {_percent(paging.reserved_share)} "
+        f"take unused (counted); a whole cache per sequence leaves {_percent(paging.idle_share)} "
         f"unused.**{more}"
     )
 
@@ -51,19 +51,20 @@ def _percent(share: float) -> str:
 
 def _titles(paging: Paging) -> tuple[tuple[str, str], tuple[str, str]]:
     """What the two pictures show, and how much of it is unused."""
-    kept = paging.reserved - paging.keys
-    taken = paging.taken * paging.page_size
+    reserved, idle, taken, unused = (
+        bytes_text(paging.bytes_of(slots))
+        for slots in (paging.reserved, paging.idle_slots, paging.taken_slots, paging.unused_slots)
+    )
     return (
         (
             "A whole cache per sequence",
-            f"{paging.reserved:,} slots are reserved ({bytes_text(paging.reserved * paging.key_bytes)}); "
-            f"{kept:,} of them are unused ({bytes_text(kept * paging.key_bytes)}).",
+            f"{paging.reserved:,} slots are reserved ({reserved}); {paging.idle_slots:,} of them are unused "
+            f"({idle}).",
         ),
         (
             f"A pool of {paging.pages:,} pages, as much memory",
-            f"{paging.taken:,} pages are taken ({bytes_text(taken * paging.key_bytes)}); "
-            f"{sum(paging.unused):,} of their slots are unused "
-            f"({bytes_text(sum(paging.unused) * paging.key_bytes)}).",
+            f"{paging.taken:,} pages are taken ({taken}); {paging.unused_slots:,} of their slots are unused "
+            f"({unused}).",
         ),
     )
 
@@ -88,7 +89,7 @@ def _recorded(recording: Recording, decoding: Experiment) -> None:
         return
     rates = ", ".join(
         f"{scaled(row.bytes_per_second, 'B/s')} from pages of {row.page_size} "
-        f"({row.bytes_per_second / whole.bytes_per_second:.0%})"
+        f"({percent_text(row.bytes_per_second, whole.bytes_per_second)})"
         for row in pages
     )
     problem = whole.problem
