@@ -122,6 +122,8 @@ def test_the_splits_are_the_tables_and_the_gpus():
     assert paged_call(q, cache, torch.empty(1, 4096), 255, 0).splits == 2  # a window sees few keys
     chunk = paged_call(q.expand(-1, -1, 512, -1), cache, torch.empty(1, 2048))
     assert (chunk.block_q, chunk.block_kv, chunk.splits) == (128, 64, 1)  # 16 blocks of rows fill the GPU
+    large = paged_call(q.expand(-1, -1, 512, -1), cache.repeat(1, 16, 1, 1), torch.empty(1, 128))
+    assert (large.block_q, large.block_kv, large.splits) == (128, 128, 1)
 
 
 def test_nothing_waits_for_lengths_and_tables(device):
