@@ -9,6 +9,7 @@ from kernels.arguments import split_blocks
 from kernels.attention import Probed, Traced, attention, explain, probe_attention, trace_attention
 from kernels.launch import OutOfSharedMemoryError, interpreted, launch_options
 from kernels.marker import scenario_marker
+from kernels.paged import attention_paged
 from kernels.read_cache import read_cache
 from kernels.reference import reference_attention
 from kernels.split_kv import merge
@@ -20,6 +21,7 @@ __all__ = [
     "Traced",
     "TritonMissingError",
     "attention",
+    "attention_paged",
     "attention_varlen",
     "explain",
     "interpreted",

@@ -138,7 +138,7 @@ def check_tensors(q, k, v, interpreted: bool) -> None:
     """ValueError or TypeError with one sentence for tensors that no algorithm can serve."""
     tensors = {"q": q, "k": k, "v": v}
     for name, tensor in tensors.items():
-        _check_tensor(name, tensor)
+        check_tensor(name, tensor)
     _check_alike(tensors, interpreted)
     heads, kv_heads = q.shape[1], k.shape[1]
     if heads % kv_heads:
@@ -156,7 +156,7 @@ def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithm
     _check_splits(splits, algorithm)
 
 
-def _check_tensor(name: str, tensor) -> None:
+def check_tensor(name: str, tensor) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
     shape = tuple(tensor.shape)

@@ -8,13 +8,12 @@ import torch
 from kernels.arguments import check_options
 from kernels.dispatch import ALGORITHMS, FORWARD, chosen, differentiated, forward
 from kernels.launch import interpreted
-from kernels.operator import attention_operator, differentiable
+from kernels.operator import attention_operator, differentiable, traced
 from kernels.ranged import attention_in_ranges, checked_order, chosen_in_ranges, ranges_for
 from kernels.ranges import plain_mask
 from kernels.terms import Terms
 from kernels.trace import BlockTimes
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 UNPROBED = ("flash3", "split_kv")
 TRACED = ("standard", "flash1", "flash2", "flash3")
 
@@ -106,11 +105,11 @@ def attention(
     mask = plain_mask(causal, window, terms)
     if mask is None:
         options = (scale, algorithm, block_q, block_kv, splits)
-        out, lse = attention_in_ranges(q, k, v, causal, window, terms, options, _traced(q, k, v))
+        out, lse = attention_in_ranges(q, k, v, causal, window, terms, options, traced(q, k, v))
         return (out, lse) if return_lse else out
     options = (*mask, scale, algorithm, block_q, block_kv, splits)
     needs_gradient = differentiated(algorithm, {"q": q, "k": k, "v": v})
-    if _traced(q, k, v):
+    if traced(q, k, v):
         check_options(*options[1:], ALGORITHMS)
         out, lse = attention_operator(q, k, v, *options)
     elif needs_gradient:
@@ -212,10 +211,3 @@ def trace_attention(
     times = BlockTimes(heavy_first)
     out, lse = FORWARD[call.algorithm](q, k, v, call, times=times)
     return Traced(out, lse, times.kernels)
-
-
-def _traced(q, k, v) -> bool:
-    """Whether PyTorch has to see the call as one operator: it traces, or a tensor is fake."""
-    if torch.compiler.is_compiling():
-        return True
-    return any(isinstance(each, torch.Tensor) for each in (q, k, v) if type(each) not in PLAIN)

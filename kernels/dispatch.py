@@ -159,8 +159,13 @@ def _without_flash3(q, k, v) -> str | None:
 
 
 def _by_tma(call: Call, q, k, v) -> bool:
-    """Whether flash2 can copy K and V by TMA: from Hopper on, where the layout is one that TMA takes."""
-    if call.algorithm != "flash2" or not q.is_cuda or interpreted():
+    """Whether flash2 is to copy K and V by TMA."""
+    return call.algorithm == "flash2" and tma_serves(q, k, v)
+
+
+def tma_serves(q, k, v) -> bool:
+    """Whether K and V can be copied by TMA: from Hopper on, where the layout is one that TMA takes."""
+    if not q.is_cuda or interpreted():
         return False
     strides = [stride * k.element_size() for tensor in (k, v) for stride in tensor.stride()[:-1]]
     return (

@@ -247,7 +247,7 @@ def flash2(
         with on_device(q.device):
             again(*addresses((q, k, v, out, lse)))
         return out, lse
-    keys, values = (_described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
+    keys, values = (described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
     programs, extra = call.programs, tensors_of(terms)
     *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
     if blocks != [call.block_q, call.block_kv]:
@@ -278,7 +278,7 @@ def flash2(
     return out, lse
 
 
-def _described(tensor: torch.Tensor, call: Call) -> TensorDescriptor:
+def described(tensor: torch.Tensor, call: Call) -> TensorDescriptor:
     """A TMA descriptor of blocks of one head, which never reach into the next."""
     block = [1, 1, call.block_kv, call.head_dim]
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)

@@ -8,7 +8,8 @@ is without end. What is not served is refused in one sentence. return_attn_probs
 import torch
 
 from kernels.attention import attention
-from kernels.varlen import attention_of_lengths, attention_varlen
+from kernels.paged import attention_paged
+from kernels.varlen import attention_varlen
 
 
 def flash_attn_func(
@@ -91,28 +92,37 @@ def flash_attn_with_kvcache(
 ):
     """O like q, [batch, seq_q, heads, head_dim], over the first cache_seqlens keys of every cache.
 
-    k and v, if given, are written into the caches behind these, and count. cache_seqlens is an int, or int32
-    [batch] on q's device, where it is read; without it the caches are full. No gradients.
+    The caches are [batch, capacity, kv_heads, head_dim], of which cache_batch_idx, [batch], picks; or, with
+    block_table, int32 [batch, pages per sequence], pages [pages, page_size, kv_heads, head_dim] of any size.
+    k and v, [batch, seq_new, kv_heads, head_dim], if given, are written into the caches behind these keys,
+    and count. cache_seqlens is an int, or int32 [batch] on q's device, where it and the table are read;
+    without it the caches are full. num_splits is chosen by the caches' room if 0. No gradients.
     """
-    _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_batch_idx=cache_batch_idx)
-    _refuse(cache_leftpad=cache_leftpad, block_table=block_table)
+    _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad)
+    if block_table is not None and cache_batch_idx is not None:
+        raise ValueError("cache_batch_idx is given, it must be None with block_table: the table says which")
     if (k is None) != (v is None):
         raise ValueError("k and v must be given both, or neither")
     if k is not None and cache_seqlens is None:
         raise ValueError("cache_seqlens is None, with new keys it must say behind which keys they go")
-    batch, capacity = k_cache.shape[:2]
-    lengths = torch.as_tensor(capacity if cache_seqlens is None else cache_seqlens, device=q.device)
-    lengths = lengths.expand(batch)
-    if k is not None:
-        rows = torch.arange(batch, device=q.device)[:, None]
-        places = lengths[:, None].long() + torch.arange(k.shape[1], device=q.device)
-        k_cache[rows, places] = k
-        v_cache[rows, places] = v
-        lengths = lengths + k.shape[1]
+    if block_table is None:  # each cache is one page
+        rows = torch.arange(len(q), device=q.device) if cache_batch_idx is None else cache_batch_idx
+        block_table = rows[:, None]
+    if cache_seqlens is None:
+        cache_seqlens = block_table.shape[1] * k_cache.shape[1]
+    if isinstance(cache_seqlens, int):
+        cache_seqlens = torch.full((len(q),), cache_seqlens, dtype=torch.int32, device=q.device)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
-    heads_first = [tensor.transpose(1, 2) for tensor in (q, k_cache, v_cache)]
+    k, v = (None if new is None else new.transpose(1, 2) for new in (k, v))
     with torch.no_grad():
-        out, lse = attention_of_lengths(*heads_first, lengths, splits=num_splits or None, **options)
+        out, lse = attention_paged(
+            *(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens),
+            **options,
+            k_new=k,
+            v_new=v,
+            splits=num_splits or None,
+            return_lse=True,
+        )
     out = out.transpose(1, 2)
     return (out, lse) if return_softmax_lse else out
 

@@ -8,6 +8,7 @@ from kernels.dispatch import forward, gradients
 from kernels.launch import interpreted
 
 NO_GRADIENTS = (None,) * 7  # of the options
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 
 
 # torch.library.custom_op would do as well, and take three times as long at each call
@@ -92,3 +93,10 @@ def differentiable(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
     if torch._C._are_functorch_transforms_active():
         return Differentiable.apply(q, k, v, *options)
     return _apply(unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v), *options)
+
+
+def traced(*tensors) -> bool:
+    """Whether PyTorch has to see the call as one operator: it traces, or a tensor is fake."""
+    if torch.compiler.is_compiling():
+        return True
+    return any(isinstance(each, torch.Tensor) for each in tensors if type(each) not in PLAIN)

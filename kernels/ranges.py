@@ -94,15 +94,6 @@ def ranges_of_packed(
     return torch.stack([*_within(position, sides, begin, end), position])[None].int()
 
 
-def ranges_of_lengths(
-    lengths: torch.Tensor, seq_q: int, seq_kv: int, sides: tuple[Side, Side]
-) -> torch.Tensor:
-    """Of a batch whose keys are so many each, [batch]: the last query of each stands at its last key."""
-    end = lengths.long().clamp(0, seq_kv)[:, None]
-    position = end - seq_q + torch.arange(seq_q, device=lengths.device)
-    return torch.stack([*_within(position, sides, 0, end), position], 1).int()
-
-
 def _within(position, sides: tuple[Side, Side], begin, end) -> Sequence[torch.Tensor]:
     """The first key and the end of what queries at these positions see of their documents' keys."""
     left, right = sides

@@ -152,7 +152,8 @@ def split_count(call: Call, processors: int) -> int:
     """Equal splits that give every SM the programs that it holds, each long enough to be worth combining."""
     key_blocks = ceil_div(visible_keys(call), call.block_kv)
     shortest = ceil_div(KEYS_A_ROW * call.block_q, call.block_kv)
-    resident = max(1, min(PROGRAMS_PER_SM, RESIDENT_TILE // (call.block_kv * call.padded_head_dim)))
+    longest = max(call.block_q, call.block_kv)
+    resident = max(1, min(PROGRAMS_PER_SM, RESIDENT_TILE // (longest * call.padded_head_dim)))
     programs = call.batch * call.kv_heads * row_blocks(call)
     most = max(1, min(resident * processors // programs, key_blocks // shortest, MAX_SPLITS))
     return ceil_div(key_blocks, ceil_div(key_blocks, most))
@@ -187,7 +188,7 @@ def split_kv(q, k, v, call: Call, terms: Terms | None = None) -> tuple[torch.Ten
         partial = torch.empty((splits, *q.shape), dtype=torch.float32, device=q.device)
         partial_lse = torch.empty((splits, *lse.shape), dtype=torch.float32, device=q.device)
         _split(q, k, v, partial, partial_lse, call, terms)
-        _combine(partial, partial_lse, out, lse, call)
+        combine_splits(partial, partial_lse, out, lse, call)
     return out, lse
 
 
@@ -212,7 +213,8 @@ def _split(q, k, v, partial, partial_lse, call: Call, terms: Terms | None) -> No
     )
 
 
-def _combine(partial, partial_lse, out, lse, call: Call) -> None:
+def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
+    """Fill out and lse from those of each split, [splits, *their shapes] in float32."""
     splits = 1 << (call.splits - 1).bit_length()
     rows = COMBINED if interpreted() else _rows_together(lse.numel(), multiprocessors(out.device))
     launch(

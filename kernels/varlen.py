@@ -1,12 +1,12 @@
-"""Attention over sequences of any lengths: packed end to end without padding, or in caches."""
+"""Attention over sequences of any lengths, packed end to end without padding."""
 
 import torch
 
-from kernels.arguments import check_options, check_tensors, check_terms, check_window
+from kernels.arguments import check_options, check_tensors, check_terms
 from kernels.dispatch import ALGORITHMS
 from kernels.launch import interpreted
 from kernels.ranged import run
-from kernels.ranges import ranges_of_lengths, ranges_of_packed, window_sides
+from kernels.ranges import ranges_of_packed, window_sides
 
 
 def attention_varlen(
@@ -41,34 +41,14 @@ def attention_varlen(
     _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
     packed = [tensor.transpose(0, 1)[None] for tensor in (q, k, v)]
     how = scale, algorithm, block_q, block_kv, None
-    _check(packed, window, softcap, sinks, alibi_slopes, how)
+    check_tensors(*packed, torch.compiler.is_compiling() or interpreted())
+    check_options(window, *how, ALGORITHMS)
+    check_terms(packed[0], packed[1], window, None, None, softcap, sinks, alibi_slopes)
     sides = window_sides(causal, window)
     ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
     out, lse = run(*packed, ranges, softcap, sinks, alibi_slopes, False, *how)
     out, lse = out[0].transpose(0, 1), lse[0]
     return (out, lse) if return_lse else out
-
-
-def attention_of_lengths(
-    q, k, v, lengths: torch.Tensor, *, causal=False, window=None, scale=None, softcap=None, alibi_slopes=None,
-    splits=None,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """`attention`'s (O, lse) where batch i has lengths[i] keys, int32 [batch] on q's device: a cache's part.
-
-    The last query stands at the last of these keys; keys past them are never seen.
-    """
-    how = scale, "auto" if splits is None else "split_kv", None, None, splits
-    _check((q, k, v), window, softcap, None, alibi_slopes, how)
-    ranges = ranges_of_lengths(lengths, q.shape[2], k.shape[2], window_sides(causal, window))
-    return run(q, k, v, ranges, softcap, None, alibi_slopes, causal, *how)
-
-
-def _check(tensors, window, softcap, sinks, alibi_slopes, how: tuple) -> None:
-    q, k, v = tensors
-    check_tensors(q, k, v, torch.compiler.is_compiling() or interpreted())
-    check_window(window)
-    check_options(window, *how, ALGORITHMS)
-    check_terms(q, k, window, None, None, softcap, sinks, alibi_slopes)
 
 
 def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:

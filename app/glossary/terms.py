@@ -54,6 +54,17 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "needs whole rows."
         ),
         "KV cache|cache of keys": "The keys and values of all tokens so far, which each new token reads.",
+        "paged KV cache|paged cache": (
+            "A KV cache in pages of a few keys each, taken from one pool as sequences grow, so that no room "
+            "is reserved for keys that may never come."
+        ),
+        "block table|block tables": (
+            "The list of the pages that hold a sequence's keys, in order: the kernel looks up in it where "
+            "each block of keys lies."
+        ),
+        "internal fragmentation|fragmentation": (
+            "Memory that is taken but holds nothing, such as the empty slots of a sequence's last page."
+        ),
         "loop order|loop swap": (
             "Which blocks stay on the chip and which pass by: keys stay in FlashAttention-1, queries in "
             "FlashAttention-2."

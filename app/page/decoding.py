@@ -12,7 +12,7 @@ from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
-from app.page.parts import merging
+from app.page.parts import merging, paging
 from app.page.parts.elements import chart, fold, one_of
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -67,6 +67,11 @@ def show() -> None:
     with modelled:
         _modelled(decoding, chosen, colours)
     fold("decoding merge", partial(_merge, decoding, colours), "How do the parts become one result?")
+    fold(
+        "decoding pages",
+        partial(paging.show, decoding, recording, colours),
+        "How does a paged KV cache save memory?",
+    )
     fold("decoding heads", partial(_grouped, decoding, recording), "What do heads that share keys save?")
     if recording:
         timed = partial(_recorded, recording, decoding, chosen, colours)
@@ -212,9 +217,14 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
         f"One query with {problem.heads} heads on {problem.kv_heads} KV heads, d {problem.head_dim}, "
         f"{problem.dtype}, reads {bytes_text(key_reads(simulate(like)))} of K and V. The dotted line is "
         f"modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A copy "
-        f"in the same run moved {scaled(copy, 'B/s')}, read plus written."
+        f"in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
     )
     st.html(scrolled(_recorded_table(rows, copy), 330))
+
+
+def _commit(row) -> str:
+    """Of which commit rows are, where it is not the recording's."""
+    return f" These rows are of commit {row.commit[:7]}." if row.commit else ""
 
 
 def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
@@ -227,7 +237,7 @@ def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
     for row in timed:
         if row.provider == OWN and row.splits is None:
             lines.append(line("auto", colours.ink, [row], []))
-        elif row.provider not in (OWN, "copy"):
+        elif row.provider not in (OWN, "copy") and not row.page_size:
             name = implementation({"provider": row.provider, "label": row.label})
             lines.append(line(name, look(row.provider).colour(colours), [row], []))
     return lines

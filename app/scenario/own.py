@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.scenario import state
 from engine.experiment import ExperimentError
-from engine.studies import across
+from engine.studies import across, paging
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class Own:
 
 
 OWN: Mapping[str, Own] = {
-    name: Own("across", options, usual) for name, (options, usual) in across.ASKED.items()
+    name: Own(page, options, usual)
+    for page, asked in (("across", across.ASKED), ("decoding", paging.ASKED))
+    for name, (options, usual) in asked.items()
 }
 
 

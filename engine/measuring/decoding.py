@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from engine.measuring import clock
 from engine.measuring.implementations import implementations
@@ -18,7 +19,9 @@ KV_HEADS = (8, 32)  # grouped, and each head with keys of its own
 COPIED = 2**30  # bytes
 REPEATS = clock.Repeats(10, 30, 0.03)
 PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
-COPY, SPLIT = "copy", "split_kv"
+COPY, SPLIT, PAGED = "copy", "split_kv", "attention_paged"
+COPIES = -1  # where the copy stands among the calls
+PAGE_SIZES = (16, 64, 256)
 
 
 def plan() -> list[Problem]:
@@ -45,28 +48,57 @@ def own_blocks(problem: Problem) -> tuple[int, int]:
     return split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype))
 
 
+def planned(problem: Problem) -> dict[Decoding, Callable]:
+    """What is timed for a problem, as rows without times, and what prepares the call of each.
+
+    split_kv with every number of splits and with its own, the peers, and the same keys in pages.
+    """
+    known, blocks = implementations(), dict(zip(("block_q", "block_kv"), own_blocks(problem), strict=True))
+    own = known[SPLIT]
+    found = {
+        Decoding(SPLIT, own.label, problem, splits, **blocks): partial(own.prepare, splits=splits)
+        for splits in (None, *SPLITS)
+    }
+    peers = (known[name] for name in PEERS if known[name].installed)
+    found |= {Decoding(one.name, one.label, problem): one.prepare for one in peers}
+    for size in (size for size in PAGE_SIZES if problem.seq_kv % size == 0):
+        row = Decoding(PAGED, f"Triton, pages of {size} keys", problem, **blocks, page_size=size)
+        found[row] = partial(_paged, page_size=size)
+    return found
+
+
 def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
-    """Every split count, split_kv's own choice, the peers, and a copy in the same run; checked first."""
-    blocks = dict(zip(("block_q", "block_kv"), own_blocks(problem), strict=True))
-    known, trial = implementations(), Trial.of(problem, cuda)
-    entered = [(known[SPLIT], splits) for splits in (None, *SPLITS)]
-    entered += [(known[name], None) for name in PEERS if known[name].installed]
-    rows: dict[tuple[str, int | None], Decoding] = {}
-    calls: dict[tuple[str, int | None], Callable] = {}
-    for one, splits in entered:
-        key, own = (one.name, splits), one.name == SPLIT
-        found = trial.checked(one.prepare, **({"splits": splits} if own else {}))
-        row = Decoding(one.name, one.label, problem, splits, **(blocks if own else {}))
-        rows[key] = replace(row, skipped=found) if isinstance(found, str) else row
+    """All that is planned, each checked first, and a copy, timed in turns."""
+    trial, rows = Trial.of(problem, cuda), {}
+    calls: dict[int, Callable] = {}
+    for index, (row, prepare) in enumerate(planned(problem).items()):
+        found = trial.checked(prepare)
+        rows[index] = replace(row, skipped=found) if isinstance(found, str) else row
         if not isinstance(found, str):
-            calls[key] = found.call
-    rows[COPY, None] = Decoding(COPY, "device copy, read plus written", problem)
-    calls[COPY, None] = _copy(cuda)
-    moved = dict.fromkeys(calls, key_bytes(problem)) | {(COPY, None): COPIED if cuda else COPIED // 64}
-    for key, seconds in clock.interleaved(calls, dict.fromkeys(calls, REPEATS), cuda).items():
+            calls[index] = found.call
+    rows[COPIES] = Decoding(COPY, "device copy, read plus written", problem)
+    calls[COPIES] = _copy(cuda)
+    moved = dict.fromkeys(calls, key_bytes(problem)) | {COPIES: COPIED if cuda else COPIED // 64}
+    for index, seconds in clock.interleaved(calls, dict.fromkeys(calls, REPEATS), cuda).items():
         times = clock.percentiles(seconds)
-        rows[key] = replace(rows[key], times=times, bytes_per_second=moved[key] / times.p50)
+        rows[index] = replace(rows[index], times=times, bytes_per_second=moved[index] / times.p50)
     return list(rows.values())
+
+
+def _paged(q, k, v, problem: Problem, page_size: int) -> Callable:
+    """attention_paged over the same keys, in pages in random order."""
+    import torch
+
+    from kernels import attention_paged
+
+    batch, pages = problem.batch, problem.seq_kv // page_size
+    order = torch.randperm(batch * pages, device=k.device)
+    caches = [torch.empty_like(k).view(-1, page_size, problem.kv_heads, problem.head_dim) for _ in range(2)]
+    for cache, tensor in zip(caches, (k, v), strict=True):
+        cache[order] = tensor.transpose(1, 2).reshape(cache.shape)
+    table = order.view(batch, pages).int()
+    lengths = torch.full((batch,), problem.seq_kv, dtype=torch.int32, device=k.device)
+    return lambda: attention_paged(q, *caches, table, lengths, causal=problem.mask.causal)
 
 
 def _copy(cuda: bool) -> Callable:

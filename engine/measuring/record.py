@@ -175,12 +175,11 @@ def record_sweep(recorder: Recorder) -> None:
 
 
 def record_decoding(recorder: Recorder) -> None:
-    """One query against many keys, over the number of splits."""
-    known = {row.problem for row in recorder.rows["decoding"].values()}
+    """One query against many keys, over the number of splits, and in pages."""
     for problem in decoding.plan():
         if recorder.left <= 0:
             return
-        if problem not in known:
+        if not all(recorder.has("decoding", row) for row in decoding.planned(problem)):
             rows = decoding.rows_of(problem, cuda=True)
             recorder.add("decoding", rows)
             best = max((row for row in rows if row.times), key=lambda row: row.bytes_per_second)

@@ -95,6 +95,8 @@ class Decoding:
         splits: None where the implementation chooses.
         bytes_per_second: bytes of K and V (of a copy: read and written) over the median time.
         block_q, block_kv: of split_kv: rows (of all heads that share a key head) and keys of its blocks.
+        page_size: keys of a page, where the cache lies in pages; None for one in one piece.
+        commit: of this project, where it is not the recording's; rows of one commit were timed in turns.
     """
 
     provider: str
@@ -106,6 +108,8 @@ class Decoding:
     skipped: str | None = None
     block_q: int | None = None
     block_kv: int | None = None
+    page_size: int | None = None
+    commit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -275,6 +279,7 @@ IDENTITY = (
     "block_q",
     "block_kv",
     "splits",
+    "page_size",
     "warps",
     "stages",
     "gpus",

@@ -222,6 +222,19 @@ def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding,
     return tuple(row for row in recording.decoding if row.problem == found.problem)
 
 
+def recorded_pages(
+    recording: Recording, decoding: Experiment
+) -> tuple[Decoding | None, tuple[Decoding, ...]]:
+    """split_kv's own choice on a cache in one piece, and the same cache in pages, the smallest first.
+
+    Of the recorded problem nearest to a scenario's, and only what has a time.
+    """
+    rows = [row for row in recorded_near(recording, decoding) if row.times is not None]
+    whole = next((row for row in rows if (row.provider, row.splits) == ("split_kv", None)), None)
+    paged = sorted((row for row in rows if row.page_size), key=lambda row: row.page_size)
+    return whole, tuple(paged)
+
+
 def recorded_by_key_heads(recording: Recording, rows: Sequence[Decoding]) -> dict[int, Decoding]:
     """split_kv's own choice for the problem of some rows and for others that differ in their key heads.
 

@@ -1,13 +1,18 @@
 """Decoding: the choices are the kernel's, the parts merge to float64, recordings stand beside their model."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.measuring.decoding import own_blocks
-from engine.recordings.file import recordings
-from engine.recordings.recording import Recording
+from engine.measuring.decoding import own_blocks, planned
+from engine.measuring.trial import Trial
+from engine.problem.problem import Mask, Problem
+from engine.recordings.file import line, recordings, row_of
+from engine.recordings.recording import Recording, identity
 from engine.studies.decoding import (
     SPLITS,
     by_splits,
@@ -207,3 +212,15 @@ def test_keys_of_more_heads_than_a_block_has_rows_count_once_though_two_blocks_a
     shared = simulate(decoding_of(Experiment.of(**{**LONG, "heads": 128, "kv_heads": 1}, hardware="h200")))
     assert spread(shared).row_blocks == 2
     assert key_reads(shared) == 2 * 65536 * 128 * 2
+
+
+def test_pages_are_timed_beside_the_cache_in_one_piece():
+    """Only sizes that divide the keys; every row is kept, in a file too, and each result is checked."""
+    problem = Problem(1, 2, 1, 1, 64, 16, "float32", Mask(True))
+    plan = planned(problem)
+    assert len({identity(row) for row in plan}) == len(plan)
+    paged = {row.page_size: prepare for row, prepare in plan.items() if row.page_size}
+    assert list(paged) == [16, 64]
+    assert not isinstance(Trial.of(problem, False).checked(paged[16]), str)
+    row = replace(next(row for row in plan if row.page_size), skipped="no time", commit="abc")
+    assert row_of("decoding", json.loads(line(row))) == row

@@ -132,6 +132,18 @@ def launch_parts(q) -> None:
         combine([Piece(q, 3 * number, weighed) for number in range(count)], call, q, weighed)
 
 
+def launch_paged(q, causal=False, **mask) -> None:
+    """The launches over pages: small ones that a query of each head reads and appends to, large for many."""
+    from kernels import attention_paged, paged_arguments
+
+    paged_arguments.interpreted = lambda: True  # CPU tensors stand in
+    table, held = torch.zeros(1, 64, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    for rows, page in ((q[:, :, :1], 16), (q, 128)):
+        pool = q.new_zeros(4, page, 1, q.shape[-1])
+        new = dict.fromkeys(("k_new", "v_new"), rows[:, :1]) if page == 16 else {}
+        attention_paged(rows, pool, pool, table, held, **new, causal=causal, **mask)
+
+
 def main(cases: list[str]) -> None:
     from kernels import arguments, attention, dispatch, flash3, trace_attention
     from kernels.trace import BlockTimes
@@ -150,6 +162,8 @@ def main(cases: list[str]) -> None:
         blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
         if algorithm == "parts":
             launch_parts(q)
+        elif algorithm == "paged":
+            launch_paged(q, **MASKS[mask])
         elif algorithm == "flash3" and direction == "backward":
             launch_flash3_backward(q, **MASKS[mask])
         elif algorithm == "flash3":

@@ -27,13 +27,17 @@ CASES = [
     "flash3:bfloat16:64:0:0:window:backward",
     "flash3:float16:256:0:0:causal:backward",
     "split_kv:float16:128:0:0:causal:forward",
+    "paged:float16:128:0:0:causal:forward",
     "parts:float16:128:0:0:none:forward",
     "standard:float16:128:0:0:none:trace",
     "flash1:float16:128:0:0:causal:trace",
     "flash2:float16:128:0:0:causal:trace",
     "flash3:bfloat16:128:0:0:window:trace",  # stands for the kernel untraced too: it needs more registers
 ]
-WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel", "combine_kernel", "query_sums_kernel")
+WITHOUT_PRODUCTS = (
+    *("softmax_kernel", "row_terms_kernel", "combine_kernel", "query_sums_kernel"),
+    "append_kernel",
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +57,7 @@ def compiled(tmp_path_factory):
 def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
     forward |= {"attention_kernel", "split_kernel", "combine_kernel"}
+    forward |= {"paged_kernel", "append_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     backward |= {"gradient_kernel", "wide_gradient_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward
@@ -70,6 +75,13 @@ def test_parts_of_ranks_are_combined_without_spills(compiled):
     combining = [kernel for kernel in compiled if kernel["case"].startswith("parts:")]
     assert len(combining) == 2
     assert all(kernel["spilled"] == 0 and kernel["registers"] <= 168 for kernel in combining)
+
+
+def test_two_blocks_of_pages_are_under_way(compiled):
+    """Bytes of K and V of two key blocks: the page of a block is looked up before it is needed."""
+    paged = [kernel for kernel in compiled if kernel["kernel"] == "paged_kernel"]
+    assert len(paged) == 2
+    assert all(kernel["shared"] >= 2 * 2 * 128 * 128 * 2 for kernel in paged)  # of 64 keys three
 
 
 def test_only_a_traced_kernel_reads_the_clock(compiled):

@@ -178,6 +178,18 @@ def test_a_cache_is_appended_to_and_read_to_its_length(splits, new, device):
 def test_what_the_adapter_does_not_serve_is_refused(changed, sentence):
     with pytest.raises((ValueError, TypeError), match=f"^{sentence}$"):
         flash_attn_func(*(torch.zeros(1, 4, 2, 16) for _ in range(3)), **changed)
-    q, table = torch.zeros(1, 1, 2, 16), torch.zeros(1, 1, dtype=torch.int32)
-    with pytest.raises(ValueError, match=r"^block_table is given, it must be None: it is not served here$"):
-        flash_attn_with_kvcache(q, q, q, block_table=table)
+    q = torch.zeros(1, 1, 2, 16)
+    with pytest.raises(ValueError, match=r"^rotary_cos is given, it must be None: it is not served here$"):
+        flash_attn_with_kvcache(q, q, q, rotary_cos=torch.zeros(1, 8))
+    table = torch.zeros(1, 1, dtype=torch.int32)
+    with pytest.raises(ValueError, match=r"^cache_batch_idx is given, it must be None with block_table: "):
+        flash_attn_with_kvcache(q, q, q, cache_batch_idx=table[0], block_table=table)
+
+
+def test_caches_are_picked(device):
+    """Sequences whose caches lie in other rows, an int for all of their lengths."""
+    q, k, v = (drawn(rows, 4, 1, HEAD_DIM, seed=rows).to(device) for rows in (2, 5, 5))
+    rows = torch.tensor([4, 1], dtype=torch.int32, device=device)
+    out = flash_attn_with_kvcache(q, k, v, cache_batch_idx=rows, cache_seqlens=3, causal=True)
+    exact, _ = reference_attention(*heads_first(q, k[rows, :3], v[rows, :3]), causal=True)
+    assert largest_difference(out.transpose(1, 2), exact) < 1e-5

@@ -3,7 +3,9 @@
 from tests.mutants.mutant import Mutant, planting
 
 T = "tests/kernels/"
-FORWARD, BACKWARD, SPLIT = (f"{T}test_{name}.py" for name in ("forward", "backward", "split_kv"))
+FORWARD, BACKWARD, SPLIT, PAGED = (
+    f"{T}test_{name}.py" for name in ("forward", "backward", "split_kv", "paged")
+)
 FLASH3, FLASH3_BACKWARD = f"{T}test_flash3_order.py", f"{T}test_flash3_backward_order.py"
 DISPATCH, LAUNCH = f"{T}test_dispatch.py", f"{T}test_launch.py"
 
@@ -18,6 +20,8 @@ flash1 = _of("flash1.py", FORWARD)
 flash2 = _of("flash2.py", FORWARD)
 standard = _of("standard.py", FORWARD)
 split = _of("split_kv.py", SPLIT)
+pages = _of("paged_kernel.py", PAGED)
+paged = _of("paged.py", PAGED)
 backward = _of("backward.py", BACKWARD)
 two_kernels = _of("backward_kernel.py", BACKWARD)
 terms_of_scores = _of("terms.py", FORWARD)
@@ -387,5 +391,29 @@ MUTANTS: tuple[Mutant, ...] = (
         "auto takes the slower of two backward passes",
         DISPATCH,
         f"{T}test_flash3_backward.py",
+    ),
+    pages(
+        "page-of-the-next-key",
+        "table + keys // PAGE * stride, wanted",
+        "table + (keys + 1) // PAGE * stride, wanted",
+        "the first key of a page is looked up in the page before",
+    ),
+    pages(
+        "whole-block-too-early",
+        "tl.cdiv(full_low, BLOCK_KV), start)",
+        "full_low // BLOCK_KV, start)",
+        "a chunk sees keys before its window",
+    ),
+    pages(
+        "new-keys-not-counted",
+        "lengths + batch).to(tl.int32) + added, capacity",
+        "lengths + batch).to(tl.int32), capacity",
+        "keys appended in the call are not seen by it",
+    ),
+    paged(
+        "one-split-for-several",
+        "if call.batch == 1:",
+        "if call.batch >= 1:",
+        "the longest of several sequences is read by one program a head",
     ),
 )

@@ -10,7 +10,8 @@ import pytest
 from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
-from app.page.decoding import _recorded
+from app.page.decoding import _commit, _recorded
+from app.page.parts import paging
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
 from engine.studies.decoding import decoding_of, kernel_splits, parts_of, rate, recorded_near, spread
@@ -116,6 +117,41 @@ def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
         assert f"{said}{grouped / own:.0%} of the time for 25% of the bytes." in texts(page)
         assert f"32 heads on {kv_heads} KV heads, d 128, float16" in texts(page)
         assert "The dotted line is modelled with key blocks of 128;" in texts(page)
+
+
+def test_pages_show_what_is_unused_and_whose_each_is():
+    """Six sequences of up to 2,048 keys in pages of 16, worked out here; then of 256 in the same memory."""
+    page = unfolded(opened("decoding", **LONG), "decoding pages")
+    lengths = [round((i * (5**0.5 - 1) / 2) % 1 * 2048) for i in range(1, 7)]
+    for size in (16, 256):
+        pages = [-(-length // size) for length in lengths]
+        left = [size * count - length for count, length in zip(pages, lengths, strict=True)]
+        words, shown = texts(page), html(page)
+        share, kept = sum(left) / size / sum(pages), 1 - sum(lengths) / 6 / 2048
+        assert f"**Pages of {size} keys leave {share:.{2 if share < 0.01 else 1}%} of the memory" in words
+        assert f"a whole cache per sequence leaves {kept:.1%} unused" in words
+        assert f"room for {(6 * 2048 // size - sum(pages)) * 6 // sum(pages)} sequences more" in words
+        assert f"{12288 - sum(lengths):,} of them are unused (25.3 MB)" in shown
+        assert f"{sum(pages):,} pages are taken" in shown
+        for length, count, unused in zip(lengths, pages, left, strict=True):
+            assert f"<td>{length:,}</td><td>{count}</td>" in shown
+            assert f"<td>{unused}</td>" in shown
+        assert f"The block tables take {bytes_text(4 * sum(pages))}, 4 bytes per page" in words
+        page.main.select_slider(key="own page_size").set_value(256)
+        again(page)
+
+
+def test_recorded_pages_stand_beside_a_whole_cache(monkeypatch):
+    recording, decoding = recordings()[0], decoding_of(Experiment.of(**LONG))
+    whole = next(row for row in recorded_near(recording, decoding) if row.provider == "split_kv")
+    pages = [replace(whole, provider="attention_paged", page_size=size, bytes_per_second=rate)
+             for size, rate in ((256, 3.9e12), (16, 3.5e12))]  # fmt: skip
+    said = []
+    monkeypatch.setattr("app.page.parts.paging.st.caption", said.append)
+    paging._recorded(replace(recording, decoding=(whole, *pages)), decoding)
+    assert _commit(replace(whole, commit="0123456789")) == " These rows are of commit 0123456."
+    shares = [f"{rate / whole.bytes_per_second:.0%}" for rate in (3.5e12, 3.9e12)]
+    assert f"3.5 TB/s from pages of 16 ({shares[0]}), 3.9 TB/s from pages of 256 ({shares[1]})." in said[0]
 
 
 @pytest.mark.parametrize("provider", ["copy", "sdpa_cudnn", "split_kv"])

@@ -1,0 +1,133 @@
+"""A KV cache in pages as pictures: whole caches beside a pool of pages, and the block tables."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from html import escape
+
+from app.figures.colours import Palette
+from app.figures.tables import table
+from engine.studies.paging import Paging
+
+WIDTH, HEIGHT, GAP = 1024, 300, 6  # units of a picture, the same for any number of sequences
+BOX = f"-1 -1 {WIDTH + 2} {HEIGHT}"
+FIRST, LAST = 5, 2  # entries of a block table that are written
+STYLE = """
+<style>
+  .paging { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 28px; }
+  .paging figure { margin: 0; min-width: 0; }
+  .paging img { display: block; width: 100%; }
+  .paging figcaption { font-size: 1rem; line-height: 1.35; padding-bottom: 6px; }
+  .paging figcaption b { display: block; }
+  .paging-key { display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 0.93rem; margin-top: 8px; }
+  .paging-tables { min-height: 19rem; }  /* of eight sequences */
+  .paging-key img { width: 1.07rem; height: 1.07rem; margin-right: 6px; vertical-align: -2px; }
+  @media (max-width: 900px) { .paging { grid-template-columns: 1fr; } }
+</style>
+"""
+
+
+def name(sequence: int) -> str:
+    """What a sequence is called: A, B and so on."""
+    return chr(ord("A") + sequence)
+
+
+def pictures(paging: Paging, titles: tuple[tuple[str, str], tuple[str, str]], colours: Palette) -> str:
+    """Whole caches and the pool as HTML, as large as each other; titles: of each its name and what it is."""
+    figures = ""
+    for (title, what), drawing in zip(titles, (_whole(paging, colours), _pool(paging, colours)), strict=True):
+        caption = f"<figcaption><b>{escape(title)}</b>{escape(what)}</figcaption>"
+        figures += f"<figure>{caption}{_image(drawing, f'{title}: {what}')}</figure>"
+    return f"{STYLE}<div class='paging' data-title='A KV cache in pages'>{figures}</div>{_key(colours)}"
+
+
+def block_tables(paging: Paging) -> str:
+    """Keys, block table and unused slots of every sequence."""
+    rows = []
+    for sequence, (pages, keys, unused) in enumerate(
+        zip(paging.table, paging.lengths, paging.unused, strict=True)
+    ):
+        rows.append([name(sequence), f"{keys:,}", f"{len(pages):,}", _entries(pages), f"{unused:,}"])
+    head = ("sequence", "keys", "pages", "block table: numbers of its pages", "unused slots")
+    return f"<div class='paging-tables'>{table(head, rows, words=(0, 3), title='Block tables')}</div>"
+
+
+def _entries(pages: tuple[int, ...]) -> str:
+    written = [f"{page:,}" for page in pages]
+    if len(written) > FIRST + LAST + 1:
+        written = [*written[:FIRST], "…", *written[-LAST:]]
+    return ", ".join(written).replace("…,", "…")
+
+
+def colour(sequence: int, colours: Palette) -> str:
+    """A sequence's."""
+    known = ("q", "k", "v", "s", "o", "violet", "lime", "statistics")
+    return getattr(colours, known[sequence])
+
+
+def _whole(paging: Paging, colours: Palette) -> str:
+    """A row per sequence: its keys, and the room that is kept for more."""
+    pitch, shapes = HEIGHT / len(paging.lengths), []
+    for sequence, keys in enumerate(paging.lengths):
+        top, width = sequence * pitch, WIDTH * keys / paging.room
+        shapes.append(_box(0, top, WIDTH, pitch - GAP, "url(#unused)", colours.muted))
+        shapes.append(_box(0, top, width, pitch - GAP, colour(sequence, colours)))
+        shapes.append(_letter(18, top + pitch / 2, sequence, colours))
+    return _drawing(BOX, shapes, colours)
+
+
+def _pool(paging: Paging, colours: Palette) -> str:
+    """Pages in rows that hold as many keys as the room of a sequence."""
+    across = paging.room // paging.page_size
+    pitch, width = HEIGHT / len(paging.lengths), WIDTH / across
+    inner, high, shapes = width - (1.5 if across > 32 else 4), pitch - GAP, []
+    for page, (sequence, held) in enumerate(paging.owners.tolist()):
+        left, top = page % across * width, page // across * pitch
+        if sequence < 0:
+            shapes.append(_box(left, top, inner, high, "none", colours.muted))
+            continue
+        if held < paging.page_size:
+            shapes.append(_box(left, top, inner, high, "url(#unused)", colours.muted))
+        shapes.append(_box(left, top, inner * held / paging.page_size, high, colour(sequence, colours)))
+        if (filled := inner * held / paging.page_size) > 24:
+            shapes.append(_letter(left + filled / 2, top + pitch / 2, sequence, colours))
+    return _drawing(BOX, shapes, colours)
+
+
+def _letter(middle: float, height: float, sequence: int, colours: Palette) -> str:
+    style = f"font:600 20px sans-serif;fill:{colours.ground};text-anchor:middle"
+    return f"<text x='{middle:.1f}' y='{height + 4:.1f}' style='{style}'>{name(sequence)}</text>"
+
+
+def _box(left: float, top: float, width: float, height: float, fill: str, line: str = "none") -> str:
+    edge = f" stroke='{line}'" if line != "none" else ""
+    return (
+        f"<rect x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{height:.1f}' fill='{fill}'{edge}/>"
+    )
+
+
+def _drawing(box: str, shapes: list[str], colours: Palette) -> str:
+    hatch = (
+        "<pattern id='unused' width='8' height='8' patternUnits='userSpaceOnUse' "
+        f"patternTransform='rotate(45)'><rect width='3' height='8' fill='{colours.bad}'/></pattern>"
+    )
+    opened = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='{box}'>"
+    return f"{opened}<defs>{hatch}</defs>{''.join(shapes)}</svg>"
+
+
+def _image(drawing: str, alt: str = "") -> str:
+    data = b64encode(drawing.encode()).decode()
+    return f"<img alt='{escape(alt)}' src='data:image/svg+xml;base64,{data}'>"
+
+
+def _key(colours: Palette) -> str:
+    """What a filled, a hatched and an empty slot is."""
+    entries = []
+    for fill, line, words in (
+        (colours.q, "none", "keys and values, coloured by sequence"),
+        ("url(#unused)", colours.muted, "reserved or taken, without a key"),
+        ("none", colours.muted, "free page: any sequence may take it"),
+    ):
+        mark = _drawing("0 0 24 24", [_box(1, 1, 22, 22, fill, line)], colours)
+        entries.append(f"<span>{_image(mark)}{escape(words)}</span>")
+    return f"<div class='paging-key'>{''.join(entries)}</div>"

@@ -1,0 +1,151 @@
+"""A KV cache in pages: which page is whose, and how much room lies unused, beside a whole cache for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.problem.problem import Problem
+
+PAGE_SIZES = (16, 32, 64, 128, 256)  # keys
+SEQUENCES = (2, 3, 4, 5, 6, 7, 8)
+ASKED = {"page_size": (PAGE_SIZES, 16), "sequences": (SEQUENCES, 6)}  # all that each may be, the usual one
+MOST_ROOM = 2048  # keys of a sequence of which every page is drawn
+ENTRY_BYTES = 4  # of the block table, an int32
+GOLDEN = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True)
+class Paging:
+    """Sequences of different lengths in one pool of pages, as large as a whole cache for each would be.
+
+    Attributes:
+        lengths: keys that each sequence has.
+        room: keys that a whole cache must have room for: the most that a sequence may get.
+        page_size: keys of a page.
+        key_bytes: bytes of K and V of one key in one layer, all KV heads.
+        table: of each sequence the pages that hold its keys, in their order.
+    """
+
+    lengths: tuple[int, ...]
+    room: int
+    page_size: int
+    key_bytes: int
+    table: tuple[tuple[int, ...], ...]
+
+    @property
+    def keys(self) -> int:
+        """Keys of all sequences."""
+        return sum(self.lengths)
+
+    @property
+    def reserved(self) -> int:
+        """Slots for keys of whole caches, and of the pool."""
+        return len(self.lengths) * self.room
+
+    @property
+    def pages(self) -> int:
+        """Pages of the pool."""
+        return self.reserved // self.page_size
+
+    @property
+    def taken(self) -> int:
+        """Pages that hold keys."""
+        return sum(map(len, self.table))
+
+    @property
+    def unused(self) -> tuple[int, ...]:
+        """Slots of each sequence's last page that hold no key: the internal fragmentation."""
+        pairs = zip(self.table, self.lengths, strict=True)
+        return tuple(len(pages) * self.page_size - length for pages, length in pairs)
+
+    @property
+    def taken_slots(self) -> int:
+        """Slots of the pages that are taken."""
+        return self.taken * self.page_size
+
+    @property
+    def unused_slots(self) -> int:
+        """Those without a key."""
+        return self.taken_slots - self.keys
+
+    @property
+    def unused_share(self) -> float:
+        """Of the slots in pages that are taken, those without a key."""
+        return self.unused_slots / self.taken_slots
+
+    @property
+    def idle_slots(self) -> int:
+        """Slots of whole caches without a key."""
+        return self.reserved - self.keys
+
+    @property
+    def idle_share(self) -> float:
+        """Of the slots of whole caches, those without a key."""
+        return self.idle_slots / self.reserved
+
+    def bytes_of(self, slots: int) -> int:
+        """Bytes of K and V of so many slots."""
+        return slots * self.key_bytes
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the block tables' entries that are in use."""
+        return ENTRY_BYTES * self.taken
+
+    @property
+    def more(self) -> int:
+        """Further sequences of the average length for which pages are free."""
+        return (self.pages - self.taken) * len(self.lengths) // self.taken
+
+    @property
+    def owners(self) -> np.ndarray:
+        """[pages, 2]: the sequence that has each page, -1 for a free one, and how many keys it holds."""
+        found = np.tile([-1, 0], (self.pages, 1))
+        for sequence, pages in enumerate(self.table):
+            for index, page in enumerate(pages):
+                held = min(self.page_size, self.lengths[sequence] - index * self.page_size)
+                found[page] = sequence, held
+        return found
+
+
+def paging_of(problem: Problem, sequences: int, page_size: int) -> Paging:
+    """As many sequences of a scenario's model, each with room for its keys; at most MOST_ROOM of them."""
+    room = max(PAGE_SIZES[-1], min(MOST_ROOM, problem.seq_kv // PAGE_SIZES[-1] * PAGE_SIZES[-1]))
+    lengths = lengths_of(sequences, room)
+    key_bytes = 2 * problem.kv_heads * problem.head_dim * problem.itemsize
+    return Paging(lengths, room, page_size, key_bytes, allocated(lengths, page_size))
+
+
+def lengths_of(sequences: int, room: int) -> tuple[int, ...]:
+    """Keys of each of some sequences: spread evenly from none to all that there is room for."""
+    return tuple(max(1, round((index + 1) * GOLDEN % 1 * room)) for index in range(sequences))
+
+
+@lru_cache(maxsize=64)
+def allocated(lengths: tuple[int, ...], page_size: int) -> tuple[tuple[int, ...], ...]:
+    """The pages of each sequence, counted by running: a sequence takes the next free one when it needs one.
+
+    Prompts, the first half of each, come one after another; then all get one key each in turn.
+    """
+    table: list[list[int]] = [[] for _ in lengths]
+    held = [0] * len(lengths)
+    free = 0
+
+    def take(sequence: int) -> None:
+        nonlocal free
+        if held[sequence] == page_size * len(table[sequence]):
+            table[sequence].append(free)
+            free += 1
+        held[sequence] += 1
+
+    for sequence, length in enumerate(lengths):
+        for _ in range(length // 2):
+            take(sequence)
+    while held != list(lengths):
+        for sequence, length in enumerate(lengths):
+            if held[sequence] < length:
+                take(sequence)
+    return tuple(map(tuple, table))

@@ -1,0 +1,313 @@
+"""Attention over a KV cache in pages: decoding, and prefill by chunks, with new keys appended in the call."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from kernels.arguments import (
+    MAX_SPLITS,
+    Call,
+    ceil_div,
+    check_options,
+    check_terms,
+    default_blocks,
+    split_blocks,
+)
+from kernels.dispatch import tma_serves
+from kernels.flash2 import described
+from kernels.launch import (
+    POINTER_ALIGNMENT,
+    addresses,
+    launch,
+    multiprocessors,
+    on_device,
+    options_given,
+    remember,
+    stages,
+    warps,
+)
+from kernels.operator import LIBRARY, traced
+from kernels.paged_arguments import check_cache, check_new
+from kernels.paged_kernel import append_kernel, paged_kernel
+from kernels.ranges import window_sides
+from kernels.split_kv import combine_splits, row_blocks, split_count, visible_keys
+from kernels.terms import Terms, scales
+
+ENDLESS = 2**30  # keys: more than any cache holds
+MANY_ROWS = 128  # from which on a block has as many, and eight warps
+WIDE = 128  # keys of a block of many rows of this head dim, where a page holds one
+TURNS, LONG = 8, 4096  # programs that an SM gets in turn, and keys of a split that hardly costs anything
+APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
+_PLANNED: dict[tuple, "Plan"] = {}  # by layout of the tensors and options
+
+
+def attention_paged(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    seqlens_k: torch.Tensor,
+    *,
+    k_new: torch.Tensor | None = None,
+    v_new: torch.Tensor | None = None,
+    causal: bool = False,
+    window: int | tuple[int | None, int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
+    splits: int | None = None,
+    return_lse: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """`attention` of each sequence over its own keys, which lie in pages: O like q; with return_lse also lse.
+
+    q is [batch, heads, seq_q, head_dim]; k_cache and v_cache are [pages, page_size, kv_heads, head_dim], any
+    page size. Sequence i has seqlens_k[i] keys; key j lies in page block_table[i, j // page_size], in slot
+    j % page_size. block_table, [batch, pages per sequence], and seqlens_k, [batch], are int32 or int64 on q's
+    device, where they are read when the kernel runs: nothing waits for them, and a CUDA graph replays with
+    what they hold then. Entries behind a sequence's last page, and before its window, are never followed.
+
+    k_new and v_new, [batch, kv_heads, seq_new, head_dim], are first written into the cache behind these keys,
+    and count; pages for them must be in the table. Keys past the table's end are neither written nor seen.
+
+    The last query stands at the last key; causal, window, scale, softcap, sinks, alibi_slopes and lse are as
+    in `attention`. splits: of the keys of a sequence, chosen by the table's width unless given. No gradients.
+
+    Raises ValueError or TypeError, naming the argument, for what cannot be served.
+    """
+    tensors = q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new, sinks, alibi_slopes
+    as_operator = traced(*tensors)
+    plan = (_plan if as_operator else _planned)(tensors, causal, window, scale, softcap, splits)
+    cache = k_cache, v_cache, block_table, seqlens_k
+    if k_new is not None:
+        append_operator(*cache, k_new, v_new) if as_operator else append(*cache, k_new, v_new, plan.call)
+    sinks = None if sinks is None else sinks.float().contiguous()
+    slopes = None if alibi_slopes is None else alibi_slopes.float().expand(q.shape[:2]).contiguous()
+    options = sinks, slopes, plan.softcap, plan.added, plan.left, plan.right, scale, splits
+    if as_operator:
+        out, lse = paged_operator(q, *cache, *options)
+    else:
+        out, lse = attend(q, *cache, *options, plan.call)
+    return (out, lse) if return_lse else out
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the host has worked out for tensors of one layout and some options."""
+
+    softcap: float | None
+    added: int
+    left: int
+    right: int
+    call: Call | None = None
+
+
+def _planned(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
+    """`_plan`, worked out once for tensors of the same layouts and the same options."""
+    options = causal, window, scale, softcap, splits
+    try:
+        alike = (*map(_layout, tensors), *options, *map(type, options), torch.is_grad_enabled())
+        found = _PLANNED.get(alike)
+    except (AttributeError, TypeError):  # of no tensors, or unhashable: refused by name
+        return _plan(tensors, *options)
+    if found is None:
+        found, (q, k_cache, _, block_table, *_) = _plan(tensors, *options), tensors
+        call = paged_call(q, k_cache, block_table, found.left, found.right, scale, splits)
+        found = replace(found, call=call)
+        remember(_PLANNED, alike, found)
+    return found
+
+
+def _plan(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
+    """The checked plan; ValueError or TypeError with one sentence for what cannot be served."""
+    *cache, k_new, v_new, sinks, alibi_slopes = tensors
+    q, k_cache, *_ = cache
+    check_cache(*cache)
+    check_new(q, k_cache, k_new, v_new)
+    check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
+    check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
+    left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in window_sides(causal, window))
+    added = 0 if k_new is None else k_new.shape[2]
+    return Plan(None if softcap is None else float(softcap), added, left, right)
+
+
+def _layout(tensor: torch.Tensor | None) -> tuple | None:
+    """All of a tensor that a plan and a launch depend on."""
+    if tensor is None:
+        return None
+    aligned = tensor.data_ptr() % POINTER_ALIGNMENT == 0
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, aligned, tensor.requires_grad
+
+
+def attend(
+    q, k_cache, v_cache, block_table, lengths, sinks, slopes, softcap, added, left, right, scale, splits,
+    call: Call | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(O, lse) over lengths + added keys; a query at position p sees the keys p - left to p + right.
+
+    call: the one that these make, where it is known.
+    """
+    call = call or paged_call(q, k_cache, block_table, left, right, scale, splits)
+    out = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    parts = out[None], lse[None]
+    if call.splits > 1:
+        parts = tuple(
+            torch.empty((call.splits, *whole.shape), dtype=torch.float32, device=q.device)
+            for whole in (out, lse)
+        )
+    partial, partial_lse = parts
+    tensors = q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes
+    again, tiled = call.memory.get("attend", (None, False))
+    if again is None or options_given():
+        _attend(tensors, call, added, left, right, softcap)
+    else:
+        with on_device(q.device):
+            again(*addresses((*tensors, k_cache, v_cache) if tiled else tensors))
+    if call.splits > 1:
+        combine_splits(partial, partial_lse, out, lse, call)
+    return out, lse
+
+
+def _attend(tensors: tuple, call: Call, added: int, left: int, right: int, softcap: float | None) -> None:
+    """Launch the kernel of these tensors, and keep its launch in the call's memory."""
+    q, k_cache, v_cache, block_table, _, partial, partial_lse, *_ = tensors
+    tiles = _tiles(q, k_cache, v_cache, block_table, call)
+    again = launch(
+        paged_kernel,
+        call.batch * call.kv_heads * row_blocks(call) * call.splits,
+        call,
+        (*tensors, *tiles),
+        num_warps=warps(call.block_q),
+        num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
+        q_strides=q.stride(),
+        k_strides=k_cache.stride(),
+        v_strides=v_cache.stride(),
+        table_strides=block_table.stride(),
+        partial_strides=partial.stride()[1:],
+        split_stride=partial.stride(0),
+        lse_split_stride=partial_lse.stride(0),
+        capacity=call.seq_kv,
+        added=added,
+        left=left,
+        right=right,
+        splits=call.splits,
+        PAGE=_page(k_cache, block_table),
+        APART=call.block_q >= MANY_ROWS,
+        TMA=tiles[0] is not None,
+        ALIKE=k_cache.stride() == v_cache.stride(),
+        **scales(call, Terms(None, softcap=softcap)),
+        **{name: size for name, size in call.sizes.items() if name != "seq_kv"},
+    )
+    if not options_given():
+        call.memory["attend"] = again, tiles[0] is not None
+
+
+def append(k_cache, v_cache, block_table, lengths, k_new, v_new, call: Call | None = None) -> None:
+    """Write new keys and values, [batch, kv_heads, seq_new, head_dim], into the pages behind the last.
+
+    call: one of the same cache, where it is known.
+    """
+    call = call or paged_call(k_new, k_cache, block_table)
+    tensors, added = (k_new, v_new, k_cache, v_cache, block_table, lengths), k_new.shape[2]
+    if again := call.memory.get("append"):
+        with on_device(k_new.device):
+            again(*addresses(tensors))
+        return
+    call.memory["append"] = launch(
+        append_kernel,
+        call.batch * ceil_div(added * call.kv_heads, APPENDED),
+        call,
+        tensors,
+        num_warps=4,
+        num_stages=1,
+        k_new_strides=k_new.stride(),
+        v_new_strides=v_new.stride(),
+        k_strides=k_cache.stride(),
+        v_strides=v_cache.stride(),
+        table_strides=block_table.stride(),
+        kv_heads=call.kv_heads,
+        capacity=call.seq_kv,
+        added=added,
+        PAGE=_page(k_cache, block_table),
+        HEAD_DIM=call.head_dim,
+        BLOCK_D=call.padded_head_dim,
+        ROWS=APPENDED,
+    )
+
+
+def paged_call(
+    q, k_cache, block_table, left: int = ENDLESS, right: int = ENDLESS, scale=None, splits: int | None = None
+) -> Call:
+    """The call that these make: by the table's width, as the lengths are known on the device alone."""
+    batch, heads, seq_q, head_dim = q.shape
+    page_size, kv_heads = k_cache.shape[1:3]
+    rows = heads // kv_heads * seq_q
+    many = rows >= MANY_ROWS and q.element_size() == 2
+    blocks = default_blocks(head_dim, q.dtype) if many else split_blocks(rows, head_dim, q.dtype)
+    if many and head_dim == WIDE and page_size % WIDE == 0:  # with TMA, faster by 11 % on an H200
+        blocks = WIDE, WIDE
+    call = Call(
+        batch=batch,
+        heads=heads,
+        kv_heads=kv_heads,
+        seq_q=seq_q,
+        seq_kv=block_table.shape[1] * page_size,
+        head_dim=head_dim,
+        causal=right == 0,
+        window=left + right + 1 if left + right < ENDLESS else None,
+        scale=head_dim**-0.5 if scale is None else float(scale),
+        algorithm="attention_paged",
+        block_q=blocks[0],
+        block_kv=blocks[1],
+        splits=splits,
+    )
+    return call if splits else replace(call, splits=_splits(call, multiprocessors(q.device)))
+
+
+def _splits(call: Call, processors: int) -> int:
+    """As split_kv has them; of several sequences more, as the longest of them may outlast the others."""
+    few = split_count(call, processors)
+    if call.batch == 1:
+        return few
+    programs = call.batch * call.kv_heads * row_blocks(call)
+    return max(few, min(TURNS * processors // programs, visible_keys(call) // LONG, MAX_SPLITS))
+
+
+def _tiles(q, k_cache, v_cache, block_table, call: Call) -> tuple:
+    """TMA descriptors of blocks of a head of K and V, where many rows want them and pages hold whole ones."""
+    heads_first = [cache.transpose(1, 2) for cache in (k_cache, v_cache)]
+    whole = _page(k_cache, block_table) % call.block_kv == 0
+    if call.block_q < MANY_ROWS or not whole or not tma_serves(q, *heads_first):
+        return None, None
+    return tuple(described(cache, call) for cache in heads_first)
+
+
+def _page(k_cache, block_table) -> int:
+    """Keys of a page, 0 where a sequence has but one: then nothing is compiled for its size."""
+    return k_cache.shape[1] if block_table.shape[1] > 1 else 0
+
+
+LIBRARY.define(
+    "attention_paged(Tensor q, Tensor k_cache, Tensor v_cache, Tensor block_table, Tensor lengths,"
+    " Tensor? sinks, Tensor? slopes, float? softcap, SymInt added, SymInt left, SymInt right, float? scale,"
+    " SymInt? splits) -> (Tensor out, Tensor lse)"
+)
+LIBRARY.define(
+    "append_to_pages(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor block_table, Tensor lengths,"
+    " Tensor k_new, Tensor v_new) -> ()"
+)
+LIBRARY.impl("attention_paged", attend, "CompositeExplicitAutograd")
+LIBRARY.impl("append_to_pages", append, "CompositeExplicitAutograd")
+paged_operator = torch.ops.attention_tiles.attention_paged.default
+append_operator = torch.ops.attention_tiles.append_to_pages.default
+
+
+@torch.library.register_fake(paged_operator, lib=LIBRARY)
+def _(q, *others):
+    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+@torch.library.register_fake(append_operator, lib=LIBRARY)
+def _(*tensors):
+    return None
