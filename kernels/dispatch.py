@@ -11,7 +11,7 @@ from kernels.flash2 import flash2, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.launch import interpreted, multiprocessors, remember
-from kernels.split_kv import packs, split_count, split_kv, visible_keys, worthwhile
+from kernels.split_kv import packs, split_count, split_kv, thin, visible_keys, worthwhile
 from kernels.standard import standard
 
 
@@ -24,6 +24,8 @@ FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _
 ALGORITHMS = ("auto", *FORWARD)
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
 SHORT = 256  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
+FEW_QUERIES = 64  # one warp group's rows: flash3 has two or three of those
+FEW_QUERIES_KEYS = 1024  # up to which flash2 was measured to be faster for so few queries
 DIFFERENTIABLE = ("flash2", "flash3", "split_kv")
 
 
@@ -93,16 +95,30 @@ def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
     flash2_call = with_tma(call, k) if _by_tma(call, q, k, v) else call
     if q.is_cuda and worthwhile(call, split, processors):
         return split, f"flash2 would start {flash2_call.programs} programs on {processors} SMs"
-    if q.is_cuda and packs(call, split):
+    if q.is_cuda and packs(call, split, processors):
         sharing = split.heads // split.kv_heads
         return split, f"it takes the queries of {sharing} heads that share their keys together"
+    if q.is_cuda and thin(split):
+        return split, f"for {call.seq_q} queries its tiles of {split.block_q} rows waste least"
     reason = _without_flash3(q, k, v)
-    if reason is None and call.programs <= processors and visible_keys(call) <= SHORT:
-        programs = flash2_call.programs
-        reason = f"for {visible_keys(call)} keys and {programs} programs flash3 takes longer to start"
+    if reason is None:
+        reason = _flash2_first(call, flash2_call.programs, processors)
     if reason is None:
         return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
     return flash2_call, reason
+
+
+def _flash2_first(call: Call, programs: int, processors: int) -> str | None:
+    """Why flash2 is done before flash3, or None where it is not."""
+    keys = visible_keys(call)
+    at_once = call.programs <= processors
+    if at_once and keys <= SHORT:
+        return f"for {keys} keys and {programs} programs flash3 takes longer to start"
+    if call.seq_q > FEW_QUERIES or keys > FEW_QUERIES_KEYS:
+        return None
+    if (keys > 2 * SHORT) if call.head_dim <= 64 else at_once:
+        return f"for {call.seq_q} queries and {keys} keys most of flash3's larger tiles would be empty"
+    return None
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
