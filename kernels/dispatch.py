@@ -128,14 +128,34 @@ def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def gradients(
-    q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm="auto", block_q=None, block_kv=None
+    q,
+    k,
+    v,
+    out,
+    lse,
+    d_out,
+    d_lse,
+    causal,
+    window,
+    scale,
+    algorithm="auto",
+    block_q=None,
+    block_kv=None,
+    memory=None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None."""
+    """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None.
+
+    memory: of the forward pass's call, to choose once for both.
+    """
     if d_out is None:
         d_out = torch.zeros_like(out)
     elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
         d_out = d_out.contiguous()
-    call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
+    call = None if memory is None else memory.get("gradients")
+    if call is None:
+        call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
+        if memory is not None:
+            memory["gradients"] = call
     own_blocks = block_q is None and block_kv is None
     if own_blocks and _by_flash3(call, algorithm, q.device) and _serves_backward(q, k, v, call):
         return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
@@ -146,7 +166,11 @@ def differentiated(algorithm: str, tensors: dict) -> bool:
     """Whether a gradient of one of these tensors is asked for; ValueError where the algorithm has none."""
     if not torch.is_grad_enabled():
         return False
-    leaf = next((name for name, each in tensors.items() if getattr(each, "requires_grad", False)), None)
+    leaf = None
+    for name, each in tensors.items():
+        if getattr(each, "requires_grad", False):
+            leaf = name
+            break
     if leaf and algorithm != "auto" and algorithm not in DIFFERENTIABLE:
         raise ValueError(
             f"algorithm is {algorithm!r} and {leaf} requires grad, it must be one of"
