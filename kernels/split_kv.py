@@ -183,7 +183,7 @@ def packs(unsplit: Call, split: Call, processors: int) -> bool:
 
 
 def thin(split: Call) -> bool:
-    """Whether split_kv's smallest tile holds all rows, and a narrow head's many keys are done sooner with it."""
+    """Whether the smallest tile holds all rows, and a narrow head has many keys: it is done first then."""
     return split.block_q * row_blocks(split) <= 16 and split.head_dim <= 64 and visible_keys(split) > MIN_KEYS
 
 
