@@ -11,7 +11,7 @@ from kernels.flash2 import flash2, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.launch import interpreted, multiprocessors, remember
-from kernels.split_kv import packs, split_count, split_kv, visible_keys, worthwhile
+from kernels.split_kv import packs, split_count, split_kv, thin, visible_keys, worthwhile
 from kernels.standard import standard
 
 
@@ -24,6 +24,8 @@ FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _
 ALGORITHMS = ("auto", *FORWARD)
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
 SHORT = 256  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
+FEW_QUERIES = 64  # one warp group's rows: flash3 has two or three of those
+FEW_QUERIES_KEYS = 1024  # up to which flash2 was measured to be faster for so few queries
 DIFFERENTIABLE = ("flash2", "flash3", "split_kv")
 
 
@@ -93,16 +95,30 @@ def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
     flash2_call = with_tma(call, k) if _by_tma(call, q, k, v) else call
     if q.is_cuda and worthwhile(call, split, processors):
         return split, f"flash2 would start {flash2_call.programs} programs on {processors} SMs"
-    if q.is_cuda and packs(call, split):
+    if q.is_cuda and packs(call, split, processors):
         sharing = split.heads // split.kv_heads
         return split, f"it takes the queries of {sharing} heads that share their keys together"
+    if q.is_cuda and thin(split):
+        return split, f"for {call.seq_q} queries its tiles of {split.block_q} rows waste least"
     reason = _without_flash3(q, k, v)
-    if reason is None and call.programs <= processors and visible_keys(call) <= SHORT:
-        programs = flash2_call.programs
-        reason = f"for {visible_keys(call)} keys and {programs} programs flash3 takes longer to start"
+    if reason is None:
+        reason = _flash2_first(call, flash2_call.programs, processors)
     if reason is None:
         return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
     return flash2_call, reason
+
+
+def _flash2_first(call: Call, programs: int, processors: int) -> str | None:
+    """Why flash2 is done before flash3, or None where it is not."""
+    keys = visible_keys(call)
+    at_once = call.programs <= processors
+    if at_once and keys <= SHORT:
+        return f"for {keys} keys and {programs} programs flash3 takes longer to start"
+    if call.seq_q > FEW_QUERIES or keys > FEW_QUERIES_KEYS:
+        return None
+    if (keys > 2 * SHORT) if call.head_dim <= 64 else at_once:
+        return f"for {call.seq_q} queries and {keys} keys most of flash3's larger tiles would be empty"
+    return None
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
@@ -112,14 +128,34 @@ def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def gradients(
-    q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm="auto", block_q=None, block_kv=None
+    q,
+    k,
+    v,
+    out,
+    lse,
+    d_out,
+    d_lse,
+    causal,
+    window,
+    scale,
+    algorithm="auto",
+    block_q=None,
+    block_kv=None,
+    memory=None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None."""
+    """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None.
+
+    memory: of the forward pass's call, to choose once for both.
+    """
     if d_out is None:
         d_out = torch.zeros_like(out)
     elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
         d_out = d_out.contiguous()
-    call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
+    call = None if memory is None else memory.get("gradients")
+    if call is None:
+        call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
+        if memory is not None:
+            memory["gradients"] = call
     own_blocks = block_q is None and block_kv is None
     if own_blocks and _by_flash3(call, algorithm, q.device) and _serves_backward(q, k, v, call):
         return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
@@ -130,7 +166,11 @@ def differentiated(algorithm: str, tensors: dict) -> bool:
     """Whether a gradient of one of these tensors is asked for; ValueError where the algorithm has none."""
     if not torch.is_grad_enabled():
         return False
-    leaf = next((name for name, each in tensors.items() if getattr(each, "requires_grad", False)), None)
+    leaf = None
+    for name, each in tensors.items():
+        if getattr(each, "requires_grad", False):
+            leaf = name
+            break
     if leaf and algorithm != "auto" and algorithm not in DIFFERENTIABLE:
         raise ValueError(
             f"algorithm is {algorithm!r} and {leaf} requires grad, it must be one of"

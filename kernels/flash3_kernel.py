@@ -32,6 +32,12 @@ def accumulator_layout(columns):
 
 
 @gluon.constexpr_function
+def doublings(start, end):
+    """How often `start` has to be doubled for `end`; 0 for 0."""
+    return (end // start).bit_length() - 1 if start else 0
+
+
+@gluon.constexpr_function
 def named_barrier_asm(action, name, threads):
     return f"bar.{action} {name}, {threads}; mov.b32 $0, $1;"
 
@@ -155,12 +161,33 @@ def _skip(blocks, visit, keys, values, CONSUMER: gl.constexpr, CONSUMERS: gl.con
 
 
 @gluon.jit
-def _start_scores(Q, keys, visit):
-    """Issue Q K^T of this visit's key block."""
+def _held(Q, HELD: gl.constexpr, BLOCK_KV: gl.constexpr):
+    """The first HELD columns of Q in the registers from which wgmma takes its left operand; 0 for none."""
+    if HELD:
+        OPERAND: gl.constexpr = gl.DotOperandLayout(
+            operand_index=0, parent=accumulator_layout(BLOCK_KV), k_width=2
+        )
+        held = Q.slice(0, HELD, dim=1).load(OPERAND)
+    else:
+        held = 0
+    return held
+
+
+@gluon.jit
+def _start_scores(Q, held, keys, visit, HELD: gl.constexpr):
+    """Issue Q K^T of this visit's key block; the first HELD columns of Q are in registers."""
     BLOCK_KV: gl.constexpr = keys.blocks.shape[3]
-    K = keys.block(visit).reshape([BLOCK_KV, keys.blocks.shape[4]])
-    nothing = gl.zeros([ROWS, BLOCK_KV], gl.float32, accumulator_layout(BLOCK_KV))
-    return warpgroup_mma(Q, K.permute((1, 0)), nothing, use_acc=False, is_async=True)
+    HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
+    K = keys.block(visit).reshape([BLOCK_KV, HEAD_DIM])
+    S = gl.zeros([ROWS, BLOCK_KV], gl.float32, accumulator_layout(BLOCK_KV))
+    if HELD == 0:
+        S = warpgroup_mma(Q, K.permute((1, 0)), S, use_acc=False, is_async=True)
+    else:
+        S = warpgroup_mma(held, K.slice(0, HELD, dim=1).permute((1, 0)), S, use_acc=False, is_async=True)
+        for part in gl.static_range(doublings(HELD, HEAD_DIM)):
+            others = K.slice(HELD << part, HELD << part, dim=1).permute((1, 0))
+            S = warpgroup_mma(Q.slice(HELD << part, HELD << part, dim=1), others, S, is_async=True)
+    return S
 
 
 @gluon.jit
@@ -195,8 +222,8 @@ def _beside_output(column, OUT: gl.constexpr):
 
 @gluon.jit
 def _visit_others(
-    last, first, P, state, Q, keys, values, schedule, whole, positions, scale_log2,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
+    last, first, P, state, Q, held, keys, values, schedule, whole, positions, scale_log2,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, HELD: gl.constexpr,
 ):  # fmt: skip
     """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued.
 
@@ -209,7 +236,7 @@ def _visit_others(
     for step in range(last - first):
         keys.wait_full(visit + 1)
         _take_turn(CONSUMER, TURNS)
-        S = _start_scores(Q, keys, visit + 1)
+        S = _start_scores(Q, held, keys, visit + 1, HELD)
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
@@ -255,7 +282,8 @@ def _hand_back(queries, tile_visit):
 @gluon.jit
 def _consume(
     output, rings, schedule, scale_log2, blocks,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, TRACED: gl.constexpr,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, HELD: gl.constexpr,
+    TRACED: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile; a trace has the first consumer's times for the tile's."""
     queries, keys, values, next_tiles = rings
@@ -286,7 +314,8 @@ def _consume(
         running_max = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
         running_sum = gl.zeros([ROWS], gl.float32, SCORES_ROW)
         keys.wait_full(visit)
-        S = _start_scores(Q, keys, visit)
+        held = _held(Q, HELD, schedule.BLOCK_KV)
+        S = _start_scores(Q, held, keys, visit, HELD)
         if LATE:  # noqa: SIM102 (known when compiling, what follows is not)
             if tile_visit > 0:
                 _hand_back(queries, tile_visit - 1)
@@ -296,8 +325,8 @@ def _consume(
         weights, running_max, running_sum, _ = _softmax_step(S, running_max, running_sum, scale_log2)
         P = _as_operand(weights, Q.dtype, OUT)
         P, out, running_max, running_sum, visit = _visit_others(
-            end - 1, first, P, (out, running_max, running_sum, visit), Q, keys, values, schedule, whole,
-            positions, scale_log2, CONSUMER, CONSUMERS, TURNS,
+            end - 1, first, P, (out, running_max, running_sum, visit), Q, held, keys, values, schedule, whole,
+            positions, scale_log2, CONSUMER, CONSUMERS, TURNS, HELD,
         )  # fmt: skip
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
@@ -327,7 +356,8 @@ def attention_kernel(
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
     CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr, TRACED: gl.constexpr,
+    HELD: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    TRACED: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -360,8 +390,8 @@ def attention_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consume, (output, rings, schedule, scale_log2, blocks, 0, CONSUMERS, TURNS, TRACED)),
-                (_consume, (output, rings, schedule, scale_log2, blocks, 1, CONSUMERS, TURNS, TRACED)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 0, CONSUMERS, TURNS, HELD, TRACED)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 1, CONSUMERS, TURNS, HELD, TRACED)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 1],
@@ -370,9 +400,9 @@ def attention_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consume, (output, rings, schedule, scale_log2, blocks, 0, CONSUMERS, TURNS, TRACED)),
-                (_consume, (output, rings, schedule, scale_log2, blocks, 1, CONSUMERS, TURNS, TRACED)),
-                (_consume, (output, rings, schedule, scale_log2, blocks, 2, CONSUMERS, TURNS, TRACED)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 0, CONSUMERS, TURNS, HELD, TRACED)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 1, CONSUMERS, TURNS, HELD, TRACED)),
+                (_consume, (output, rings, schedule, scale_log2, blocks, 2, CONSUMERS, TURNS, HELD, TRACED)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 4, 1],

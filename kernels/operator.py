@@ -4,7 +4,7 @@ import torch
 from torch._C._functorch import unwrap_if_dead
 
 from kernels.arguments import check_tensors
-from kernels.dispatch import forward, gradients
+from kernels.dispatch import FORWARD, chosen, forward, gradients
 from kernels.launch import interpreted
 
 NO_GRADIENTS = (None,) * 7  # of the options
@@ -85,11 +85,27 @@ class Differentiable(torch.autograd.Function):
         return *differentiate(*ctx.saved_tensors, d_out, d_lse, *ctx.options), *NO_GRADIENTS
 
 
-_apply = super(torch.autograd.Function, Differentiable).apply
+class Direct(torch.autograd.Function):
+    """`Differentiable` without torch.func: what the forward pass chose serves the backward pass too."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, *options):
+        """O and lse, as `dispatch.forward`."""
+        call, _ = chosen(q, k, v, *options)
+        out, lse = FORWARD[call.algorithm](q, k, v, call)
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.options = *options[:-1], call.memory
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    backward = Differentiable.backward
+
+
+_apply = super(torch.autograd.Function, Direct).apply
 
 
 def differentiable(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
-    """`Differentiable.apply`, which binds a signature at every call, though only torch.func needs that."""
+    """O and lse; `Function.apply` binds a signature at every call, though only torch.func needs that."""
     if torch._C._are_functorch_transforms_active():
         return Differentiable.apply(q, k, v, *options)
     return _apply(unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v), *options)

@@ -28,7 +28,8 @@ def chosen_in_ranges(q, k, v, causal, scale, algorithm, block_q, block_kv, split
     call, _ = chosen(q, k, v, causal, None, scale, "flash2", block_q, block_kv)
     if q.is_cuda and block_q is None and block_kv is None:
         split, _ = chosen(q, k, v, causal, None, scale, "split_kv", None, None, splits)
-        if worthwhile(call, split, multiprocessors(q.device)) or packs(call, split):
+        processors = multiprocessors(q.device)
+        if worthwhile(call, split, processors) or packs(call, split, processors):
             return split, "its few queries would leave most of the GPU idle in flash2"
     return call, "flash3 takes causal and a window of keys alone"
 

@@ -160,18 +160,32 @@ def split_count(call: Call, processors: int) -> int:
 
 
 def worthwhile(unsplit: Call, split: Call, processors: int) -> bool:
-    """Whether flash2's call would leave half of the SMs idle or more, and there are keys enough to split."""
-    enough = max(MIN_KEYS, 8 * KEYS_A_ROW * split.block_q)
+    """Whether flash2's call would leave half of the SMs idle or more, and there are keys enough to split.
+
+    Each split writes O once more: it takes the more keys, the more rows and columns a block has.
+    """
+    enough = max(MIN_KEYS, split.block_q * min(split.head_dim, 128) // 2)
     return 2 * unsplit.programs <= processors and split.splits > 1 and visible_keys(split) >= enough
 
 
-def packs(unsplit: Call, split: Call) -> bool:
+def packs(unsplit: Call, split: Call, processors: int) -> bool:
     """Whether heads share keys and split_kv, which takes their queries together, computes far fewer rows.
 
-    flash2 and flash3 pad each head's few queries to a tile, and read the keys once a head.
+    flash2 and flash3 pad each head's few queries to a tile, and read the keys once a head. Where the SMs take
+    all those tiles at once that costs no time, and only many keys for the rows make up for adding up splits.
     """
-    rows = split.batch * split.kv_heads * row_blocks(split) * split.block_q
-    return split.heads > split.kv_heads and unsplit.programs * unsplit.block_q >= PACKED * rows
+    rows = row_blocks(split) * split.block_q
+    padded = unsplit.programs * unsplit.block_q
+    if split.heads == split.kv_heads or padded < PACKED * split.batch * split.kv_heads * rows:
+        return False
+    idle = 2 * unsplit.programs <= processors
+    enough = rows * split.head_dim**2 // (512 if idle else 256)
+    return unsplit.programs > processors or visible_keys(split) >= enough
+
+
+def thin(split: Call) -> bool:
+    """Whether the smallest tile holds all rows, and a narrow head has many keys: it is done first then."""
+    return split.block_q * row_blocks(split) <= 16 and split.head_dim <= 64 and visible_keys(split) > MIN_KEYS
 
 
 def split_kv(q, k, v, call: Call, terms: Terms | None = None) -> tuple[torch.Tensor, torch.Tensor]:

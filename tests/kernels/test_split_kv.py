@@ -112,8 +112,8 @@ def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
     assert not chosen(heads=67, kv_heads=1)
     assert chosen(heads=66, kv_heads=1)
     assert not chosen(seq_kv=500)
-    assert chosen(seq_q=50, seq_kv=2048)
-    assert not chosen(seq_q=50, seq_kv=2000)  # more rows to combine want longer splits
+    assert chosen(seq_q=50, seq_kv=4096)
+    assert not chosen(seq_q=50, seq_kv=4000)  # more rows to combine want longer splits
     assert not chosen(window=10)
 
 
@@ -121,13 +121,22 @@ def test_auto_packs_the_queries_of_heads_that_share_keys():
     """128 of 8 key heads' 32 heads: a tile of 16 rows for 4 heads, not of 128 for each."""
 
     def packed(**changed):
-        return packs(call(algorithm="flash2", **changed), call(**changed))
+        return packs(call(algorithm="flash2", **changed), call(**changed), 132)
 
     shared = {"heads": 32, "kv_heads": 8, "batch": 16}
     assert packed(**shared)
     assert packed(**shared, seq_q=32)  # 128 rows in two tiles of 64, not in four of 128
     assert not packed(**shared, seq_q=33)
     assert not packed(**shared | {"kv_heads": 32})
+
+
+@pytest.mark.parametrize(
+    ("batch", "seq_q", "seq_kv", "pays"),
+    [(1, 4, 512, True), (1, 8, 512, False), (1, 8, 1024, True), (4, 4, 1024, True), (4, 8, 1024, False)],
+)
+def test_packing_pays_for_few_tiles_only_where_keys_are_many(batch, seq_q, seq_kv, pays):
+    shape = {"batch": batch, "seq_q": seq_q, "seq_kv": seq_kv}
+    assert packs(call(algorithm="flash2", **shape), call(**shape), 132) == pays
 
 
 def test_gradients_through_splits(device):
