@@ -1,0 +1,123 @@
+"""Q, K and V as numbers of 8 bits, e4m3, with a scale for each block of rows: what runs before FP8 attention.
+
+A number x of a block is kept as the e4m3 number nearest to x / scale; scale is the block's largest magnitude
+over 448, the largest e4m3 number. Q and K may first be rotated by R = D H / sqrt(head_dim), H the Hadamard
+matrix of +1 and -1, D fixed signs on a diagonal: (Q R)(K R)^T is Q K^T, and an outlier spreads over all
+columns. V is written transposed, because a product of 8-bit numbers takes only operands whose summed
+dimension is contiguous; and the keys inside each 32 change places, so that P is multiplied in the registers
+in which the scores leave it. Sources: Shah et al., FlashAttention-3, arXiv 2407.08608, section 3.3; PTX ISA,
+register fragments of wgmma.mma_async.m64nNk32.
+"""
+
+import triton
+import triton.language as tl
+
+from kernels.tile import INTERPRETED, head_start, inlined, load_tile, matmul, widened
+
+LARGEST = tl.constexpr(448.0)
+SMALLEST = tl.constexpr(1e-30)  # of a block's largest magnitude: a block of zeros needs a scale too
+CHUNK = tl.constexpr(128)  # columns that one product rotates
+
+
+@inlined
+def signs(rows, columns, DTYPE: tl.constexpr):
+    """D H at [rows, columns], without its factor: +1 and -1."""
+    shared = rows[:, None] & columns[None, :]
+    shared ^= shared >> 4
+    shared ^= shared >> 2
+    shared ^= shared >> 1  # the parity of the bits that row and column share
+    of_row = (rows * 40503) >> 9  # multiplied by 2^16 over the golden ratio: no row's sign tells another's
+    return (1 - 2 * ((shared ^ of_row[:, None]) & 1)).to(DTYPE)
+
+
+@inlined
+def as_e4m3(tile):
+    """The nearest e4m3 numbers, ties to even; the interpreter's own cast rounds wrongly, so round before."""
+    if INTERPRETED:
+        bits = tile.to(tl.uint32, bitcast=True)
+        rounded = ((bits + 0x7FFFF + ((bits >> 20) & 1)) & 0xFFF00000).to(tl.float32, bitcast=True)
+        tile = tl.where(tl.abs(tile) < 2.0**-6, (tile + 1.5 * 2.0**14) - 1.5 * 2.0**14, rounded)
+    return tile.to(tl.float8e4nv)
+
+
+@inlined
+def scale_of(largest, given):
+    """A block's scale, from its largest magnitude or the whole tensor's that is given."""
+    if given is not None:
+        largest = tl.load(given)
+    return tl.maximum(largest, SMALLEST) / LARGEST
+
+
+@triton.jit(do_not_specialize=["heads", "seq"])
+def quantise_rows_kernel(
+    tensor, quantised, scales, given, strides, quantised_strides, heads, seq,
+    HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, ROTATE: tl.constexpr,
+):  # fmt: skip
+    """One program a block of rows of Q or K: quantised like tensor, scales [batch, heads, blocks]."""
+    blocks = tl.cdiv(seq, BLOCK)
+    batch_head = tl.program_id(0) // blocks
+    batch = batch_head // heads
+    head = batch_head % heads
+    rows = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    start = head_start(tensor, strides, batch, head)
+    written = head_start(quantised, quantised_strides, batch, head)
+    if HEAD_DIM <= CHUNK:
+        columns = tl.arange(0, HEAD_DIM)
+        tile = load_tile(start, strides, rows, columns, seq, HEAD_DIM, True)
+        if ROTATE:
+            numbers = matmul(tile, signs(columns, columns, tile.dtype)) * HEAD_DIM**-0.5
+        else:
+            numbers = widened(tile)
+        scale = scale_of(tl.max(tl.max(tl.abs(numbers), 1), 0), given)
+        store_rows(written, quantised_strides, rows, columns, seq, numbers, scale)
+    else:
+        tl.static_assert(HEAD_DIM == 2 * CHUNK)
+        columns = tl.arange(0, CHUNK)
+        left = load_tile(start, strides, rows, columns, seq, CHUNK, True)
+        right = load_tile(start + CHUNK * strides[3], strides, rows, columns, seq, CHUNK, True)
+        if ROTATE:  # H of twice the size is H, H above H, -H
+            left_part = matmul(left, signs(columns, columns, left.dtype)) * HEAD_DIM**-0.5
+            right_part = matmul(right, signs(columns, columns, left.dtype)) * HEAD_DIM**-0.5
+            left_numbers = left_part + right_part
+            right_numbers = left_part - right_part
+        else:
+            left_numbers = widened(left)
+            right_numbers = widened(right)
+        largest = tl.max(tl.max(tl.maximum(tl.abs(left_numbers), tl.abs(right_numbers)), 1), 0)
+        scale = scale_of(largest, given)
+        store_rows(written, quantised_strides, rows, columns, seq, left_numbers, scale)
+        store_rows(written, quantised_strides, rows, columns + CHUNK, seq, right_numbers, scale)
+    tl.store(scales + tl.program_id(0), scale)
+
+
+@inlined
+def store_rows(start, strides, rows, columns, seq, numbers, scale):
+    """Write numbers / scale, rounded."""
+    at = start + rows.to(tl.int64)[:, None] * strides[2] + columns[None, :]
+    tl.store(at, as_e4m3(numbers * (1.0 / scale)), mask=rows[:, None] < seq)
+
+
+@triton.jit(do_not_specialize=["heads", "seq"])
+def quantise_values_kernel(
+    tensor, quantised, scales, given, strides, quantised_strides, heads, seq,
+    HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One program a block of keys of V: quantised [batch, heads, HEAD_DIM, blocks * BLOCK], 0 past the last.
+
+    Of the five bits that count the places inside 32, the keys there have the highest, then bit 1, then bits 3
+    and 2, then the lowest: place 4 t + 2 j + i holds key 8 j + 2 t + i.
+    """
+    blocks = tl.cdiv(seq, BLOCK)
+    batch_head = tl.program_id(0) // blocks
+    batch = batch_head // heads
+    head = batch_head % heads
+    places = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    keys = (places & -15) | ((places & 2) << 2) | ((places & 12) >> 1)
+    columns = tl.arange(0, HEAD_DIM)
+    start = head_start(tensor, strides, batch, head)
+    numbers = widened(load_tile(start, strides, keys, columns, seq, HEAD_DIM, True))
+    scale = scale_of(tl.max(tl.max(tl.abs(numbers), 1), 0), given)
+    written = head_start(quantised, quantised_strides, batch, head)
+    at = written + columns[:, None] * quantised_strides[2] + places[None, :]
+    tl.store(at, tl.trans(as_e4m3(numbers * (1.0 / scale))))
+    tl.store(scales + tl.program_id(0), scale)
