@@ -90,34 +90,82 @@ def _start_output(P, values, visit, out, ADD: gl.constexpr):
 
 
 @gluon.jit
-def _softmax_step(S, running_max, running_sum, to_log2):
+def _own(values):
+    """[ROWS, columns] of scores as [ROWS, columns / 8, 4, 2]: a thread has all of dimensions 1 and 3."""
+    return values.reshape([ROWS, values.shape[1] // 8, 4, 2])
+
+
+@gluon.jit
+def _softmax_step(S, running_max, running_sum, to_log2, LANES: gl.constexpr):
     """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there.
 
     to_log2, above 0, makes of these scores the logits in units of log2; P and the sum have 2^HEADROOM in them.
     """
-    new_max = gl.maximum(running_max, gl.max(S, axis=1) * to_log2)
+    if LANES:
+        largest = gl.max(gl.max(gl.max(_own(S), axis=3), axis=1), axis=1)
+        largest = gl.convert_layout(largest, running_max.type.layout, assert_trivial=True)
+    else:
+        largest = gl.max(S, axis=1)
+    new_max = gl.maximum(running_max, largest * to_log2)
     reference = gl.where(new_max == float("-inf"), 0.0, new_max)  # a row may have seen no key yet
     alpha = gl.exp2(running_max - reference)
     P = gl.exp2(S * to_log2 - (reference - HEADROOM)[:, None])
-    return P, new_max, running_sum * alpha + gl.sum(P, axis=1), alpha
+    if LANES:
+        sums = gl.sum(gl.sum(_own(P), axis=3), axis=1)
+        row = gl.convert_layout(alpha, gl.SliceLayout(1, sums.type.layout), assert_trivial=True)
+        running_sum = running_sum * row[:, None] + sums
+    else:
+        running_sum = running_sum * alpha + gl.sum(P, axis=1)
+    return P, new_max, running_sum, alpha
+
+
+ROUND_ASM = gl.constexpr(
+    "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
+    " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
+)
 
 
 @gluon.jit
-def _as_operand(P, OUT: gl.constexpr):
-    """P rounded, in the registers where wgmma takes its left operand: the keys change places, nothing moves.
+def _rounded(P, PACKED: gl.constexpr):
+    """P [rows, keys] as e4m3, four numbers in an int32 [rows, keys / 4], in the order of wgmma's left operand.
 
-    Of 32 columns a thread holds 8 j + 2 t + i for its t, j to 3 and i to 1; as operand 16 (j / 2) + 4 t + ...
+    Of 32 columns a thread has 16 h + 8 j + 2 t + i for its t, h, j and i to 1; as operand 16 h + 4 t + 2 j + i.
     """
-    COLUMNS: gl.constexpr = P.shape[1]
+    if PACKED:
+        COLUMNS: gl.constexpr = P.shape[1]
+        P = P.reshape([ROWS, COLUMNS // 32, 2, 2, 4, 2]).permute((0, 1, 2, 4, 3, 5))
+        even, odd = P.reshape([ROWS, COLUMNS // 4, 2, 2]).split()
+        first, third = even.split()
+        second, fourth = odd.split()
+        P = gl.inline_asm_elementwise(
+            ROUND_ASM, "=r,f,f,f,f", [first, second, third, fourth], dtype=gl.int32, is_pure=True, pack=1
+        )
+    return P
+
+
+@gluon.jit
+def _as_operand(P, OUT: gl.constexpr, PACKED: gl.constexpr):
+    """P in the registers where wgmma takes its left operand: nothing moves between threads."""
     OPERAND: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=4)
-    P = P.reshape([ROWS, COLUMNS // 32, 2, 2, 4, 2]).permute((0, 1, 2, 4, 3, 5)).reshape([ROWS, COLUMNS])
-    return gl.convert_layout(P.to(gl.float8e4nv), OPERAND, assert_trivial=True)
+    if PACKED:
+        # a join of a tensor with itself only says of its registers that they hold four numbers each
+        four = gl.join(gl.join(P, P), gl.join(P, P)).reshape([ROWS, P.shape[1] * 4])
+        four = gl.convert_layout(four, OPERAND, assert_trivial=True)
+        operand = gl.inline_asm_elementwise(
+            "mov.b32 $0, $1;", "=r,r,r,r,r", [four], dtype=gl.float8e4nv, is_pure=True, pack=4
+        )
+    else:
+        COLUMNS: gl.constexpr = P.shape[1]
+        P = P.to(gl.float8e4nv).reshape([ROWS, COLUMNS // 32, 2, 2, 4, 2])
+        P = P.permute((0, 1, 2, 4, 3, 5)).reshape([ROWS, COLUMNS])
+        operand = gl.convert_layout(P, OPERAND, assert_trivial=True)
+    return operand
 
 
 @gluon.jit
 def _visit_others(
     last, first, P, state, scales, Q, keys, values, schedule, whole, positions,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, EARLY: gl.constexpr,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, EARLY: gl.constexpr, LANES: gl.constexpr,
 ):  # fmt: skip
     """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued."""
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
@@ -135,22 +183,17 @@ def _visit_others(
         S = _start_scores(Q, keys, visit + 1)
         values.wait_full(visit)
         if PROMOTE:
-            part = _start_output(P, values, visit, gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT), False)
+            part = _start_output(_as_operand(P, OUT, EARLY), values, visit, gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT), False)
         else:
-            part = _start_output(P, values, visit, out, True)
+            part = _start_output(_as_operand(P, OUT, EARLY), values, visit, out, True)
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
         S = schedule.masked(S, positions, block, whole, False, SCORES)
         weights, running_max, running_sum, alpha = _softmax_step(
-            S, running_max, running_sum, q_to_log2 * k_scale
+            S, running_max, running_sum, q_to_log2 * k_scale, LANES
         )
-        if EARLY:
-            next_P = _as_operand(weights, OUT)
-            part = warpgroup_mma_wait(0, deps=[part])
-        else:
-            part = warpgroup_mma_wait(0, deps=[part])
-            next_P = _as_operand(weights, OUT)
+        part = warpgroup_mma_wait(0, deps=[part])
         values.release(visit)
         alpha = alpha * (v_scale / next_v_scale)
         if PROMOTE:
@@ -158,7 +201,7 @@ def _visit_others(
             rescale = alpha
         else:
             out = part * _beside_output(alpha, OUT)
-        P = next_P
+        P = _rounded(weights, EARLY)
         v_scale = next_v_scale
         visit += 1
     return P, out, rescale, v_scale, running_max, running_sum, visit
@@ -186,7 +229,7 @@ def _store(state, out_block, output, place, row, schedule):
 
 @gluon.jit
 def _consume(
-    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, EARLY: gl.constexpr,
+    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, EARLY: gl.constexpr, LANES: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
     output, out_blocks, rings, schedule, scale_log2, scales = shared
@@ -217,37 +260,37 @@ def _consume(
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
         first, end = schedule.seen_blocks(row, ROWS)
         whole = schedule.whole_blocks(row, ROWS)
-        k_scale = gl.load(k_scales + first_block + end - 1)
+        k_scale = gl.load(k_scales + first_block + (end - 1))
         visit = _skip(tile_end - end, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
         queries.wait_full(tile_visit)
         Q = queries.block(tile_visit, CONSUMER).reshape([ROWS, HEAD_DIM])
         out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
         running_max = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
-        running_sum = gl.zeros([ROWS], gl.float32, SCORES_ROW)
         keys.wait_full(visit)
         S = _start_scores(Q, keys, visit)
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
         S = schedule.masked(S, positions, end - 1, whole, True, SCORES)
         weights, running_max, running_sum, rescale = _softmax_step(
-            S, running_max, running_sum, q_to_log2 * k_scale
+            S, running_max, 0.0, q_to_log2 * k_scale, LANES
         )
-        P = _as_operand(weights, OUT)
         P, out, rescale, v_scale, running_max, running_sum, visit = _visit_others(
-            end - 1, first, P, (out, rescale, running_max, running_sum, visit), head_scales, Q, keys, values,
-            schedule, whole, positions, CONSUMER, CONSUMERS, TURNS, PROMOTE, EARLY,
+            end - 1, first, _rounded(weights, EARLY), (out, rescale, running_max, running_sum, visit), head_scales, Q, keys, values,
+            schedule, whole, positions, CONSUMER, CONSUMERS, TURNS, PROMOTE, EARLY, LANES,
         )  # fmt: skip
         queries.release(tile_visit)
         values.wait_full(visit)
         if PROMOTE:
             out = out * _beside_output(rescale, OUT)
-        out = _start_output(P, values, visit, out, True)
+        out = _start_output(_as_operand(P, OUT, EARLY), values, visit, out, True)
         place = batch, head
         tile = _next_tile(next_tiles, tile_visit)
         tile_row, batch, head = schedule.place(tile)
         out = warpgroup_mma_wait(0, deps=[out])
         values.release(visit)
         visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
+        if LANES:
+            running_sum = gl.convert_layout(gl.sum(running_sum, axis=1), SCORES_ROW, assert_trivial=True)
         _store((out, v_scale, running_max, running_sum), out_block, output, place, row, schedule)
         tile_visit += 1
     tma.store_wait(0)
@@ -263,7 +306,7 @@ def attention_fp8_kernel(
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
     CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    PROMOTE: gl.constexpr, EARLY: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    PROMOTE: gl.constexpr, EARLY: gl.constexpr, LANES: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -302,8 +345,8 @@ def attention_fp8_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, EARLY)),
-                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, EARLY)),
+                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
+                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 1],
@@ -312,9 +355,9 @@ def attention_fp8_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, EARLY)),
-                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, EARLY)),
-                (_consume, (shared, 2, CONSUMERS, TURNS, PROMOTE, EARLY)),
+                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
+                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
+                (_consume, (shared, 2, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 4, 1],

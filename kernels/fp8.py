@@ -11,9 +11,9 @@ from kernels.launch import multiprocessors, on_device
 _TWO = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 _THREE = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
 TILING = {
-    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": True, "PROMOTE": False, "EARLY": True, **_THREE},
-    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": True, "PROMOTE": False, "EARLY": True, **_TWO},
-    256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, "PROMOTE": False, "EARLY": True, **_TWO},
+    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": True, "PROMOTE": False, "EARLY": True, "LANES": True, **_THREE},
+    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": True, "PROMOTE": False, "EARLY": True, "LANES": True, **_TWO},
+    256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, "PROMOTE": False, "EARLY": True, "LANES": True, **_TWO},
 }
 QUERIES = 64  # rows of Q that share a scale: those of a warp group
 

@@ -68,8 +68,9 @@ class Descriptor:
         shape = [1, 1, rows, *tensor.shape[3:]]
         self.block_type = SimpleNamespace(shape=shape, nbytes=math.prod(shape) * tensor.element_size())
 
-    def rows(self, batch, head, row, _column=0):
-        return self.tensor[batch, head, row : row + self.block_type.shape[2]]
+    def rows(self, batch, head, row, column=0):
+        head_rows = self.tensor[batch, head, row : row + self.block_type.shape[2]]
+        return head_rows[..., column : column + self.block_type.shape[-1]]
 
 
 class Pointer:
@@ -211,7 +212,8 @@ class Products(threading.local):
             self.block.let_others_run()
         while len(self.pending) > left_in_flight:
             result, left, right, accumulator = self.pending.pop(0)
-            product = (left.load() if isinstance(left, Shared) else left) @ right.load()
+            left = left.load() if isinstance(left, Shared) else left
+            product = left.float() @ right.load().float()
             result.copy_(product if accumulator is None else accumulator + product)
         return deps[0] if len(deps) == 1 else deps
 
