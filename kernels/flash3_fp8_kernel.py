@@ -183,7 +183,9 @@ def _visit_others(
         S = _start_scores(Q, keys, visit + 1)
         values.wait_full(visit)
         if PROMOTE:
-            part = _start_output(_as_operand(P, OUT, EARLY), values, visit, gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT), False)
+            part = _start_output(
+                _as_operand(P, OUT, EARLY), values, visit, gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT), False
+            )
         else:
             part = _start_output(_as_operand(P, OUT, EARLY), values, visit, out, True)
         _pass_turn(CONSUMER, CONSUMERS, TURNS)

@@ -1,102 +1,99 @@
-"""Attention in FP8 (e4m3) on Hopper: which problems it serves, the pass that quantises, and the launches."""
+"""Attention in FP8 (e4m3) on Hopper: which problems it serves, and its launches."""
 
 import math
 
 import torch
 
-from kernels.arguments import ceil_div
-from kernels.flash3 import L2_FOR_KEYS, _outer_strides, _zeroed_counter
-from kernels.launch import multiprocessors, on_device
+from kernels import flash3
+from kernels.again import Again
+from kernels.arguments import Call, ceil_div
+from kernels.fp8_quantise import QUERIES, Quantised, quantise
+from kernels.launch import addresses, multiprocessors, on_device
 
-_TWO = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
-_THREE = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
-TILING = {
-    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": True, "PROMOTE": False, "EARLY": True, "LANES": True, **_THREE},
-    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": True, "PROMOTE": False, "EARLY": True, "LANES": True, **_TWO},
-    256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, "PROMOTE": False, "EARLY": True, "LANES": True, **_TWO},
+_TWO_CONSUMERS = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
+_THREE_CONSUMERS = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
+TILING = {  # by head dim; a consumer has 64 query rows
+    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": True, **_THREE_CONSUMERS},
+    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": True, **_TWO_CONSUMERS},
+    256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
 }
-QUERIES = 64  # rows of Q that share a scale: those of a warp group
+DTYPES = (torch.float16, torch.bfloat16)  # of what is quantised, and of O
 
 
-def attention_fp8(q, k, v, *, causal=False, scale=None, rotate=True, scales="block", tiling=None):
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    tiling = tiling or TILING[q.shape[-1]]
-    quantised = quantise(q, k, v, rotate=rotate, scales=scales, block_kv=tiling["BLOCK_KV"])
-    return attend(q, quantised, causal, scale, tiling)
+def unsupported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+    """One sentence on why FP8 does not serve these tensors, or None where it does."""
+    return flash3.without_hopper("fp8", q.device) or unserved(q, k, v)
 
 
-def quantise(q, k, v, *, rotate, scales, block_kv):
-    from kernels.fp8_quantise import quantise_rows_kernel, quantise_values_kernel
-
-    batch, heads, seq_q, head_dim = q.shape
-    kv_heads, seq_kv = k.shape[1:3]
-    q_blocks, kv_blocks = ceil_div(seq_q, QUERIES), ceil_div(seq_kv, block_kv)
-    q8, k8 = (torch.empty(t.shape, dtype=torch.float8_e4m3fn, device=q.device) for t in (q, k))
-    v8 = torch.empty(
-        (batch, kv_heads, head_dim, kv_blocks * block_kv), dtype=torch.float8_e4m3fn, device=q.device
-    )
-    q_scales = torch.empty((batch, heads, q_blocks), dtype=torch.float32, device=q.device)
-    k_scales, v_scales = (
-        torch.empty((batch, kv_heads, kv_blocks), dtype=torch.float32, device=q.device) for _ in range(2)
-    )
-    given = [None] * 3
-    if scales == "tensor":
-        if rotate:
-            raise ValueError("rotated numbers have scales by block")
-        given = [t.abs().amax().float() for t in (q, k, v)]
-    for tensor, to, into, block, one in (
-        (q, q8, q_scales, QUERIES, given[0]),
-        (k, k8, k_scales, block_kv, given[1]),
-    ):
-        quantise_rows_kernel[(into.numel(),)](
-            tensor, to, into, one, tensor.stride(), to.stride(), tensor.shape[1], tensor.shape[2],
-            HEAD_DIM=head_dim, BLOCK=block, ROTATE=rotate, num_warps=4 if block * head_dim <= 8192 else 8,
-        )  # fmt: skip
-    quantise_values_kernel[(v_scales.numel(),)](
-        v, v8, v_scales, given[2], v.stride(), v8.stride(), kv_heads, seq_kv,
-        HEAD_DIM=head_dim, BLOCK=block_kv, num_warps=8,
-    )  # fmt: skip
-    return q8, k8, v8, q_scales, k_scales, v_scales
+def unserved(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+    """The part of `unsupported` that the tensors alone decide, whatever the device."""
+    if q.dtype not in DTYPES:
+        return f"fp8 quantises float16 and bfloat16, got {q.dtype}"
+    if q.shape[-1] not in TILING:
+        return f"fp8 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.numel() == 0:
+            return f"fp8 takes no empty tensors, {name} is {tuple(tensor.shape)}"
+    return None
 
 
-def attend(q, quantised, causal, scale, tiling):
+def fp8(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: Call, *, rotate=True, one_scale=False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out, lse) of attention that `unsupported` has no objection to, computed in e4m3.
+
+    out is like q, lse float32 [batch, heads, seq_q]. rotate has Q and K rotated before, one_scale has one
+    scale for each tensor: see `fp8_quantise`.
+    """
+    key_rows = TILING[call.head_dim]["BLOCK_KV"]
+    quantised = quantise(q, k, v, call, key_rows=key_rows, rotate=rotate, one_scale=one_scale)
+    return attend(quantised, call, q)
+
+
+def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out, lse) of tensors that are quantised; out is like a tensor of a dtype of DTYPES."""
+    out = torch.empty_like(like)
+    written = out if out.stride(-1) == 1 else torch.empty(out.shape, dtype=out.dtype, device=out.device)
+    lse = torch.empty(out.shape[:3], dtype=torch.float32, device=out.device)
+    scales = (quantised.q_scales, quantised.k_scales, quantised.v_scales)
+    tensors = (quantised.q, quantised.k, quantised.v, written, lse, *scales)
+    with on_device(out.device):
+        if again := call.memory.get("fp8"):
+            again(*addresses((*tensors, flash3._zeroed_counter(out.device))))
+        else:
+            call.memory["fp8"] = _launch(tensors, call)
+    return (out if written is out else out.copy_(written)), lse
+
+
+def _launch(tensors: tuple, call: Call) -> Again | None:
+    """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
     from kernels.flash3_fp8_kernel import attention_fp8_kernel
 
-    q8, k8, v8, *scales = quantised
-    batch, heads, seq_q, head_dim = q.shape
-    kv_heads, seq_kv = k8.shape[1:3]
-    out = torch.empty_like(q)
-    lse = torch.empty((batch, heads, seq_q), dtype=torch.float32, device=q.device)
-    chosen = dict(tiling)
+    q, k, v, out, *others = tensors
+    chosen = dict(TILING[call.head_dim])
     block_kv = chosen.pop("BLOCK_KV")
-    query_blocks = ceil_div(seq_q, QUERIES * chosen["CONSUMERS"])
-    heads_per_kv_head = heads // kv_heads
+    query_blocks = ceil_div(call.seq_q, QUERIES * chosen["CONSUMERS"])
+    sharing = call.heads // call.kv_heads
+    bytes_of_keys = 2 * call.seq_kv * call.head_dim
     arguments = {
-        "batch_heads": batch * heads,
-        "heads": heads,
-        "heads_per_kv_head": heads_per_kv_head,
-        "heads_together": heads_per_kv_head * max(1, L2_FOR_KEYS // (2 * seq_kv * head_dim)),
+        "batch_heads": call.batch * call.heads,
+        "heads": call.heads,
+        "heads_per_kv_head": sharing,
+        "heads_together": sharing * max(1, flash3.L2_FOR_KEYS // bytes_of_keys),
         "query_blocks": query_blocks,
-        "seq_q": seq_q,
-        "seq_kv": seq_kv,
-        "scale_log2": scale * math.log2(math.e),
-        "CAUSAL": causal,
-        "ALIGNED": not causal or (seq_kv - seq_q) % QUERIES == 0,
+        "seq_q": call.seq_q,
+        "seq_kv": call.seq_kv,
+        "scale_log2": call.scale * math.log2(math.e),
+        "CAUSAL": call.causal,
+        "ALIGNED": not call.causal or (call.seq_kv - call.seq_q) % QUERIES == 0,
         **chosen,
     }
-    blocks = ((QUERIES, head_dim), (block_kv, head_dim), (head_dim, block_kv), (QUERIES, head_dim))
-    descriptors = [_descriptor(t, (1, 1, *b)) for t, b in zip((q8, k8, v8, out), blocks, strict=True)]
-    tensors = (*descriptors, lse, *scales, _zeroed_counter(q.device))
-    programs = min(multiprocessors(q.device), batch * heads * query_blocks)
-    with on_device(q.device):
-        attention_fp8_kernel[(programs,)](*tensors, **arguments, num_warps=4)
-    return out, lse
-
-
-def _descriptor(tensor, block):
-    from triton.experimental.gluon import language as gl
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
-    dtype = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float8_e4m3fn: gl.float8e4nv}
-    layout = gl.NVMMASharedLayout.get_default_for(list(block), dtype[tensor.dtype])
-    return TensorDescriptor(tensor, list(tensor.shape), [*_outer_strides(tensor), 1], list(block), layout)
+    descriptors = [
+        flash3._descriptor(q, QUERIES),
+        flash3._descriptor(k, block_kv),
+        flash3._descriptor(v, call.head_dim, block_kv),
+        flash3._descriptor(out, QUERIES),
+    ]
+    programs = min(multiprocessors(q.device), call.batch * call.heads * query_blocks)
+    counter = flash3._zeroed_counter(q.device)
+    return flash3.started(attention_fp8_kernel, programs, (*descriptors, *others, counter), arguments)

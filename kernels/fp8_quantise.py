@@ -9,14 +9,21 @@ in which the scores leave it. Sources: Shah et al., FlashAttention-3, arXiv 2407
 register fragments of wgmma.mma_async.m64nNk32.
 """
 
+from dataclasses import dataclass
+
+import torch
 import triton
 import triton.language as tl
 
+from kernels.arguments import Call, ceil_div
+from kernels.launch import launch
 from kernels.tile import INTERPRETED, head_start, inlined, load_tile, matmul, widened
 
 LARGEST = tl.constexpr(448.0)
 SMALLEST = tl.constexpr(1e-30)  # of a block's largest magnitude: a block of zeros needs a scale too
 CHUNK = tl.constexpr(128)  # columns that one product rotates
+QUERIES = 64  # rows of Q that share a scale: those of a warp group
+FEW_NUMBERS = 8192  # of a block, that four warps take
 
 
 @inlined
@@ -121,3 +128,58 @@ def quantise_values_kernel(
     at = written + columns[:, None] * quantised_strides[2] + places[None, :]
     tl.store(at, tl.trans(as_e4m3(numbers * (1.0 / scale))))
     tl.store(scales + tl.program_id(0), scale)
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """Q, K and V in e4m3: what attention in FP8 reads.
+
+    q and k are [batch, heads, seq, head_dim], contiguous; v is [batch, kv_heads, head_dim, keys], keys being
+    whole blocks of key_rows, in the order that `quantise_values_kernel` says and 0 past the last. Scales are
+    float32 [batch, heads, blocks], of QUERIES rows of q, and of key_rows rows of k and of v.
+    """
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    q_scales: torch.Tensor
+    k_scales: torch.Tensor
+    v_scales: torch.Tensor
+    key_rows: int
+
+
+def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: bool) -> Quantised:
+    """Q, K and V in e4m3; one_scale: a tensor's blocks all have the scale of its largest magnitude."""
+    whole = [tensor.abs().amax().float() if one_scale else None for tensor in (q, k, v)]
+    key_blocks = ceil_div(call.seq_kv, key_rows)
+    eight_bits = {"dtype": torch.float8_e4m3fn, "device": q.device}
+    q8, k8 = (torch.empty(tensor.shape, **eight_bits) for tensor in (q, k))
+    v8 = torch.empty((*v.shape[:2], call.head_dim, key_blocks * key_rows), **eight_bits)
+    q_scales = torch.empty((*q.shape[:2], ceil_div(call.seq_q, QUERIES)), device=q.device)
+    k_scales, v_scales = (torch.empty((*k.shape[:2], key_blocks), device=q.device) for _ in range(2))
+    for tensor, to, scales, largest, rows in (
+        (q, q8, q_scales, whole[0], QUERIES),
+        (k, k8, k_scales, whole[1], key_rows),
+    ):
+        options = {"BLOCK": rows, "ROTATE": rotate}
+        _launched(quantise_rows_kernel, call, (tensor, to, scales, largest), options)
+    _launched(quantise_values_kernel, call, (v, v8, v_scales, whole[2]), {"BLOCK": key_rows})
+    return Quantised(q8, k8, v8, q_scales, k_scales, v_scales, key_rows)
+
+
+def _launched(kernel, call: Call, tensors: tuple, options: dict) -> None:
+    tensor, to, scales, _ = tensors
+    launch(
+        kernel,
+        scales.numel(),
+        call,
+        tensors,
+        num_warps=4 if options["BLOCK"] * call.head_dim <= FEW_NUMBERS else 8,
+        num_stages=1,
+        strides=tensor.stride(),
+        quantised_strides=to.stride(),
+        heads=tensor.shape[1],
+        seq=tensor.shape[2],
+        HEAD_DIM=call.head_dim,
+        **options,
+    )

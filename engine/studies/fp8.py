@@ -1,4 +1,4 @@
-"""Numbers of 8 bits, e4m3: which there are, and how far attention of such inputs is off."""
+"""Numbers of 8 bits, e4m3: which there are, how far attention of such inputs is off, and what was recorded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from engine.experiment import Experiment
+from engine.recordings.nearest import difference, differing, doublings, head_dim, length, masked, nearest
+from engine.recordings.recording import Fp8Timing, Recording
 
 MANTISSA_BITS, LOWEST_EXPONENT, LARGEST = 3, -6, 448.0
 ROWS, HEAD_DIM = 256, 64
@@ -67,3 +71,10 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     scores = q @ k.T * HEAD_DIM**-0.5
     weights = np.exp(scores - scores.max(1, keepdims=True))
     return weights / weights.sum(1, keepdims=True) @ v
+
+
+def recorded_fp8(recording: Recording | None, experiment: Experiment) -> tuple[Fp8Timing, ...]:
+    """Recorded attention in float16 and FP8, of the timed problem nearest to the scenario; empty if none."""
+    rows = [row for row in recording.fp8 if row.times] if recording else []
+    row = nearest(rows, experiment, differing(masked), difference(head_dim), doublings(length))
+    return tuple(each for each in rows if each.problem == row.problem)
