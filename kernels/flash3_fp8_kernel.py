@@ -96,6 +96,12 @@ def _own(values):
 
 
 @gluon.jit
+def _beside(column, tensor):
+    """One number a row as a column that multiplies the rows of a tensor."""
+    return gl.convert_layout(column, gl.SliceLayout(1, tensor.type.layout), assert_trivial=True)[:, None]
+
+
+@gluon.jit
 def _softmax_step(S, running_max, running_sum, to_log2, LANES: gl.constexpr):
     """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there.
 
@@ -103,7 +109,9 @@ def _softmax_step(S, running_max, running_sum, to_log2, LANES: gl.constexpr):
     """
     if LANES:
         largest = gl.max(gl.max(gl.max(_own(S), axis=3), axis=1), axis=1)
-        largest = gl.convert_layout(largest, running_max.type.layout, assert_trivial=True)
+        largest = gl.convert_layout(
+            largest, gl.SliceLayout(1, accumulator_layout(S.shape[1])), assert_trivial=True
+        )
     else:
         largest = gl.max(S, axis=1)
     new_max = gl.maximum(running_max, largest * to_log2)
@@ -112,8 +120,7 @@ def _softmax_step(S, running_max, running_sum, to_log2, LANES: gl.constexpr):
     P = gl.exp2(S * to_log2 - (reference - HEADROOM)[:, None])
     if LANES:
         sums = gl.sum(gl.sum(_own(P), axis=3), axis=1)
-        row = gl.convert_layout(alpha, gl.SliceLayout(1, sums.type.layout), assert_trivial=True)
-        running_sum = running_sum * row[:, None] + sums
+        running_sum = running_sum * _beside(alpha, sums) + sums
     else:
         running_sum = running_sum * alpha + gl.sum(P, axis=1)
     return P, new_max, running_sum, alpha
@@ -123,49 +130,42 @@ ROUND_ASM = gl.constexpr(
     "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
     " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
 )
+TAKE_ASM = gl.constexpr("mov.b32 $0, $1;")
 
 
 @gluon.jit
-def _rounded(P, PACKED: gl.constexpr):
+def _rounded(P):
     """P [rows, keys] as e4m3, four numbers in an int32 [rows, keys / 4], in the order of wgmma's left operand.
 
-    Of 32 columns a thread has 16 h + 8 j + 2 t + i for its t, h, j and i to 1; as operand 16 h + 4 t + 2 j + i.
+    Of 32 keys a thread has 16 h + 8 j + 2 t + i for its t, h, j and i to 1; as operand 16 h + 4 t + 2 j + i.
+    Carried through the loop as numbers of 8 bits, they would be packed anew before every product.
     """
-    if PACKED:
-        COLUMNS: gl.constexpr = P.shape[1]
-        P = P.reshape([ROWS, COLUMNS // 32, 2, 2, 4, 2]).permute((0, 1, 2, 4, 3, 5))
-        even, odd = P.reshape([ROWS, COLUMNS // 4, 2, 2]).split()
-        first, third = even.split()
-        second, fourth = odd.split()
-        P = gl.inline_asm_elementwise(
-            ROUND_ASM, "=r,f,f,f,f", [first, second, third, fourth], dtype=gl.int32, is_pure=True, pack=1
-        )
-    return P
+    KEYS: gl.constexpr = P.shape[1]
+    P = P.reshape([ROWS, KEYS // 32, 2, 2, 4, 2]).permute((0, 1, 2, 4, 3, 5))
+    even, odd = gl.split(P.reshape([ROWS, KEYS // 4, 2, 2]))
+    first, third = gl.split(even)
+    second, fourth = gl.split(odd)
+    return gl.inline_asm_elementwise(
+        ROUND_ASM, "=r,f,f,f,f", [first, second, third, fourth], dtype=gl.int32, is_pure=True, pack=1
+    )
 
 
 @gluon.jit
-def _as_operand(P, OUT: gl.constexpr, PACKED: gl.constexpr):
-    """P in the registers where wgmma takes its left operand: nothing moves between threads."""
+def _as_operand(P, OUT: gl.constexpr):
+    """P of `_rounded` in the registers where wgmma takes its left operand: nothing moves."""
     OPERAND: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=4)
-    if PACKED:
-        # a join of a tensor with itself only says of its registers that they hold four numbers each
-        four = gl.join(gl.join(P, P), gl.join(P, P)).reshape([ROWS, P.shape[1] * 4])
-        four = gl.convert_layout(four, OPERAND, assert_trivial=True)
-        operand = gl.inline_asm_elementwise(
-            "mov.b32 $0, $1;", "=r,r,r,r,r", [four], dtype=gl.float8e4nv, is_pure=True, pack=4
-        )
-    else:
-        COLUMNS: gl.constexpr = P.shape[1]
-        P = P.to(gl.float8e4nv).reshape([ROWS, COLUMNS // 32, 2, 2, 4, 2])
-        P = P.permute((0, 1, 2, 4, 3, 5)).reshape([ROWS, COLUMNS])
-        operand = gl.convert_layout(P, OPERAND, assert_trivial=True)
-    return operand
+    twice = gl.join(P, P)  # says of each register that it stands for four numbers
+    four = gl.join(twice, twice).reshape([ROWS, P.shape[1] * 4])
+    four = gl.convert_layout(four, OPERAND, assert_trivial=True)
+    return gl.inline_asm_elementwise(
+        TAKE_ASM, "=r,r,r,r,r", [four], dtype=gl.float8e4nv, is_pure=True, pack=4
+    )
 
 
 @gluon.jit
 def _visit_others(
     last, first, P, state, scales, Q, keys, values, schedule, whole, positions,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, EARLY: gl.constexpr, LANES: gl.constexpr,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, LANES: gl.constexpr,
 ):  # fmt: skip
     """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued."""
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
@@ -184,10 +184,10 @@ def _visit_others(
         values.wait_full(visit)
         if PROMOTE:
             part = _start_output(
-                _as_operand(P, OUT, EARLY), values, visit, gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT), False
+                _as_operand(P, OUT), values, visit, gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT), False
             )
         else:
-            part = _start_output(_as_operand(P, OUT, EARLY), values, visit, out, True)
+            part = _start_output(_as_operand(P, OUT), values, visit, out, True)
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
@@ -203,7 +203,7 @@ def _visit_others(
             rescale = alpha
         else:
             out = part * _beside_output(alpha, OUT)
-        P = _rounded(weights, EARLY)
+        P = _rounded(weights)
         v_scale = next_v_scale
         visit += 1
     return P, out, rescale, v_scale, running_max, running_sum, visit
@@ -231,7 +231,7 @@ def _store(state, out_block, output, place, row, schedule):
 
 @gluon.jit
 def _consume(
-    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, EARLY: gl.constexpr, LANES: gl.constexpr,
+    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, LANES: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
     output, out_blocks, rings, schedule, scale_log2, scales = shared
@@ -277,14 +277,14 @@ def _consume(
             S, running_max, 0.0, q_to_log2 * k_scale, LANES
         )
         P, out, rescale, v_scale, running_max, running_sum, visit = _visit_others(
-            end - 1, first, _rounded(weights, EARLY), (out, rescale, running_max, running_sum, visit), head_scales, Q, keys, values,
-            schedule, whole, positions, CONSUMER, CONSUMERS, TURNS, PROMOTE, EARLY, LANES,
+            end - 1, first, _rounded(weights), (out, rescale, running_max, running_sum, visit), head_scales, Q, keys, values,
+            schedule, whole, positions, CONSUMER, CONSUMERS, TURNS, PROMOTE, LANES,
         )  # fmt: skip
         queries.release(tile_visit)
         values.wait_full(visit)
         if PROMOTE:
             out = out * _beside_output(rescale, OUT)
-        out = _start_output(_as_operand(P, OUT, EARLY), values, visit, out, True)
+        out = _start_output(_as_operand(P, OUT), values, visit, out, True)
         place = batch, head
         tile = _next_tile(next_tiles, tile_visit)
         tile_row, batch, head = schedule.place(tile)
@@ -308,7 +308,7 @@ def attention_fp8_kernel(
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
     CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    PROMOTE: gl.constexpr, EARLY: gl.constexpr, LANES: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    PROMOTE: gl.constexpr, LANES: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -347,8 +347,8 @@ def attention_fp8_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
-                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
+                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, LANES)),
+                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, LANES)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 1],
@@ -357,9 +357,9 @@ def attention_fp8_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
-                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
-                (_consume, (shared, 2, CONSUMERS, TURNS, PROMOTE, EARLY, LANES)),
+                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, LANES)),
+                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, LANES)),
+                (_consume, (shared, 2, CONSUMERS, TURNS, PROMOTE, LANES)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 4, 1],

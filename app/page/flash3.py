@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import inside, scenario, theme
-from app.figures import fp8 as fp8_figures
 from app.figures import techniques as figures
 from app.figures.algorithms import caveats, kernel
 from app.figures.tables import scrolled, table
@@ -20,6 +19,7 @@ from app.figures.units import (
     short,
     times_text,
 )
+from app.page.parts import fp8
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -28,8 +28,7 @@ from engine.experiment import Experiment
 from engine.model.rates import MATRIX_SHARE
 from engine.model.warp_groups import Inside
 from engine.model.warp_groups import inside as lanes_of
-from engine.recordings.recording import Fp8Timing, Recording
-from engine.studies.fp8 import recorded_fp8
+from engine.recordings.recording import Recording
 from engine.studies.techniques import (
     ALL,
     BY_KEY,
@@ -60,13 +59,6 @@ PAPERS_IDEA = (
 )
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
 GREY = {"delta_color": "off", "delta_arrow": "off"}
-FP8 = ("numbers", "inputs", "recorded", "rate", "× float16", "error of O")
-FP8_WORDS = (
-    "FP8 (e4m3) keeps three bits of each number's fraction and doubles the rate of the tensor cores. One "
-    "scale per tensor must fit its largest number, so outliers push the others towards zero; a scale per "
-    "block keeps that to the block; and a rotation of Q and K before they are rounded spreads an outlier over "
-    "all columns and leaves Q Kᵀ as it was."
-)
 KERNELS = ("kernel", "adds", "recorded", "rate", "modelled", "ratio")
 
 
@@ -92,7 +84,7 @@ def show() -> None:
         if recording := chosen_recording():
             _recorded(recording, experiment)
     _worth(experiment, full)
-    _fp8(chosen_recording(), experiment)
+    fp8.show(chosen_recording(), experiment)
 
 
 def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
@@ -265,52 +257,3 @@ def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
         "does not fit" if row.modelled_seconds is None else seconds_text(row.modelled_seconds),
         "" if row.modelled_seconds is None else ratio_text(row.modelled_seconds, row.seconds),
     ]
-
-
-def _fp8(recording: Recording | None, experiment: Experiment) -> None:
-    """How fast attention in FP8 is and how far off, as recorded."""
-    with st.expander("FP8: error against speed", expanded=True):
-        st.markdown(FP8_WORDS)
-        rows = recorded_fp8(recording, experiment)
-        if not rows:
-            st.caption("The recording that is chosen has no attention in FP8, so there is nothing to draw.")
-            return
-        problem, commits = rows[0].problem, sorted({row.commit[:7] for row in rows if row.commit})
-        mask = "causal" if problem.mask.causal else "no mask"
-        st.markdown(
-            f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: N = {short(problem.seq_kv)}, batch "
-            f"{problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}"
-        )
-        drawing, numbers = st.columns([1, 1.15], gap="large")
-        with drawing:
-            figure = fp8_figures.error_by_speed(rows, recording.origin, theme.colours())
-            chart(figure, "Error of O over TFLOP/s, FP8 beside float16", "fp8")
-        with numbers:
-            st.html(scrolled(table(FP8, _fp8_rows(rows), words=(0, 1), title="Attention in FP8"), TALL))
-        st.caption(_fp8_origin(commits))
-
-
-def _fp8_rows(rows: Sequence[Fp8Timing]) -> list[list[str]]:
-    usual = {row.inputs: row.times.p50 for row in rows if row.numbers == "float16"}
-    return [
-        [
-            fp8_figures.NAMES[row.numbers],
-            fp8_figures.INPUTS[row.inputs][0],
-            seconds_text(row.times.p50),
-            f"{row.tflops:,.0f} TFLOP/s",
-            ratio_text(usual[row.inputs], row.times.p50) if row.inputs in usual else "",
-            share_text(row.relative_error, 2),
-        ]
-        for row in rows
-    ]
-
-
-def _fp8_origin(commits: Sequence[str]) -> str:
-    """What the marks are, and where they come from."""
-    of = f" These rows were recorded at commit {' and '.join(commits)}." if commits else ""
-    return (
-        "Every mark is recorded: the median time of a call, quantising included, timed in turns with "
-        "FlashAttention-3 in float16; and the root mean square of the difference to float64 over that of O. "
-        "Inputs are normal, or as in FlashAttention-3's paper normal with one number in a thousand from a "
-        f"distribution ten times as wide.{of}"
-    )

@@ -1,4 +1,4 @@
-"""Numbers of 8 bits, e4m3: which there are, how far attention of such inputs is off, and what was recorded."""
+"""Numbers of 8 bits, e4m3: which there are, and what attention of them loses, computed and recorded."""
 
 from __future__ import annotations
 
