@@ -105,7 +105,7 @@ def _beside(column, tensor):
 def _softmax_step(S, running_max, running_sum, to_log2, LANES: gl.constexpr):
     """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there.
 
-    to_log2, above 0, makes of these scores the logits in units of log2; P and the sum have 2^HEADROOM in them.
+    to_log2, above 0, makes of the scores logits in units of log2; P and the sum have 2^HEADROOM in them.
     """
     if LANES:
         largest = gl.max(gl.max(gl.max(_own(S), axis=3), axis=1), axis=1)
@@ -135,7 +135,7 @@ TAKE_ASM = gl.constexpr("mov.b32 $0, $1;")
 
 @gluon.jit
 def _rounded(P):
-    """P [rows, keys] as e4m3, four numbers in an int32 [rows, keys / 4], in the order of wgmma's left operand.
+    """P [rows, keys] as e4m3: int32 [rows, keys / 4] of four numbers, in the order of wgmma's left operand.
 
     Of 32 keys a thread has 16 h + 8 j + 2 t + i for its t, h, j and i to 1; as operand 16 h + 4 t + 2 j + i.
     Carried through the loop as numbers of 8 bits, they would be packed anew before every product.

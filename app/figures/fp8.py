@@ -87,8 +87,8 @@ def _marks(rows: Sequence[Fp8Timing], tones: dict[str, str], inputs: str, origin
             "line": {"width": 2, "color": [tones[row.numbers] for row in rows]},
         },
         "customdata": [[NAMES[row.numbers], share_text(row.relative_error, 2)] for row in rows],
-        "hovertemplate": f"%{{customdata[0]}}, {name}, {origin}: %{{x:.0f}} TFLOP/s, off by %{{customdata[1]}}"
-        "<extra></extra>",
+        "hovertemplate": f"%{{customdata[0]}}, {name}, {origin}: %{{x:.0f}} TFLOP/s, "
+        "off by %{customdata[1]}<extra></extra>",
     }
 
 

@@ -74,7 +74,7 @@ def test_unknown_scales_are_refused():
 @pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")
 def test_without_a_hopper_gpu_it_says_so():
     assert "fp8 needs a Hopper GPU" in fp8.unsupported(*tensors())
-    with pytest.raises(ValueError, match="which Triton's interpreter does not run|needs a Hopper GPU"):
+    with pytest.raises(ValueError, match=r"which Triton's interpreter does not run|needs a Hopper GPU"):
         attention_fp8(*tensors())
 
 

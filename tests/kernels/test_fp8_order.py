@@ -35,7 +35,7 @@ def eight_bits(*shape):
 
 
 def stored(values, keys):
-    """V as the kernel takes it: transposed, 0 past the last key, place 4 t + 2 j + i of 16 with 8 j + 2 t + i."""
+    """V as the kernel takes it: transposed, 0 past the last key, at place 4 t + 2 j + i key 8 j + 2 t + i."""
     whole = torch.zeros(*values.shape[:2], values.shape[3], keys)
     whole[..., : values.shape[2]] = values.mT
     order = [8 * j + 2 * t + i for t in range(4) for j in range(2) for i in range(2)]
