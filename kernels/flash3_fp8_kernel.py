@@ -83,16 +83,11 @@ def _start_scores(Q, keys, visit):
 
 
 @gluon.jit
-def _start_output(P, values, visit, out, ADD: gl.constexpr):
-    """Issue P V of this visit's key block, added to out or alone."""
-    V = values.block(visit).reshape([values.blocks.shape[3], values.blocks.shape[4]])
-    return warpgroup_mma(P, V.permute((1, 0)), out, use_acc=ADD, is_async=True)
-
-
-@gluon.jit
-def _own(values):
-    """[ROWS, columns] of scores as [ROWS, columns / 8, 4, 2]: a thread has all of dimensions 1 and 3."""
-    return values.reshape([ROWS, values.shape[1] // 8, 4, 2])
+def _start_output(P, values, visit, out):
+    """Issue out + P V of this visit's key block."""
+    HEAD_DIM: gl.constexpr = values.blocks.shape[3]
+    V = values.block(visit).reshape([HEAD_DIM, values.blocks.shape[4]])
+    return warpgroup_mma(_as_operand(P, accumulator_layout(HEAD_DIM)), V.permute((1, 0)), out, is_async=True)
 
 
 @gluon.jit
@@ -102,52 +97,77 @@ def _beside(column, tensor):
 
 
 @gluon.jit
-def _softmax_step(S, running_max, running_sum, to_log2, LANES: gl.constexpr):
+def _row_maximum(S):
+    """The largest score of each row; what a thread has of it is compared without one long chain."""
+    of_pairs = gl.max(S.reshape([ROWS, S.shape[1] // 8, 4, 2]), axis=3)
+    largest = gl.max(gl.max(of_pairs, axis=1), axis=1)
+    return gl.convert_layout(
+        largest, gl.SliceLayout(1, accumulator_layout(S.shape[1])), assert_trivial=True
+    )
+
+
+@gluon.jit
+def _in_fours(S):
+    """S [rows, keys] as four tensors [rows, keys / 4], whose numbers are neighbours in wgmma's left operand.
+
+    Of 32 keys a thread has 16 h + 8 j + 2 t + i for its t, h, j and i to 1; as operand 16 h + 4 t + 2 j + i.
+    """
+    KEYS: gl.constexpr = S.shape[1]
+    S = S.reshape([ROWS, KEYS // 32, 2, 2, 4, 2]).permute((0, 1, 2, 4, 3, 5))
+    even, odd = gl.split(S.reshape([ROWS, KEYS // 4, 2, 2]))
+    first, third = gl.split(even)
+    second, fourth = gl.split(odd)
+    return first, second, third, fourth
+
+
+@gluon.jit
+def _exp2_by_fma(x):
+    """2^x for x to 127 within 0.2%, where e4m3 rounds by up to 6%: the unit of exponentials has enough to do."""
+    x = gl.maximum(x, -100.0)
+    shifted = x + 12582912.0  # 1.5 * 2^23: its lowest bits are x, rounded
+    fraction = x - (shifted - 12582912.0)
+    power = (0.23842893 * fraction + 0.70344816) * fraction + 1.00044316
+    bits = power.to(gl.int32, bitcast=True) + (shifted.to(gl.int32, bitcast=True) << 23)
+    return bits.to(gl.float32, bitcast=True)
+
+
+@gluon.jit
+def _softmax_step(S, running_max, running_sum, to_log2, POLY: gl.constexpr):
     """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there.
 
-    to_log2, above 0, makes of the scores logits in units of log2; P and the sum have 2^HEADROOM in them.
+    to_log2, above 0, makes of the scores logits in units of log2; P and the sum have 2^HEADROOM in them. P is
+    e4m3, four neighbours of wgmma's left operand in an int32 [rows, keys / 4]: carried through the loop as
+    numbers of 8 bits they would be packed anew before every product. The sum is [rows, 4], a part a lane.
     """
-    if LANES:
-        largest = gl.max(gl.max(gl.max(_own(S), axis=3), axis=1), axis=1)
-        largest = gl.convert_layout(
-            largest, gl.SliceLayout(1, accumulator_layout(S.shape[1])), assert_trivial=True
-        )
-    else:
-        largest = gl.max(S, axis=1)
-    new_max = gl.maximum(running_max, largest * to_log2)
+    new_max = gl.maximum(running_max, _row_maximum(S) * to_log2)
     reference = gl.where(new_max == float("-inf"), 0.0, new_max)  # a row may have seen no key yet
     alpha = gl.exp2(running_max - reference)
-    P = gl.exp2(S * to_log2 - (reference - HEADROOM)[:, None])
-    if LANES:
-        sums = gl.sum(gl.sum(_own(P), axis=3), axis=1)
-        running_sum = running_sum * _beside(alpha, sums) + sums
+    first, second, third, fourth = _in_fours(S)
+    offset = _beside(reference - HEADROOM, first)
+    first = gl.exp2(first * to_log2 - offset)
+    second = gl.exp2(second * to_log2 - offset)
+    if POLY > 1:
+        third = _exp2_by_fma(third * to_log2 - offset)
     else:
-        running_sum = running_sum * alpha + gl.sum(P, axis=1)
-    return P, new_max, running_sum, alpha
+        third = gl.exp2(third * to_log2 - offset)
+    if POLY > 0:
+        fourth = _exp2_by_fma(fourth * to_log2 - offset)
+    else:
+        fourth = gl.exp2(fourth * to_log2 - offset)
+    P = gl.inline_asm_elementwise(
+        ROUND_ASM, "=r,f,f,f,f", [first, second, third, fourth], dtype=gl.int32, is_pure=True, pack=1
+    )
+    fours = (first + second) + (third + fourth)
+    sums = gl.sum(fours.reshape([ROWS, fours.shape[1] // 4, 4]), axis=1)
+    return P, new_max, running_sum * _beside(alpha, sums) + sums, alpha
 
 
 ROUND_ASM = gl.constexpr(
     "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
     " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
 )
+HOLD_ASM = gl.constexpr("bar.warp.sync 0xffffffff; mov.b32 $0, $1;")
 TAKE_ASM = gl.constexpr("mov.b32 $0, $1;")
-
-
-@gluon.jit
-def _rounded(P):
-    """P [rows, keys] as e4m3: int32 [rows, keys / 4] of four numbers, in the order of wgmma's left operand.
-
-    Of 32 keys a thread has 16 h + 8 j + 2 t + i for its t, h, j and i to 1; as operand 16 h + 4 t + 2 j + i.
-    Carried through the loop as numbers of 8 bits, they would be packed anew before every product.
-    """
-    KEYS: gl.constexpr = P.shape[1]
-    P = P.reshape([ROWS, KEYS // 32, 2, 2, 4, 2]).permute((0, 1, 2, 4, 3, 5))
-    even, odd = gl.split(P.reshape([ROWS, KEYS // 4, 2, 2]))
-    first, third = gl.split(even)
-    second, fourth = gl.split(odd)
-    return gl.inline_asm_elementwise(
-        ROUND_ASM, "=r,f,f,f,f", [first, second, third, fourth], dtype=gl.int32, is_pure=True, pack=1
-    )
 
 
 @gluon.jit
@@ -165,48 +185,99 @@ def _as_operand(P, OUT: gl.constexpr):
 @gluon.jit
 def _visit_others(
     last, first, P, state, scales, Q, keys, values, schedule, whole, positions,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, LANES: gl.constexpr,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, POLY: gl.constexpr, HOLD: gl.constexpr,
 ):  # fmt: skip
     """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued."""
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
     OUT: gl.constexpr = accumulator_layout(values.blocks.shape[3])
-    HEAD_DIM: gl.constexpr = values.blocks.shape[3]
-    out, rescale, running_max, running_sum, visit = state
+    out, running_max, running_sum, visit = state
     q_to_log2, k_scales, v_scales = scales
     v_scale = gl.load(v_scales + last)
+    next_k_scale = gl.load(k_scales + gl.maximum(last - 1, 0))  # asked for a visit before it is needed
+    next_v_scale = gl.load(v_scales + gl.maximum(last - 1, 0))
     for step in range(last - first):
         block = last - 1 - step
-        k_scale = gl.load(k_scales + block)
-        next_v_scale = gl.load(v_scales + block)
+        to_log2 = q_to_log2 * next_k_scale
+        to_scale = gl.exp2(v_scale - next_v_scale)
+        v_scale = next_v_scale
+        next_k_scale = gl.load(k_scales + gl.maximum(block - 1, 0))
+        next_v_scale = gl.load(v_scales + gl.maximum(block - 1, 0))
         keys.wait_full(visit + 1)
         _take_turn(CONSUMER, TURNS)
         S = _start_scores(Q, keys, visit + 1)
         values.wait_full(visit)
-        if PROMOTE:
-            part = _start_output(
-                _as_operand(P, OUT), values, visit, gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT), False
-            )
-        else:
-            part = _start_output(_as_operand(P, OUT), values, visit, out, True)
+        out = _start_output(P, values, visit, out)
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
         S = schedule.masked(S, positions, block, whole, False, SCORES)
-        weights, running_max, running_sum, alpha = _softmax_step(
-            S, running_max, running_sum, q_to_log2 * k_scale, LANES
-        )
-        part = warpgroup_mma_wait(0, deps=[part])
-        values.release(visit)
-        alpha = alpha * (v_scale / next_v_scale)
-        if PROMOTE:
-            out = out * _beside_output(rescale, OUT) + part
-            rescale = alpha
+        weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, to_log2, POLY)
+        if HOLD > 3:
+            running_sum = gl.inline_asm_elementwise(
+                HOLD_ASM, "=f,f", [running_sum], dtype=gl.float32, is_pure=False, pack=1
+            )
+        if HOLD == 5:
+            out, P = warpgroup_mma_wait(0, deps=[out, P])
+            P = weights
+        elif HOLD == 4:
+            out, P = warpgroup_mma_wait(0, deps=[out, P])
+            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
+        elif HOLD == 2:
+            out, weights = warpgroup_mma_wait(0, deps=[out, weights])
+            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
+        elif HOLD == 1:
+            out, P, weights = warpgroup_mma_wait(0, deps=[out, P, weights])
+            P = weights
+        elif HOLD == 3:
+            out, P = warpgroup_mma_wait(0, deps=[out, P])
+            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
         else:
-            out = part * _beside_output(alpha, OUT)
-        P = _rounded(weights)
-        v_scale = next_v_scale
+            out, P = warpgroup_mma_wait(0, deps=[out, P])
+            P = weights
+        values.release(visit)
+        out = out * _beside_output(alpha * to_scale, OUT)
         visit += 1
-    return P, out, rescale, v_scale, running_max, running_sum, visit
+    return P, out, v_scale, running_max, running_sum, visit
+
+
+@gluon.jit
+def _visit_ahead(
+    last, first, S, P, state, scales, Q, keys, values, schedule, whole, positions, POLY: gl.constexpr, HOLD: gl.constexpr,
+):  # fmt: skip
+    """As _visit_others, with the scores of each block issued a visit before they are needed."""
+    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
+    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[3])
+    out, running_max, running_sum, visit = state
+    q_to_log2, k_scales, v_scales = scales
+    v_scale = gl.load(v_scales + last)
+    next_k_scale = gl.load(k_scales + gl.maximum(last - 1, 0))  # asked for a visit before it is needed
+    next_v_scale = gl.load(v_scales + gl.maximum(last - 1, 0))
+    for step in range(last - first):
+        block = last - 1 - step
+        to_log2 = q_to_log2 * next_k_scale
+        to_scale = gl.exp2(v_scale - next_v_scale)
+        v_scale = next_v_scale
+        next_k_scale = gl.load(k_scales + gl.maximum(block - 1, 0))
+        next_v_scale = gl.load(v_scales + gl.maximum(block - 1, 0))
+        values.wait_full(visit)
+        out = _start_output(P, values, visit, out)
+        if block > first:
+            keys.wait_full(visit + 2)
+        next_S = _start_scores(Q, keys, visit + 2)
+        S = schedule.masked(S, positions, block, whole, False, SCORES)
+        weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, to_log2, POLY)
+        if HOLD > 3:
+            running_sum = gl.inline_asm_elementwise(
+                HOLD_ASM, "=f,f", [running_sum], dtype=gl.float32, is_pure=False, pack=1
+            )
+        out, S, P = warpgroup_mma_wait(0, deps=[out, next_S, P])
+        P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
+        values.release(visit)
+        if block > first:
+            keys.release(visit + 2)
+        out = out * _beside_output(alpha * to_scale, OUT)
+        visit += 1
+    return P, out, v_scale, running_max, running_sum, visit
 
 
 @gluon.jit
@@ -217,7 +288,7 @@ def _store(state, out_block, output, place, row, schedule):
     batch, head = place
     HEAD_DIM: gl.constexpr = out_block.shape[3]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
-    out = out * _beside_output(gl.where(running_sum == 0.0, 0.0, v_scale / running_sum), OUT)
+    out = out * _beside_output(gl.where(running_sum == 0.0, 0.0, gl.exp2(v_scale) / running_sum), OUT)
     tma.store_wait(0)  # of the tile before
     barrier_of_warps()
     out_block.reshape([ROWS, HEAD_DIM]).store(out.to(out_block.dtype))
@@ -231,7 +302,7 @@ def _store(state, out_block, output, place, row, schedule):
 
 @gluon.jit
 def _consume(
-    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, PROMOTE: gl.constexpr, LANES: gl.constexpr,
+    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, POLY: gl.constexpr, HOLD: gl.constexpr, AHEAD: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
     output, out_blocks, rings, schedule, scale_log2, scales = shared
@@ -272,27 +343,35 @@ def _consume(
         S = _start_scores(Q, keys, visit)
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
+        if AHEAD:
+            if end - 1 > first:
+                keys.wait_full(visit + 1)
+            next_S = _start_scores(Q, keys, visit + 1)
         S = schedule.masked(S, positions, end - 1, whole, True, SCORES)
-        weights, running_max, running_sum, rescale = _softmax_step(
-            S, running_max, 0.0, q_to_log2 * k_scale, LANES
-        )
-        P, out, rescale, v_scale, running_max, running_sum, visit = _visit_others(
-            end - 1, first, _rounded(weights), (out, rescale, running_max, running_sum, visit), head_scales, Q, keys, values,
-            schedule, whole, positions, CONSUMER, CONSUMERS, TURNS, PROMOTE, LANES,
-        )  # fmt: skip
+        P, running_max, running_sum, _ = _softmax_step(S, running_max, 0.0, q_to_log2 * k_scale, POLY)
+        if AHEAD:
+            S = warpgroup_mma_wait(0, deps=[next_S])
+            if end - 1 > first:
+                keys.release(visit + 1)
+            P, out, v_scale, running_max, running_sum, visit = _visit_ahead(
+                end - 1, first, S, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
+                schedule, whole, positions, POLY, HOLD,
+            )  # fmt: skip
+        else:
+            P, out, v_scale, running_max, running_sum, visit = _visit_others(
+                end - 1, first, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
+                schedule, whole, positions, CONSUMER, CONSUMERS, TURNS, POLY, HOLD,
+            )  # fmt: skip
         queries.release(tile_visit)
         values.wait_full(visit)
-        if PROMOTE:
-            out = out * _beside_output(rescale, OUT)
-        out = _start_output(_as_operand(P, OUT), values, visit, out, True)
+        out = _start_output(P, values, visit, out)
         place = batch, head
         tile = _next_tile(next_tiles, tile_visit)
         tile_row, batch, head = schedule.place(tile)
         out = warpgroup_mma_wait(0, deps=[out])
         values.release(visit)
         visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
-        if LANES:
-            running_sum = gl.convert_layout(gl.sum(running_sum, axis=1), SCORES_ROW, assert_trivial=True)
+        running_sum = gl.convert_layout(gl.sum(running_sum, axis=1), SCORES_ROW, assert_trivial=True)
         _store((out, v_scale, running_max, running_sum), out_block, output, place, row, schedule)
         tile_visit += 1
     tma.store_wait(0)
@@ -308,7 +387,7 @@ def attention_fp8_kernel(
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
     CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    PROMOTE: gl.constexpr, LANES: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    POLY: gl.constexpr, HOLD: gl.constexpr, AHEAD: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -347,8 +426,8 @@ def attention_fp8_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, LANES)),
-                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, LANES)),
+                (_consume, (shared, 0, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
+                (_consume, (shared, 1, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 1],
@@ -357,9 +436,9 @@ def attention_fp8_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS, PROMOTE, LANES)),
-                (_consume, (shared, 1, CONSUMERS, TURNS, PROMOTE, LANES)),
-                (_consume, (shared, 2, CONSUMERS, TURNS, PROMOTE, LANES)),
+                (_consume, (shared, 0, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
+                (_consume, (shared, 1, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
+                (_consume, (shared, 2, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 4, 1],
