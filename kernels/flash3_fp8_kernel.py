@@ -101,9 +101,7 @@ def _row_maximum(S):
     """The largest score of each row; what a thread has of it is compared without one long chain."""
     of_pairs = gl.max(S.reshape([ROWS, S.shape[1] // 8, 4, 2]), axis=3)
     largest = gl.max(gl.max(of_pairs, axis=1), axis=1)
-    return gl.convert_layout(
-        largest, gl.SliceLayout(1, accumulator_layout(S.shape[1])), assert_trivial=True
-    )
+    return gl.convert_layout(largest, gl.SliceLayout(1, accumulator_layout(S.shape[1])), assert_trivial=True)
 
 
 @gluon.jit

@@ -24,17 +24,20 @@ SMALLEST = tl.constexpr(1e-30)  # of a block's largest magnitude: a block of zer
 CHUNK = tl.constexpr(128)  # columns that one product rotates
 QUERIES = 64  # rows of Q that share a scale: those of a warp group
 FEW_NUMBERS = 8192  # of a block, that four warps take
+TOGETHER = 4  # blocks that a program rotates by the same matrix, which takes as long to make
 
 
 @inlined
 def signs(rows, columns, DTYPE: tl.constexpr):
-    """D H at [rows, columns], without its factor: +1 and -1."""
+    """D H at [rows, columns], without its factor: +1 and -1 of 16 bits, made of their bits."""
     shared = rows[:, None] & columns[None, :]
     shared ^= shared >> 4
     shared ^= shared >> 2
     shared ^= shared >> 1  # the parity of the bits that row and column share
     of_row = (rows * 40503) >> 9  # multiplied by 2^16 over the golden ratio: no row's sign tells another's
-    return (1 - 2 * ((shared ^ of_row[:, None]) & 1)).to(DTYPE)
+    negative = (shared ^ of_row[:, None]) & 1
+    one = 0x3C00 if tl.float16 == DTYPE else 0x3F80
+    return ((negative << 15) | one).to(tl.uint16).to(DTYPE, bitcast=True)
 
 
 @inlined
@@ -58,43 +61,49 @@ def scale_of(largest, given):
 @triton.jit(do_not_specialize=["heads", "seq"])
 def quantise_rows_kernel(
     tensor, quantised, scales, given, strides, quantised_strides, heads, seq,
-    HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, ROTATE: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, ROTATE: tl.constexpr, TOGETHER: tl.constexpr,
 ):  # fmt: skip
-    """One program a block of rows of Q or K: quantised like tensor, scales [batch, heads, blocks]."""
+    """One program TOGETHER blocks of rows of Q or K: quantised like tensor, scales [batch, heads, blocks]."""
     blocks = tl.cdiv(seq, BLOCK)
-    batch_head = tl.program_id(0) // blocks
+    groups = tl.cdiv(blocks, TOGETHER)
+    batch_head = tl.program_id(0) // groups
     batch = batch_head // heads
     head = batch_head % heads
-    rows = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    first = tl.program_id(0) % groups * TOGETHER
     start = head_start(tensor, strides, batch, head)
     written = head_start(quantised, quantised_strides, batch, head)
-    if HEAD_DIM <= CHUNK:
-        columns = tl.arange(0, HEAD_DIM)
-        tile = load_tile(start, strides, rows, columns, seq, HEAD_DIM, True)
-        if ROTATE:
-            numbers = matmul(tile, signs(columns, columns, tile.dtype)) * HEAD_DIM**-0.5
+    columns = tl.arange(0, HEAD_DIM if HEAD_DIM < CHUNK else CHUNK)
+    turn = signs(columns, columns, tensor.dtype.element_ty) if ROTATE else None
+    for block in range(first, tl.minimum(first + TOGETHER, blocks)):
+        rows = block * BLOCK + tl.arange(0, BLOCK)
+        if HEAD_DIM <= CHUNK:
+            tile = load_tile(start, strides, rows, columns, seq, HEAD_DIM, True)
+            numbers = turned(tile, turn, HEAD_DIM)
+            scale = scale_of(tl.max(tl.max(tl.abs(numbers), 1), 0), given)
+            store_rows(written, quantised_strides, rows, columns, seq, numbers, scale)
         else:
-            numbers = widened(tile)
-        scale = scale_of(tl.max(tl.max(tl.abs(numbers), 1), 0), given)
-        store_rows(written, quantised_strides, rows, columns, seq, numbers, scale)
+            tl.static_assert(HEAD_DIM == 2 * CHUNK)
+            left = turned(load_tile(start, strides, rows, columns, seq, CHUNK, True), turn, HEAD_DIM)
+            beside = start + CHUNK * strides[3]
+            right = turned(load_tile(beside, strides, rows, columns, seq, CHUNK, True), turn, HEAD_DIM)
+            if ROTATE:  # H of twice the size is H, H above H, -H
+                both = left + right
+                right = left - right
+                left = both
+            largest = tl.max(tl.max(tl.maximum(tl.abs(left), tl.abs(right)), 1), 0)
+            scale = scale_of(largest, given)
+            store_rows(written, quantised_strides, rows, columns, seq, left, scale)
+            store_rows(written, quantised_strides, rows, columns + CHUNK, seq, right, scale)
+        tl.store(scales + batch_head * blocks + block, scale)
+
+
+@inlined
+def turned(tile, turn, HEAD_DIM: tl.constexpr):
+    """A tile in float32, times D H / sqrt(HEAD_DIM) if that is to turn it."""
+    if turn is None:
+        return widened(tile)
     else:
-        tl.static_assert(HEAD_DIM == 2 * CHUNK)
-        columns = tl.arange(0, CHUNK)
-        left = load_tile(start, strides, rows, columns, seq, CHUNK, True)
-        right = load_tile(start + CHUNK * strides[3], strides, rows, columns, seq, CHUNK, True)
-        if ROTATE:  # H of twice the size is H, H above H, -H
-            left_part = matmul(left, signs(columns, columns, left.dtype)) * HEAD_DIM**-0.5
-            right_part = matmul(right, signs(columns, columns, left.dtype)) * HEAD_DIM**-0.5
-            left_numbers = left_part + right_part
-            right_numbers = left_part - right_part
-        else:
-            left_numbers = widened(left)
-            right_numbers = widened(right)
-        largest = tl.max(tl.max(tl.maximum(tl.abs(left_numbers), tl.abs(right_numbers)), 1), 0)
-        scale = scale_of(largest, given)
-        store_rows(written, quantised_strides, rows, columns, seq, left_numbers, scale)
-        store_rows(written, quantised_strides, rows, columns + CHUNK, seq, right_numbers, scale)
-    tl.store(scales + tl.program_id(0), scale)
+        return matmul(tile, turn) * HEAD_DIM**-0.5
 
 
 @inlined
@@ -110,6 +119,8 @@ def quantise_values_kernel(
     HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One program a block of keys of V: quantised [batch, heads, HEAD_DIM, blocks * BLOCK], 0 past the last.
+
+    scales are the scales' log2: attention only multiplies by the ratio of two.
 
     Of the five bits that count the places inside 32, the keys there have the highest, then bit 1, then bits 3
     and 2, then the lowest: place 4 t + 2 j + i holds key 8 j + 2 t + i.
@@ -127,7 +138,7 @@ def quantise_values_kernel(
     written = head_start(quantised, quantised_strides, batch, head)
     at = written + columns[:, None] * quantised_strides[2] + places[None, :]
     tl.store(at, tl.trans(as_e4m3(numbers * (1.0 / scale))))
-    tl.store(scales + tl.program_id(0), scale)
+    tl.store(scales + tl.program_id(0), tl.log2(scale))
 
 
 @dataclass(frozen=True)
@@ -136,7 +147,7 @@ class Quantised:
 
     q and k are [batch, heads, seq, head_dim], contiguous; v is [batch, kv_heads, head_dim, keys], keys being
     whole blocks of key_rows, in the order that `quantise_values_kernel` says and 0 past the last. Scales are
-    float32 [batch, heads, blocks], of QUERIES rows of q, and of key_rows rows of k and of v.
+    float32 [batch, heads, blocks], of QUERIES rows of q, and of key_rows rows of k and, as log2, of v.
     """
 
     q: torch.Tensor
@@ -161,17 +172,19 @@ def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: boo
         (q, q8, q_scales, whole[0], QUERIES),
         (k, k8, k_scales, whole[1], key_rows),
     ):
-        options = {"BLOCK": rows, "ROTATE": rotate}
-        _launched(quantise_rows_kernel, call, (tensor, to, scales, largest), options)
-    _launched(quantise_values_kernel, call, (v, v8, v_scales, whole[2]), {"BLOCK": key_rows})
+        options = {"BLOCK": rows, "ROTATE": rotate, "TOGETHER": TOGETHER}
+        programs = scales.shape[0] * scales.shape[1] * ceil_div(scales.shape[2], TOGETHER)
+        _launched(quantise_rows_kernel, programs, call, (tensor, to, scales, largest), options)
+    options = {"BLOCK": key_rows}
+    _launched(quantise_values_kernel, v_scales.numel(), call, (v, v8, v_scales, whole[2]), options)
     return Quantised(q8, k8, v8, q_scales, k_scales, v_scales, key_rows)
 
 
-def _launched(kernel, call: Call, tensors: tuple, options: dict) -> None:
-    tensor, to, scales, _ = tensors
+def _launched(kernel, programs: int, call: Call, tensors: tuple, options: dict) -> None:
+    tensor, to, _, _ = tensors
     launch(
         kernel,
-        scales.numel(),
+        programs,
         call,
         tensors,
         num_warps=4 if options["BLOCK"] * call.head_dim <= FEW_NUMBERS else 8,

@@ -274,7 +274,7 @@ ARITHMETIC = {
     "float8e4nv": torch.float8_e4m3fn,
     "split": lambda value: value.unbind(-1),
     "join": lambda one, other: torch.stack((one, other), -1),
-    "load": lambda pointer: pointer.memory[pointer.offsets].item(),
+    "load": lambda pointer: pointer.memory[pointer.offsets],
     "constexpr": lambda value: value,
     "cast": lambda value, dtype: value,
     "static_range": range,
@@ -297,11 +297,11 @@ def language(block, program, programs):
             return Barriers(MemoryBarrier(block) for _ in range(shape[0]))
         return Shared(torch.full(shape, torch.nan if dtype.is_floating_point else -1, dtype=dtype))
 
-    def assembly(asm, _constraints, values, **_kwargs):
+    def assembly(asm, _constraints, values, pack=1, **_kwargs):
         if "cvt.rn.satfinite.e4m3x2" in asm:
             return e4m3_by_four(values)
         if "mov.b32 $0, $1" in asm:
-            return values[0][:, ::4].contiguous().view(torch.float8_e4m3fn)
+            return values[0] if pack == 1 else values[0][:, ::4].contiguous().view(torch.float8_e4m3fn)
         return time.monotonic_ns() if "%globaltimer" in asm else torch.tensor(program)
 
     return SimpleNamespace(

@@ -62,7 +62,7 @@ def check(shape, head_dim, causal):
         q.half(), k.half(), v.half(), causal=causal, window=None, scale=0.7, algorithm="fp8",
         algorithms=ALGORITHMS, block_q=None, block_kv=None, splits=None, interpreted=True,
     )  # fmt: skip
-    quantised = Quantised(q, k, stored(v, key_blocks * rows), *scales, rows)
+    quantised = Quantised(q, k, stored(v, key_blocks * rows), *scales[:2], scales[2].log2(), rows)
     out, lse = fp8.attend(quantised, call, torch.empty(q.shape))
     exact_out, exact_lse = reference_attention(*whole, causal=causal, scale=0.7)
     seen = exact_lse > -math.inf
