@@ -241,41 +241,70 @@ def _visit_others(
 @gluon.jit
 def _visit_ahead(
     last, first, S, P, state, scales, Q, keys, values, schedule, whole, positions, POLY: gl.constexpr, HOLD: gl.constexpr,
+    TWICE: gl.constexpr,
 ):  # fmt: skip
     """As _visit_others, with the scores of each block issued a visit before they are needed."""
-    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
-    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[3])
     out, running_max, running_sum, visit = state
     q_to_log2, k_scales, v_scales = scales
     v_scale = gl.load(v_scales + last)
     next_k_scale = gl.load(k_scales + gl.maximum(last - 1, 0))  # asked for a visit before it is needed
     next_v_scale = gl.load(v_scales + gl.maximum(last - 1, 0))
-    for step in range(last - first):
-        block = last - 1 - step
-        to_log2 = q_to_log2 * next_k_scale
-        to_scale = gl.exp2(v_scale - next_v_scale)
-        v_scale = next_v_scale
-        next_k_scale = gl.load(k_scales + gl.maximum(block - 1, 0))
-        next_v_scale = gl.load(v_scales + gl.maximum(block - 1, 0))
-        values.wait_full(visit)
-        out = _start_output(P, values, visit, out)
-        if block > first:
-            keys.wait_full(visit + 2)
-        next_S = _start_scores(Q, keys, visit + 2)
-        S = schedule.masked(S, positions, block, whole, False, SCORES)
-        weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, to_log2, POLY)
-        if HOLD > 3:
-            running_sum = gl.inline_asm_elementwise(
-                HOLD_ASM, "=f,f", [running_sum], dtype=gl.float32, is_pure=False, pack=1
+    block = last - 1
+    if TWICE:
+        if (last - first) % 2 == 1:
+            S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block = _ahead(
+                S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
+                first, scales, Q, keys, values, schedule, whole, positions, POLY, HOLD,
             )
-        out, S, P = warpgroup_mma_wait(0, deps=[out, next_S, P])
-        P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
-        values.release(visit)
-        if block > first:
-            keys.release(visit + 2)
-        out = out * _beside_output(alpha * to_scale, OUT)
-        visit += 1
+        for step in range((last - first) // 2):
+            S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block = _ahead(
+                S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
+                first, scales, Q, keys, values, schedule, whole, positions, POLY, HOLD,
+            )
+            S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block = _ahead(
+                S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
+                first, scales, Q, keys, values, schedule, whole, positions, POLY, HOLD,
+            )
+    else:
+        for step in range(last - first):
+            S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block = _ahead(
+                S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
+                first, scales, Q, keys, values, schedule, whole, positions, POLY, HOLD,
+            )
     return P, out, v_scale, running_max, running_sum, visit
+
+
+@gluon.jit
+def _ahead(
+    S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
+    first, scales, Q, keys, values, schedule, whole, positions, POLY: gl.constexpr, HOLD: gl.constexpr,
+):  # fmt: skip
+    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
+    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[3])
+    q_to_log2, k_scales, v_scales = scales
+    to_log2 = q_to_log2 * next_k_scale
+    to_scale = gl.exp2(v_scale - next_v_scale)
+    v_scale = next_v_scale
+    next_k_scale = gl.load(k_scales + gl.maximum(block - 1, 0))
+    next_v_scale = gl.load(v_scales + gl.maximum(block - 1, 0))
+    values.wait_full(visit)
+    out = _start_output(P, values, visit, out)
+    if block > first:
+        keys.wait_full(visit + 2)
+    next_S = _start_scores(Q, keys, visit + 2)
+    S = schedule.masked(S, positions, block, whole, False, SCORES)
+    weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, to_log2, POLY)
+    if HOLD > 3:
+        running_sum = gl.inline_asm_elementwise(
+            HOLD_ASM, "=f,f", [running_sum], dtype=gl.float32, is_pure=False, pack=1
+        )
+    out, S, P = warpgroup_mma_wait(0, deps=[out, next_S, P])
+    P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
+    values.release(visit)
+    if block > first:
+        keys.release(visit + 2)
+    out = out * _beside_output(alpha * to_scale, OUT)
+    return S, P, out, running_max, running_sum, visit + 1, v_scale, next_k_scale, next_v_scale, block - 1
 
 
 @gluon.jit
@@ -353,7 +382,7 @@ def _consume(
                 keys.release(visit + 1)
             P, out, v_scale, running_max, running_sum, visit = _visit_ahead(
                 end - 1, first, S, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
-                schedule, whole, positions, POLY, HOLD,
+                schedule, whole, positions, POLY, HOLD, AHEAD == 2,
             )  # fmt: skip
         else:
             P, out, v_scale, running_max, running_sum, visit = _visit_others(

@@ -20,7 +20,7 @@ TILING = {  # by head dim; a consumer has 64 query rows
         "TURNS": True,
         "POLY": 0,
         "HOLD": 4,
-        "AHEAD": False,
+        "AHEAD": 0,
         **_THREE_CONSUMERS,
     },
     128: {
@@ -30,7 +30,7 @@ TILING = {  # by head dim; a consumer has 64 query rows
         "TURNS": True,
         "POLY": 0,
         "HOLD": 4,
-        "AHEAD": False,
+        "AHEAD": 0,
         **_TWO_CONSUMERS,
     },
     256: {
@@ -40,7 +40,7 @@ TILING = {  # by head dim; a consumer has 64 query rows
         "TURNS": False,
         "POLY": 0,
         "HOLD": 4,
-        "AHEAD": False,
+        "AHEAD": 0,
         **_TWO_CONSUMERS,
     },
 }
