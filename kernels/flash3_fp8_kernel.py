@@ -33,6 +33,14 @@ from kernels.flash3_schedule import Schedule, make_ring
 HEADROOM = gl.constexpr(8.0)  # P is 2^8 where it would be 1: e4m3 reaches 448
 
 
+ROUND_ASM = gl.constexpr(
+    "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
+    " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
+)
+TAKE_ASM = gl.constexpr("mov.b32 $0, $1;")
+HOLD_ASM = gl.constexpr("bar.warp.sync 0xffffffff; mov.b32 $0, $1;")
+
+
 @gluon.constexpr_function
 def accumulator_layout(columns):
     return gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, columns, 32])
@@ -119,18 +127,7 @@ def _in_fours(S):
 
 
 @gluon.jit
-def _exp2_by_fma(x):
-    """2^x for x to 127 within 0.2%, where e4m3 rounds by up to 6%: the unit of exponentials has enough to do."""
-    x = gl.maximum(x, -100.0)
-    shifted = x + 12582912.0  # 1.5 * 2^23: its lowest bits are x, rounded
-    fraction = x - (shifted - 12582912.0)
-    power = (0.23842893 * fraction + 0.70344816) * fraction + 1.00044316
-    bits = power.to(gl.int32, bitcast=True) + (shifted.to(gl.int32, bitcast=True) << 23)
-    return bits.to(gl.float32, bitcast=True)
-
-
-@gluon.jit
-def _softmax_step(S, running_max, running_sum, to_log2, POLY: gl.constexpr):
+def _softmax_step(S, running_max, running_sum, to_log2):
     """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there.
 
     to_log2, above 0, makes of the scores logits in units of log2; P and the sum have 2^HEADROOM in them. P is
@@ -144,14 +141,8 @@ def _softmax_step(S, running_max, running_sum, to_log2, POLY: gl.constexpr):
     offset = _beside(reference - HEADROOM, first)
     first = gl.exp2(first * to_log2 - offset)
     second = gl.exp2(second * to_log2 - offset)
-    if POLY > 1:
-        third = _exp2_by_fma(third * to_log2 - offset)
-    else:
-        third = gl.exp2(third * to_log2 - offset)
-    if POLY > 0:
-        fourth = _exp2_by_fma(fourth * to_log2 - offset)
-    else:
-        fourth = gl.exp2(fourth * to_log2 - offset)
+    third = gl.exp2(third * to_log2 - offset)
+    fourth = gl.exp2(fourth * to_log2 - offset)
     P = gl.inline_asm_elementwise(
         ROUND_ASM, "=r,f,f,f,f", [first, second, third, fourth], dtype=gl.int32, is_pure=True, pack=1
     )
@@ -160,12 +151,10 @@ def _softmax_step(S, running_max, running_sum, to_log2, POLY: gl.constexpr):
     return P, new_max, running_sum * _beside(alpha, sums) + sums, alpha
 
 
-ROUND_ASM = gl.constexpr(
-    "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
-    " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
-)
-HOLD_ASM = gl.constexpr("bar.warp.sync 0xffffffff; mov.b32 $0, $1;")
-TAKE_ASM = gl.constexpr("mov.b32 $0, $1;")
+@gluon.jit
+def _held(sums):
+    """The same sums; what follows waits until they are there: ptxas would wait for P V before the softmax."""
+    return gl.inline_asm_elementwise(HOLD_ASM, "=f,f", [sums], dtype=gl.float32, is_pure=False, pack=1)
 
 
 @gluon.jit
@@ -183,7 +172,7 @@ def _as_operand(P, OUT: gl.constexpr):
 @gluon.jit
 def _visit_others(
     last, first, P, state, scales, Q, keys, values, schedule, whole, positions,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, POLY: gl.constexpr, HOLD: gl.constexpr,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued."""
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
@@ -209,102 +198,14 @@ def _visit_others(
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
         S = schedule.masked(S, positions, block, whole, False, SCORES)
-        weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, to_log2, POLY)
-        if HOLD > 3:
-            running_sum = gl.inline_asm_elementwise(
-                HOLD_ASM, "=f,f", [running_sum], dtype=gl.float32, is_pure=False, pack=1
-            )
-        if HOLD == 5:
-            out, P = warpgroup_mma_wait(0, deps=[out, P])
-            P = weights
-        elif HOLD == 4:
-            out, P = warpgroup_mma_wait(0, deps=[out, P])
-            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
-        elif HOLD == 2:
-            out, weights = warpgroup_mma_wait(0, deps=[out, weights])
-            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
-        elif HOLD == 1:
-            out, P, weights = warpgroup_mma_wait(0, deps=[out, P, weights])
-            P = weights
-        elif HOLD == 3:
-            out, P = warpgroup_mma_wait(0, deps=[out, P])
-            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
-        else:
-            out, P = warpgroup_mma_wait(0, deps=[out, P])
-            P = weights
+        weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, to_log2)
+        running_sum = _held(running_sum)
+        out, P = warpgroup_mma_wait(0, deps=[out, P])
+        P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
         values.release(visit)
         out = out * _beside_output(alpha * to_scale, OUT)
         visit += 1
     return P, out, v_scale, running_max, running_sum, visit
-
-
-@gluon.jit
-def _visit_ahead(
-    last, first, S, P, state, scales, Q, keys, values, schedule, whole, positions, POLY: gl.constexpr, HOLD: gl.constexpr,
-    TWICE: gl.constexpr,
-):  # fmt: skip
-    """As _visit_others, with the scores of each block issued a visit before they are needed."""
-    out, running_max, running_sum, visit = state
-    q_to_log2, k_scales, v_scales = scales
-    v_scale = gl.load(v_scales + last)
-    next_k_scale = gl.load(k_scales + gl.maximum(last - 1, 0))  # asked for a visit before it is needed
-    next_v_scale = gl.load(v_scales + gl.maximum(last - 1, 0))
-    block = last - 1
-    if TWICE:
-        if (last - first) % 2 == 1:
-            S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block = _ahead(
-                S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
-                first, scales, Q, keys, values, schedule, whole, positions, POLY, HOLD,
-            )
-        for step in range((last - first) // 2):
-            S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block = _ahead(
-                S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
-                first, scales, Q, keys, values, schedule, whole, positions, POLY, HOLD,
-            )
-            S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block = _ahead(
-                S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
-                first, scales, Q, keys, values, schedule, whole, positions, POLY, HOLD,
-            )
-    else:
-        for step in range(last - first):
-            S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block = _ahead(
-                S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
-                first, scales, Q, keys, values, schedule, whole, positions, POLY, HOLD,
-            )
-    return P, out, v_scale, running_max, running_sum, visit
-
-
-@gluon.jit
-def _ahead(
-    S, P, out, running_max, running_sum, visit, v_scale, next_k_scale, next_v_scale, block,
-    first, scales, Q, keys, values, schedule, whole, positions, POLY: gl.constexpr, HOLD: gl.constexpr,
-):  # fmt: skip
-    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
-    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[3])
-    q_to_log2, k_scales, v_scales = scales
-    to_log2 = q_to_log2 * next_k_scale
-    to_scale = gl.exp2(v_scale - next_v_scale)
-    v_scale = next_v_scale
-    next_k_scale = gl.load(k_scales + gl.maximum(block - 1, 0))
-    next_v_scale = gl.load(v_scales + gl.maximum(block - 1, 0))
-    values.wait_full(visit)
-    out = _start_output(P, values, visit, out)
-    if block > first:
-        keys.wait_full(visit + 2)
-    next_S = _start_scores(Q, keys, visit + 2)
-    S = schedule.masked(S, positions, block, whole, False, SCORES)
-    weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, to_log2, POLY)
-    if HOLD > 3:
-        running_sum = gl.inline_asm_elementwise(
-            HOLD_ASM, "=f,f", [running_sum], dtype=gl.float32, is_pure=False, pack=1
-        )
-    out, S, P = warpgroup_mma_wait(0, deps=[out, next_S, P])
-    P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
-    values.release(visit)
-    if block > first:
-        keys.release(visit + 2)
-    out = out * _beside_output(alpha * to_scale, OUT)
-    return S, P, out, running_max, running_sum, visit + 1, v_scale, next_k_scale, next_v_scale, block - 1
 
 
 @gluon.jit
@@ -329,7 +230,7 @@ def _store(state, out_block, output, place, row, schedule):
 
 @gluon.jit
 def _consume(
-    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, POLY: gl.constexpr, HOLD: gl.constexpr, AHEAD: gl.constexpr,
+    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
     output, out_blocks, rings, schedule, scale_log2, scales = shared
@@ -370,25 +271,12 @@ def _consume(
         S = _start_scores(Q, keys, visit)
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
-        if AHEAD:
-            if end - 1 > first:
-                keys.wait_full(visit + 1)
-            next_S = _start_scores(Q, keys, visit + 1)
         S = schedule.masked(S, positions, end - 1, whole, True, SCORES)
-        P, running_max, running_sum, _ = _softmax_step(S, running_max, 0.0, q_to_log2 * k_scale, POLY)
-        if AHEAD:
-            S = warpgroup_mma_wait(0, deps=[next_S])
-            if end - 1 > first:
-                keys.release(visit + 1)
-            P, out, v_scale, running_max, running_sum, visit = _visit_ahead(
-                end - 1, first, S, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
-                schedule, whole, positions, POLY, HOLD, AHEAD == 2,
-            )  # fmt: skip
-        else:
-            P, out, v_scale, running_max, running_sum, visit = _visit_others(
-                end - 1, first, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
-                schedule, whole, positions, CONSUMER, CONSUMERS, TURNS, POLY, HOLD,
-            )  # fmt: skip
+        P, running_max, running_sum, _ = _softmax_step(S, running_max, 0.0, q_to_log2 * k_scale)
+        P, out, v_scale, running_max, running_sum, visit = _visit_others(
+            end - 1, first, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
+            schedule, whole, positions, CONSUMER, CONSUMERS, TURNS,
+        )  # fmt: skip
         queries.release(tile_visit)
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
@@ -414,7 +302,7 @@ def attention_fp8_kernel(
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
     CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    POLY: gl.constexpr, HOLD: gl.constexpr, AHEAD: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -453,8 +341,8 @@ def attention_fp8_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
-                (_consume, (shared, 1, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
+                (_consume, (shared, 0, CONSUMERS, TURNS)),
+                (_consume, (shared, 1, CONSUMERS, TURNS)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 1],
@@ -463,9 +351,9 @@ def attention_fp8_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
-                (_consume, (shared, 1, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
-                (_consume, (shared, 2, CONSUMERS, TURNS, POLY, HOLD, AHEAD)),
+                (_consume, (shared, 0, CONSUMERS, TURNS)),
+                (_consume, (shared, 1, CONSUMERS, TURNS)),
+                (_consume, (shared, 2, CONSUMERS, TURNS)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 4, 1],

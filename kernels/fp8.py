@@ -13,36 +13,9 @@ from kernels.launch import addresses, multiprocessors, on_device
 _TWO_CONSUMERS = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 _THREE_CONSUMERS = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
 TILING = {  # by head dim; a consumer has 64 query rows
-    64: {
-        "BLOCK_KV": 128,
-        "Q_BUFFERS": 2,
-        "KV_BUFFERS": 4,
-        "TURNS": True,
-        "POLY": 0,
-        "HOLD": 4,
-        "AHEAD": 0,
-        **_THREE_CONSUMERS,
-    },
-    128: {
-        "BLOCK_KV": 128,
-        "Q_BUFFERS": 2,
-        "KV_BUFFERS": 4,
-        "TURNS": True,
-        "POLY": 0,
-        "HOLD": 4,
-        "AHEAD": 0,
-        **_TWO_CONSUMERS,
-    },
-    256: {
-        "BLOCK_KV": 128,
-        "Q_BUFFERS": 1,
-        "KV_BUFFERS": 2,
-        "TURNS": False,
-        "POLY": 0,
-        "HOLD": 4,
-        "AHEAD": 0,
-        **_TWO_CONSUMERS,
-    },
+    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_THREE_CONSUMERS},
+    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_TWO_CONSUMERS},
+    256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "KV_BUFFERS": 4, "TURNS": False, **_TWO_CONSUMERS},
 }
 DTYPES = (torch.float16, torch.bfloat16)  # of what is quantised, and of O
 
