@@ -24,7 +24,8 @@ SMALLEST = tl.constexpr(1e-30)  # of a block's largest magnitude: a block of zer
 CHUNK = tl.constexpr(128)  # columns that one product rotates
 QUERIES = 64  # rows of Q that share a scale: those of a warp group
 FEW_NUMBERS = 8192  # of a block, that four warps take
-TOGETHER = 4  # blocks that a program rotates by the same matrix, which takes as long to make
+TOGETHER = 8  # blocks that a program rotates by the same matrix, which takes as long to make
+STAGES = 2  # of these blocks in flight
 
 
 @inlined
@@ -161,7 +162,7 @@ class Quantised:
 
 def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: bool) -> Quantised:
     """Q, K and V in e4m3; one_scale: a tensor's blocks all have the scale of its largest magnitude."""
-    whole = [tensor.abs().amax().float() if one_scale else None for tensor in (q, k, v)]
+    whole = [_largest(tensor) if one_scale else None for tensor in (q, k, v)]
     key_blocks = ceil_div(call.seq_kv, key_rows)
     eight_bits = {"dtype": torch.float8_e4m3fn, "device": q.device}
     q8, k8 = (torch.empty(tensor.shape, **eight_bits) for tensor in (q, k))
@@ -180,6 +181,12 @@ def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: boo
     return Quantised(q8, k8, v8, q_scales, k_scales, v_scales, key_rows)
 
 
+def _largest(tensor: torch.Tensor) -> torch.Tensor:
+    """The largest magnitude, a float32; in one pass, where abs would write another tensor first."""
+    low, high = tensor.aminmax()
+    return torch.maximum(-low, high).float()
+
+
 def _launched(kernel, programs: int, call: Call, tensors: tuple, options: dict) -> None:
     tensor, to, _, _ = tensors
     launch(
@@ -188,7 +195,7 @@ def _launched(kernel, programs: int, call: Call, tensors: tuple, options: dict) 
         call,
         tensors,
         num_warps=4 if options["BLOCK"] * call.head_dim <= FEW_NUMBERS else 8,
-        num_stages=1,
+        num_stages=STAGES,
         strides=tensor.stride(),
         quantised_strides=to.stride(),
         heads=tensor.shape[1],

@@ -16,7 +16,7 @@ from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
 from engine.recordings.recording import INPUTS, NUMBERS, Fp8Timing
 
-LENGTHS, HEAD_DIMS = (4096, 16384), (64, 128, 256)
+LENGTHS, HEAD_DIMS = (16384, 4096), (128, 64, 256)
 OUTLIERS, OUTLIER_SIZE = 0.001, 10.0  # the share that is drawn from a distribution so much wider
 WRONG = 0.5  # of O: no rounding takes as much
 LABELS = {"float16": "FlashAttention-3, float16", "tensor": "FP8, one scale per tensor"}
