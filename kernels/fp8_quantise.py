@@ -59,23 +59,23 @@ def scale_of(largest, given):
     return tl.maximum(largest, SMALLEST) / LARGEST
 
 
-@triton.jit(do_not_specialize=["heads", "seq"])
+@triton.jit(do_not_specialize=["heads", "seq", "together"])
 def quantise_rows_kernel(
-    tensor, quantised, scales, given, strides, quantised_strides, heads, seq,
-    HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, ROTATE: tl.constexpr, TOGETHER: tl.constexpr,
+    tensor, quantised, scales, given, strides, quantised_strides, heads, seq, together,
+    HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, ROTATE: tl.constexpr,
 ):  # fmt: skip
-    """One program TOGETHER blocks of rows of Q or K: quantised like tensor, scales [batch, heads, blocks]."""
+    """One program so many blocks together of rows of Q or K: quantised like tensor, scales [batch, heads, blocks]."""
     blocks = tl.cdiv(seq, BLOCK)
-    groups = tl.cdiv(blocks, TOGETHER)
+    groups = tl.cdiv(blocks, together)
     batch_head = tl.program_id(0) // groups
     batch = batch_head // heads
     head = batch_head % heads
-    first = tl.program_id(0) % groups * TOGETHER
+    first = tl.program_id(0) % groups * together
     start = head_start(tensor, strides, batch, head)
     written = head_start(quantised, quantised_strides, batch, head)
     columns = tl.arange(0, HEAD_DIM if HEAD_DIM < CHUNK else CHUNK)
     turn = signs(columns, columns, tensor.dtype.element_ty) if ROTATE else None
-    for block in range(first, tl.minimum(first + TOGETHER, blocks)):
+    for block in range(first, tl.minimum(first + together, blocks)):
         rows = block * BLOCK + tl.arange(0, BLOCK)
         if HEAD_DIM <= CHUNK:
             tile = load_tile(start, strides, rows, columns, seq, HEAD_DIM, True)
@@ -173,7 +173,7 @@ def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: boo
         (q, q8, q_scales, whole[0], QUERIES),
         (k, k8, k_scales, whole[1], key_rows),
     ):
-        options = {"BLOCK": rows, "ROTATE": rotate, "TOGETHER": TOGETHER}
+        options = {"BLOCK": rows, "ROTATE": rotate, "together": TOGETHER}
         programs = scales.shape[0] * scales.shape[1] * ceil_div(scales.shape[2], TOGETHER)
         _launched(quantise_rows_kernel, programs, call, (tensor, to, scales, largest), options)
     options = {"BLOCK": key_rows}
