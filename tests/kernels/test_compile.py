@@ -27,6 +27,7 @@ CASES = [
     "flash3:float16:128:0:0:none:backward",
     "flash3:bfloat16:64:0:0:window:backward",
     "flash3:float16:256:0:0:causal:backward",
+    "fp8:float16:64:0:0:causal:forward",
     "split_kv:float16:128:0:0:causal:forward",
     "parts:float16:128:0:0:none:forward",
     "standard:float16:128:0:0:none:trace",
@@ -34,7 +35,13 @@ CASES = [
     "flash2:float16:128:0:0:causal:trace",
     "flash3:bfloat16:128:0:0:window:trace",  # stands for the kernel untraced too: it needs more registers
 ]
-WITHOUT_PRODUCTS = ("softmax_kernel", "row_terms_kernel", "combine_kernel", "query_sums_kernel")
+WITHOUT_PRODUCTS = (
+    "softmax_kernel",
+    "row_terms_kernel",
+    "combine_kernel",
+    "query_sums_kernel",
+    "quantise_values_kernel",
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +61,7 @@ def compiled(tmp_path_factory):
 def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
     forward |= {"attention_kernel", "split_kernel", "combine_kernel"}
+    forward |= {"quantise_rows_kernel", "quantise_values_kernel", "attention_fp8_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     backward |= {"gradient_kernel", "wide_gradient_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward
