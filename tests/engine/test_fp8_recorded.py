@@ -9,7 +9,7 @@ from engine.measuring import clock, fp8
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import INPUTS, NUMBERS, Fp8Timing, Times, identity
-from engine.studies.fp8 import recorded_fp8
+from engine.studies.fp8 import fp8_worth, recorded_fp8
 
 TIMES = Times(0.9e-3, 1e-3, 1.1e-3, 5)
 
@@ -52,6 +52,14 @@ def test_the_nearest_problem_that_was_timed_is_found(recording):
     assert recorded_fp8(held, scenario) == alike
     assert recorded_fp8(held, scenario.changed(causal=True)) == (others[0],)
     assert recorded_fp8(replace(held, fp8=()), scenario) == recorded_fp8(None, scenario) == ()
+
+
+def test_what_the_rotation_is_worth_is_of_the_rows_it_names():
+    slow = Times(2e-3, 2.5e-3, 3e-3, 5)
+    rows = [row("float16", times=slow), row(), row("tensor", "outliers", relative_error=0.12)]
+    assert fp8_worth(rows) is None
+    worth = fp8_worth([*rows, row(inputs="outliers", relative_error=0.04), row("block", times=slow)])
+    assert (worth.faster, worth.closer) == pytest.approx((2.5, 3.0))
 
 
 def test_every_problem_is_planned_with_all_numbers_and_inputs():

@@ -9,18 +9,18 @@ import streamlit as st
 from app import theme
 from app.figures import fp8 as figures
 from app.figures.tables import scrolled, table
-from app.figures.units import ratio_text, seconds_text, share_text, short
+from app.figures.units import ratio_digits, ratio_text, seconds_text, share_text, short
 from app.page.parts.elements import chart
 from engine.experiment import Experiment
 from engine.recordings.recording import Fp8Timing, Recording
-from engine.studies.fp8 import recorded_fp8
+from engine.studies.fp8 import fp8_worth, recorded_fp8
 
 COLUMNS = ("numbers", "inputs", "recorded", "rate", "× float16", "error of O")
 WORDS = (
-    "FP8 (e4m3) keeps three bits of each number's fraction and doubles the rate of the tensor cores. One "
-    "scale per tensor must fit its largest number, so outliers push the others towards zero. A scale per "
-    "block keeps that to the block, and a rotation of Q and K before they are rounded spreads an outlier "
-    "over all columns and leaves Q Kᵀ as it was."
+    "FP8 (e4m3) doubles the rate of the tensor cores but keeps only three bits of each number's fraction, so "
+    "it rounds by up to 6%, and an outlier by a step as large as many other numbers. A scale per block fits "
+    "each block's own range. Rotating Q and K before they are rounded spreads an outlier over all columns and "
+    "leaves Q Kᵀ as it was."
 )
 
 
@@ -44,7 +44,7 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
             chart(figure, "Error of O over TFLOP/s, FP8 beside float16", "fp8")
         with numbers:
             st.html(scrolled(table(COLUMNS, _cells(rows), words=(0, 1), title="Attention in FP8"), 330))
-        st.caption(_origin(commits))
+        st.caption(f"{_worth(rows)}{_origin(commits)}")
 
 
 def _cells(rows: Sequence[Fp8Timing]) -> list[list[str]]:
@@ -60,6 +60,17 @@ def _cells(rows: Sequence[Fp8Timing]) -> list[list[str]]:
         ]
         for row in rows
     ]
+
+
+def _worth(rows: Sequence[Fp8Timing]) -> str:
+    """What to notice first."""
+    if (worth := fp8_worth(rows)) is None:
+        return ""
+    return (
+        f"With scales by block and the rotation, FP8 takes {ratio_digits(1, worth.faster)} times as long as "
+        f"float16, and with outliers its error is {ratio_digits(worth.closer, 1)} times smaller than with one "
+        "scale per tensor. "
+    )
 
 
 def _origin(commits: Sequence[str]) -> str:
