@@ -64,7 +64,7 @@ def quantise_rows_kernel(
     tensor, quantised, scales, given, strides, quantised_strides, heads, seq, together,
     HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, ROTATE: tl.constexpr,
 ):  # fmt: skip
-    """One program so many blocks together of rows of Q or K: quantised like tensor, scales [batch, heads, blocks]."""
+    """One program so many blocks of rows of Q or K: quantised like tensor, scales [batch, heads, blocks]."""
     blocks = tl.cdiv(seq, BLOCK)
     groups = tl.cdiv(blocks, together)
     batch_head = tl.program_id(0) // groups

@@ -19,8 +19,8 @@ COLUMNS = ("numbers", "inputs", "recorded", "rate", "× float16", "error of O")
 WORDS = (
     "FP8 (e4m3) doubles the rate of the tensor cores but keeps only three bits of each number's fraction, so "
     "it rounds by up to 6%, and an outlier by a step as large as many other numbers. A scale per block fits "
-    "each block's own range. Rotating Q and K before they are rounded spreads an outlier over all columns and "
-    "leaves Q Kᵀ as it was."
+    "each block's own range. Rotating Q and K before they are rounded spreads an outlier over all columns "
+    "and leaves Q Kᵀ as it was."
 )
 
 
@@ -67,8 +67,8 @@ def _worth(rows: Sequence[Fp8Timing]) -> str:
     if (worth := fp8_worth(rows)) is None:
         return ""
     return (
-        f"With scales by block and the rotation, FP8 takes {ratio_digits(1, worth.faster)} times as long as "
-        f"float16, and with outliers its error is {ratio_digits(worth.closer, 1)} times smaller than with one "
+        f"With scales by block and the rotation, FP8 runs at {ratio_digits(worth.faster, 1)} times float16's "
+        f"speed, and with outliers its error is {ratio_digits(worth.closer, 1)} times smaller than with one "
         "scale per tensor. "
     )
 
