@@ -23,7 +23,7 @@ NAMES = {
 
 
 class Side(NamedTuple):
-    """Where a name stands: at the mark with the larger or the smaller error, and how many pixels beside it."""
+    """Where a name stands: at the mark with the larger or the smaller error, so many pixels beside it."""
 
     larger: bool
     anchor: str
