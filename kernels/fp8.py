@@ -15,7 +15,7 @@ _THREE_CONSUMERS = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTE
 TILING = {  # by head dim; a consumer has 64 query rows
     64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_THREE_CONSUMERS},
     128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_TWO_CONSUMERS},
-    256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "KV_BUFFERS": 4, "TURNS": False, **_TWO_CONSUMERS},
+    256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
 }
 DTYPES = (torch.float16, torch.bfloat16)  # of what is quantised, and of O
 

@@ -24,7 +24,7 @@ SMALLEST = tl.constexpr(1e-30)  # of a block's largest magnitude: a block of zer
 CHUNK = tl.constexpr(128)  # columns that one product rotates
 QUERIES = 64  # rows of Q that share a scale: those of a warp group
 FEW_NUMBERS = 8192  # of a block, that four warps take
-TOGETHER = 8  # blocks that a program rotates by the same matrix, which takes as long to make
+TOGETHER = 4  # blocks that a program rotates by the same matrix, which takes as long to make
 STAGES = 2  # of these blocks in flight
 
 
