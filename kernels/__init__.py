@@ -7,6 +7,7 @@ interpreter is for correctness, not speed, and not safe to use from several thre
 from kernels._triton import TritonMissingError
 from kernels.arguments import split_blocks
 from kernels.attention import Probed, Traced, attention, explain, probe_attention, trace_attention
+from kernels.attention_fp8 import attention_fp8
 from kernels.launch import OutOfSharedMemoryError, interpreted, launch_options
 from kernels.marker import scenario_marker
 from kernels.paged import attention_paged
@@ -21,6 +22,7 @@ __all__ = [
     "Traced",
     "TritonMissingError",
     "attention",
+    "attention_fp8",
     "attention_paged",
     "attention_varlen",
     "explain",

@@ -14,7 +14,7 @@ from kernels.ranges import plain_mask
 from kernels.terms import Terms
 from kernels.trace import BlockTimes
 
-UNPROBED = ("flash3", "split_kv")
+UNPROBED = ("flash3", "fp8", "split_kv")
 TRACED = ("standard", "flash1", "flash2", "flash3")
 
 
@@ -85,7 +85,8 @@ def attention(
     score falls by per key of distance. sinks, [heads], are logits without a key: they enter the softmax and
     lse, and give nothing.
 
-    algorithm is auto, standard (at most 65,536 keys), flash1, flash2, flash3 (on a Hopper GPU) or split_kv.
+    algorithm is auto, standard (at most 65,536 keys), flash1, flash2, flash3 (on a Hopper GPU), fp8 (there
+    too: `attention_fp8` with its defaults, which auto never takes, as it changes the result) or split_kv.
     auto is split_kv where flash2 would leave half of the GPU idle or few queries come from heads that share
     keys, else flash3 where it serves the tensors and the call is not a very short one, else flash2; flash2
     wherever blocks are given; see `explain`. flash3 takes causal and a window of keys alone.

@@ -10,6 +10,8 @@ from kernels.flash1 import flash1
 from kernels.flash2 import flash2, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
+from kernels.fp8 import fp8
+from kernels.fp8 import unsupported as unsupported_in_fp8
 from kernels.launch import interpreted, multiprocessors, remember
 from kernels.split_kv import packs, split_count, split_kv, thin, visible_keys, worthwhile
 from kernels.standard import standard
@@ -20,13 +22,21 @@ def _flash3(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor
     return flash3(q, k, v, **mask, scale=call.scale, times=times, memory=call.memory)
 
 
-FORWARD = {"standard": standard, "flash1": flash1, "flash2": flash2, "flash3": _flash3, "split_kv": split_kv}
+FORWARD = {
+    "standard": standard,
+    "flash1": flash1,
+    "flash2": flash2,
+    "flash3": _flash3,
+    "fp8": fp8,
+    "split_kv": split_kv,
+}
 ALGORITHMS = ("auto", *FORWARD)
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
 SHORT = 256  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
 FEW_QUERIES = 64  # one warp group's rows: flash3 has two or three of those
 FEW_QUERIES_KEYS = 1024  # up to which flash2 was measured to be faster for so few queries
 DIFFERENTIABLE = ("flash2", "flash3", "split_kv")
+OWN_BLOCKS = ("flash3", "fp8")
 
 
 def chosen(
@@ -76,11 +86,13 @@ def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits
         splits=splits,
         interpreted=interpreted(),
     )
-    if algorithm == "flash3":
-        _check_flash3(q, k, v, block_q, block_kv)
+    if algorithm in OWN_BLOCKS:
+        _check_served(algorithm, q, k, v, call, block_q, block_kv)
     own_blocks = block_q is None and block_kv is None
     if algorithm == "split_kv" and splits is None:
         call = replace(call, splits=split_count(call, multiprocessors(q.device)))
+    if algorithm == "fp8":
+        return call, "it was asked for, and auto never takes it, because numbers of 8 bits change the result"
     if algorithm != "auto":
         return with_tma(call, k) if own_blocks and _by_tma(call, q, k, v) else call, "it was asked for"
     if not own_blocks:
@@ -215,11 +227,21 @@ def tma_serves(q, k, v) -> bool:
     )
 
 
-def _check_flash3(q, k, v, block_q, block_kv) -> None:
+def _check_served(algorithm: str, q, k, v, call: Call, block_q, block_kv) -> None:
     for name, block in (("block_q", block_q), ("block_kv", block_kv)):
         if block is not None:
             raise ValueError(
-                f"{name} is {block!r}, it must be None with algorithm 'flash3': its blocks are its own"
+                f"{name} is {block!r}, it must be None with algorithm {algorithm!r}: its blocks are its own"
             )
-    if reason := _without_flash3(q, k, v):
-        raise ValueError(f"algorithm is 'flash3', which does not serve this call: {reason}")
+    reason = _without_flash3(q, k, v) if algorithm == "flash3" else _without_fp8(q, k, v, call)
+    if reason:
+        raise ValueError(f"algorithm is {algorithm!r}, which does not serve this call: {reason}")
+
+
+def _without_fp8(q, k, v, call: Call) -> str | None:
+    """One sentence on why FP8 does not serve this call, or None where it does."""
+    if call.window is not None:
+        return "fp8 takes causal and no other mask"
+    if interpreted():
+        return "fp8 is written in Gluon, which Triton's interpreter does not run"
+    return unsupported_in_fp8(q, k, v)

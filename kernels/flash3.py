@@ -32,14 +32,19 @@ TMA_ALIGNMENT = 16  # bytes, of addresses and strides (CUDA driver API, cuTensor
 
 def unsupported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
     """One sentence on why flash3 does not serve these tensors, or None where it does."""
+    return without_hopper("flash3", q.device) or unserved_layout(q, k, v)
+
+
+def without_hopper(algorithm: str, device: torch.device) -> str | None:
+    """One sentence on what an algorithm in Gluon lacks to run on a device, or None."""
     if not _has_gluon():
-        return "flash3 is written in Gluon, which this Triton does not have"
-    if q.device.type != "cuda":
-        return f"flash3 needs a Hopper GPU, q is on {q.device}"
-    capability = _capability(q.device)
-    if capability[0] != 9:
-        return "flash3 needs a Hopper GPU (compute capability 9.0), this one has {}.{}".format(*capability)
-    return unserved_layout(q, k, v)
+        return f"{algorithm} is written in Gluon, which this Triton does not have"
+    if device.type != "cuda":
+        return f"{algorithm} needs a Hopper GPU, q is on {device}"
+    major, minor = _capability(device)
+    if major != 9:
+        return f"{algorithm} needs a Hopper GPU (compute capability 9.0), this one has {major}.{minor}"
+    return None
 
 
 def unserved_layout(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
@@ -158,11 +163,14 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
     return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
 
 
-def _descriptor(tensor: torch.Tensor, rows: int):
-    """A TMA descriptor of blocks of `rows` rows of one head, which never reach into the next."""
+def _descriptor(tensor: torch.Tensor, rows: int, columns: int | None = None):
+    """A TMA descriptor of blocks of `rows` whole rows of one head, or so many columns of them.
+
+    Blocks never reach into the next head.
+    """
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    block = (1, 1, rows, tensor.shape[-1])
+    block = (1, 1, rows, columns or tensor.shape[-1])
     layout = _block_layout(block, tensor.dtype)
     return TensorDescriptor(tensor, list(tensor.shape), [*_outer_strides(tensor), 1], list(block), layout)
 
@@ -171,8 +179,12 @@ def _descriptor(tensor: torch.Tensor, rows: int):
 def _block_layout(block: tuple[int, ...], dtype: torch.dtype):
     from triton.experimental.gluon import language as gl
 
-    gluon_dtype = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}[dtype]
-    return gl.NVMMASharedLayout.get_default_for(list(block), gluon_dtype)
+    gluon_dtypes = {
+        torch.float16: gl.float16,
+        torch.bfloat16: gl.bfloat16,
+        torch.float8_e4m3fn: gl.float8e4nv,
+    }
+    return gl.NVMMASharedLayout.get_default_for(list(block), gluon_dtypes[dtype])
 
 
 def _outer_strides(tensor: torch.Tensor) -> list[int]:

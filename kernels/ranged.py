@@ -7,7 +7,7 @@ import torch
 
 from kernels.arguments import Call, check_options, check_tensors, check_terms
 from kernels.backward import backward
-from kernels.dispatch import ALGORITHMS, FORWARD, chosen, differentiated
+from kernels.dispatch import ALGORITHMS, FORWARD, OWN_BLOCKS, chosen, differentiated
 from kernels.launch import interpreted, multiprocessors
 from kernels.operator import LIBRARY, refuse_second_derivative
 from kernels.ranges import ranges_of, remembered_ranges, window_sides
@@ -19,10 +19,9 @@ NO_GRADIENTS = (None,) * 8  # of slopes and options
 
 def chosen_in_ranges(q, k, v, causal, scale, algorithm, block_q, block_kv, splits) -> tuple[Call, str]:
     """The checked call with the algorithm that runs, and the reason that it does."""
-    if algorithm == "flash3":
-        raise ValueError(
-            "algorithm is 'flash3', which takes causal and a window of keys alone: flash2 takes all"
-        )
+    if algorithm in OWN_BLOCKS:
+        taken = "causal and a window of keys alone" if algorithm == "flash3" else "causal alone"
+        raise ValueError(f"algorithm is {algorithm!r}, which takes {taken}: flash2 takes all")
     if algorithm != "auto":
         return chosen(q, k, v, causal, None, scale, algorithm, block_q, block_kv, splits)
     call, _ = chosen(q, k, v, causal, None, scale, "flash2", block_q, block_kv)

@@ -19,6 +19,7 @@ from app.figures.units import (
     short,
     times_text,
 )
+from app.page.parts import fp8
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -83,6 +84,7 @@ def show() -> None:
         if recording := chosen_recording():
             _recorded(recording, experiment)
     _worth(experiment, full)
+    fp8.show(chosen_recording(), experiment)
 
 
 def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import clock, cluster, cluster_timeline, decoding, scenarios, sweep, timelines
+from engine.measuring import clock, cluster, cluster_timeline, decoding, fp8, scenarios, sweep, timelines
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.device import device
@@ -187,6 +187,17 @@ def record_decoding(recorder: Recorder) -> None:
             recorder.tell(f"decoding {problem.seq_kv} keys: fastest {rate}")
 
 
+def record_fp8(recorder: Recorder) -> None:
+    """Attention in FP8 beside float16: times in turns, and errors."""
+    for rows in fp8.plan():
+        if recorder.left <= 0:
+            return
+        if not all(recorder.has("fp8", row) for row in rows):
+            found = fp8.timed(rows, IN_TURNS, cuda=True)
+            recorder.add("fp8", found)
+            recorder.tell(f"fp8: {fp8.line(found)}")
+
+
 def record_counters(recorder: Recorder, plan: Callable[[], list[Scenario]] = scenarios.plan) -> None:
     """The hardware's counters, read by ncu."""
     find_ncu()
@@ -272,6 +283,7 @@ RECORD = {
     "timings": record_timings,
     "sweep": record_sweep,
     "decoding": record_decoding,
+    "fp8": record_fp8,
     "counters": record_counters,
     "drawn": partial(record_counters, plan=drawn),
     "timelines": record_timelines,

@@ -23,7 +23,18 @@ from engine.experiment import Experiment, ExperimentError
 from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
-from engine.recordings.recording import Counters, Decoding, Recording, TilingTiming, Times, Timing, TracedCall
+from engine.recordings.recording import (
+    INPUTS,
+    NUMBERS,
+    Counters,
+    Decoding,
+    Fp8Timing,
+    Recording,
+    TilingTiming,
+    Times,
+    Timing,
+    TracedCall,
+)
 from engine.recordings.timelines import traced_fault
 from engine.root import ROOT
 
@@ -40,7 +51,16 @@ ELSEWHERE = re.compile(
 SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
-SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines", "cluster", "cluster_timelines")
+SECTIONS = (
+    "timings",
+    "sweep",
+    "decoding",
+    "counters",
+    "timelines",
+    "cluster",
+    "cluster_timelines",
+    "fp8",
+)
 
 
 class RecordingError(ValueError):
@@ -262,6 +282,8 @@ def _fault(record: Any) -> str | None:
             return "has times that are not positive and rising"
     elif isinstance(record, ClusterTiming | ClusterTimeline | GpuMarks):
         return _cluster_fault(record)
+    elif isinstance(record, Fp8Timing) and (record.numbers not in NUMBERS or record.inputs not in INPUTS):
+        return f"must have numbers of {', '.join(NUMBERS)}, and inputs of {', '.join(INPUTS)}"
     elif isinstance(record, Timing | TilingTiming | Decoding):
         rate = record.bytes_per_second if isinstance(record, Decoding) else record.tflops
         if (record.times is None) == (record.skipped is None) or (record.times is None) != (rate is None):

@@ -12,6 +12,11 @@ import numpy as np
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 
+# as they are, or e4m3 with one scale per tensor, with one per block, or per block with Q and K rotated before
+NUMBERS = ("float16", "tensor", "block", "rotated")
+# N(0, 1), or as in FlashAttention-3's paper N(0, 1) + N(0, 100) * Bernoulli(0.001): arXiv 2407.08608, 4.3
+INPUTS = ("normal", "outliers")
+
 
 @dataclass(frozen=True)
 class Device:
@@ -70,6 +75,21 @@ class Timing:
     allowed: float | None = None
     commit: str | None = None
     skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class Fp8Timing(Timing):
+    """Attention in float16 or in FP8 (e4m3), quantising included; rows of a problem were timed in turns.
+
+    Attributes:
+        numbers: what Q, K and V are rounded to, one of NUMBERS.
+        inputs: how Q, K and V are distributed, one of INPUTS.
+        relative_error: root mean square of the difference to float64 over that of O, on the heads compared.
+    """
+
+    numbers: str = "float16"
+    inputs: str = "normal"
+    relative_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -242,6 +262,7 @@ class Recording:
     timelines: tuple[TracedCall, ...] = ()
     cluster: tuple[ClusterTiming, ...] = ()
     cluster_timelines: tuple[ClusterTimeline, ...] = ()
+    fp8: tuple[Fp8Timing, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -283,6 +304,8 @@ IDENTITY = (
     "warps",
     "stages",
     "gpus",
+    "numbers",
+    "inputs",
 )
 
 

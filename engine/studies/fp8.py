@@ -1,11 +1,16 @@
-"""Numbers of 8 bits, e4m3: which there are, and how far attention of such inputs is off."""
+"""Numbers of 8 bits, e4m3: which there are, and what attention of them loses, computed and recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from engine.experiment import Experiment
+from engine.recordings.nearest import difference, differing, doublings, head_dim, length, masked, nearest
+from engine.recordings.recording import Fp8Timing, Recording
 
 MANTISSA_BITS, LOWEST_EXPONENT, LARGEST = 3, -6, 448.0
 ROWS, HEAD_DIM = 256, 64
@@ -67,3 +72,33 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     scores = q @ k.T * HEAD_DIM**-0.5
     weights = np.exp(scores - scores.max(1, keepdims=True))
     return weights / weights.sum(1, keepdims=True) @ v
+
+
+def recorded_fp8(recording: Recording | None, experiment: Experiment) -> tuple[Fp8Timing, ...]:
+    """Recorded attention in float16 and FP8, of the timed problem nearest to the scenario; empty if none."""
+    rows = [row for row in recording.fp8 if row.times] if recording else []
+    row = nearest(rows, experiment, differing(masked), difference(head_dim), doublings(length))
+    return tuple(each for each in rows if each.problem == row.problem)
+
+
+@dataclass(frozen=True)
+class Fp8Worth:
+    """What scales by block and the rotation give, as recorded.
+
+    Attributes:
+        faster: float16's time over theirs, on normal inputs.
+        closer: the error with one scale per tensor over theirs, on inputs with outliers.
+    """
+
+    faster: float
+    closer: float
+
+
+def fp8_worth(rows: Sequence[Fp8Timing]) -> Fp8Worth | None:
+    """Of the rows of one problem; None where one that it takes is missing."""
+    found = {(row.numbers, row.inputs): row for row in rows}
+    wanted = ("float16", "normal"), ("rotated", "normal"), ("tensor", "outliers"), ("rotated", "outliers")
+    if not all(key in found for key in wanted):
+        return None
+    usual, turned, plain, spread = (found[key] for key in wanted)
+    return Fp8Worth(usual.times.p50 / turned.times.p50, plain.relative_error / spread.relative_error)

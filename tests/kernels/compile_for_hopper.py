@@ -85,6 +85,16 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
         flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1, times)
 
 
+def launch_fp8(q, causal=False) -> None:
+    """The launches of attention in FP8: those that quantise and rotate, and the one that attends."""
+    from kernels import flash3, fp8
+    from kernels.arguments import Call
+
+    flash3._zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
+    call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], causal, None, 0.1, "fp8", 128, 64, None)
+    fp8.fp8(q, q, q, call)
+
+
 def launch_flash2_backward(
     q,
     block_q,
@@ -164,6 +174,8 @@ def main(cases: list[str]) -> None:
             launch_parts(q)
         elif algorithm == "paged":
             launch_paged(q, **MASKS[mask])
+        elif algorithm == "fp8":
+            launch_fp8(q, **MASKS[mask])
         elif algorithm == "flash3" and direction == "backward":
             launch_flash3_backward(q, **MASKS[mask])
         elif algorithm == "flash3":

@@ -12,11 +12,18 @@ from types import FunctionType, SimpleNamespace
 import torch
 from triton.language import constexpr
 
-from kernels import flash3_backward_kernel, flash3_backward_wide_kernel, flash3_kernel, flash3_schedule
+from kernels import (
+    flash3_backward_kernel,
+    flash3_backward_wide_kernel,
+    flash3_fp8_kernel,
+    flash3_kernel,
+    flash3_schedule,
+)
 
 ATTENTION_KERNEL = flash3_kernel.attention_kernel
 GRADIENT_KERNEL = flash3_backward_kernel.gradient_kernel
 WIDE_GRADIENT_KERNEL = flash3_backward_wide_kernel.wide_gradient_kernel
+FP8_KERNEL = flash3_fp8_kernel.attention_fp8_kernel
 AGGREGATES = ("Ring", "Schedule", "Visits")
 
 
@@ -61,15 +68,16 @@ class Shared:
 class Descriptor:
     """What TMA knows of a tensor [batch, heads, seq, ...]: past its rows it reads 0, writes nothing."""
 
-    def __init__(self, tensor, rows):
+    def __init__(self, tensor, rows, columns=None):
         self.tensor = tensor
         self.dtype = tensor.dtype
         self.layout = None
-        shape = [1, 1, rows, *tensor.shape[3:]]
+        shape = [1, 1, rows, *([columns] if columns else tensor.shape[3:])]
         self.block_type = SimpleNamespace(shape=shape, nbytes=math.prod(shape) * tensor.element_size())
 
-    def rows(self, batch, head, row, _column=0):
-        return self.tensor[batch, head, row : row + self.block_type.shape[2]]
+    def rows(self, batch, head, row, column=0):
+        head_rows = self.tensor[batch, head, row : row + self.block_type.shape[2]]
+        return head_rows[..., column : column + self.block_type.shape[-1]]
 
 
 class Pointer:
@@ -211,7 +219,8 @@ class Products(threading.local):
             self.block.let_others_run()
         while len(self.pending) > left_in_flight:
             result, left, right, accumulator = self.pending.pop(0)
-            product = (left.load() if isinstance(left, Shared) else left) @ right.load()
+            left = left.load() if isinstance(left, Shared) else left
+            product = left.float() @ right.load().float()
             result.copy_(product if accumulator is None else accumulator + product)
         return deps[0] if len(deps) == 1 else deps
 
@@ -244,6 +253,12 @@ def reduced_max(value, axis):
     return most if most.dim() else most.item()
 
 
+def e4m3_by_four(values):
+    """Four tensors as e4m3, those of the same place in an int32, the first in its lowest bits."""
+    eight_bits = torch.stack(values, -1).clamp(-448, 448).to(torch.float8_e4m3fn)
+    return eight_bits.view(torch.int32)[..., 0]
+
+
 LAYOUTS = {
     "NVMMADistributedLayout": nothing,
     "SliceLayout": nothing,
@@ -256,6 +271,10 @@ LAYOUTS = {
 }
 ARITHMETIC = {
     **{name: getattr(torch, name) for name in ("float32", "int32", "int64", "uint32", "exp2", "log2")},
+    "float8e4nv": torch.float8_e4m3fn,
+    "split": lambda value: value.unbind(-1),
+    "join": lambda one, other: torch.stack((one, other), -1),
+    "load": lambda pointer: pointer.memory[pointer.offsets],
     "constexpr": lambda value: value,
     "cast": lambda value, dtype: value,
     "static_range": range,
@@ -278,7 +297,11 @@ def language(block, program, programs):
             return Barriers(MemoryBarrier(block) for _ in range(shape[0]))
         return Shared(torch.full(shape, torch.nan if dtype.is_floating_point else -1, dtype=dtype))
 
-    def clock_or_sm(asm, *_args, **_kwargs):
+    def assembly(asm, _constraints, values, pack=1, **_kwargs):
+        if "cvt.rn.satfinite.e4m3x2" in asm:
+            return e4m3_by_four(values)
+        if "mov.b32 $0, $1" in asm:
+            return values[0] if pack == 1 else values[0][:, ::4].contiguous().view(torch.float8_e4m3fn)
         return time.monotonic_ns() if "%globaltimer" in asm else torch.tensor(program)
 
     return SimpleNamespace(
@@ -289,7 +312,7 @@ def language(block, program, programs):
         program_id=lambda axis: program,
         num_programs=lambda axis: programs,
         atomic_add=atomic_add,
-        inline_asm_elementwise=clock_or_sm,
+        inline_asm_elementwise=assembly,
         store=store,
     )
 
@@ -344,13 +367,16 @@ def kernel_of_block(kernel, program, programs):
         "fence_async_shared": lambda: None,
         "barrier_of_warps": lambda: None,
         "_named_barrier": block.named_barrier,
+        "_beside": lambda column, tensor: column[:, None],
     }
     names = {}
     modules = [
         flash3_schedule,
         flash3_kernel,
     ]  # a kernel's own functions come before others' of the same name
-    if kernel is not ATTENTION_KERNEL:
+    if kernel is FP8_KERNEL:
+        modules.append(flash3_fp8_kernel)
+    elif kernel is not ATTENTION_KERNEL:
         modules.append(flash3_backward_kernel)
     if kernel is WIDE_GRADIENT_KERNEL:
         modules.append(flash3_backward_wide_kernel)
@@ -389,5 +415,19 @@ class GradientKernel:
             for program in range(grid[0]):
                 kernel = kernel_of_block(self.kernel, program, grid[0])
                 kernel(*descriptors, Pointer(sums.view(-1)), **arguments)
+
+        return launch
+
+
+class Fp8Kernel:
+    """Stands in for attention_fp8_kernel in the same way."""
+
+    def __getitem__(self, grid):
+        def launch(*tensors, num_warps, **arguments):
+            *descriptors, lse, q_scales, k_scales, v_scales, counter = tensors
+            flat = [Pointer(tensor.view(-1)) for tensor in (lse, q_scales, k_scales, v_scales)]
+            for program in range(grid[0]):
+                kernel = kernel_of_block(FP8_KERNEL, program, grid[0])
+                kernel(*descriptors, *flat, counter, **arguments)
 
         return launch

@@ -26,6 +26,7 @@ CASES = [
     "flash3:float16:128:0:0:none:backward",
     "flash3:bfloat16:64:0:0:window:backward",
     "flash3:float16:256:0:0:causal:backward",
+    "fp8:float16:64:0:0:causal:forward",
     "split_kv:float16:128:0:0:causal:forward",
     "paged:float16:128:0:0:causal:forward",
     "parts:float16:128:0:0:none:forward",
@@ -36,7 +37,7 @@ CASES = [
 ]
 WITHOUT_PRODUCTS = (
     *("softmax_kernel", "row_terms_kernel", "combine_kernel", "query_sums_kernel"),
-    "append_kernel",
+    *("append_kernel", "quantise_values_kernel"),
 )
 
 
@@ -58,6 +59,7 @@ def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
     forward |= {"attention_kernel", "split_kernel", "combine_kernel"}
     forward |= {"paged_kernel", "append_kernel"}
+    forward |= {"quantise_rows_kernel", "quantise_values_kernel", "attention_fp8_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     backward |= {"gradient_kernel", "wide_gradient_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward

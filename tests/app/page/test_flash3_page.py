@@ -7,9 +7,12 @@ from app.figures.techniques import waterfall
 from app.figures.units import bytes_text
 from app.inside import payload
 from app.page import flash3
+from app.page.parts import fp8
 from engine import simulate
 from engine.experiment import Experiment
 from engine.model.warp_groups import inside
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Fp8Timing, Times
 from engine.studies.techniques import ALL, TECHNIQUES, ladder, variant, without
 
 KEYS = [technique.key for technique in TECHNIQUES]
@@ -78,6 +81,22 @@ def test_recorded_kernels_are_named_as_recorded(open_app):
     captions = " ".join(caption.value for caption in app.caption)
     assert "FlashAttention-1 is its paper's Algorithm 1 taken literally" in captions
     assert any("recorded on NVIDIA" in text.value for text in app.markdown)
+    assert "FP8: error against speed" in [fold.label for fold in app.expander]
+
+
+def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
+    problem = Problem(1, 16, 16, 4096, 4096, 128, "float16", Mask())
+    half, eighth = (Times(seconds, seconds, seconds, 5) for seconds in (2.5e-3, 2e-3))
+    rows = [
+        Fp8Timing("flash3", "", "forward", problem, half, tflops=600.0, relative_error=0.0003),
+        Fp8Timing("fp8", "", "forward", problem, eighth, tflops=750.0, relative_error=0.04, numbers="block"),
+    ]
+    assert fp8._cells(rows) == [
+        ["float16", "normal inputs", "2.5 ms", "600 TFLOP/s", "1.00", "0.03%"],
+        ["FP8, scales by block", "normal inputs", "2 ms", "750 TFLOP/s", "1.25", "4.00%"],
+    ]
+    assert "recorded at commit 0123456." in fp8._origin(["0123456"])
+    assert "commit" not in fp8._origin([])
 
 
 def test_the_waterfalls_bars_start_where_the_one_before_ended():

@@ -1,0 +1,84 @@
+"""Attention in FP8 as recorded: how fast it is, and how far off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import theme
+from app.figures import fp8 as figures
+from app.figures.tables import scrolled, table
+from app.figures.units import ratio_digits, ratio_text, seconds_text, share_text, short
+from app.page.parts.elements import chart
+from engine.experiment import Experiment
+from engine.recordings.recording import Fp8Timing, Recording
+from engine.studies.fp8 import fp8_worth, recorded_fp8
+
+COLUMNS = ("numbers", "inputs", "recorded", "rate", "× float16", "error of O")
+WORDS = (
+    "FP8 (e4m3) doubles the rate of the tensor cores but keeps only three bits of each number's fraction, so "
+    "it rounds by up to 6%, and an outlier by a step as large as many other numbers. A scale per block fits "
+    "each block's own range. Rotating Q and K before they are rounded spreads an outlier over all columns "
+    "and leaves Q Kᵀ as it was."
+)
+
+
+def show(recording: Recording | None, experiment: Experiment) -> None:
+    """How fast attention in FP8 is and how far off, as recorded."""
+    with st.expander("FP8: error against speed", expanded=True):
+        st.markdown(WORDS)
+        rows = recorded_fp8(recording, experiment)
+        if not rows:
+            st.caption("The recording that is chosen has no attention in FP8, so there is nothing to draw.")
+            return
+        problem, commits = rows[0].problem, sorted({row.commit[:7] for row in rows if row.commit})
+        mask = "causal" if problem.mask.causal else "no mask"
+        st.markdown(
+            f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: N = {short(problem.seq_kv)}, batch "
+            f"{problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}"
+        )
+        drawing, numbers = st.columns([1, 1.15], gap="large")
+        with drawing:
+            figure = figures.error_by_speed(rows, recording.origin, theme.colours())
+            chart(figure, "Error of O over TFLOP/s, FP8 beside float16", "fp8")
+        with numbers:
+            st.html(scrolled(table(COLUMNS, _cells(rows), words=(0, 1), title="Attention in FP8"), 330))
+        st.caption(f"{_worth(rows)}{_origin(commits)}")
+
+
+def _cells(rows: Sequence[Fp8Timing]) -> list[list[str]]:
+    usual = {row.inputs: row.times.p50 for row in rows if row.numbers == "float16"}
+    return [
+        [
+            figures.NAMES[row.numbers],
+            figures.INPUTS[row.inputs][0],
+            seconds_text(row.times.p50),
+            f"{row.tflops:,.0f} TFLOP/s",
+            ratio_text(usual[row.inputs], row.times.p50) if row.inputs in usual else "",
+            share_text(row.relative_error, 2),
+        ]
+        for row in rows
+    ]
+
+
+def _worth(rows: Sequence[Fp8Timing]) -> str:
+    """What to notice first."""
+    if (worth := fp8_worth(rows)) is None:
+        return ""
+    return (
+        f"With scales by block and the rotation, FP8 runs at {ratio_digits(worth.faster, 1)} times float16's "
+        f"speed, and with outliers its error is {ratio_digits(worth.closer, 1)} times smaller than with one "
+        "scale per tensor. "
+    )
+
+
+def _origin(commits: Sequence[str]) -> str:
+    """What the marks are, and where they come from."""
+    of = f" These rows were recorded at commit {' and '.join(commits)}." if commits else ""
+    return (
+        "Every mark is recorded: the median time of a call, quantising included, timed in turns with "
+        "FlashAttention-3 in float16; and the root mean square of the difference to float64 over that of O. "
+        "Inputs are normal, or as in FlashAttention-3's paper normal with one number in a thousand from a "
+        f"distribution ten times as wide.{of}"
+    )

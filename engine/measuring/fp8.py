@@ -1,0 +1,127 @@
+"""Attention in FP8 beside float16: its time, quantising included, and how far it is off.
+
+Imports torch and kernels when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from engine.algorithms import FORWARD
+from engine.measuring import clock
+from engine.measuring.shapes import training_problem
+from engine.measuring.trial import attempt, random_inputs
+from engine.problem.flops import field_flops
+from engine.problem.problem import Problem
+from engine.recordings.recording import INPUTS, NUMBERS, Fp8Timing
+
+LENGTHS, HEAD_DIMS = (16384, 4096), (128, 64, 256)
+OUTLIERS, OUTLIER_SIZE = 0.001, 10.0  # the share that is drawn from a distribution so much wider
+WRONG = 0.5  # of O: no rounding takes as much
+LABELS = {"float16": "FlashAttention-3, float16", "tensor": "FP8, one scale per tensor"}
+LABELS |= {"block": "FP8, scales by block", "rotated": "FP8, scales by block, rotated"}
+
+
+def plan(lengths: Sequence[int] = LENGTHS, head_dims: Sequence[int] = HEAD_DIMS) -> list[list[Fp8Timing]]:
+    """The rows to be measured, those together that are timed in turns."""
+    problems = [
+        training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)
+    ]
+    return [
+        [_row(problem, numbers, inputs) for numbers in NUMBERS] for problem in problems for inputs in INPUTS
+    ]
+
+
+def _row(problem: Problem, numbers: str, inputs: str) -> Fp8Timing:
+    provider = "flash3" if numbers == "float16" else "fp8"
+    return Fp8Timing(provider, LABELS[numbers], FORWARD, problem, numbers=numbers, inputs=inputs)
+
+
+def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list[Fp8Timing]:
+    """The rows of one problem and its inputs with their errors, and times in turns; or with why none."""
+    problem = rows[0].problem
+    tensors = (
+        with_outliers(random_inputs(problem, cuda))
+        if rows[0].inputs == "outliers"
+        else random_inputs(problem, cuda)
+    )
+    exact, calls, found = _exact(tensors, problem), {}, {}
+    for row in rows:
+        call = _call(row.numbers, tensors, problem)
+        out, reason = attempt(call, cuda)
+        error = None if reason else _relative_error(out, exact)
+        if error is not None and not error < WRONG:
+            reason = f"not timed, because its result is wrong: it is off by {error:.2g} of O"
+        found[row.numbers] = replace(row, skipped=reason, relative_error=None if reason else error)
+        if reason is None:
+            calls[row.numbers] = call
+    for numbers, seconds in clock.interleaved(calls, dict.fromkeys(calls, repeats), cuda).items():
+        times = clock.percentiles(seconds)
+        tflops = field_flops(problem) / times.p50 / 1e12
+        found[numbers] = replace(found[numbers], times=times, tflops=tflops)
+    return list(found.values())
+
+
+def with_outliers(tensors: Sequence) -> tuple:
+    """One number in a thousand of each gets another added that is ten times as wide."""
+    import torch
+
+    generator = torch.Generator(tensors[0].device).manual_seed(1)
+
+    def drawn(function, tensor):
+        return function(tensor.shape, generator=generator, device=tensor.device)
+
+    return tuple(
+        tensor
+        + (OUTLIER_SIZE * drawn(torch.randn, tensor) * (drawn(torch.rand, tensor) < OUTLIERS)).to(
+            tensor.dtype
+        )
+        for tensor in tensors
+    )
+
+
+def line(rows: Sequence[Fp8Timing]) -> str:
+    """A problem's rows as the command line prints them."""
+    problem, mask = rows[0].problem, "causal" if rows[0].problem.mask.causal else "no mask"
+    said = [
+        f"{row.numbers} {row.skipped}" if row.times is None
+        else f"{row.numbers} {row.tflops:.0f} TFLOP/s off by {row.relative_error:.2%}"
+        for row in rows
+    ]  # fmt: skip
+    return f"N {problem.seq_kv} d {problem.head_dim} {mask}, {rows[0].inputs}: {', '.join(said)}"
+
+
+def _call(numbers: str, tensors: Sequence, problem: Problem) -> Callable:
+    from kernels import attention, attention_fp8
+
+    causal = problem.mask.causal
+    if numbers == "float16":
+        return lambda: attention(*tensors, causal=causal, algorithm="flash3")
+    scales = "tensor" if numbers == "tensor" else "block"
+    return lambda: attention_fp8(*tensors, causal=causal, rotate=numbers == "rotated", scales=scales)
+
+
+def _exact(tensors: Sequence, problem: Problem) -> list:
+    """O of the first and the last head of the first sequence, float64."""
+    from kernels import reference_attention
+
+    return [
+        reference_attention(*(tensor[:1, head : head + 1] for tensor in tensors), causal=problem.mask.causal)[
+            0
+        ]
+        for head in _heads(problem.heads)
+    ]
+
+
+def _heads(heads: int) -> list[int]:
+    return sorted({0, heads - 1})
+
+
+def _relative_error(out, exact: Sequence) -> float:
+    differences = [
+        out[:1, head : head + 1].double() - right
+        for head, right in zip(_heads(out.shape[1]), exact, strict=True)
+    ]
+    squares = [sum(float(part.square().sum()) for part in parts) for parts in (differences, exact)]
+    return (squares[0] / squares[1]) ** 0.5

@@ -1,0 +1,102 @@
+"""Attention in FP8: what it refuses and why, that auto never takes it, and, on a Hopper GPU, its results."""
+
+import math
+
+import pytest
+import torch
+
+from kernels import attention, attention_fp8, dispatch, explain, fp8, probe_attention, reference_attention
+
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+SHAPES = [
+    (1, 1, 1, 1, 1),
+    (2, 4, 2, 127, 129),
+    (1, 4, 4, 333, 200),
+    (1, 8, 2, 1024, 1024),
+    (1, 2, 2, 300, 2028),
+]
+
+
+def tensors(
+    batch=2, heads=4, kv_heads=2, seq_q=128, seq_kv=64, head_dim=128, dtype=torch.float16, device="cpu"
+):
+    def random(count, rows):
+        return torch.randn(batch, count, rows, head_dim, device=device).to(dtype)
+
+    return random(heads, seq_q), random(kv_heads, seq_kv), random(kv_heads, seq_kv)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"dtype": torch.float32}, "quantises float16 and bfloat16, got torch.float32"),
+        ({"head_dim": 80}, "takes a head_dim of 64, 128 or 256, got 80"),
+        ({"seq_q": 0}, "takes no empty tensors, q is"),
+    ],
+)
+def test_what_is_not_served_says_why(changed, reason):
+    assert reason in fp8.unserved(*tensors(**changed))
+
+
+def test_any_strides_are_served():
+    assert (
+        fp8.unserved(*(tensor.transpose(2, 3).contiguous().transpose(2, 3) for tensor in tensors())) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"window": 3}, "fp8 takes causal and no other mask"),
+        ({"softcap": 30.0}, "takes causal alone"),
+        ({"block_q": 64}, "its blocks are its own"),
+        ({"splits": 2}, "only split_kv splits"),
+    ],
+)
+def test_other_masks_and_terms_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        attention(*tensors(), algorithm="fp8", **options)
+
+
+def test_gradients_and_probes_are_refused():
+    q, k, v = tensors()
+    with pytest.raises(ValueError, match="'fp8' and k requires grad, it must be one of"):
+        attention(q, k.requires_grad_(), v, algorithm="fp8")
+    with pytest.raises(ValueError, match="has no probe"):
+        probe_attention(q, k, v, algorithm="fp8")
+
+
+def test_unknown_scales_are_refused():
+    with pytest.raises(ValueError, match="scales is 'row', it must be one of block, tensor"):
+        attention_fp8(*tensors(), scales="row")
+
+
+@pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")
+def test_without_a_hopper_gpu_it_says_so():
+    assert "fp8 needs a Hopper GPU" in fp8.unsupported(*tensors())
+    with pytest.raises(ValueError, match=r"which Triton's interpreter does not run|needs a Hopper GPU"):
+        attention_fp8(*tensors())
+
+
+def test_where_it_serves_it_runs_only_when_asked_for(monkeypatch):
+    monkeypatch.setattr(dispatch, "_without_fp8", lambda *_: None)
+    assert "auto never takes it" in explain(*tensors(), algorithm="fp8")
+    assert not explain(*tensors()).startswith("fp8")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+@pytest.mark.parametrize("numbers", ["rotated", "block", "tensor"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_agrees_with_float64_as_far_as_eight_bits_go(shape, head_dim, causal, numbers):
+    torch.manual_seed(0)
+    q, k, v = tensors(*shape, head_dim, torch.bfloat16, "cuda")
+    scales = "tensor" if numbers == "tensor" else "block"
+    options = {"rotate": numbers == "rotated", "scales": scales, "return_lse": True}
+    out, lse = attention_fp8(q, k, v, causal=causal, **options)
+    exact_out, exact_lse = reference_attention(q, k, v, causal=causal)
+    assert torch.equal(lse == -math.inf, exact_lse == -math.inf)
+    assert (out - exact_out).square().mean() <= (0.12**2 * exact_out.square().mean())
+    assert (lse - exact_lse).nan_to_num().abs().max() <= 0.5
