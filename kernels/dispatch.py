@@ -7,8 +7,8 @@ import torch
 from kernels.arguments import Call, checked
 from kernels.backward import backward
 from kernels.flash1 import flash1
-from kernels.flash2 import flash2, with_tma
-from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
+from kernels.flash2 import flash2, served_by_tma, with_tma
+from kernels.flash3 import TMA_ALIGNMENT, flash3, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.launch import interpreted, multiprocessors, remember
 from kernels.split_kv import packs, split_count, split_kv, visible_keys, worthwhile
@@ -106,7 +106,7 @@ def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q]; options are those of `chosen`."""
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q]; options of `chosen`."""
     call, _ = chosen(q, k, v, *options)
     return FORWARD[call.algorithm](q, k, v, call)
 
@@ -165,7 +165,7 @@ def _by_tma(call: Call, q, k, v) -> bool:
     strides = [stride * k.element_size() for tensor in (k, v) for stride in tensor.stride()[:-1]]
     return (
         torch.cuda.get_device_capability(q.device)[0] >= 9
-        and unserved_layout(q, k, v) is None
+        and served_by_tma(call, q, k, v)
         and all(stride > 0 and stride % TMA_ALIGNMENT == 0 for stride in strides)
     )
 

@@ -24,7 +24,7 @@ def flash_attn_func(
     deterministic=False,
     return_attn_probs=False,
 ):
-    """O like q, [batch, seq_q, heads, head_dim]; the last query stands at the last key.
+    """O [batch, seq_q, heads, head_dim of v]; the last query stands at the last key.
 
     deterministic asks for the same bits of dQ every time, as torch.use_deterministic_algorithms(True) does.
     """
@@ -56,7 +56,7 @@ def flash_attn_varlen_func(
     return_attn_probs=False,
     block_table=None,
 ):
-    """O like q, [queries, heads, head_dim], of packed sequences; max_seqlen_q and _k are not needed.
+    """O [queries, heads, head_dim of v], of packed sequences; max_seqlen_q and _k are not needed.
 
     It is deterministic always.
     """
@@ -89,7 +89,7 @@ def flash_attn_with_kvcache(
     num_splits=0,
     return_softmax_lse=False,
 ):
-    """O like q, [batch, seq_q, heads, head_dim], over the first cache_seqlens keys of every cache.
+    """O [batch, seq_q, heads, head_dim of v], over the first cache_seqlens keys of every cache.
 
     k and v, if given, are written into the caches behind these, and count. cache_seqlens is an int, or int32
     [batch] on q's device, where it is read; without it the caches are full. No gradients.

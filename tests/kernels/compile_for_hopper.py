@@ -133,13 +133,13 @@ def launch_parts(q) -> None:
 
 
 def main(cases: list[str]) -> None:
-    from kernels import arguments, attention, dispatch, flash3, trace_attention
+    from kernels import arguments, attention, dispatch, flash2, trace_attention
     from kernels.trace import BlockTimes
 
     check_alike = arguments._check_alike
     arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)  # CPU tensors stand in
     dispatch._by_tma = lambda call, *tensors: (
-        call.algorithm == "flash2" and flash3.unserved_layout(*tensors) is None
+        call.algorithm == "flash2" and flash2.served_by_tma(call, *tensors)
     )
     compiled = []
     compile_launches(compiled)
