@@ -23,7 +23,17 @@ from engine.experiment import Experiment, ExperimentError
 from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
-from engine.recordings.recording import Counters, Decoding, Recording, TilingTiming, Times, Timing, TracedCall
+from engine.recordings.recording import (
+    TERMS,
+    Counters,
+    Decoding,
+    Recording,
+    TilingTiming,
+    Times,
+    Timing,
+    TracedCall,
+    VariantTiming,
+)
 from engine.recordings.timelines import traced_fault
 
 FORMAT = "attention recording"
@@ -38,7 +48,16 @@ ELSEWHERE = re.compile(
 )
 SHELF = Path(__file__).resolve().parents[2] / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
-SECTIONS = ("timings", "sweep", "decoding", "counters", "timelines", "cluster", "cluster_timelines")
+SECTIONS = (
+    "timings",
+    "sweep",
+    "decoding",
+    "counters",
+    "timelines",
+    "cluster",
+    "cluster_timelines",
+    "variants",
+)
 
 
 class RecordingError(ValueError):
@@ -260,6 +279,8 @@ def _fault(record: Any) -> str | None:
             return "has times that are not positive and rising"
     elif isinstance(record, ClusterTiming | ClusterTimeline | GpuMarks):
         return _cluster_fault(record)
+    elif isinstance(record, VariantTiming) and record.term not in (None, *TERMS):
+        return f"has a term that is not known: it must be one of {', '.join(TERMS)}"
     elif isinstance(record, Timing | TilingTiming | Decoding):
         rate = record.bytes_per_second if isinstance(record, Decoding) else record.tflops
         if (record.times is None) == (record.skipped is None) or (record.times is None) != (rate is None):

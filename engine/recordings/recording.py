@@ -9,8 +9,10 @@ from typing import Union
 
 import numpy as np
 
-from engine.problem.problem import Problem
+from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
+
+TERMS = ("softcap", "sinks", "alibi")  # what may become of a score beside the mask
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,30 @@ class Timing:
     allowed: float | None = None
     commit: str | None = None
     skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class VariantTiming(Timing):
+    """flash2 under one of many masks, with a term of the scores, or V of another head dim; or plain, beside.
+
+    All of a direction and a commit were timed in turns with the plain ones. tflops counts the pairs of a
+    query and a key that the mask leaves.
+
+    Attributes:
+        prefix: so many first keys every query sees.
+        term: one of TERMS.
+        v_dim: head dim of V and O, where it is another than the problem's.
+    """
+
+    prefix: int | None = None
+    term: str | None = None
+    v_dim: int | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is the kernel without mask or causal, which the others stand beside."""
+        mask = self.problem.mask
+        return mask in (Mask(), Mask(causal=True)) and self.prefix is self.term is self.v_dim is None
 
 
 @dataclass(frozen=True)
@@ -233,6 +259,7 @@ class Recording:
     timelines: tuple[TracedCall, ...] = ()
     cluster: tuple[ClusterTiming, ...] = ()
     cluster_timelines: tuple[ClusterTimeline, ...] = ()
+    variants: tuple[VariantTiming, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -273,6 +300,9 @@ IDENTITY = (
     "warps",
     "stages",
     "gpus",
+    "prefix",
+    "term",
+    "v_dim",
 )
 
 
