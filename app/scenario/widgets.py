@@ -9,10 +9,10 @@ import streamlit as st
 
 from app.scenario import state
 from app.scenario.presets import PRESETS, preset
-from engine.experiment import Experiment
+from engine.experiment import Experiment, ExperimentError
 
 TOUCHED, ECHOES, EXTRAS = "touched", "echoes", "extra options"
-OFF, EMPTIED = None, ("window", "seq_kv")  # an emptied number: no window, as many keys as queries
+OFF, EMPTIED = None, ("before", "seq_kv")  # an emptied number: no window, as many keys as queries
 
 
 def control(name: str, options: Sequence[Any] | None = None) -> dict[str, Any]:
@@ -60,7 +60,10 @@ def take() -> None:
     for name in touched:
         value = st.session_state.get(_key(name))
         if value not in echoes.get(name, ()):
-            state.replace(_with(state.current(), name, value))
+            try:
+                state.replace(_with(state.current(), name, value))
+            except ExperimentError as error:  # of what was typed
+                state.note(f"The scenario was not changed, because {error}.")
 
 
 def changed(experiment: Experiment, name: str, value: Any) -> Experiment:
@@ -125,15 +128,20 @@ def _shown(name: str) -> Any:
         return next((label for label in PRESETS if preset(label) == experiment), None)
     if name == "seq_kv" and experiment.problem.seq_kv == experiment.problem.seq_q:
         return OFF
+    mask = experiment.problem.mask
+    if name in ("before", "after"):
+        return OFF if mask.window is None else mask.window - 1 if name == "before" else mask.keys_after
+    if name == "lengths":
+        return str(mask.documents_text()).replace(":", ", ")
     return _number(experiment, name.removesuffix(" typed"))
 
 
 def _number(experiment: Experiment, name: str) -> Any:
-    """A flat value; of a window with two sides, and of lengths of documents, what a number field holds."""
-    mask = experiment.problem.mask
-    if name == "documents" and not isinstance(mask.documents, int):
-        return len(mask.documents)
-    return mask.window if name == "window" else experiment.flat()[name]
+    """A flat value; of lengths of documents, how many there are."""
+    documents = experiment.problem.mask.documents
+    if name == "documents" and not isinstance(documents, int):
+        return len(documents)
+    return experiment.flat()[name]
 
 
 def _touch(name: str) -> None:
@@ -145,4 +153,11 @@ def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
         return preset(value) if value else experiment
     if value is OFF and name not in EMPTIED:
         return experiment
+    mask = experiment.problem.mask
+    if name == "before":
+        return changed(experiment, "window", value if value is OFF else (value, mask.ahead))
+    if name == "after":
+        return experiment if mask.window is None else changed(experiment, "window", (mask.window - 1, value))
+    if name == "lengths":
+        return changed(experiment, "documents", value)
     return changed(experiment, name.removesuffix(" typed"), value)
