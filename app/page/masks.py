@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import streamlit as st
 
 from app import scenario, theme
@@ -14,10 +15,12 @@ from app.page.parts.elements import fold
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
-from engine.studies.masks import Masked, document_lengths, under_masks
+from engine.studies.masks import Density, Masked, document_lengths, under_masks
+from engine.studies.terms import FAINT, Ramp, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
 TALL = 900  # pixels: the table scrolls sideways only, on narrow screens
+RAMP_KEY = ("under 0.1% left, or hidden", "25% left", "50% left", "all left")
 COLUMNS = (
     "mask",
     "visited",
@@ -51,6 +54,7 @@ def show() -> None:
     st.html(figures.key(found[0].density.exact, colours))
     st.caption(_scale(found[0], experiment))
     fold("masks", partial(_counted, found))
+    fold("alibi", partial(_alibi, experiment), "What does ALiBi's slope do to the tiles?")
 
 
 def _counted(found: tuple[Masked, ...]) -> None:
@@ -63,6 +67,49 @@ def _counted(found: tuple[Masked, ...]) -> None:
         "scenario's blocks. Unfused attention computes every tile. The kernels take all of these masks: the "
         "Speed page runs and times them for the scenario's; no mask of documents is recorded."
     )
+
+
+def _alibi(experiment: Experiment) -> None:
+    """The slope's ramp on the tile grid, for heads with slopes that differ most."""
+    found, colours = ramps(experiment), theme.colours()
+    st.markdown(f"**{_fading(found)}**")
+    panels = [
+        (
+            f"Head {one.head}",
+            f"slope {one.slope:.3g}",
+            (
+                f"halved every {one.halves:.3g} keys",
+                f"{share_text(one.faint)} of the tiles keep under 0.1%",
+            ),
+            Density(shades := np.where(one.left < FAINT, 0.0, one.left), shades, 2),
+            False,
+        )
+        for one in found
+    ]
+    problem = experiment.problem
+    with st.container(key="masks_ramp"):
+        title = "Weight that ALiBi leaves in each tile"
+        st.html(figures.multiples(panels, problem.seq_q, problem.seq_kv, colours, title))
+    st.html(figures.key(False, colours, RAMP_KEY))
+    st.caption(
+        "A score falls by the slope for each key between it and its query, so its weight is multiplied by "
+        "exp(−slope · distance) before the softmax divides. Each tile shows the most that one of its weights "
+        f"keeps, computed exactly under the scenario's mask on {found[0].keys:,} keys. The slopes are a "
+        "geometric sequence over the heads that ends at 2⁻⁸ (Press et al., arXiv 2108.12409). The kernels "
+        "lower the scores on the chip, so hardly a byte more is moved."
+    )
+
+
+def _fading(found: tuple[Ramp, ...]) -> str:
+    first, last = found[0], found[-1]
+    if first is last:
+        fades = f"by half every {first.halves:.3g} keys in the only head"
+    else:
+        fades = (
+            f"by half every {first.halves:.3g} keys in head 1, and every {last.halves:.3g} in head "
+            f"{last.head}"
+        )
+    return f"ALiBi lowers a score by the head's slope per key of distance, so the weights fade {fades}."
 
 
 def _headline(found: tuple[Masked, ...]) -> str:
@@ -92,8 +139,8 @@ def _assumed(experiment: Experiment) -> str:
     has = " and ".join(lacks)
     shown = f"Your scenario has {has}, so the pictures use an example: {example[has]}. " if lacks else ""
     return (
-        f"{shown}A window of so many keys looks backwards only, so it implies a causal mask. Documents are "
-        "packed end to end."
+        f"{shown}A window without keys after the query looks backwards only, so it implies a causal mask. "
+        "Documents are packed end to end."
     )
 
 

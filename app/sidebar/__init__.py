@@ -99,10 +99,12 @@ def _heads() -> None:
 
 
 def _mask() -> None:
-    mask, before, after = st.columns([5, 4, 4])
+    mask, dtype = st.columns(2)
+    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
+    before, after = st.columns(2)
     _select(mask, "Mask", "causal", (False, True), format_func={False: "none", True: "causal"}.get)
     before.number_input(
-        "Before",
+        "Keys before",
         0,
         LARGEST_SEQUENCE - 1,
         placeholder="all",
@@ -111,7 +113,7 @@ def _mask() -> None:
     )
     asked = scenario.current().problem.mask
     after.number_input(
-        "After",
+        "Keys after",
         0,
         LARGEST_SEQUENCE - 1,
         placeholder="none" if asked.causal else "all",
@@ -121,9 +123,7 @@ def _mask() -> None:
 
 
 def _machine() -> None:
-    dtype, gpu = st.columns(2)
-    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
-    _select(gpu, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
+    _select(st, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
 
 
 def _more() -> None:
