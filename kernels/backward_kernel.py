@@ -3,15 +3,7 @@
 import triton
 import triton.language as tl
 
-from kernels.scores import (
-    capped,
-    key_blocks_in,
-    masked,
-    query_blocks_in,
-    sloped,
-    uncapped,
-    view_of,
-)
+from kernels.scores import capped, key_blocks_in, masked, query_blocks_in, seen_by, slope_of, sloped, uncapped
 from kernels.tile import (
     head_start,
     inlined,
@@ -42,9 +34,10 @@ def add_to_keys(
         if ranges is None:
             view = None
         else:
-            view = view_of(ranges, slopes, cap, batch, batch_head, queries[None, :], seq_q, scale_log2)
-            limited = capped(products, view)
-            products = sloped(limited, view, keys[:, None])
+            view = seen_by(ranges, batch, queries[None, :], seq_q)
+            slope = None if slopes is None else slope_of(slopes, batch_head, scale_log2)
+            limited = capped(products, cap)
+            products = sloped(limited, slope, view, keys[:, None])
         if MASKED:
             products = masked(
                 products, queries[None, :], keys[:, None], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
@@ -54,7 +47,7 @@ def add_to_keys(
         d_v += matmul(narrowed(weights, d_out_tile.dtype), d_out_tile)
         d_scores = weights * (d_weights - delta[None, :])
         if ranges is not None:
-            d_scores = uncapped(d_scores, limited, view)
+            d_scores = uncapped(d_scores, limited, cap)
         d_k += matmul(narrowed(d_scores, q_tile.dtype), q_tile)
     return d_k, d_v
 
@@ -129,7 +122,7 @@ def key_gradient_kernel(
 @inlined
 def add_to_queries(
     q_tile, d_out_tile, lse, delta, d_q, k_head, v_head, k_strides, v_strides, start, stop,
-    queries, columns, v_columns, seq_q, seq_kv, window, scale_log2, view,
+    queries, columns, v_columns, seq_q, seq_kv, window, scale_log2, view, slope, cap,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, V_DIM: tl.constexpr,
     BLOCK_KV: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
@@ -140,8 +133,8 @@ def add_to_queries(
         v_tile = load_tile(v_head, v_strides, keys, v_columns, seq_kv, V_DIM, RAGGED)
         products = matmul(q_tile, tl.trans(k_tile))
         if view is not None:
-            limited = capped(products, view)
-            products = sloped(limited, view, keys[None, :])
+            limited = capped(products, cap)
+            products = sloped(limited, slope, view, keys[None, :])
         if MASKED:
             products = masked(
                 products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
@@ -150,7 +143,7 @@ def add_to_queries(
         weights = tl.exp2(products * scale_log2 - lse[:, None])
         d_scores = weights * (d_weights - delta[:, None])
         if view is not None:
-            d_scores = uncapped(d_scores, limited, view)
+            d_scores = uncapped(d_scores, limited, cap)
         d_q += matmul(narrowed(d_scores, k_tile.dtype), k_tile)
     return d_q
 
@@ -189,27 +182,32 @@ def query_gradient_kernel(
     last = tl.minimum(first + BLOCK_Q, seq_q) - 1
     if ranges is None:
         view = None
+        slope = None
         start, full_start, full_stop, stop = key_blocks_of(
             first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
         )
     else:
-        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, batch_head, scale_log2)
         start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     if WINDOWED or ranges is not None:  # the window's far edge
         q_sum = add_to_queries(
             q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
-            start, full_start, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2, view,
+            start, full_start, queries, columns, v_columns,
+            seq_q, seq_kv, window, scale_log2, view, slope, cap,
             CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, True, not EVEN,
         )  # fmt: skip
     q_sum = add_to_queries(
         q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
-        full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2, view,
+        full_start, full_stop, queries, columns, v_columns,
+        seq_q, seq_kv, window, scale_log2, view, slope, cap,
         CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, False, False,
     )  # fmt: skip
     if CAUSAL or ranges is not None or not EVEN:  # the diagonal and the ragged end
         q_sum = add_to_queries(
             q_tile, d_out_tile, lse_rows, delta_rows, q_sum, k_head, v_head, k_strides, v_strides,
-            full_stop, stop, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2, view,
+            full_stop, stop, queries, columns, v_columns,
+            seq_q, seq_kv, window, scale_log2, view, slope, cap,
             CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, True, not EVEN,
         )  # fmt: skip
     d_q_head = head_start(d_q, d_q_strides, batch, head)

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import torch
 
-from kernels.arguments import MAX_HEAD_DIM, Call, default_blocks
+from kernels.arguments import Call, default_blocks
 from kernels.launch import MOST_STAGES, REMEMBERED, warps
 
-# block_q, block_kv, warps, stages by head dim: the fastest of those measured on an H200, N 4096 and 16384
-KEY_TILING = {64: (64, 64, 4, 3), 128: (64, 64, 4, 2), 256: (64, 64, 8, 2), 512: (32, 64, 8, 2)}
-QUERY_TILING = {64: (128, 64, 4, 3), 128: (128, 64, 8, 3), 256: (64, 32, 4, 3), 512: (64, 32, 8, 2)}
-V_KEY_TILING = (32, 64, 8, 2)  # where the wider of Q and V has 256 columns and the other fewer
+# block_q, block_kv, warps, stages by the wider head dim: the fastest of those measured on an H200, N 4096 up
+KEY_TILING = {64: (64, 64, 4, 3), 128: (64, 64, 4, 2), 256: (64, 64, 8, 2), 512: (64, 32, 4, 2)}
+QUERY_TILING = {64: (128, 64, 4, 3), 128: (128, 64, 8, 3), 256: (64, 32, 4, 3), 512: (128, 64, 8, 1)}
 
 
 class Pass(NamedTuple):
@@ -28,10 +27,7 @@ def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int |
     """How the key gradient runs, and how the query gradient: in the blocks given, or in the fastest known."""
     own = block_q is None and block_kv is None and dtype != torch.float32
     if own:
-        columns = max(64, call.widest)
-        keys, queries = KEY_TILING[columns], QUERY_TILING[columns]
-        if call.v_dim is not None and columns == MAX_HEAD_DIM:
-            keys = V_KEY_TILING
+        keys, queries = (tiling[max(64, call.widest)] for tiling in (KEY_TILING, QUERY_TILING))
     else:
         wide, narrow = default_blocks(call.widest, dtype) if dtype == torch.float32 else (64, 64)
         keys = (block_q or narrow, block_kv or wide)

@@ -10,7 +10,7 @@ import triton.language as tl
 
 from kernels.arguments import Call
 from kernels.launch import launch, output_like, warps
-from kernels.scores import capped, masked, query_blocks_in, sloped, view_of
+from kernels.scores import capped, masked, query_blocks_in, seen_by, slope_of, sloped
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     LN_2,
@@ -78,8 +78,9 @@ def flash1_kernel(
             if ranges is None:
                 view = None
             else:
-                view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
-                products = sloped(capped(products, view), view, keys[None, :])
+                view = seen_by(ranges, batch, queries[:, None], seq_q)
+                slope = None if slopes is None else slope_of(slopes, batch_head, scale_log2)
+                products = sloped(capped(products, cap), slope, view, keys[None, :])
             products = masked(
                 products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
             )

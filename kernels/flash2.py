@@ -19,7 +19,7 @@ from kernels.launch import (
     stages,
     warps,
 )
-from kernels.scores import capped, key_blocks_in, masked, sink_of, sloped, view_of
+from kernels.scores import capped, key_blocks_in, masked, seen_by, sink_of, slope_of, sloped
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     head_start,
@@ -40,7 +40,7 @@ OWN_TILING = {64: (64, 128, 4, 2), 128: (128, 128, 8, 3), 256: (128, 64, 8, 2)}
 SHORT = 1024  # keys up to which smaller blocks, two an SM, are faster
 SHORT_TILING = {128: (64, 64, 4, 3)}
 # the same by head dims of K and V, where V has one of its own
-V_TILING = {(192, 128): (128, 64, 8, 3), (64, 256): (128, 64, 8, 2), (64, 512): (64, 64, 8, 2)}
+V_TILING = {(192, 128): (128, 64, 8, 3), (64, 256): (128, 64, 8, 3), (64, 512): (64, 32, 8, 3)}
 # causal heads, with more keys, that start with the query blocks that see most: the last of them all end alike
 HEADS_TOGETHER = {64: 16, 128: 8, 256: 8, 512: 8}
 
@@ -65,7 +65,7 @@ def load_keys(
 def attend(
     q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
     start, stop, whole_start, whole_stop, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
-    view, probe, probe_tile,
+    view, slope, cap, probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, V_DIM: tl.constexpr,
     BLOCK_KV: tl.constexpr, MASK: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
@@ -80,7 +80,7 @@ def attend(
         v = load_keys(v_head, v_place, key_block, v_columns, seq_kv, V_DIM, BLOCK_KV, RAGGED, TMA)
         products = matmul(q, tl.trans(k))
         if view is not None:
-            products = sloped(capped(products, view), view, keys[None, :])
+            products = sloped(capped(products, cap), slope, view, keys[None, :])
         if MASK == "all":
             products = masked(
                 products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
@@ -106,7 +106,7 @@ def attend(
 def attend_apart(
     q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
     start, stop, whole_start, whole_stop, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
-    view, probe, probe_tile,
+    view, slope, cap, probe, probe_tile,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, V_DIM: tl.constexpr,
     BLOCK_KV: tl.constexpr, MASK: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
@@ -115,20 +115,20 @@ def attend_apart(
         running_max, running_sum, accumulator = attend(
             q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, whole_start, 0, 0, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
-            view, probe, probe_tile,
+            view, slope, cap, probe, probe_tile,
             CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "all", True, PROBE, TMA,
         )  # fmt: skip
     running_max, running_sum, accumulator = attend(
         q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
         whole_start, whole_stop, 0, 0, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
-            view, probe, probe_tile,
+            view, slope, cap, probe, probe_tile,
         CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "none", False, PROBE, TMA,
     )  # fmt: skip
     if MASK != "none":
         running_max, running_sum, accumulator = attend(
             q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             whole_stop, stop, 0, 0, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
-            view, probe, probe_tile,
+            view, slope, cap, probe, probe_tile,
             CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "all", True, PROBE, TMA,
         )  # fmt: skip
     return running_max, running_sum, accumulator
@@ -199,24 +199,26 @@ def flash2_kernel(
     last = tl.minimum(first + BLOCK_Q, seq_q) - 1
     if ranges is None:
         view = None
+        slope = None
         start, full_start, full_stop, stop = key_blocks_of(
             first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
         )
     else:
-        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, batch_head, scale_log2)
         start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     if TMA and HEAD_DIM > 64:  # a second loop begins with empty buffers; no other block on the SM hides that
         running_max, running_sum, accumulator = attend(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, stop, full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window,
-            scale_log2, view, probe, probe_tile,
+            scale_log2, view, slope, cap, probe, probe_tile,
             CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, MASK, False, PROBE, True,
         )  # fmt: skip
     else:
         running_max, running_sum, accumulator = attend_apart(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
             start, stop, full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window,
-            scale_log2, view, probe, probe_tile,
+            scale_log2, view, slope, cap, probe, probe_tile,
             CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, MASK, PROBE, TMA,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ import triton.language as tl
 from kernels.arguments import MAX_SPLITS, Call, ceil_div
 from kernels.flash2 import attend, loop_stages
 from kernels.launch import interpreted, launch, multiprocessors, output_like, warps
-from kernels.scores import key_blocks_in, sink_of, view_of
+from kernels.scores import key_blocks_in, seen_by, sink_of, slope_of
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
 
@@ -70,12 +70,14 @@ def split_kernel(
     last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
     if ranges is None:
         view = None
+        slope = None
         start, full_start, full_stop, stop = key_blocks_of(
             first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
         )
     else:
         row_heads = (batch * heads + kv_head * group + members)[:, None]
-        view = view_of(ranges, slopes, cap, batch, row_heads, queries[:, None], seq_q, scale_log2)
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, row_heads, scale_log2)
         start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
@@ -83,7 +85,8 @@ def split_kernel(
     running_max, running_sum, accumulator = attend(
         q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
         start, stop, full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window,
-        scale_log2, view, None, 0, CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "edges", True, False, False,
+        scale_log2, view, slope, cap, None, 0,
+        CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "edges", True, False, False,
     )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from kernels.arguments import Call, ceil_div
 from kernels.launch import interpreted, launch, output_like, stages, warps
-from kernels.scores import capped, sloped, view_of
+from kernels.scores import capped, seen_by, slope_of, sloped
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     LN_2,
@@ -63,9 +63,10 @@ def scores_kernel(
         seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
         products = matmul(q_tile, tl.trans(k_tile))
     else:
-        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale * LOG2_E)
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, batch_head, scale * LOG2_E)
         seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
-        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), view), view, keys[None, :])
+        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), cap), slope, view, keys[None, :])
     tile = tl.where(seen, products * scale, float("-inf"))
     head_scores = head_start(scores, score_strides, batch, head)
     store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)

@@ -12,14 +12,19 @@ from app.figures import masks as figures
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, scaled, seconds_text, share_text, short, times_text
 from app.page.parts.elements import fold
+from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
+from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
+from engine.recordings.recording import Recording, VariantTiming
+from engine.studies.mask_times import VariantCost, variant_costs
 from engine.studies.masks import Density, Masked, document_lengths, under_masks
 from engine.studies.terms import FAINT, Ramp, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
 TALL = 900  # pixels: the table scrolls sideways only, on narrow screens
+TERM_NAMES = {"softcap": "a softcap", "sinks": "sinks", "alibi": "ALiBi"}
 RAMP_KEY = ("under 0.1% left, or hidden", "25% left", "50% left", "all left")
 COLUMNS = (
     "mask",
@@ -54,6 +59,7 @@ def show() -> None:
     st.html(figures.key(found[0].density.exact, colours))
     st.caption(_scale(found[0], experiment))
     fold("masks", partial(_counted, found))
+    fold("mask times", partial(_recorded, chosen_recording()), "What do masks and terms cost, as recorded?")
     fold("alibi", partial(_alibi, experiment), "What does ALiBi's slope do to the tiles?")
 
 
@@ -65,8 +71,60 @@ def _counted(found: tuple[Masked, ...]) -> None:
         "edge, is still computed in full; 'wasted' is the share of scores computed and then masked. Tile "
         "counts are for one head; bytes, FLOPs and time are for all heads, with FlashAttention-2 and the "
         "scenario's blocks. Unfused attention computes every tile. The kernels take all of these masks: the "
-        "Speed page runs and times them for the scenario's; no mask of documents is recorded."
+        "Speed page runs and times them for the scenario's."
     )
+
+
+def _recorded(recording: Recording | None) -> None:
+    """Times of the kernel under masks and terms, beside the plain ones of the same run."""
+    found = {} if recording is None else {way: variant_costs(recording, way) for way in (FORWARD, BACKWARD)}
+    if not any(found.values()):
+        return st.markdown("No recording shown here has times of masks and terms.")
+    st.markdown(f"**{_dearest(found[FORWARD])}**")
+    for direction, costs in found.items():
+        rows = [
+            [
+                ", ".join(_variant(cost.row)),
+                share_text(cost.seen, 1),
+                seconds_text(cost.row.times.p50),
+                f"{cost.row.tflops:.0f}",
+                share_text(cost.over),
+            ]
+            for cost in costs
+        ]
+        columns = (f"{direction}: mask or term", "seen", "time", "TFLOP/s", "of plain")
+        st.html(scrolled(table(columns, rows, title=f"Recorded {direction} times of masks and terms"), TALL))
+    problem, commits = found[FORWARD][0].row.problem, {cost.commit for way in found.values() for cost in way}
+    st.caption(
+        f"{recording.origin[:1].upper()}{recording.origin[1:]}, at commit "
+        f"{' and '.join(sorted(commit[:7] for commit in commits))}: FlashAttention-2's kernel, "
+        f"{problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head dimension 128 unless those "
+        "of Q and K and of V are given. FLOPs count only the pairs that the mask leaves; 'of plain' is that "
+        "rate over the rate without mask, or with a causal one where the mask looks back only, timed in turns."
+    )
+
+
+def _dearest(costs: tuple[VariantCost, ...]) -> str:
+    """What costs most, in one sentence."""
+    most = min(costs, key=lambda cost: cost.over)
+    name = " of ".join(_variant(most.row)) if most.row.problem.mask.packed else _variant(most.row)[0]
+    return (
+        f"A mask saves nearly all the work that it hides: each kernel keeps at least "
+        f"{share_text(most.over)} of the plain kernel's rate on the pairs that are left, least with "
+        f"{name[:1].lower()}{name[1:]}."
+    )
+
+
+def _variant(row: VariantTiming) -> tuple[str, ...]:
+    """A recorded row's mask, and what it has besides."""
+    causal = "causal " * row.problem.mask.causal
+    if row.term:
+        return (f"{causal}with {TERM_NAMES[row.term]}".capitalize(),)
+    if row.prefix:
+        return (f"{causal}with a prefix of {row.prefix:,} keys".capitalize(),)
+    if row.v_dim:
+        return (f"{causal}with head dims {row.problem.head_dim} and {row.v_dim}".capitalize(),)
+    return _name(row.problem.mask, row.problem.seq_kv)
 
 
 def _alibi(experiment: Experiment) -> None:

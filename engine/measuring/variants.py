@@ -17,6 +17,7 @@ from engine.problem.flops import pair_flops
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import VariantTiming
 from engine.recordings.rows import BACKWARD_FLOPS
+from engine.studies.mask_times import beside
 
 KEYS, PREFIX, SOFTCAP = 16384, 4096, 30.0
 MASKS = (  # plain; windows to both sides; documents of one length, and of any
@@ -81,12 +82,6 @@ def line(row: VariantTiming, plain: VariantTiming) -> str:
         return f"{row.direction:<8} {name:<46} {row.skipped}"
     over = f"{row.tflops / plain.tflops:.2f} of plain" if plain.tflops else ""
     return f"{row.direction:<8} {name:<46} {row.times.p50 * 1e3:7.3f} ms {row.tflops:4.0f} TFLOP/s  {over}"
-
-
-def beside(row: VariantTiming, rows: Sequence[VariantTiming]) -> VariantTiming:
-    """The plain row that it is compared with: causal where it looks back only."""
-    alike = [each for each in rows if each.plain and each.direction == row.direction]
-    return next(each for each in alike if each.problem.mask.causal is not row.problem.mask.looks_ahead)
 
 
 def run(repeats: clock.Repeats) -> list[VariantTiming]:

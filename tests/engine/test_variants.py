@@ -10,6 +10,7 @@ from engine.measuring import clock, variants
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads
 from engine.recordings.recording import Device, Recording, Times, VariantTiming, identity
+from engine.studies.mask_times import beside, variant_costs
 
 ONCE = clock.Repeats(1, 1, 0.0)
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
@@ -52,10 +53,26 @@ def test_every_row_stands_beside_the_plain_one_that_looks_as_far():
     assert len({identity(row) for row in rows}) == len(rows) == 11
     ahead = (Mask(), Mask(window=1025, ahead=1024), Mask(documents=16))
     for row in rows:
-        assert variants.beside(row, rows) is (none if row.problem.mask in ahead else causal)
+        assert beside(row, rows) is (none if row.problem.mask in ahead else causal)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has no interpreter")
+def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
+    rows = [
+        replace(row, times=TIMES, tflops=rate, commit=commit)
+        for commit, plain in ((None, 500.0), ("other", 400.0))
+        for row, rate in zip(variants.plan(FORWARD), (plain, plain / 2, *[100.0] * 9), strict=True)
+    ]
+    found = variant_costs(Recording(DEVICE, variants=(*rows, variants.plan(BACKWARD)[0])), FORWARD)
+    assert len(found) == 22
+    assert [found[at].over for at in (0, 1, 2, 5, 13, 16)] == [1, 1, 0.2, 0.4, 0.25, 0.5]
+    assert [found[at].commit for at in (0, 21)] == ["abc", "other"]
+    documents, prefix = found[3].seen, found[6].seen
+    assert documents == pytest.approx(1 / 16)
+    assert prefix == pytest.approx(0.5 * (1 + (4096 / 16384) ** 2), rel=1e-4)  # a square above the diagonal
+    assert found[10].seen == pytest.approx(0.5, rel=1e-4)  # of pairs, whatever V is
+
+
 def test_rows_are_checked_before_they_are_timed(monkeypatch):
     rows = [small(row) for row in (*variants.plan(FORWARD)[8:], variants.plan(BACKWARD)[-1])]
     found = variants.timed(rows, ONCE, cuda=False)

@@ -28,6 +28,7 @@ EVERY_TERM = {
     "alibi_slopes": torch.ones(2),
 }
 MASKS["terms"] = EVERY_TERM
+MASKS["documents"] = {"documents": [100, 156]}  # terms alone: what is not there is None
 
 
 class HopperDriver:
@@ -161,7 +162,7 @@ def main(cases: list[str]) -> None:
         else:
             splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
             attention(q, q, q, algorithm=algorithm, splits=splits, **blocks, **MASKS[mask])
-            if algorithm == "flash2" and mask != "terms":
+            if algorithm == "flash2" and mask not in ("terms", "documents"):
                 attention(many, many, many, algorithm=algorithm, **blocks, **MASKS[mask])
         while compiled:
             print(json.dumps({"case": case, **resources(*compiled.pop(0))}), flush=True)
