@@ -100,7 +100,7 @@ def _recorded(recording: Recording | None) -> None:
         f"{' and '.join(sorted(commit[:7] for commit in commits))}: FlashAttention-2's kernel, "
         f"{problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head dimension 128 unless those "
         "of Q and K and of V are given. FLOPs count only the pairs that the mask leaves; 'of plain' is that "
-        "rate over the rate without mask, or with a causal one where the mask looks back only, timed in turns."
+        "rate over the one without mask, or with a causal one where the mask looks back only, timed in turns."
     )
 
 
@@ -117,14 +117,12 @@ def _dearest(costs: tuple[VariantCost, ...]) -> str:
 
 def _variant(row: VariantTiming) -> tuple[str, ...]:
     """A recorded row's mask, and what it has besides."""
-    causal = "causal " * row.problem.mask.causal
+    name, extent = _name(row.problem.mask, row.problem.seq_kv)
     if row.term:
-        return (f"{causal}with {TERM_NAMES[row.term]}".capitalize(),)
+        return f"{name} with {TERM_NAMES[row.term]}", extent
     if row.prefix:
-        return (f"{causal}with a prefix of {row.prefix:,} keys".capitalize(),)
-    if row.v_dim:
-        return (f"{causal}with head dims {row.problem.head_dim} and {row.v_dim}".capitalize(),)
-    return _name(row.problem.mask, row.problem.seq_kv)
+        return name, f"and a prefix of {row.prefix:,} keys"
+    return (f"{name}, head dims {row.problem.head_dim} and {row.v_dim}" if row.v_dim else name), extent
 
 
 def _alibi(experiment: Experiment) -> None:
