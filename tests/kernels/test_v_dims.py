@@ -7,6 +7,7 @@ from attention_cases import DTYPES, dtype_name, largest_difference
 from kernels import attention, attention_varlen, explain, flash3, reference_attention
 from kernels.arguments import Call
 from kernels.backward_tiling import tilings
+from kernels.distributed.agreement import described
 from kernels.flash2 import loop_stages, served_by_tma
 from kernels.flash_attn import flash_attn_func
 
@@ -144,3 +145,9 @@ def test_blocks_are_chosen_by_both_head_dims(dims, stages, keys, tma):
     key_pass, _ = tilings(call, torch.float16, None, None)
     assert (key_pass.call.block_q, key_pass.call.block_kv, *key_pass[1:]) == keys
     assert served_by_tma(call, q, k, v) == tma
+
+
+def test_several_gpus_refuse_it_in_a_sentence():
+    q, k, v = drawn((16, 24), torch.float32, "cpu", tokens=(8, 8))
+    said = described(q, k, v, False, None, None, "auto", False, ("auto",))
+    assert said["error"] == "v has head_dim 24 and q 16, over GPUs they must be alike"
