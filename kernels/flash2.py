@@ -52,13 +52,31 @@ def load_keys(
 ):  # fmt: skip
     """A block of a head of K or V, zero past its end; head and place are its pointer and strides.
 
-    With TMA they are a descriptor of blocks [1, 1, BLOCK_KV, columns] and (batch, head).
+    With TMA they are a descriptor of blocks [1, 1, BLOCK_KV, columns] and (batch, head); of 192 columns there
+    are three, for a tile of Triton has 128 or 256.
     """
-    if TMA:
+    if TMA and HEAD_DIM == 192:
+        first = head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, 64)
+        second = head.load([place[0], place[1], key_block * BLOCK_KV, 64]).reshape(BLOCK_KV, 64)
+        third = head.load([place[0], place[1], key_block * BLOCK_KV, 128]).reshape(BLOCK_KV, 64)
+        return first, second, third
+    elif TMA:
         return head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, columns.shape[0])
     else:
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         return load_tile(head, place, keys, columns, seq_kv, HEAD_DIM, RAGGED)
+
+
+@inlined
+def products_of(q, k, PARTS: tl.constexpr):
+    """q k^T; of three parts of 64 columns, their sum."""
+    if PARTS == 1:
+        return matmul(q, tl.trans(k))
+    else:
+        products = matmul(q[0], tl.trans(k[0]))
+        products += matmul(q[1], tl.trans(k[1]))
+        products += matmul(q[2], tl.trans(k[2]))
+        return products
 
 
 @inlined
@@ -78,7 +96,7 @@ def attend(
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         k = load_keys(k_head, k_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
         v = load_keys(v_head, v_place, key_block, v_columns, seq_kv, V_DIM, BLOCK_KV, RAGGED, TMA)
-        products = matmul(q, tl.trans(k))
+        products = products_of(q, k, 3 if TMA and HEAD_DIM == 192 else 1)
         if view is not None:
             products = sloped(capped(products, cap), slope, view, keys[None, :])
         if MASK == "all":
@@ -183,9 +201,16 @@ def flash2_kernel(
         v_head = head_start(v, v_strides, batch, kv_head)
         k_place, v_place = k_strides, v_strides
     probe_tile = (batch_head.to(tl.int64) * query_blocks + query_block) * key_blocks
-    q_tile = load_tile(
-        head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, HEAD_DIM, True
-    )
+    q_head = head_start(q, q_strides, batch, head)
+    if TMA and HEAD_DIM == 192:
+        part = tl.arange(0, 64)
+        q_tile = (
+            load_tile(q_head, q_strides, queries, part, seq_q, HEAD_DIM, True),
+            load_tile(q_head, q_strides, queries, part + 64, seq_q, HEAD_DIM, True),
+            load_tile(q_head, q_strides, queries, part + 128, seq_q, HEAD_DIM, True),
+        )
+    else:
+        q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
     if TMA and MASK == "none" and HEAD_DIM == 128 and BLOCK_Q == 128:
         # what was loaded goes to shared memory, what was computed stays in registers, and Q K^T reads K alone
         q_tile = tl.where(queries[:, None] < seq_q, q_tile, 0.0)
@@ -247,8 +272,8 @@ def served_by_tma(call: Call, q, k, v) -> bool:
 def loop_stages(call: Call, tensor: torch.Tensor) -> int:
     """Blocks of K and V in flight beside a block of Q, and of P where its rows' O takes two warp groups."""
     shared = call.block_kv if call.out_dim > MAX_HEAD_DIM else 0
-    resident = call.block_q * (call.padded_head_dim + shared)
-    return stages(tensor, call.block_kv * (call.padded_head_dim + call.padded_out_dim), resident)
+    columns = call.head_dim if call.tma else call.padded_head_dim
+    return stages(tensor, call.block_kv * (columns + call.padded_out_dim), call.block_q * (columns + shared))
 
 
 def heads_together(call: Call) -> int:
@@ -259,9 +284,8 @@ def heads_together(call: Call) -> int:
 def with_tma(call: Call, k: torch.Tensor) -> Call:
     """A call whose K and V are copied by TMA, in its own tiling's blocks where two of K and V fit."""
     block_q, block_kv, *_ = own_tiling(call)
-    if loop_stages(replace(call, block_q=block_q, block_kv=block_kv), k) < 2:
-        return replace(call, tma=True)
-    return replace(call, tma=True, block_q=block_q, block_kv=block_kv)
+    own = replace(call, tma=True, block_q=block_q, block_kv=block_kv)
+    return own if loop_stages(own, k) >= 2 else replace(call, tma=True)
 
 
 def flash2(
@@ -281,7 +305,8 @@ def flash2(
         return out, lse
     keys, values = k, v
     if call.tma:
-        keys, values = _described(k, call.padded_head_dim, call), _described(v, call.padded_out_dim, call)
+        columns = 64 if call.head_dim == 192 else call.padded_head_dim
+        keys, values = _described(k, columns, call), _described(v, call.padded_out_dim, call)
     programs, extra = call.programs, tensors_of(terms)
     *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
     if blocks != [call.block_q, call.block_kv]:
