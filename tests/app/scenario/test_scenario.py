@@ -44,7 +44,7 @@ def test_a_link_restores_every_widget(open_app):
         name: app.session_state[f"scenario {name}"] for name in ("seq", "seq typed", "heads", "kv_heads")
     }
     assert state == {"seq": 1000, "seq typed": 1000, "heads": 3, "kv_heads": 1}
-    assert app.session_state["scenario window"] == 77
+    assert (app.session_state["scenario before"], app.session_state["scenario after"]) == (76, 0)
     assert app.session_state["scenario seq_kv"] is None
     assert app.query_params["batch"] == "5"
 
