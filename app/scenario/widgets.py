@@ -156,8 +156,8 @@ def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
     mask = experiment.problem.mask
     if name == "before":
         return changed(experiment, "window", value if value is OFF else (value, mask.ahead))
-    if name == "after":
-        return experiment if mask.window is None else changed(experiment, "window", (mask.window - 1, value))
+    if name == "after":  # alone it leaves all keys before
+        return changed(experiment, "window", ((mask.window or experiment.problem.seq_kv) - 1, value))
     if name == "lengths":
         return changed(experiment, "documents", value)
     return changed(experiment, name.removesuffix(" typed"), value)

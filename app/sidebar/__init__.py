@@ -117,7 +117,7 @@ def _mask() -> None:
         0,
         LARGEST_SEQUENCE - 1,
         placeholder="none" if asked.causal else "all",
-        **look("window", AFTER_HELP) | ({"disabled": True} if asked.causal or not asked.window else {}),
+        **look("window", AFTER_HELP) | ({"disabled": True} if asked.causal else {}),
         **scenario.control("after"),
     )
 

@@ -9,8 +9,9 @@ from streamlit.util import calc_hash
 
 from app import scenario
 from app.scenario.link import notices
-from app.scenario.widgets import changed
+from app.scenario.widgets import _with, changed
 from engine.experiment import BY_NAME, Experiment
+from engine.problem.problem import Mask
 
 EXPERIMENTS = st.builds(
     lambda kv_heads, group, **values: Experiment.of(kv_heads=kv_heads, heads=kv_heads * group, **values),
@@ -66,6 +67,11 @@ def test_a_preset_is_taken_and_named_until_a_value_changes(open_app, name):
     assert app.sidebar.selectbox(key="scenario preset").value == name
     app.sidebar.number_input(key="scenario batch").set_value(9).run()
     assert app.sidebar.selectbox(key="scenario preset").value is None
+
+
+def test_keys_after_a_query_alone_leave_all_before():
+    assert _with(Experiment.of(seq=64), "after", 5).problem.mask == Mask(window=64, ahead=5)
+    assert _with(Experiment.of(window=9), "after", None) == Experiment.of(window=9)
 
 
 def test_keys_follow_the_queries_only_while_they_are_equal():
