@@ -3,6 +3,7 @@
 import pytest
 import torch
 from attention_cases import DTYPES, dtype_name, largest_difference
+from torch._subclasses import FakeTensorMode
 
 from kernels import attention, attention_varlen, explain, flash3, reference_attention
 from kernels.arguments import Call
@@ -84,20 +85,18 @@ def test_packed_sequences_and_the_adapter_give_v_s_head_dim(device):
     assert largest_difference(whole, exact.transpose(1, 2)) < 1e-5
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("documents", [None, [12, 8]])
-def test_compiled_in_one_graph(documents, device):
-    tensors = [t.requires_grad_() for t in drawn((16, 24), torch.float32, device, tokens=(20, 20))]
-
-    def block(q, k, v):
-        out = attention(2.0 * q, k, v, causal=True, documents=documents, **BLOCKS)
-        return out.sin() @ torch.ones(24, 1, device=device)
-
-    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
-    expected = torch.autograd.grad(block(*tensors).sum(), tensors)
-    for ours, eager in zip(torch.autograd.grad(compiled(*tensors).sum(), tensors), expected, strict=True):
-        assert largest_difference(ours, eager.double()) < 1e-5
-    torch.compiler.reset()
+def test_fake_tensors_give_shapes_and_strides(documents, device):
+    """What torch.compile sees of both operators and of their gradients."""
+    with FakeTensorMode():
+        q, k, v = (
+            torch.empty(2, 20, heads, dim, device=device).transpose(1, 2).requires_grad_()
+            for heads, dim in ((4, 16), (2, 16), (2, 24))
+        )
+        out, lse = attention(q, k, v, causal=True, documents=documents, return_lse=True)
+        grads = torch.autograd.grad(out.sum() + lse.sum(), (q, k, v))
+    assert (out.shape, out.stride()) == ((2, 4, 20, 24), (1920, 24, 96, 1))  # laid out as q is
+    assert [grad.shape for grad in grads] == [q.shape, k.shape, v.shape]
 
 
 @pytest.mark.parametrize(
