@@ -80,8 +80,9 @@ def _recorded(recording: Recording | None) -> None:
     found = {} if recording is None else {way: variant_costs(recording, way) for way in (FORWARD, BACKWARD)}
     if not any(found.values()):
         return st.markdown("No recording shown here has times of masks and terms.")
-    st.markdown(f"**{_dearest(found[FORWARD])}**")
-    for direction, costs in found.items():
+    told = found[FORWARD] or found[BACKWARD]
+    st.markdown(f"**{_spared(told)}**")
+    for direction, costs in ((way, costs) for way, costs in found.items() if costs):
         rows = [
             [
                 ", ".join(_variant(cost.row)),
@@ -94,24 +95,33 @@ def _recorded(recording: Recording | None) -> None:
         ]
         columns = (f"{direction}: mask or term", "seen", "time", "TFLOP/s", "of plain")
         st.html(scrolled(table(columns, rows, title=f"Recorded {direction} times of masks and terms"), TALL))
-    problem, commits = found[FORWARD][0].row.problem, {cost.commit for way in found.values() for cost in way}
+    problem, commits = told[0].row.problem, {cost.commit[:7] for way in found.values() for cost in way}
     st.caption(
-        f"{recording.origin[:1].upper()}{recording.origin[1:]}, at commit "
-        f"{' and '.join(sorted(commit[:7] for commit in commits))}: FlashAttention-2's kernel, "
-        f"{problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head dimension 128 unless those "
-        "of Q and K and of V are given. FLOPs count only the pairs that the mask leaves; 'of plain' is that "
-        "rate over the one without mask, or with a causal one where the mask looks back only, timed in turns."
+        f"{recording.origin[:1].upper()}{recording.origin[1:]}, at commit {' and '.join(sorted(commits))}: "
+        f"FlashAttention-2's kernel, {problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head "
+        "dimension 128 unless those of Q and K and of V are given. FLOPs count only the pairs that the mask "
+        "leaves; 'of plain' is that rate over the one without mask, or with a causal one where the mask "
+        "looks back only, timed in turns."
     )
 
 
-def _dearest(costs: tuple[VariantCost, ...]) -> str:
-    """What costs most, in one sentence."""
-    most = min(costs, key=lambda cost: cost.over)
-    name = " of ".join(_variant(most.row)) if most.row.problem.mask.packed else _variant(most.row)[0]
+def _spared(costs: tuple[VariantCost, ...]) -> str:
+    """What the mask with the fewest pairs spares, and which term costs most; in one sentence."""
+    masks = [cost for cost in costs if cost.row.prefix is cost.row.term is cost.row.v_dim is None]
+    fewest = min(masks or costs, key=lambda cost: cost.seen)
+    name, extent = _variant(fewest.row)
+    plain = "under a causal mask alone" if fewest.plain.problem.mask.causal else "without a mask"
+    said = (
+        f"With {name[:1].lower()}{name[1:]} ({extent}) the kernel meets {times_text(fewest.fewer)} fewer "
+        f"pairs than {plain} and takes {times_text(fewest.faster)} less time"
+    )
+    terms = [cost for cost in costs if cost.row.term]
+    if not terms:
+        return f"{said}."
+    dearest = min(terms, key=lambda cost: cost.over)
     return (
-        f"A mask saves nearly all the work that it hides: each kernel keeps at least "
-        f"{share_text(most.over)} of the plain kernel's rate on the pairs that are left, least with "
-        f"{name[:1].lower()}{name[1:]}."
+        f"{said}; of the terms, {TERM_NAMES[dearest.row.term]} costs most and leaves "
+        f"{share_text(dearest.over)} of the plain rate."
     )
 
 

@@ -15,15 +15,33 @@ class VariantCost:
 
     Attributes:
         row: it, with a time.
-        seen: share of all pairs of a query and a key that it leaves.
-        over: its FLOP/s over those of the plain row, each counted on the pairs that it leaves.
-        commit: of the project when it was recorded.
+        plain: the other.
+        commit: of the project when they were recorded.
     """
 
     row: VariantTiming
-    seen: float
-    over: float
+    plain: VariantTiming
     commit: str
+
+    @property
+    def seen(self) -> float:
+        """Share of all pairs of a query and a key that it leaves."""
+        return seen(self.row)
+
+    @property
+    def over(self) -> float:
+        """Its FLOP/s over those of the plain row, each counted on the pairs that it leaves."""
+        return self.row.tflops / self.plain.tflops
+
+    @property
+    def fewer(self) -> float:
+        """How many times fewer pairs it leaves than the plain row."""
+        return seen(self.plain) / self.seen
+
+    @property
+    def faster(self) -> float:
+        """How many times less time it takes."""
+        return self.plain.times.p50 / self.row.times.p50
 
 
 def variant_costs(recording: Recording, direction: str) -> tuple[VariantCost, ...]:
@@ -34,7 +52,7 @@ def variant_costs(recording: Recording, direction: str) -> tuple[VariantCost, ..
         plain = beside(row, rows)
         if plain is not None:
             commit = row.commit or recording.device.commit
-            found.append(VariantCost(row, seen(row), row.tflops / plain.tflops, commit))
+            found.append(VariantCost(row, plain, commit))
     return tuple(found)
 
 
