@@ -25,7 +25,7 @@ BEFORE_HELP = (
     "A window: a query sees its own key, this many before it and as many after it as stand beside. Leave it "
     "empty for no window."
 )
-AFTER_HELP = "A query with a window sees this many keys after its own; under a causal mask it sees none."
+AFTER_HELP = "A query sees this many keys after its own. Under a causal mask it sees none."
 DOCUMENTS_HELP = (
     "The keys are several documents, of which a query sees only its own. Type how many of equal length, or "
     "the length of each, such as 100, 900, 24, which add up to the keys. 1 means no such mask."
