@@ -8,7 +8,7 @@ import torch
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, variants
 from engine.problem.problem import Mask, Problem
-from engine.recordings.file import RecordingError, dumps, loads
+from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Device, Recording, Times, VariantTiming, identity
 from engine.studies.mask_times import beside, variant_costs
 
@@ -99,3 +99,12 @@ def test_a_line_tells_the_rate_beside_the_plain_one():
         "forward  causal, documents 8192:5000:1:2191:1000          2.000 ms  300 TFLOP/s  0.60 of plain"
     )
     assert variants.line(replace(plain, times=None, skipped="no room"), plain).endswith("no room")
+
+
+def test_the_recorded_rows_were_right_and_name_their_commit():
+    (rows,) = (found.variants for found in recordings() if found.variants)
+    assert {identity(row) for row in rows} >= {identity(row) for row in variants.plan(FORWARD)}
+    for row in rows:
+        assert row.error <= row.allowed
+        assert row.commit
+        assert row.tflops == pytest.approx(variants.flops(row) / row.times.p50 / 1e12)
