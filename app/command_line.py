@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
@@ -16,9 +17,14 @@ from app import serving
 
 def kernel() -> Path | None:
     """The file of --kernel; None where there is no such flag."""
+    return _kernel(tuple(sys.argv[1:]))
+
+
+@lru_cache(maxsize=8)
+def _kernel(words: tuple[str, ...]) -> Path | None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--kernel", nargs="?", const="", type=Path)
-    file = parser.parse_known_args(sys.argv[1:])[0].kernel
+    file = parser.parse_known_args(words)[0].kernel
     return None if file is None else file.absolute()
 
 

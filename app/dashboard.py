@@ -9,6 +9,9 @@ from app.page import HOME
 from app.presenter import lectern
 from app.presenter.mode import lecturing, presenting
 from app.room import screen
+from app.scenario.first_run import FIRST_RUNS
+from app.serving.asked import asked
+from app.serving.way import WAY
 
 
 def _tools(name: str) -> None:
@@ -25,35 +28,42 @@ def _controls(name: str) -> None:
         sidebar.show()
 
 
-st.set_page_config(layout="wide")
-scenario.adopt()
-if lecturing():
-    lectern.show()
-    st.stop()
-opened = frame.navigate()
-name = frame.name_of(opened)
-scenario.settle(name)
-screen.offer_votes()
-theme.apply(name)
-if not presenting():
-    frame.navigation()
-if scenario.notices():
-    # As text, not Markdown: the sentences quote what came with the link.
-    with st.container(border=True, key="notices"):
-        st.text("\n".join(scenario.notices()))
-if presenting():
-    presenter.show(name)
-# The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
-failures = []
-for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls(name)):
-    try:
-        part()
-    except Exception as error:  # the others still come: another scenario may be shown
-        failures.append(error)
-# What takes no room comes last: until its style is there, it would push the page down.
-if not presenting():
-    presenter.bind()
-frame.show()
-scenario.publish(name)
-if failures:
-    raise failures[0]  # to the terminal; the page says it in the theme's words
+@WAY.run()
+def _draw() -> None:
+    st.set_page_config(layout="wide")
+    scenario.adopt()
+    if lecturing():
+        lectern.show()
+        scenario.end_run()
+        st.stop()
+    opened = frame.navigate()
+    name = frame.name_of(opened)
+    scenario.settle(name)
+    screen.offer_votes()
+    theme.apply(name)
+    if not presenting():
+        frame.navigation()
+    if scenario.notices():
+        # As text, not Markdown: the sentences quote what came with the link.
+        with st.container(border=True, key="notices"):
+            st.text("\n".join(scenario.notices()))
+    if presenting():
+        presenter.show(name)
+    # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
+    failures = []
+    for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls(name)):
+        try:
+            part()
+        except Exception as error:  # the others still come: another scenario may be shown
+            failures.append(error)
+    # What takes no room comes last: until its style is there, it would push the page down.
+    if not presenting():
+        presenter.bind()
+    frame.show(name)
+    scenario.publish(name)
+    scenario.end_run()
+    if failures:
+        raise failures[0]  # to the terminal; the page says it in the theme's words
+
+
+FIRST_RUNS.give_or_make(asked(), _draw)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import streamlit as st
 
 from app.figures.colours import Palette, palette
-from app.figures.tables import STYLE as TABLE_STYLE
+from app.figures.rules import RULES
 from app.page import HOME
 from app.presenter import mode
+from app.serving.said import said_once
 from app.tour.style import STYLE as TOUR_STYLE
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
@@ -195,12 +196,12 @@ def colours() -> Palette:
 
 
 def early(aside: bool) -> str:
-    """The rules that hold on every page, with a sidebar or without: a browser has them before it draws."""
-    return STYLE + TOUR_STYLE + f"<style>{FINDINGS}</style>" + TABLE_STYLE + ASIDE * aside
+    """The rules that hold on every page, with a sidebar or without; the document has them."""
+    return STYLE + TOUR_STYLE + f"<style>{FINDINGS}{RULES}</style>" + ASIDE * aside
 
 
 def apply(page: str) -> None:
-    """Send the style rules of a page; once a run, before anything is drawn."""
+    """Send what the document's rules lack on this page, and in this theme; before anything is drawn."""
     # Streamlit writes on its coloured buttons in white, too pale on the dark theme's light blue
     button = f"[data-testid='stBaseButton-primary'] * {{ color: {colours().ground}; }}"
     failed = (
@@ -208,7 +209,7 @@ def apply(page: str) -> None:
     )
     # Streamlit's own grey of a control without effect is too pale to read
     greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
-    rules = early(page != HOME) + f"<style>{button} {greyed} {failed}</style>"
+    rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {failed}</style>"
     rules += START_STYLE * (page == HOME) + PRESENTER_STYLE * mode.presenting()
-    with st.container(key="style"):  # the browser loads what draws st.html later than what draws Markdown
-        st.markdown(rules, unsafe_allow_html=True)
+    # the browser loads what draws st.html later than what draws Markdown
+    said_once(st.container(key="style"), rules, lambda: st.markdown(rules, unsafe_allow_html=True))

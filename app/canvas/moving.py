@@ -13,6 +13,7 @@ import streamlit as st
 
 from app.canvas.bundle import bundle
 from app.canvas.offline import html_file
+from app.canvas.scripts import loader
 from app.take_home.offers import offer
 
 CANVAS = Path(__file__).parent
@@ -41,7 +42,8 @@ class Moving:
     @cached_property
     def _component(self):
         """Registered when a page first needs it."""
-        return st.components.v2.component(self.name, html=self.html, css=self.css, js=self.js)
+        script = loader(self.name, self.js)
+        return st.components.v2.component(self.name, html=self.html, css=self.css, js=script)
 
     def offline(self, data: Any, title: str, above: str = "", below: str = "") -> str:
         """An HTML file that shows the same without server and network, between some HTML of its own."""

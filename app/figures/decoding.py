@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.figures.base import MONO, axis, drawn
+from app.figures.base import axis, drawn
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, scaled, seconds_text
 from engine.studies.decoding import Parts
@@ -18,21 +18,9 @@ from engine.studies.decoding import Parts
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-SMS_ACROSS = 22
 HEIGHT = 250
 FEW = 16  # splits, each of which has its number on the axis
 TIME, RATE = "time", "bytes/s"
-STYLE = f"""
-<style>
-  .sms {{ display: grid; grid-template-columns: repeat({SMS_ACROSS}, 1fr); gap: 2px; }}
-  .sms i {{ aspect-ratio: 1; font: 0.71rem {MONO}; display: grid; place-items: center; overflow: hidden; }}
-  .sms i {{ border-radius: 2px; box-sizing: border-box; }}
-  .splits-key {{ display: flex; flex-wrap: wrap; gap: 2px 16px; font-size: 0.93rem; }}
-  .splits-key i {{ display: inline-block; width: 20px; margin-right: 6px; vertical-align: middle; }}
-  .splits-key b {{ font: 0.93rem {MONO}; }}
-  @media (max-width: 700px) {{ .sms i {{ font-size: 0.57rem; }} }}
-</style>
-"""
 
 
 def sms(blocks: np.ndarray, colours: Palette) -> str:
@@ -42,7 +30,7 @@ def sms(blocks: np.ndarray, colours: Palette) -> str:
     idle = f"background:repeating-linear-gradient(135deg, {stripes});border:1px solid {colours.grid}"
     squares = "".join(f"<i style='{busy if n else idle}'>{n if n else ''}</i>" for n in blocks.tolist())
     label = f"{int((blocks > 0).sum())} of {len(blocks)} SMs have a block"
-    return f"{STYLE}<div class='sms' role='img' aria-label='{escape(label)}'>{squares}</div>"
+    return f"<div class='sms' role='img' aria-label='{escape(label)}'>{squares}</div>"
 
 
 @dataclass(frozen=True)

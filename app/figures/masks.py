@@ -13,22 +13,6 @@ from engine.studies.masks import Density
 LEVELS = 16  # shades of a pixel that stands for many tiles
 SIDE = 384  # units of the width
 FLATTEST, TALLEST = 0.1, 1.5  # of the height over the width, whatever the queries are over the keys
-STYLE = """
-<style>
-  .masks { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 14px 18px; }
-  .masks { grid-template-rows: repeat(3, auto); }
-  .masks figure { margin: 0; min-width: 0; display: grid; row-gap: 0; }
-  .masks figure { grid-template-rows: subgrid; grid-row: span 3; }
-  .masks figcaption { align-self: end; font-size: 1rem; line-height: 1.35; padding-bottom: 8px; }
-  .masks figcaption b { display: block; }
-  .masks img { display: block; width: 100%; height: auto; }
-  .masks p { margin: 8px 0 0; font-size: 0.93rem; line-height: 1.45; }
-  .masks .own { outline: 2.5px solid; outline-offset: 3px; }
-  @media (max-width: 900px) { .masks { grid: auto-flow auto / 1fr 1fr; } }
-  .masks-key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 0.93rem; align-items: center; }
-  .masks-key img { width: 1.07rem; height: 1.07rem; margin-right: 6px; vertical-align: -2px; }
-</style>
-"""
 
 
 def multiples(
@@ -50,7 +34,7 @@ def multiples(
         picture = f"<div class='{'own' * own}'>{picture}</div>"
         caption = f"<figcaption><b>{escape(name)}</b>{escape(what)}</figcaption>"
         figures.append(f"<figure>{caption}{picture}<p>{'<br>'.join(map(escape, costs))}</p></figure>")
-    return f"{STYLE}<div class='masks' data-title='{escape(title)}'>{''.join(figures)}</div>"
+    return f"<div class='masks' data-title='{escape(title)}'>{''.join(figures)}</div>"
 
 
 def key(exact: bool, colours: Palette, names: tuple[str, ...] | None = None) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 HEIGHT, LOW = 588, 400  # px; a low one's panels have one line of title each
+FEW = 64  # scores, each of which has a mark of its own
 # The part of the height that each panel takes, counted from the bottom.
 SCORES, WEIGHTS, SUMS, ALPHAS = (0.72, 1.0), (0.42, 0.64), (0.18, 0.34), (0.0, 0.10)
 
@@ -131,18 +132,40 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
     }
 
 
+def _bars(x, y, panel, hover, *, half=0.375, **look) -> dict:
+    """Bars as one outline: drawn bar by bar they take a browser longer than all the rest of a page."""
+    shown = np.isfinite(y)
+    x, y = x[shown, None], _short(y[shown])[:, None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": (x + half * np.array([-1, -1, 1, 1, np.nan])).ravel(),
+        "y": (y * np.array([0, 1, 1, 0, np.nan])).ravel(),
+        "fill": "toself",
+        "line": {"width": 0},
+        "hoveron": "points",
+        "customdata": np.repeat(y, 5),  # what is pointed at may be a corner below
+        "hovertemplate": f"{hover}<extra></extra>",
+        "yaxis": panel,
+        **look,
+    }
+
+
+def _short(values: np.ndarray) -> np.ndarray:
+    """With as many digits as can be seen: a number is sent as text, several times for a bar."""
+    return np.array([float(f"{value:.5g}") for value in values])
+
+
 def _scores(scores, start, stop, colours) -> list[dict]:
     position = np.arange(len(scores))
-    opacity = np.select([position >= stop, position < start], [0.18, 0.55], 1.0)
     masked = position[np.isneginf(scores)]
+    parts = ((slice(start), 0.55), (slice(start, stop), 1.0), (slice(stop, None), 0.18))
+    hover = "score %{x:.0f}: %{customdata:.4g}"
     return [
-        {
-            "type": "bar",
-            "x": position,
-            "y": np.where(np.isfinite(scores), scores, np.nan),
-            "marker": {"color": colours.s, "opacity": opacity},
-            "hovertemplate": "score %{x}: %{y:.4g}<extra></extra>",
-        },
+        *(
+            _bars(position[part], scores[part], "y", hover, fillcolor=colours.s, opacity=opacity)
+            for part, opacity in parts
+        ),
         _words(masked, 0, "−∞", "middle center", colours.muted, "score %{x}: masked", "y"),
     ]
 
@@ -181,31 +204,24 @@ def _weights(steps, step, stop, colours) -> list[dict]:
     nothing = np.zeros(len(position))
     now = steps.weights[step - 1] if step else nothing
     before = steps.weights[step - 2] if step > 1 else nothing
-    bar = {"type": "bar", "x": position, "yaxis": "y2"}
-    pattern = {"shape": "/", "fgcolor": colours.muted, "size": 5}
+    hatched = {"shape": "/", "fgcolor": colours.muted, "size": 5}
     return [
-        {
-            **bar,
-            "y": np.where(before > now, before, np.nan),
-            "marker": {
-                "color": "rgba(0,0,0,0)",
-                "line": {"color": colours.muted, "width": 1},
-                "pattern": pattern,
-            },
-            "hovertemplate": "before %{y:.4g}<extra></extra>",
-        },
-        {
-            **bar,
-            "y": now[:stop],
-            "marker": {"color": colours.s},
-            "hovertemplate": "now %{y:.4g}<extra></extra>",
-        },
+        _bars(
+            position,
+            np.where(before > now, before, np.nan),
+            "y2",
+            "before %{customdata:.4g}",
+            fillcolor="rgba(0,0,0,0)",
+            fillpattern=hatched,
+            line={"color": colours.muted, "width": 1},
+        ),
+        _bars(position[:stop], now[:stop], "y2", "now %{customdata:.4g}", fillcolor=colours.s),
         {
             "type": "scatter",
-            "mode": "markers",
-            "x": position,
-            "y": steps.final,
-            "marker": {"symbol": "line-ew", "size": 12, "line": {"color": colours.ink, "width": 2}},
+            "mode": "lines",
+            "x": (position[:, None] + np.array([-0.5, 0.5, np.nan])).ravel(),
+            "y": np.repeat(_short(steps.final), 3),
+            "line": {"color": colours.ink, "width": 2},
             "hovertemplate": "in the end %{y:.4g}<extra></extra>",
             "yaxis": "y2",
         },
@@ -219,7 +235,7 @@ def _sums(steps, step, stop, naive_sums, colours) -> list[dict]:
         _staircase(steps, np.where(steps.l > 0, steps.l, np.nan), step, "l", colours.v, "y3"),
         {
             "type": "scatter",
-            "mode": "lines+markers",
+            "mode": "lines+markers" if stop <= FEW else "lines",
             "x": np.arange(stop),
             "y": np.where(drawable, naive_sums, np.nan)[:stop],
             "line": {"color": colours.bad, "width": 1.5, "dash": "dot"},

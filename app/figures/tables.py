@@ -7,49 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from app.figures.base import MONO
 from app.figures.colours import Palette
 from app.figures.sheet import sheet
 
-LINE = "color-mix(in srgb, currentColor 16%, transparent)"
-STYLE = f"""
-<style>
-  .numbers {{ border-collapse: collapse; width: 100%; margin: 0; font-size: 0.93rem; border: none; }}
-  .numbers th, .numbers td {{ border: none; border-bottom: 1px solid {LINE}; padding: 3px 0 3px 10px; }}
-  .numbers th {{ font-weight: 600; text-align: right; vertical-align: bottom; }}
-  .numbers td {{ text-align: right; font-family: {MONO}; font-variant-numeric: tabular-nums; }}
-  .numbers th:first-child, .numbers td:first-child {{ text-align: left; padding-left: 0; }}
-  .numbers .words {{ text-align: left; font-family: inherit; }}
-  .numbers td:not(.words), .numbers th:not(.words) {{ white-space: nowrap; }}
-  .scrolled {{ overflow: auto; }}
-  @media (max-width: 1200px) {{ .numbers {{ font-size: 0.86rem; }} }}
-  @media (max-width: 760px) {{
-    .numbers .words {{ min-width: 6rem; }}
-    .scrolled .words {{ min-width: 14rem; }}
-    .scrolled .words:first-child {{ min-width: 9rem; }}
-  }}
-  .scrolled th {{ position: sticky; top: 0; }}
-  .scrolled .numbers th {{ white-space: normal; }}
-  .grid {{ border-collapse: separate; border-spacing: 2px; width: 100%; table-layout: fixed; }}
-  .grid {{ margin: 0; border: none; }}
-  .grid th, .grid td {{ border: none; padding: 0; text-align: center; height: 2.14rem; white-space: nowrap; }}
-  .grid th, .grid td {{ font: 0.86rem {MONO}; overflow: hidden; }}
-  .grid th {{ color: color-mix(in srgb, currentColor 65%, transparent); font-weight: 400; }}
-  .grid th:first-child {{ width: 3rem; }}
-  .grid .axis {{ font-family: inherit; height: 1.29rem; }}
-  @media (max-width: 1400px) {{ .grid td {{ font-size: 0.79rem; }} .grid th:first-child {{ width: 2rem; }} }}
-  .bars {{ display: grid; grid-template-columns: auto 1fr; gap: 5px 10px; align-items: center; }}
-  .bars .key {{ grid-column: 2; display: flex; flex-wrap: wrap; gap: 0 16px; font-size: 0.93rem; }}
-  .bars .key {{ min-height: 1.43rem; }}
-  .bars .key span {{ white-space: nowrap; }}
-  .bars .key i {{ display: inline-block; width: 0.79rem; height: 0.79rem; margin-right: 0.43rem; }}
-  .bars .place {{ font: 0.86rem {MONO}; white-space: pre; opacity: 0.8; }}
-  .bars .bar {{ display: flex; align-items: center; height: 1.71rem; white-space: nowrap; }}
-  .bars .bar {{ font: 0.93rem {MONO}; }}
-  .bars .bar i {{ height: 100%; box-sizing: border-box; flex: none; border-right: 1px solid; }}
-  .bars .bar b {{ font-weight: 400; padding-left: 8px; }}
-</style>
-"""
 TEXT = " class='words'"
 LABEL_WIDTH = 5.43  # rem that a bar leaves for its total
 

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import scenario
 from app.page import HOME, groups, pages
+from app.serving.said import said_once
 
 NAME = "Attention, tile by tile"
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
@@ -29,17 +30,22 @@ def navigate() -> st.Page:
 
 def navigation() -> None:
     """Every page by name, in groups that stay together where the window is too narrow for all in a line."""
+    place = st.container(horizontal=True, gap="medium", key="navigation")
+    said_once(place, tuple(pages()), _navigation)
+
+
+def _navigation() -> None:
     there = scenario.kept_in_run("pages", {})
-    with st.container(horizontal=True, gap="medium", key="navigation"):
-        for group, names in groups().items():
-            with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
-                st.html(f"<span>{group}</span>", width="content")
-                for name in names:
-                    st.page_link(there[name])
+    for group, names in groups().items():
+        with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
+            st.html(f"<span>{group}</span>", width="content")
+            for name in names:
+                st.page_link(there[name])
 
 
 def turn_to(name: str) -> None:
     """Open another page, with the scenario and the mode of this one."""
+    scenario.end_run()
     st.switch_page(scenario.kept_in_run("pages", {})[name], query_params=scenario.link_values(name))
 
 
@@ -62,6 +68,6 @@ def _component():
     return st.components.v2.component("frame", js=(HERE / "frame.js").read_text("utf-8"))
 
 
-def show() -> None:
-    """Let the browser keep to what `frame.js` says."""
-    _component()(key="frame", height=0)
+def show(page: str) -> None:
+    """Let the browser keep to what `frame.js` says, on the page of that name."""
+    _component()(key="frame", data=page, height=0)

@@ -11,10 +11,11 @@ from urllib.parse import parse_qs
 
 import streamlit as st
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from app import theme
+from app.canvas import scripts
 from app.page import HOME, OWN, PAGES
 from app.scenario.link import LECTERN
 
@@ -37,9 +38,14 @@ DRAWER = """
 
 
 def routes() -> list[Route]:
-    """The addresses of all pages; Start's own name leads to the bare address, where it stands."""
+    """The addresses of all pages and their scripts; Start's own name leads to the bare address."""
     pages = [Route(f"/{name}", _opened) for name in (*PAGES, *OWN) if name != HOME]
-    return [Route("/", _opened), Route(f"/{HOME}", _home), *pages]
+    return [
+        Route("/", _opened),
+        Route(f"/{HOME}", _home),
+        Route(f"/{scripts.FOLDER}/{{file}}", _script),
+        *pages,
+    ]
 
 
 def _opened(request: Request) -> HTMLResponse:
@@ -51,6 +57,15 @@ def _opened(request: Request) -> HTMLResponse:
 def _home(request: Request) -> RedirectResponse:
     query = f"?{request.url.query}" if request.url.query else ""
     return RedirectResponse(f"./{query}", headers={"Cache-Control": "no-cache"})
+
+
+def _script(request: Request) -> Response:
+    """Packed once for everyone; its name changes with its text, so a browser need never ask again."""
+    packed = scripts.packed(request.path_params["file"])
+    if packed is None:
+        return PlainTextResponse("There is no such script.", 404)
+    kept = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Encoding": "gzip"}
+    return Response(packed, headers=kept, media_type="text/javascript")
 
 
 @lru_cache(maxsize=2)

@@ -1,5 +1,5 @@
 // What Streamlit's own frame of a page leaves undone: addresses that say nothing stay out of the history,
-// and the link that skips to the page skips the pages' names too.
+// the link that skips to the page skips the pages' names too, and of these the open page's is told apart.
 
 let done = false; // these rules are the window's: one of them is enough
 
@@ -22,7 +22,24 @@ function skip() {
   page.focus();
 }
 
+/** Tells which page is open to who has the names read aloud, and shows its name where not all have room. */
+function point() {
+  const row = document.querySelector(".st-key-navigation");
+  for (const link of row?.querySelectorAll("a") ?? []) {
+    const here = new URL(link.href).pathname === location.pathname;
+    link.ariaCurrent = here ? "page" : null;
+    if (here) row.scrollLeft += middle(link) - middle(row);
+  }
+}
+
+function middle(element) {
+  const { left, width } = element.getBoundingClientRect();
+  return left + width / 2;
+}
+
+/** `data` names the page, so that this is called when another is opened. */
 export default function show() {
+  point();
   if (done) return;
   done = true;
   tidyHistory();

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.canvas.offline import POLICY, document
 from app.figures.colours import DARK, LIGHT, Palette
-from app.figures.tables import STYLE as TABLES
+from app.figures.rules import RULES
 from app.frame import NAME
 
 HERE = Path(__file__).parent
@@ -18,7 +18,7 @@ FRAMES = f"{POLICY}; frame-src 'self' file:"  # a page that shows others of the 
 
 def styles() -> str:
     """The style sheet of every page."""
-    return (HERE / "gallery.css").read_text("utf-8") + TABLES.replace("<style>", "").replace("</style>", "")
+    return (HERE / "gallery.css").read_text("utf-8") + RULES
 
 
 def head(title: str, about: str) -> str:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.figures.tables import scrolled
 from app.glossary.terms import found_on_pages, listed
+from app.serving.said import said_once
 
 HERE = Path(__file__).parent
 LIST_HEIGHT = 460  # px
@@ -27,9 +28,12 @@ def hover() -> None:
 
 def show() -> None:
     """The popover that lists every term."""
-    with st.popover("Glossary", key="words"):
-        st.caption(
-            "Point at an underlined word on a page to read its meaning there. By keyboard, Tab past the last "
-            "control of the page; arrows then go from term to term."
-        )
-        st.html(scrolled(listed(), LIST_HEIGHT))
+    said_once(st.popover("Glossary", key="words"), "glossary", _list)
+
+
+def _list() -> None:
+    st.caption(
+        "Point at an underlined word on a page to read its meaning there. By keyboard, Tab past the last "
+        "control of the page; arrows then go from term to term."
+    )
+    st.html(scrolled(listed(), LIST_HEIGHT))

@@ -247,6 +247,7 @@ def found_on_pages() -> dict[str, str]:
     }
 
 
+@lru_cache(maxsize=1)
 def listed() -> str:
     """Every term with its other names and its definition, in order, as HTML."""
     entries = (

@@ -20,7 +20,7 @@ export class ChartPanel {
   }
 
   layout({ model, u, dpr, theme }, box) {
-    this.narrow = box.w < 560 * u;
+    this.narrow = box.w < 660 * u;
     const lane = model.lanes[this.number],
       left = 46 * u,
       top = (this.narrow ? 62 : 26) * u,

@@ -38,6 +38,7 @@ from engine.studies.across import (
     TOKENS,
     WAYS,
     Room,
+    beside_of,
     hiding,
     over_gpus,
     ring_parts,
@@ -46,7 +47,7 @@ from engine.studies.across import (
     runs_of,
     spread_of,
 )
-from engine.studies.recorded_clusters import Held, cluster_recordings, held, recorded_lanes, with_lanes
+from engine.studies.recorded_clusters import Held, cluster_recordings, held, with_lanes
 
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
 MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}
@@ -106,8 +107,7 @@ def _asked(recordings: tuple[Recording, ...]) -> tuple[Spread, str, bool]:
         )
     spread = spread_of(experiment, length, count, mask == CAUSAL, Fabric(peak=LINKS[name]))
     backward = direction == BACKWARD
-    lanes_recorded = not backward and recorded_lanes(spread, recordings)
-    choices = [ORDERS] * (mask == CAUSAL) + [WAYS, ALONE] + [RECORDED] * bool(lanes_recorded)
+    choices = beside_of(spread, backward, recordings)
     with row:
         beside = _chosen("Beside", "beside", {key: BESIDE[key] for key in choices}, f"beside {choices}")
     return spread, beside, backward

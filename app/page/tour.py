@@ -150,6 +150,9 @@ def _question(step: Step, experiment: Experiment, tally: list[int], room: list[i
     options = words.options(step.choices, step.answer, step.unit, experiment)
     told = bool(tally[0])
     counts = tally[1:] if room is None else room if told else [0] * len(options)
+    wrong = [index for index, option in enumerate(options) if option.reply and not option.right(options)]
+    if presenting():  # a room's screen has room for one reply: to its most frequent mistake
+        wrong = sorted(wrong, key=lambda index: counts[index])[-1:]
     if room and told:
         st.html(live.histogram(room))
     st.subheader(words.filled(step.question, experiment), anchor=False)
@@ -165,7 +168,7 @@ def _question(step: Step, experiment: Experiment, tally: list[int], room: list[i
             on_click=_choose,
             args=(tally, index),
         )
-        if told and votes and option.reply and not right:
+        if told and votes and index in wrong:
             st.markdown(option.reply)
 
 

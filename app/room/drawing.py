@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
-from app import gpu, inside, player, start
+from app import across, gpu, inside, player, start
 from app.canvas.moving import Moving
 from app.canvas.offline import document
 from app.gallery import measured
@@ -23,15 +23,20 @@ from app.gallery.site import masks
 from app.gallery.tour import bytes_by_length, bytes_by_tensor, drawn, memory_by_length, told
 from app.player import backward
 from app.player.payload import begun, build
+from app.scenario.own import OWN
 from app.tour import words
 from app.tour.file import TourError, load
+from engine.algorithms import BACKWARD as BACKWARD_PASS
 from engine.algorithms import flash3
 from engine.algorithms.backward import ALGORITHM as BACKWARD
 from engine.experiment import Experiment, ExperimentError
+from engine.model.cluster.fabric import LINKS, Fabric
 from engine.model.warp_groups import inside as lanes_of
 from engine.recordings.file import recordings
+from engine.studies.across import ASKED, CAUSAL, beside_of, runs_of, spread_of
 from engine.studies.answers import AnswerError
 from engine.studies.decoding import decoding_of
+from engine.studies.recorded_clusters import cluster_recordings
 from engine.worker.jobs import JobError, Update
 
 TOUR = "attention"  # whose pictures show a page's experiment
@@ -55,7 +60,7 @@ def draw(payload: dict[str, Any]) -> Generator[Update, None, bytes]:
     logging.disable(logging.WARNING)  # Streamlit misses a session at every call
     try:
         experiment = Experiment.of(**payload["values"])
-        text = _step(payload, experiment) if "tour" in payload else _page(payload["page"], experiment)
+        text = _step(payload, experiment) if "tour" in payload else _page(payload, experiment)
     except (AnswerError, ExperimentError, TourError) as error:
         raise JobError(f"This picture cannot be computed: {error}.") from None
     finally:
@@ -78,8 +83,9 @@ def _step(payload: dict[str, Any], experiment: Experiment) -> str:
     return _document(step.title, above, drawn(picture, experiment, payload["tour"]))
 
 
-def _page(name: str, experiment: Experiment) -> str:
-    return _document(name, "", MAKERS[name](experiment))
+def _page(payload: dict[str, Any], experiment: Experiment) -> str:
+    name = payload["page"]
+    return _document(name, "", MAKERS[name](experiment, **payload.get("asked", {})))
 
 
 def _document(title: str, above: str, picture: Drawn, below: str = "") -> str:
@@ -119,6 +125,21 @@ def _speed(experiment: Experiment) -> Drawn:
     return "".join(measured.recorded_speed(each, experiment) for each in recordings()[:1]), None
 
 
+def _across(experiment: Experiment, **asked: str) -> Drawn:
+    """The runs that the page draws for what it asks beside the scenario."""
+    of = {name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in ASKED.items()}
+    fabric, backward = Fabric(peak=LINKS[of["link"]]), of["pass"] == BACKWARD_PASS
+    spread = spread_of(experiment, of["tokens"], of["gpus"], of["mask"] == CAUSAL, fabric)
+    recorded = cluster_recordings(None)
+    choices = beside_of(spread, backward, recorded)
+    beside = of["beside"] if of["beside"] in choices else choices[0]
+    return "", (across.moving(), across.payload(runs_of(spread, beside, backward, recorded)))
+
+
+def _agreement(experiment: Experiment) -> Drawn:
+    return "".join(measured.counters(each, experiment) for each in recordings()[:1]), None
+
+
 def _gpu(experiment: Experiment) -> Drawn:
     for recording in recordings()[:1]:
         payload, says = measured.blocks_on_sms(recording, experiment)
@@ -126,9 +147,10 @@ def _gpu(experiment: Experiment) -> Drawn:
     return "", None
 
 
-MAKERS: dict[str, Callable[[Experiment], Drawn]] = {
+MAKERS: dict[str, Callable[..., Drawn]] = {
     "start": _start,
     "tiles": _tiles,
+    "claims": lambda _: (measured.claims(), None),
     "softmax": lambda experiment: drawn("online softmax", experiment, TOUR),
     "masks": lambda experiment: (masks(experiment), None),
     "backward": _backward,
@@ -137,4 +159,6 @@ MAKERS: dict[str, Callable[[Experiment], Drawn]] = {
     "traffic": _traffic,
     "speed": _speed,
     "gpu": _gpu,
+    "across": _across,
+    "agreement": _agreement,
 }

@@ -28,7 +28,7 @@ def page() -> tuple[bytes, str]:
 
 def _small(text: str) -> str:
     """Without what only its readers need: notes on a line's end, and indents."""
-    return re.sub(r"^\s+|^//.*\n|\s+// .*$", "", text, flags=re.MULTILINE).strip()
+    return re.sub(r"^\s+|^//.*\n|\s+// .*$|/\*.*\*/\n", "", text, flags=re.MULTILINE).strip()
 
 
 def _hash(text: str) -> str:

@@ -14,6 +14,7 @@ const SAID = {
 let shown = { choices: [] },
   asked = "",
   picture = "",
+  heard = false, // whether the picture has said how tall it is
   told = 0; // status of the last vote
 
 async function vote(choice) {
@@ -69,8 +70,13 @@ function draw() {
   frame.hidden = !shown.picture;
   if (shown.picture && shown.picture !== picture) {
     picture = shown.picture;
-    frame.contentWindow.location.replace(`${here}/picture/${picture}`); // Back leads out of the room
+    load();
   }
+}
+
+function load() {
+  heard = false;
+  frame.contentWindow.location.replace(`${here}/picture/${picture}`); // Back leads out of the room
 }
 
 function join() {
@@ -88,6 +94,10 @@ function join() {
 }
 
 addEventListener("message", ({ source, data }) => {
-  if (source === frame.contentWindow && data > 50) frame.style.height = `${Math.min(data, 9000)}px`;
+  if (source !== frame.contentWindow) return;
+  heard = true;
+  if (data > 50) frame.style.height = `${Math.min(data, 9000)}px`;
 });
+// an answer that was lost on its way left a blank: ask again
+frame.onload = () => picture && setTimeout(() => heard || load(), 1000);
 join();

@@ -12,7 +12,10 @@ from typing import Any
 from engine.worker.client import DONE, QueueFullError, Worker
 
 JOB = "app.room.drawing:draw"
-PAGES = ("start", "tiles", "softmax", "masks", "backward", "decoding", "flash3", "traffic", "speed", "gpu")
+PAGES = (
+    *("start", "claims", "tiles", "softmax", "masks", "backward", "decoding", "flash3", "across"),
+    *("traffic", "speed", "gpu", "agreement"),
+)
 MOST_KEPT, MOST_WAITING = 32, 4  # pictures
 LIMIT_SECONDS = 60.0  # to make one
 

@@ -53,8 +53,8 @@ def publish_page(name: str, title: str, place: str) -> None:
     if not opened():
         return
     experiment = scenario.current()
-    picture = {"page": name, "values": scenario.url_values(experiment)} if name in PAGES else {}
-    publish(Shown(title, place, described(experiment), picture))
+    picture = {"page": name, "values": scenario.url_values(experiment), "asked": scenario.own_values(name)}
+    publish(Shown(title, place, described(experiment), picture if name in PAGES else {}))
 
 
 def step_down() -> None:

@@ -13,6 +13,11 @@ from app.scenario import own, presets, state, widgets
 from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
+TOO_LONG = "link_too_long"  # what the server makes of a link with more than it takes
+LEFT_OUT = (
+    "The link has more than 1,000 values or 500,000 characters, which is more than this server reads, so all "
+    "of it was left out. Shown instead: the usual scenario."
+)
 LECTERN = "presenter"  # in the URL of the lecturer's own window, with or without a value
 ALWAYS = ("algorithm", "seq", "head_dim", "block_q", "block_kv")
 TOUR = "tour"  # the page whose steps have scenarios of their own
@@ -28,18 +33,23 @@ def adopt() -> None:
     values = st.query_params.to_dict()
     state.begin_run()
     if state.started() and not (values.keys() - PLACES and _went_back()):
-        return widgets.take()
+        widgets.take()
+        return own.take()
     places = {name: values.pop(name) for name in PLACES if name in values}
     if LECTERN in values:
         places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
+    too_long = values.pop(TOO_LONG, None) is not None
     asked, wrong = own.read(values)
     values = {name: value for name, value in values.items() if name not in own.OWN}
     experiment, errors = Experiment.lenient(values)
     errors = (*errors, *wrong)
     if places.get("present", "false") not in ("true", "false"):
         errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))
-    state.start(experiment, notices(errors), places | asked, by_link=bool(values))
+    said = [LEFT_OUT] * too_long + notices(errors)
+    state.start(experiment, said, places | asked, by_link=bool(values))
+    state.kept("told link", {}).clear()
     widgets.forget()
+    own.forget()
 
 
 def _went_back() -> bool:
@@ -63,10 +73,16 @@ def settle(page: str) -> None:
 
 
 def publish(page: str) -> None:
-    """Write the scenario to the URL, and where the reader is on the page of that name."""
-    wanted = link_values(page)
-    if st.query_params.to_dict() != wanted:
+    """Write the scenario to the URL, and where the reader is on the page of that name.
+
+    The browser asks for a run with the URL that it has, and may get another from the run before meanwhile: it
+    is told too where it asked with the right one, but was last told another.
+    """
+    wanted, told = link_values(page), state.kept("told link", {})
+    if st.query_params.to_dict() != wanted or told.get(page, wanted) != wanted:
         st.query_params.from_dict(wanted)
+    told.clear()
+    told[page] = wanted
 
 
 def link_values(page: str) -> dict[str, str]:

@@ -54,11 +54,27 @@ def tie(name: str, value: Any, key: str = "") -> dict[str, Any]:
     key = f"own {key or name}"
     if st.session_state.get(key) != value:
         st.session_state[key] = value
-    return {"key": key, "on_change": _changed, "args": (name, key)}
+    _held()[name] = key, value
+    return {"key": key}
 
 
-def _changed(name: str, key: str) -> None:
-    state.go(**{name: str(st.session_state[key])})
+def take() -> None:
+    """Ask for what the widgets hold that hold another value than they were drawn with."""
+    for name, (key, last) in list(_held().items()):
+        value = st.session_state.get(key, last)
+        if value != last:
+            state.go(**{name: str(value)})
+            _held()[name] = key, value
+
+
+def forget() -> None:
+    """What widgets report now was asked before a link asked otherwise."""
+    _held().clear()
+
+
+def _held() -> dict[str, tuple[str, Any]]:
+    """Of every value the key of its widget, and what that held when it was last seen."""
+    return state.kept("held own", {})
 
 
 def own_values(page: str) -> dict[str, str]:

@@ -11,26 +11,30 @@ from app.scenario import state
 from app.scenario.presets import PRESETS, preset
 from engine.experiment import Experiment, ExperimentError
 
-TOUCHED, ECHOES, EXTRAS = "touched", "echoes", "extra options"
+HELD, EXTRAS = "held", "extra options"
 OFF, EMPTIED = None, ("before", "seq_kv")  # an emptied number: no window, as many keys as queries
 
 
 def control(name: str, options: Sequence[Any] | None = None) -> dict[str, Any]:
     """The arguments that tie a widget to one value; `options` are those of a select box.
 
-    The widget is set only when it shows another value, so that a slider is never pulled back in mid-drag.
+    A widget that has to show another value than it holds is replaced, by one of another key: while the one
+    that it follows is moved quickly, the browser still reports what it held before, as if that were a wish.
     It begins with the value too: a browser that a rerun overtakes misses the setting, and reports that.
     """
-    key, value = _key(name), _shown(name)
+    held, value = _held(), _shown(name)
+    count, _ = held.get(name, (0, value))
+    if st.session_state.get(_key(name, count), value) != value:
+        st.session_state.pop(_key(name, count), None)
+        count += 1
+    key = _key(name, count)
     if key not in st.session_state:
         st.session_state[key] = value
-    elif st.session_state[key] != value:
-        st.session_state[ECHOES].setdefault(name, set()).update((st.session_state[key], value))
-        st.session_state[key] = value
+    held[name] = count, value
     begins = {"value": OFF if name in EMPTIED else value}  # as an emptied field reports how it began
     if options is not None:
         begins = {"index": options.index(value) if value in options else None}
-    return {"key": key, "on_change": _touch, "args": (name,), **begins}
+    return {"key": key, **begins}
 
 
 def options(name: str, usual: tuple[int, ...]) -> list[int]:
@@ -43,27 +47,28 @@ def options(name: str, usual: tuple[int, ...]) -> list[int]:
 
 
 def forget() -> None:
-    """What widgets have reported is of another scenario."""
-    st.session_state[TOUCHED], st.session_state[ECHOES] = [], {}
+    """What widgets report now is of another scenario."""
+    held = _held()
+    held.update({name: (count, st.session_state.get(_key(name, count))) for name, (count, _) in held.items()})
 
 
 def take() -> None:
-    """Change the scenario as the widgets say that have changed.
+    """Change the scenario as the widgets say that hold another value than they were drawn with.
 
-    While one widget is moved quickly, the browser still reports what another held before it was set to
-    follow: that echo is no wish of the reader. Once a widget changes alone, the browser has caught up.
+    No callback tells which: one that a rerun overtakes is lost, and what it would have told with it.
     """
-    touched, echoes = st.session_state[TOUCHED], st.session_state[ECHOES]
-    st.session_state[TOUCHED] = []
-    if len(touched) == 1:
-        echoes.clear()
-    for name in touched:
-        value = st.session_state.get(_key(name))
-        if value not in echoes.get(name, ()):
+    held = _held()
+    for name, (count, last) in list(held.items()):
+        value = st.session_state.get(_key(name, count), last)
+        if value != last:
             try:
                 state.replace(_with(state.current(), name, value))
-            except ExperimentError as error:  # of what was typed
-                state.note(f"The scenario was not changed, because {error}.")
+            except ExperimentError as error:
+                if (
+                    name == "lengths"
+                ):  # typed; other controls offer no such value, so no reader has asked for it
+                    state.note(f"The scenario was not changed, because {error}.")
+            held[name] = count, value
 
 
 def changed(experiment: Experiment, name: str, value: Any) -> Experiment:
@@ -104,7 +109,7 @@ def clear_beside(name: str) -> None:
 
 def counter(name: str, most: int, first: int) -> dict[str, Any]:
     """The arguments of a page's own counter from 0 to `most`: kept within its bounds when they change."""
-    key = _key(name)
+    key = f"scenario {name}"
     value = min(st.session_state.get(key, first), most)
     if st.session_state.get(key) != value:
         st.session_state[key] = value
@@ -117,8 +122,13 @@ def count(key: str, by: int, most: int) -> int:
     return st.session_state[key]
 
 
-def _key(name: str) -> str:
-    return f"scenario {name}"
+def _held() -> dict[str, tuple[int, Any]]:
+    """Of every value how often its widget was replaced, and what the last one held when it was last seen."""
+    return state.kept(HELD, {})
+
+
+def _key(name: str, count: int) -> str:
+    return f"scenario {name} {count}" if count else f"scenario {name}"
 
 
 def _shown(name: str) -> Any:
@@ -144,13 +154,9 @@ def _number(experiment: Experiment, name: str) -> Any:
     return experiment.flat()[name]
 
 
-def _touch(name: str) -> None:
-    st.session_state[TOUCHED].append(name)
-
-
 def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
     if name == "preset":
-        return preset(value) if value else experiment
+        return preset(value) if value in PRESETS else experiment
     if value is OFF and name not in EMPTIED:
         return experiment
     mask = experiment.problem.mask

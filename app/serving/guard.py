@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 from streamlit.runtime import get_instance
 
 from app import serving
+from app.serving.sending import PROTOCOL
 
 UPLOADS = "/_stcore/upload_file/"
 MOST_FILES, MOST_BYTES = 3, 192 * 2**20  # uploaded files of one window, and bytes of all of them
@@ -36,7 +37,8 @@ class Guard:
 
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
         if scope["type"] != "http":
-            return await self._app(scope, receive, send)
+            scope[PROTOCOL] = getattr(send, "__self__", None)
+            return await self._app(scope, _binary(receive), send)
 
         async def headed(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -52,6 +54,18 @@ class Guard:
         plain = [(b"content-type", b"text/plain; charset=utf-8")]
         await headed({"type": "http.response.start", "status": status, "headers": plain})
         await headed({"type": "http.response.body", "body": sentence.encode()})
+
+
+def _binary(receive: Callable) -> Callable:
+    """What comes by websocket; who sends text, as no page does, is taken as gone."""
+
+    async def received() -> dict[str, Any]:
+        message = await receive()
+        if message["type"] == "websocket.receive" and message.get("bytes") is None:
+            return {"type": "websocket.disconnect", "code": 1003}
+        return message
+
+    return received
 
 
 MIDDLEWARE = (Middleware(Guard),)

@@ -10,7 +10,12 @@ import streamlit as st
 from streamlit import config, net_util
 
 from app import serving
+from app.scenario.first_run import FIRST_RUNS
+from app.serving.door import believe_what_can_be
+from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
+from app.serving.way import WAY
+from engine.problem.kept import set_way
 
 LOOPBACK = ["localhost", "127.0.0.1", "::1", "[::1]"]
 
@@ -21,6 +26,10 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     prepare()
     wake_once(asyncio.get_running_loop())
     look_up_one_by_one()
+    believe_what_can_be()
+    send_together()
+    set_way(WAY.give)
+    FIRST_RUNS.on = True
     address, port = st.get_option("server.address"), st.get_option("server.port")
     print(f"  The dashboard is at http://localhost:{port}")
     if not serving.at_loopback(address):

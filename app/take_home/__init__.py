@@ -10,6 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.canvas.bundle import bundle
+from app.canvas.scripts import loader
 from app.take_home import snippet
 from app.take_home.offers import CSV, HTML, TRACE, offered, subject
 from engine import Experiment, simulate
@@ -26,7 +27,8 @@ JSON = "application/json"
 def _page_files():
     """The component that finds the page's pictures and tables in the browser, and makes files of them."""
     html, css = ((HERE / f"page_files.{kind}").read_text("utf-8") for kind in ("html", "css"))
-    return st.components.v2.component("page_files", html=html, css=css, js=bundle(HERE / "page_files.js"))
+    script = loader("page_files", bundle(HERE / "page_files.js"))
+    return st.components.v2.component("page_files", html=html, css=css, js=script)
 
 
 def show() -> None:

@@ -6,9 +6,9 @@ STYLE = """
     .st-key-tour_head { flex-wrap: wrap; column-gap: 1rem; }
     .st-key-tour_head > :has([data-testid="stHeading"]) { flex: 1 1 16rem; width: auto; }
     .st-key-tour_text { min-height: 4.9rem; margin-top: -0.5rem; }
-    .st-key-tour_words { gap: 0.4rem; }
+    .st-key-tour_words { gap: 0.35rem; }
     .st-key-tour_head button p, .st-key-tour_words button p { font-size: 1rem; }
-    .st-key-tour_words code, .st-key-tour_words pre { font-size: 0.85rem; line-height: 1.5; }
+    :is(.st-key-tour_text, .st-key-tour_words) :is(code, pre) { font-size: 0.85rem; line-height: 1.43; }
     .st-key-tour_next { min-width: 8.6rem; } /* which "The answer" needs in a room's type */
     .st-key-tour_size button { min-width: 2.6rem; }
     .st-key-tour_picture .masks { max-width: 50dvh; grid-template-columns: 1fr; }

@@ -123,7 +123,7 @@ export class TouchedPanel {
       ["V", grid.x0 - 10 * u, grid.y0 - 5 * u],
       ["Q", grid.q.x + grid.q.w / 2, grid.y0 + grid.h + 12 * u],
     ])
-      pen.text(name, x, y, { size: 10, weight: 700, color: theme[name], align: "center" });
+      pen.text(name, x, y, { size: 11.5, weight: 700, color: theme[name], align: "center" });
     pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, {
       size: 12.5,
       weight: 700,

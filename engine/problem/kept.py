@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from functools import update_wrapper
 from threading import RLock
 from typing import Any
@@ -16,13 +17,34 @@ def kept(most: int, most_bytes: int) -> Callable[[Callable], Kept]:
     return lambda make: Kept(make, most, most_bytes)
 
 
+_ways: list[Callable[[], None]] = []
+
+
+def set_way(way: Callable[[], None]) -> None:
+    """Let this be called before each piece of a long computation: a server's shorter work goes first."""
+    _ways[:] = [way]
+
+
+def give_way() -> None:
+    """Between two pieces of a computation, with nothing locked that others may want."""
+    for way in _ways:
+        way()
+
+
+@dataclass(slots=True)
+class _Result:
+    """What was made, and its bytes; None until it is measured again."""
+
+    value: Any
+    size: int | None = None
+
+
 class Kept:
     """A function with its latest results; of several threads that ask for one at once the first makes it."""
 
     def __init__(self, make: Callable, most: int, most_bytes: int):
         self._make, self._most, self._most_bytes = make, most, most_bytes
-        self._results: OrderedDict[Hashable, Any] = OrderedDict()
-        self._sizes: dict[Hashable, int] = {}  # of those that nobody has asked for since they were measured
+        self._results: OrderedDict[Hashable, _Result] = OrderedDict()
         self._making: dict[Hashable, RLock] = {}
         self._lock = RLock()
         update_wrapper(self, make)
@@ -32,6 +54,8 @@ class Kept:
         with self._lock:
             if key in self._results:
                 return self._given(key)
+        give_way()
+        with self._lock:
             making = self._making.setdefault(key, RLock())
         with making:
             with self._lock:
@@ -43,28 +67,29 @@ class Kept:
                 with self._lock:
                     self._making.pop(key, None)
             with self._lock:
-                self._results[key] = value
+                self._results[key] = _Result(value)
                 while len(self._results) > self._most or self.bytes > self._most_bytes:
-                    self._sizes.pop(self._results.popitem(last=False)[0], None)
+                    self._results.popitem(last=False)
         return value
 
     def _given(self, key: Hashable) -> Any:
         self._results.move_to_end(key)
-        self._sizes.pop(key, None)  # arrays may come to a result when they are asked for
-        return self._results[key]
+        result = self._results[key]
+        result.size = None  # arrays may come to a result when they are asked for
+        return result.value
 
     @property
     def bytes(self) -> int:
         """Of all results."""
-        for key in self._results.keys() - self._sizes.keys():
-            self._sizes[key] = array_bytes(self._results[key])
-        return sum(self._sizes.values())
+        for result in self._results.values():
+            if result.size is None:
+                result.size = array_bytes(result.value)
+        return sum(result.size for result in self._results.values())
 
     def cache_clear(self) -> None:
         """Forget every result."""
         with self._lock:
             self._results.clear()
-            self._sizes.clear()
 
 
 def array_bytes(value: Any) -> int:

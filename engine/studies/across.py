@@ -76,6 +76,12 @@ def runs_of(
     return lanes(ring, backward), *(lanes(each, backward) for each in others if each.unserved is None)
 
 
+def beside_of(spread: Spread, backward: bool, recordings: tuple[Recording, ...]) -> list[str]:
+    """What can be drawn beside the ring of a spread problem."""
+    lanes_recorded = not backward and recorded_lanes(spread, recordings)
+    return [ORDERS] * spread.problem.mask.causal + [WAYS, ALONE] + [RECORDED] * bool(lanes_recorded)
+
+
 @dataclass(frozen=True)
 class Round:
     """A ring's later round with so many tokens per GPU: seconds of its computing and of its transfer."""

@@ -8,144 +8,25 @@ other's first has run, and a run ends with the last of those who wanted it.
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import signal
 import subprocess
-import sys
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import OrderedDict
 from typing import Any
 
-from engine.root import ROOT
+from engine.worker.child import bury, kill, start
+from engine.worker.claim import CANCELLED, DONE, FAILED, RUNNING, STARTING, Job, Run, Visitor
 from engine.worker.jobs import Update
+from engine.worker.turns import QueueFullError, allow, in_turn, position, seconds_ahead
+
+__all__ = ["DONE", "Job", "QueueFullError", "Visitor", "Worker", "shared_worker"]
 
 MOST_WAITING = 400
-MOST_OF_A_VISITOR = 3  # one that runs and two that wait
 MOST_REMEMBERED = 64
 LIMIT_SECONDS = 300.0
-USUAL_SECONDS = 30.0  # of a job of a kind that has not run yet
 GONE_SECONDS = 10.0  # without its viewer, after which a job is given up: time to reload a page
 LOOKED_EVERY = 1.0  # s
-
-QUEUED, STARTING, RUNNING, DONE, FAILED, CANCELLED = (
-    "queued",
-    "starting",
-    "running",
-    "done",
-    "failed",
-    "cancelled",
-)
-
-
-class QueueFullError(Exception):
-    """No room for another job; the sentence says how many wait."""
-
-
-@dataclass(frozen=True)
-class Visitor:
-    """Who asks for a job.
-
-    Attributes:
-        name: equal for all windows of one visitor, whose jobs count together.
-        watches: whether the window that asked is still there.
-    """
-
-    name: Hashable
-    watches: Callable[[], bool]
-
-
-class _Run:
-    """One run of a job, shared by all who asked for it; changed only under the worker's lock."""
-
-    def __init__(self, key: str, kind: str, payload: dict[str, Any]):
-        self.key, self.kind, self.payload = key, kind, payload
-        self.state = QUEUED
-        self.claims: list[Job] = []
-        self.started_at = 0.0
-        self.fraction, self.message, self.rows = 0.0, "", []
-        self.result: Any = None
-        self.error: str | None = None
-        self.finished_at: float | None = None
-
-    @property
-    def under_way(self) -> bool:
-        return self.state in (QUEUED, STARTING, RUNNING)
-
-
-class Job:
-    """One visitor's claim on a run. Reading is safe from any thread and never waits for the process."""
-
-    def __init__(self, worker: Worker, run: _Run, visitor: Visitor | None = None):
-        self._worker, self._run, self._given_up = worker, run, False
-        self._visitor, self._watched_at = visitor, time.monotonic()
-
-    @property
-    def _name(self) -> Hashable:
-        """Whose it is; a job that nobody is named for is a visitor by itself."""
-        return id(self) if self._visitor is None else self._visitor.name
-
-    @property
-    def state(self) -> str:
-        """queued, starting, running, done, failed or cancelled."""
-        return CANCELLED if self._given_up else self._run.state
-
-    @property
-    def under_way(self) -> bool:
-        """Whether there is still something to wait for."""
-        return not self._given_up and self._run.under_way
-
-    @property
-    def position(self) -> int:
-        """How many jobs are before this one, the running one included; 0 when it runs or has ended."""
-        return self._worker._position(self._run)
-
-    @property
-    def waits(self) -> float:
-        """Seconds until it is likely to run: of the jobs before it, by what such jobs took; at most."""
-        return self._worker._waits(self._run)
-
-    @property
-    def progress(self) -> float:
-        """0 to 1."""
-        return self._run.fraction
-
-    @property
-    def message(self) -> str:
-        """What the job does now."""
-        return self._run.message
-
-    @property
-    def rows(self) -> tuple[dict[str, Any], ...]:
-        """Partial results so far, in the order in which they came."""
-        return tuple(self._run.rows)
-
-    @property
-    def result(self) -> Any:
-        """What the job returned; None before it is done."""
-        return self._run.result
-
-    @property
-    def error(self) -> str | None:
-        """Why it failed, in one sentence."""
-        return self._run.error
-
-    @property
-    def finished_at(self) -> float | None:
-        """When it ended, seconds since the epoch."""
-        return self._run.finished_at
-
-    def cancel(self) -> None:
-        """Give up this claim; the run stops, at once, when nobody else wants it."""
-        self._worker._release(self)
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for the end, at most so long; whether it has come."""
-        return self._worker._wait(self, seconds)
 
 
 class Worker:
@@ -154,12 +35,13 @@ class Worker:
     def __init__(self, most_waiting: int = MOST_WAITING, limit_seconds: float = LIMIT_SECONDS):
         self._most_waiting, self._limit_seconds = most_waiting, limit_seconds
         self._changed = threading.Condition()
-        self._waiting: list[_Run] = []
-        self._current: _Run | None = None
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._waiting: list[Run] = []
+        self._current: Run | None = None
+        self._runs: OrderedDict[str, Run] = OrderedDict()
         self._process: subprocess.Popen | None = None
         self._thread: threading.Thread | None = None
         self._took: dict[str, float] = {}  # seconds of the latest run of each kind
+        self.ended = 0  # runs so far
 
     def submit(
         self, kind: str, payload: dict[str, Any], *, again: bool = False, visitor: Visitor | None = None
@@ -177,10 +59,10 @@ class Worker:
         with self._changed:
             run = self._runs.get(key)
             if run is None or not (run.under_way or (run.state == DONE and not again)):
-                run = _Run(key, kind, payload)
+                run = Run(key, kind, payload)
             job = Job(self, run, visitor)
             if run.under_way:
-                self._allow(job)
+                allow(job, self._waiting, self._current)
                 if self._runs.get(key) is not run:
                     self._enqueue(run)
                 run.claims.append(job)
@@ -199,17 +81,7 @@ class Worker:
                 self._end(self._waiting.pop(), CANCELLED)
             self._kill(CANCELLED, None)
 
-    def _allow(self, job: Job) -> None:
-        """Refuse what is more than a visitor's share."""
-        others = [run for run in (*self._waiting, self._current) if run not in (None, job._run)]
-        own = sum(any(claim._name == job._name for claim in run.claims) for run in others)
-        if own >= MOST_OF_A_VISITOR:
-            raise QueueFullError(
-                f"{own} of your jobs run or wait here, and this server takes no more from one visitor; "
-                "cancel one or wait for it"
-            )
-
-    def _enqueue(self, run: _Run) -> None:
+    def _enqueue(self, run: Run) -> None:
         if len(self._waiting) >= self._most_waiting:
             raise QueueFullError(f"the queue is full: {len(self._waiting)} jobs wait; try again in a minute")
         self._runs[run.key] = run
@@ -228,42 +100,13 @@ class Worker:
         for key in ended[: max(len(self._runs) - self._most_waiting - MOST_REMEMBERED, 0)]:
             del self._runs[key]
 
-    def _position(self, run: _Run) -> int:
+    def _position(self, run: Run) -> int:
         with self._changed:
-            if run not in self._waiting:
-                return 0
-            return self._in_turn().index(run) + (self._current is not None)
+            return position(run, self._waiting, self._current)
 
-    def _waits(self, run: _Run) -> float:
+    def _waits(self, run: Run) -> float:
         with self._changed:
-            if run not in self._waiting:
-                return 0.0
-            turns = self._in_turn()
-            ahead = sum(self._expected(each) for each in turns[: turns.index(run)])
-            current = self._current
-            if current is None:
-                return ahead
-            spent = time.monotonic() - current.started_at if current.started_at else 0.0
-            left = max(self._expected(current) - spent, 0.0)
-            if current.fraction > 0.1:
-                left = spent / current.fraction - spent
-            return ahead + min(left, max(self._limit_seconds - spent, 0.0))
-
-    def _expected(self, run: _Run) -> float:
-        """Seconds that a run is likely to take."""
-        return self._took.get(run.kind, min(USUAL_SECONDS, self._limit_seconds))
-
-    def _in_turn(self) -> list[_Run]:
-        """The waiting runs in the order in which they will run: every visitor's first, then every second."""
-        before: Counter[Hashable] = Counter()
-        if self._current is not None:
-            before.update({claim._name for claim in self._current.claims})
-        turns = []
-        for run in self._waiting:
-            names = {claim._name for claim in run.claims}
-            turns.append(min((before[name] for name in names), default=0))
-            before.update(names)
-        return [run for _, run in sorted(zip(turns, self._waiting, strict=True), key=lambda each: each[0])]
+            return seconds_ahead(run, self._waiting, self._current, self._took, self._limit_seconds)
 
     def _look(self) -> None:
         """Give up, again and again, what nobody watches any more."""
@@ -298,9 +141,10 @@ class Worker:
                 self._kill(CANCELLED, None)
             self._changed.notify_all()
 
-    def _end(self, run: _Run, state: str, error: str | None = None, result: Any = None) -> None:
+    def _end(self, run: Run, state: str, error: str | None = None, result: Any = None) -> None:
         run.state, run.error, run.result, run.finished_at = state, error, result, time.time()
         run.claims = []
+        self.ended += 1
         if run is self._current:
             self._current = None
         self._changed.notify_all()
@@ -309,15 +153,13 @@ class Worker:
         """Kill the process, with what it started; the run that it had ends as told."""
         process, self._process = self._process, None
         if process is not None:
-            _kill_group(process)
+            kill(process)
         if self._current is not None:
-            self._end(
-                self._current, state, error
-            )  # the client's thread, which reads from the process, buries it
+            self._end(self._current, state, error)  # the thread that reads from the process buries it
         elif process is not None:
-            _bury(process)
+            bury(process)
 
-    def _time_out(self, run: _Run) -> None:
+    def _time_out(self, run: Run) -> None:
         with self._changed:
             if run is self._current:
                 limit = f"{self._limit_seconds:g} s, the limit for one job"
@@ -328,7 +170,7 @@ class Worker:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
-                run = self._in_turn()[0]
+                run = in_turn(self._waiting, self._current)[0]
                 self._waiting.remove(run)
                 self._current, run.state = run, STARTING
                 self._changed.notify_all()
@@ -338,7 +180,7 @@ class Worker:
             self._perform(run)
             timer.cancel()
 
-    def _perform(self, run: _Run) -> None:
+    def _perform(self, run: Run) -> None:
         process = None
         try:
             process = self._living_process(run)
@@ -349,23 +191,23 @@ class Worker:
             while self._record(run, *pickle.load(process.stdout)):
                 pass
         except (EOFError, pickle.UnpicklingError, OSError) as error:
-            sentence = _bury(process) if process else f"the worker process could not be started: {error}"
+            sentence = bury(process) if process else f"the worker process could not be started: {error}"
             with self._changed:
                 if self._process is process:
                     self._process = None
                 if run is self._current:
                     self._end(run, FAILED, sentence)
 
-    def _living_process(self, run: _Run) -> subprocess.Popen | None:
+    def _living_process(self, run: Run) -> subprocess.Popen | None:
         """The process, started if there is none; None when the run was given up meanwhile."""
         with self._changed:
             if run is not self._current:
                 return None
             if self._process is None or self._process.poll() is not None:
-                self._process = _start()
+                self._process = start()
             return self._process
 
-    def _record(self, run: _Run, what: str, value: Any) -> bool:
+    def _record(self, run: Run, what: str, value: Any) -> bool:
         """Take one reply into account; whether more are to come."""
         with self._changed:
             if run is not self._current:
@@ -381,7 +223,7 @@ class Worker:
                 self._update(run, value)
             return run.under_way
 
-    def _update(self, run: _Run, update: Update | None) -> None:
+    def _update(self, run: Run, update: Update | None) -> None:
         if update is not None:
             run.fraction, run.message = update.fraction, update.message
             if update.row is not None:
@@ -399,33 +241,3 @@ def shared_worker() -> Worker:
 
 def _key(kind: str, payload: dict[str, Any]) -> str:
     return json.dumps([kind, payload], sort_keys=True)
-
-
-def _start() -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "engine.worker.process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        start_new_session=True,
-    )
-
-
-def _kill_group(process: subprocess.Popen) -> None:
-    """Kill the process and the compilers that it started."""
-    if hasattr(os, "killpg") and process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-
-
-def _bury(process: subprocess.Popen) -> str:
-    """Close what an ended process leaves; one sentence on how it ended."""
-    code = process.wait()
-    process.stdout.close()
-    with suppress(BrokenPipeError):
-        process.stdin.close()
-    again = "the next job starts it again"
-    if code == -9:
-        return f"the worker process was killed by the system, most likely for want of memory; {again}"
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"the worker process ended unexpectedly ({how}; the server's log says more); {again}"

@@ -33,10 +33,11 @@ def test_the_readme_and_the_project_name_one_python():
     assert project["tool"]["ruff"]["target-version"] == "py" + needed.replace(".", "")
 
 
-def answer(path: str, query: str = ""):
+def answer(path: str, query: str = "", **more):
     """What the server answers to a browser that asks for a page."""
     (route,) = [route for route in routes() if route.path == path]
     asked = {"type": "http", "path": path, "query_string": query.encode(), "headers": [], "server": ("a", 1)}
+    asked |= more
     return route.endpoint(Request(asked))
 
 

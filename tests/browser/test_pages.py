@@ -102,6 +102,7 @@ def test_every_page_is_drawn_in_the_light_theme_too(page, dashboard):
             page.locator(".st-key-navigation").get_by_role("link", name=title, exact=True).click()
             page.wait_for_url(f"**/{name}?**")
             settled(page)
+            page.locator(".st-key-navigation [aria-current=page]", has_text=title).wait_for()
             is_sound(page, name, "light")
 
 

@@ -181,3 +181,21 @@ def test_the_process_ends_with_its_parent(tmp_path):
 def test_the_client_imports_no_torch():
     program = "import sys, engine.worker.client; sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells who started whom")
+def test_what_a_job_has_forked_in_a_group_of_its_own_ends_with_it(worker):
+    job = worker.submit(f"{JOBS}:fork", {})
+    until(lambda: job.rows)
+    pids = job.rows[0]["pids"]
+    assert all(map(alive, pids))
+    job.cancel()
+    until(lambda: not any(map(alive, pids)), 30)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits to be noticed does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from engine.worker.client import GONE_SECONDS, QueueFullError, Visitor, Worker, _Run
+from engine.worker.claim import Run
+from engine.worker.client import GONE_SECONDS, QueueFullError, Visitor, Worker
 from tests.engine.test_worker import COUNT, JOBS, until
 
 
@@ -77,7 +78,7 @@ def test_every_visitors_first_job_comes_before_anyones_second(worker):
 
 def test_waiting_is_told_by_what_such_jobs_took_and_by_how_far_the_running_one_is():
     worker = Worker()
-    running, first, second = (_Run(name, COUNT, {}) for name in ("running", "first", "second"))
+    running, first, second = (Run(name, COUNT, {}) for name in ("running", "first", "second"))
     worker._current, worker._waiting, worker._took = running, [first, second], {COUNT: 7000.0}
     running.fraction, running.started_at = 0.25, time.monotonic() - 50  # a quarter took 50 s
     assert worker._waits(first) == pytest.approx(150, rel=0.01)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -73,3 +75,13 @@ def killed(payload: dict):
     """Ends as the system ends a process that takes too much memory."""
     yield Update(0.5, "taking memory")
     os.kill(os.getpid(), 9)
+
+
+def fork(payload: dict):
+    """Starts a process in a group of its own, as a kernel's file runs in, which forks another."""
+    code = "import os, time; pid = os.fork(); pid and print(pid, flush=True); time.sleep(60)"
+    child = subprocess.Popen(
+        [sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    yield Update(0.5, "forked", {"pids": [child.pid, int(child.stdout.readline())]})
+    time.sleep(60)

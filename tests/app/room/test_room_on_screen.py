@@ -150,6 +150,7 @@ def drawn(payload: dict) -> str:
 def test_every_page_and_step_of_the_room_has_its_offline_picture():
     assert set(drawing.MAKERS) == set(PAGES)
     wanted = [{"page": page, "values": {}} for page in ("masks", "backward", "flash3", "gpu", "decoding")]
+    wanted += [{"page": "across", "values": {}, "asked": {"gpus": "8", "mask": "none"}}]
     step, causal = file.load("attention").steps[STEP - 1], Experiment.of(causal=True)
     wanted += [
         {"tour": "attention", "step": STEP, "told": told, "values": {"causal": "true"}}

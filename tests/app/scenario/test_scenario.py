@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.util import calc_hash
 
 from app import scenario
+from app.scenario import state
 from app.scenario.link import notices
 from app.scenario.widgets import _with, changed
 from engine.experiment import BY_NAME, Experiment
@@ -66,7 +68,44 @@ def test_a_preset_is_taken_and_named_until_a_value_changes(open_app, name):
     assert app.session_state["experiment"] == scenario.preset(name)
     assert app.sidebar.selectbox(key="scenario preset").value == name
     app.sidebar.number_input(key="scenario batch").set_value(9).run()
-    assert app.sidebar.selectbox(key="scenario preset").value is None
+    assert app.sidebar.selectbox(key="scenario preset 1").value is None
+
+
+def test_a_value_is_taken_from_a_widget_whose_callback_would_have_been_lost(open_app):
+    app = open_app(seq="1024")
+    app.session_state["scenario seq"] = 4096  # as a browser reports it to the run after one that it overtook
+    app.run()
+    assert (app.session_state["experiment"].problem.seq_q, app.query_params["seq"]) == (4096, "4096")
+
+
+def test_a_widget_that_follows_another_is_replaced_so_that_what_it_held_is_no_wish(open_app):
+    app = open_app(seq="1024")
+    app.sidebar.select_slider(key="scenario seq").set_value(2048).run()
+    assert app.sidebar.number_input(key="scenario seq typed 1").value == 2048
+    app.session_state["scenario seq typed"] = 1024  # as a browser reports that has not heard of it yet
+    app.sidebar.select_slider(key="scenario seq").set_value(4096).run()
+    assert app.session_state["experiment"].problem.seq_q == 4096
+    assert app.sidebar.number_input(key="scenario seq typed 2").value == 4096
+
+
+def test_a_browser_that_asked_before_it_heard_of_its_link_is_told_again(open_app, monkeypatch):
+    told, write = [], QueryParamsProxy.from_dict
+    monkeypatch.setattr(QueryParamsProxy, "from_dict", lambda *a: (told.append(a[1]["seq"]), write(*a)))
+    app = open_app("masks", seq="1024")
+    app.sidebar.select_slider(key="scenario seq").set_value(2048).run()
+    app.query_params["seq"] = "1024"  # the browser's, while it is being told 2048
+    app.sidebar.select_slider(key="scenario seq").set_value(1024).run()
+    assert told[-2:] == ["2048", "1024"]
+
+
+def test_only_a_run_that_has_overtaken_another_waits_for_the_next(open_app, monkeypatch):
+    waited = []
+    monkeypatch.setattr(state, "sleep", waited.append)
+    app = open_app("masks").run()
+    assert waited == []
+    app.session_state[state.ENDED] = False  # as a run leaves it that is overtaken
+    app.run().run()
+    assert waited == [state.MOVING]
 
 
 def test_keys_after_a_query_alone_leave_all_before():
@@ -103,9 +142,9 @@ def test_windows_to_both_sides_and_documents_of_any_lengths_are_shown_and_typed(
     app.sidebar.selectbox(key="scenario causal").set_value(True)
     app.sidebar.text_input(key="scenario lengths").set_value("7, 8").run()
     assert app.session_state["experiment"] == typed.changed(causal=True)
-    after = app.sidebar.number_input(key="scenario after")
+    after = app.sidebar.number_input(key="scenario after 1")
     assert (after.value, after.disabled) == (0, True)
-    assert app.sidebar.text_input(key="scenario lengths").value == "24, 500, 500"
+    assert app.sidebar.text_input(key="scenario lengths 1").value == "24, 500, 500"
     assert [text.value for text in app.text] == [
         "The scenario was not changed, because documents is '7:8'; it must be a number of documents, or"
         " lengths that add up to seq_kv, which is 1024."

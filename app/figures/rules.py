@@ -1,0 +1,70 @@
+"""The rules of the figures in HTML that are drawn anew while a slider moves.
+
+They are sent once, with the document: a rule that comes with a figure makes the browser look at every
+element of the page again.
+"""
+
+from app.figures.base import MONO
+
+LINE = "color-mix(in srgb, currentColor 16%, transparent)"
+SMS_ACROSS = 22
+TABLES = f"""
+  .numbers {{ border-collapse: collapse; width: 100%; margin: 0; font-size: 0.93rem; border: none; }}
+  .numbers th, .numbers td {{ border: none; border-bottom: 1px solid {LINE}; padding: 3px 0 3px 10px; }}
+  .numbers th {{ font-weight: 600; text-align: right; vertical-align: bottom; }}
+  .numbers td {{ text-align: right; font-family: {MONO}; font-variant-numeric: tabular-nums; }}
+  .numbers th:first-child, .numbers td:first-child {{ text-align: left; padding-left: 0; }}
+  .numbers .words {{ text-align: left; font-family: inherit; }}
+  .numbers td:not(.words), .numbers th:not(.words) {{ white-space: nowrap; }}
+  .scrolled {{ overflow: auto; }}
+  @media (max-width: 1200px) {{ .numbers {{ font-size: 0.86rem; }} }}
+  @media (max-width: 760px) {{
+    .numbers .words {{ min-width: 6rem; }}
+    .scrolled .words {{ min-width: 14rem; }}
+    .scrolled .words:first-child {{ min-width: 9rem; }}
+  }}
+  .scrolled th {{ position: sticky; top: 0; }}
+  .scrolled .numbers th {{ white-space: normal; }}
+  .grid {{ border-collapse: separate; border-spacing: 2px; width: 100%; table-layout: fixed; }}
+  .grid {{ margin: 0; border: none; }}
+  .grid th, .grid td {{ border: none; padding: 0; text-align: center; height: 2.14rem; white-space: nowrap; }}
+  .grid th, .grid td {{ font: 0.86rem {MONO}; overflow: hidden; }}
+  .grid th {{ color: color-mix(in srgb, currentColor 65%, transparent); font-weight: 400; }}
+  .grid th:first-child {{ width: 3rem; }}
+  .grid .axis {{ font-family: inherit; height: 1.29rem; }}
+  @media (max-width: 1400px) {{ .grid td {{ font-size: 0.79rem; }} .grid th:first-child {{ width: 2rem; }} }}
+  .bars {{ display: grid; grid-template-columns: auto 1fr; gap: 5px 10px; align-items: center; }}
+  .bars .key {{ grid-column: 2; display: flex; flex-wrap: wrap; gap: 0 16px; font-size: 0.93rem; }}
+  .bars .key {{ min-height: 1.43rem; }}
+  .bars .key span {{ white-space: nowrap; }}
+  .bars .key i {{ display: inline-block; width: 0.79rem; height: 0.79rem; margin-right: 0.43rem; }}
+  .bars .place {{ font: 0.86rem {MONO}; white-space: pre; opacity: 0.8; }}
+  .bars .bar {{ display: flex; align-items: center; height: 1.71rem; white-space: nowrap; }}
+  .bars .bar {{ font: 0.93rem {MONO}; }}
+  .bars .bar i {{ height: 100%; box-sizing: border-box; flex: none; border-right: 1px solid; }}
+  .bars .bar b {{ font-weight: 400; padding-left: 8px; }}
+"""
+SMS = f"""
+  .sms {{ display: grid; grid-template-columns: repeat({SMS_ACROSS}, 1fr); gap: 2px; }}
+  .sms i {{ aspect-ratio: 1; font: 0.71rem {MONO}; display: grid; place-items: center; overflow: hidden; }}
+  .sms i {{ border-radius: 2px; box-sizing: border-box; }}
+  .splits-key {{ display: flex; flex-wrap: wrap; gap: 2px 16px; font-size: 0.93rem; }}
+  .splits-key i {{ display: inline-block; width: 20px; margin-right: 6px; vertical-align: middle; }}
+  .splits-key b {{ font: 0.93rem {MONO}; }}
+  @media (max-width: 700px) {{ .sms i {{ font-size: 0.57rem; }} }}
+"""
+MASKS = """
+  .masks { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 14px 18px; }
+  .masks { grid-template-rows: repeat(3, auto); }
+  .masks figure { margin: 0; min-width: 0; display: grid; row-gap: 0; }
+  .masks figure { grid-template-rows: subgrid; grid-row: span 3; }
+  .masks figcaption { align-self: end; font-size: 1rem; line-height: 1.35; padding-bottom: 8px; }
+  .masks figcaption b { display: block; }
+  .masks img { display: block; width: 100%; height: auto; }
+  .masks p { margin: 8px 0 0; font-size: 0.93rem; line-height: 1.45; }
+  .masks .own { outline: 2.5px solid; outline-offset: 3px; }
+  @media (max-width: 900px) { .masks { grid: auto-flow auto / 1fr 1fr; } }
+  .masks-key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 0.93rem; align-items: center; }
+  .masks-key img { width: 1.07rem; height: 1.07rem; margin-right: 6px; vertical-align: -2px; }
+"""
+RULES = TABLES + SMS + MASKS

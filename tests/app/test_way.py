@@ -1,0 +1,93 @@
+"""Short runs go first: a long one waits between the pieces of its computation, and not for ever."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+
+import pytest
+
+from app.serving import way
+from engine.problem import kept
+from engine.problem.kept import set_way
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds of a processor that a run has taken, as a test sets them."""
+    taken = [0.0]
+    monkeypatch.setattr(way.time, "thread_time", lambda: taken[0])
+    return taken
+
+
+def started(*steps) -> Thread:
+    """A thread that takes these steps one after the other."""
+    thread = Thread(target=lambda: [step() for step in steps], daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_long_run_waits_for_a_short_one_and_no_longer(clock, monkeypatch):
+    monkeypatch.setattr(way, "PASSING", 60)
+    monkeypatch.setattr(way, "PATIENCE", 60)
+    ways, begun, end = way.Way(), Event(), Event()
+
+    def short() -> None:
+        with ways.run():
+            begun.set()
+            end.wait(30)
+
+    passing = started(short)
+    begun.wait(30)
+    done, computed = [], Event()
+
+    def long() -> None:
+        with ways.run():
+            ways.give()  # it is short until it has computed for long
+            done.append("short")
+            computed.set()
+            clock[0] = 2 * way.SHORT
+            ways.give()
+            done.append("long")
+
+    waiting = started(long)
+    computed.wait(30)
+    waiting.join(0.05)
+    assert done == ["short"]
+    end.set()
+    for thread in (passing, waiting):
+        thread.join(30)
+    assert done == ["short", "long"]
+    assert ways._short == 0
+
+
+def test_long_runs_do_not_wait_for_each_other_and_patience_ends(clock, monkeypatch):
+    monkeypatch.setattr(way, "PASSING", 0.01)
+    monkeypatch.setattr(way, "PATIENCE", 0.02)
+    ways, begun, end = way.Way(), Event(), Event()
+
+    def other() -> None:
+        with ways.run():
+            begun.set()
+            end.wait(30)
+
+    passing = started(other)
+    begun.wait(30)
+    with ways.run():
+        clock[0] = 2 * way.SHORT
+        for _ in range(9):
+            ways.give()
+        assert 0.01 <= ways._mine.run.waited < 5
+        assert ways._mine.run.waited >= way.PATIENCE
+    end.set()
+    passing.join(30)
+    ways.give()  # outside of a run nobody waits
+    assert ways._short == 0
+
+
+def test_a_computation_gives_way_before_each_piece_that_is_made(monkeypatch):
+    monkeypatch.setattr(kept, "_ways", [])
+    given = []
+    set_way(lambda: given.append(1))
+    double = kept.kept(most=4, most_bytes=100)(lambda number: 2 * number)
+    assert [double(3), double(3), double(4)] == [6, 6, 8]
+    assert len(given) == 2
