@@ -8,6 +8,7 @@ import torch
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_HEAD_DIM = 256
+MAX_V_DIM, NARROW_HEAD_DIM = 512, 64  # of V, whose head_dim may be larger where that of Q and K is small
 MIN_BLOCK, MAX_BLOCK = 16, 1024  # tl.dot takes no less; a 1024 x 1024 tile is the most elements Triton allows
 MAX_SPLITS = 1024
 MAX_ROW = 65536  # keys of a row that `standard` holds whole: in float32 they fill an SM's registers
@@ -40,6 +41,7 @@ class Call:
     block_kv: int
     splits: int | None  # of the keys; None where the kernel chooses, or does not split
     tma: bool = False  # whether flash2 copies K and V by TMA
+    v_dim: int | None = None  # the head dim of V and O where it is another than head_dim
     memory: dict = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
@@ -66,6 +68,21 @@ class Call:
         return _tile_size(self.head_dim)
 
     @cached_property
+    def out_dim(self) -> int:
+        """The head dim of V and O."""
+        return self.head_dim if self.v_dim is None else self.v_dim
+
+    @cached_property
+    def padded_out_dim(self) -> int:
+        """The head dim that a tile of V or O has."""
+        return _tile_size(self.out_dim)
+
+    @cached_property
+    def widest(self) -> int:
+        """The head dim that chooses the blocks."""
+        return max(self.padded_head_dim, self.padded_out_dim)
+
+    @cached_property
     def mask(self) -> dict[str, int | bool]:
         """The mask as the kernels take it."""
         return {"window": self.window or 0, "CAUSAL": self.causal, "WINDOWED": self.window is not None}
@@ -84,11 +101,24 @@ class Call:
             "BLOCK_KV": self.block_kv,
         }
 
+    @cached_property
+    def out_sizes(self) -> dict[str, int]:
+        """`sizes` for a kernel that has V and O, and no Q and K."""
+        return {**self.sizes, "HEAD_DIM": self.out_dim, "BLOCK_D": self.padded_out_dim}
+
+    @cached_property
+    def both_sizes(self) -> dict[str, int]:
+        """`sizes` for a kernel that has all of them."""
+        return {**self.sizes, "V_DIM": self.out_dim, "BLOCK_V": self.padded_out_dim}
+
 
 def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
-    """(block_q, block_kv) of flash2: the largest that compile for Hopper without spilling registers."""
+    """(block_q, block_kv) of flash2: the largest that compile for Hopper without spilling registers.
+
+    head_dim is the larger one of Q and K's and of V's.
+    """
     if dtype != torch.float32:
-        return 128, 64
+        return (128, 64) if head_dim <= MAX_HEAD_DIM else (64, 64)
     if head_dim <= 64:
         return 32, 32
     return (32, 16) if head_dim <= 128 else (16, 16)
@@ -101,12 +131,13 @@ def checked(
     check_tensors(q, k, v, interpreted)
     check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms)
     batch, heads, seq_q, head_dim = q.shape
-    kv_heads, seq_kv = k.shape[1:3]
+    kv_heads, seq_kv, v_dim = v.shape[1:]
+    widest = max(head_dim, v_dim)
     if algorithm == "standard" and seq_kv > MAX_ROW:
         raise ValueError(f"k has {seq_kv} keys, standard holds a row of S whole and takes at most {MAX_ROW}")
-    default_q, default_kv = default_blocks(head_dim, q.dtype)
+    default_q, default_kv = default_blocks(widest, q.dtype)
     if algorithm == "split_kv":
-        default_q, default_kv = split_blocks(heads // kv_heads * seq_q, head_dim, q.dtype)
+        default_q, default_kv = split_blocks(heads // kv_heads * seq_q, widest, q.dtype)
     return Call(
         batch=batch,
         heads=heads,
@@ -121,6 +152,7 @@ def checked(
         block_q=default_q if block_q is None else block_q,
         block_kv=default_kv if block_kv is None else block_kv,
         splits=splits,
+        v_dim=None if v_dim == head_dim else v_dim,
     )
 
 
@@ -130,7 +162,7 @@ def split_blocks(rows: int, head_dim: int, dtype: torch.dtype) -> tuple[int, int
     With few of them, keys come in the larger blocks that keep more bytes in flight.
     """
     block_q, block_kv = default_blocks(head_dim, dtype)
-    block_q = min(64, block_q, _tile_size(rows))
+    block_q = min(64 if head_dim <= MAX_HEAD_DIM else 32, block_q, _tile_size(rows))
     return block_q, 128 if block_q < 64 and head_dim <= 128 and dtype != torch.float32 else block_kv
 
 
@@ -166,8 +198,9 @@ def check_tensor(name: str, tensor) -> None:
         raise ValueError(f"{name} has shape {shape}, every size must be at least 1")
     if tensor.dtype not in DTYPES:
         raise ValueError(f"{name} is {_plain(tensor.dtype)}, it must be {', '.join(map(_plain, DTYPES))}")
-    if shape[-1] > MAX_HEAD_DIM:
-        raise ValueError(f"{name} has head_dim {shape[-1]}, it must be at most {MAX_HEAD_DIM}")
+    most = MAX_V_DIM if name == "v" else MAX_HEAD_DIM
+    if shape[-1] > most:
+        raise ValueError(f"{name} has head_dim {shape[-1]}, it must be at most {most}")
 
 
 def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
@@ -180,13 +213,17 @@ def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
             )
         if tensor.device != q.device:
             raise ValueError(f"{name} is on {tensor.device} and q on {q.device}, they must be on one device")
-        if tensor.shape[0] != q.shape[0] or tensor.shape[3] != q.shape[3]:
-            needed = f"{q.shape[0]} and {q.shape[3]}"
-            raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}, its batch and head_dim must be q's, {needed}"
-            )
-    if k.shape != v.shape:
-        raise ValueError(f"v has shape {tuple(v.shape)}, it must be k's, {tuple(k.shape)}")
+    if k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
+        needed = f"{q.shape[0]} and {q.shape[3]}"
+        raise ValueError(f"k has shape {tuple(k.shape)}, its batch and head_dim must be q's, {needed}")
+    if k.shape[:3] != v.shape[:3]:
+        wanted = f"[{', '.join(map(str, k.shape[:3]))}, head_dim] as k has"
+        raise ValueError(f"v has shape {tuple(v.shape)}, it must be {wanted}")
+    if v.shape[3] > MAX_HEAD_DIM and q.shape[3] > NARROW_HEAD_DIM:
+        raise ValueError(
+            f"v has head_dim {v.shape[3]}, it must be at most {MAX_HEAD_DIM} where q's is above"
+            f" {NARROW_HEAD_DIM}, {q.shape[3]}: O and dV would not fit the registers"
+        )
     if q.device.type == "cpu" and not interpreted:
         raise ValueError(
             "q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1 be set before kernels is imported"

@@ -68,11 +68,11 @@ def attention(
     splits: int | None = None,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """softmax(scale q k^T) v, shaped like q; with return_lse also the log-sum-exp.
+    """softmax(scale q k^T) v, [batch, heads, seq_q, head_dim of v]; with return_lse also the log-sum-exp.
 
-    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim], heads a multiple of
-    kv_heads; float32, float16 or bfloat16, head_dim 1 to 256, any strides. lse is natural, float32 [batch,
-    heads, seq_q].
+    q is [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_kv, head_dim] and v alike, heads a multiple
+    of kv_heads; float32, float16 or bfloat16, head_dim 1 to 256, any strides. v may have a head_dim of its
+    own, up to 256, or up to 512 where q's is at most 64. lse is natural, float32 [batch, heads, seq_q].
 
     causal lets a query see the keys up to its position, the last query standing at the last key. window
     narrows that to the last `window` keys, the query's own included; it only looks back, so window alone
@@ -89,7 +89,8 @@ def attention(
     too: `attention_fp8` with its defaults, which auto never takes, as it changes the result) or split_kv.
     auto is split_kv where flash2 would leave half of the GPU idle or few queries come from heads that share
     keys, else flash3 where it serves the tensors and the call is not a very short one, else flash2; flash2
-    wherever blocks are given; see `explain`. flash3 takes causal and a window of keys alone.
+    wherever blocks are given; see `explain`. flash3 takes causal and a window of keys alone, and v of q's
+    head_dim.
     block_q and block_kv are powers of two from 16 to 1024, the rows of split_kv being the queries of all
     heads that share a key head; flash3 takes none.
     splits is for split_kv alone.

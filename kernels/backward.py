@@ -89,7 +89,7 @@ def _sink_gradient(sinks: torch.Tensor | None, lse: torch.Tensor, delta: torch.T
 
 def _key_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Again | None:
     *_, d_k, d_v = tensors
-    call = how.call
+    call, pair = how.call, how.call.padded_head_dim + how.call.padded_out_dim
     extra = (None,) * 3 if terms is None else (terms.ranges, terms.seers(call.seq_kv), terms.slopes)
     return launch(
         key_gradient_kernel,
@@ -97,19 +97,19 @@ def _key_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) 
         call,
         (*tensors, *extra),
         num_warps=how.warps,
-        num_stages=min(how.stages, stages(call, d_k, 2 * call.block_q, 2 * call.block_kv)),
+        num_stages=min(how.stages, stages(d_k, call.block_q * pair, call.block_kv * pair)),
         d_k_strides=d_k.stride(),
         d_v_strides=d_v.stride(),
         **shared,
         EVEN=call.even,
         GROUP=call.heads // call.kv_heads,
-        **call.sizes,
+        **call.both_sizes,
     )
 
 
 def _query_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Again | None:
     *_, d_q = tensors
-    call = how.call
+    call, pair = how.call, how.call.padded_head_dim + how.call.padded_out_dim
     extra = (None, None) if terms is None else (terms.ranges, terms.slopes)
     return launch(
         query_gradient_kernel,
@@ -117,9 +117,9 @@ def _query_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None
         call,
         (*tensors, *extra),
         num_warps=how.warps,
-        num_stages=min(how.stages, stages(call, d_q, 2 * call.block_kv, 2 * call.block_q)),
+        num_stages=min(how.stages, stages(d_q, call.block_kv * pair, call.block_q * pair)),
         d_q_strides=d_q.stride(),
         **shared,
         EVEN=call.even,
-        **call.sizes,
+        **call.both_sizes,
     )

@@ -9,9 +9,9 @@ import torch
 from kernels.arguments import Call, default_blocks
 from kernels.launch import MOST_STAGES, REMEMBERED, warps
 
-# block_q, block_kv, warps, stages by head dim: the fastest of those measured on an H200, N 4096 and 16384
-KEY_TILING = {64: (64, 64, 4, 3), 128: (64, 64, 4, 2), 256: (64, 64, 8, 2)}
-QUERY_TILING = {64: (128, 64, 4, 3), 128: (128, 64, 8, 3), 256: (64, 32, 4, 3)}
+# block_q, block_kv, warps, stages by the wider head dim: the fastest of those measured on an H200, N 4096 up
+KEY_TILING = {64: (64, 64, 4, 3), 128: (64, 64, 4, 2), 256: (64, 64, 8, 2), 512: (64, 32, 4, 2)}
+QUERY_TILING = {64: (128, 64, 4, 3), 128: (128, 64, 8, 3), 256: (64, 32, 4, 3), 512: (128, 64, 8, 1)}
 
 
 class Pass(NamedTuple):
@@ -27,14 +27,13 @@ def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int |
     """How the key gradient runs, and how the query gradient: in the blocks given, or in the fastest known."""
     own = block_q is None and block_kv is None and dtype != torch.float32
     if own:
-        head_dim = max(64, call.padded_head_dim)
-        keys, queries = KEY_TILING[head_dim], QUERY_TILING[head_dim]
+        keys, queries = (tiling[max(64, call.widest)] for tiling in (KEY_TILING, QUERY_TILING))
     else:
-        wide, narrow = default_blocks(call.head_dim, dtype) if dtype == torch.float32 else (64, 64)
+        wide, narrow = default_blocks(call.widest, dtype) if dtype == torch.float32 else (64, 64)
         keys = (block_q or narrow, block_kv or wide)
         queries = (block_q or wide, block_kv or narrow)
-        keys = (*keys, 8 if call.padded_head_dim > 128 else warps(keys[1]), MOST_STAGES)
-        queries = (*queries, warps(queries[0]), MOST_STAGES)
+        keys = (*keys, 8 if call.widest > 128 else warps(keys[1]), MOST_STAGES)
+        queries = (*queries, warps(queries[0], call.widest), MOST_STAGES)
     return tuple(
         Pass(replace(call, block_q=rows, block_kv=columns), *launched)
         for rows, columns, *launched in (keys, queries)

@@ -7,8 +7,8 @@ import torch
 from kernels.arguments import Call, checked
 from kernels.backward import backward
 from kernels.flash1 import flash1
-from kernels.flash2 import flash2, with_tma
-from kernels.flash3 import TMA_ALIGNMENT, flash3, unserved_layout, unsupported
+from kernels.flash2 import flash2, served_by_tma, with_tma
+from kernels.flash3 import TMA_ALIGNMENT, flash3, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.fp8 import fp8
 from kernels.fp8 import unsupported as unsupported_in_fp8
@@ -134,7 +134,7 @@ def _flash2_first(call: Call, programs: int, processors: int) -> str | None:
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q]; options are those of `chosen`."""
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q]; options of `chosen`."""
     call, _ = chosen(q, k, v, *options)
     return FORWARD[call.algorithm](q, k, v, call)
 
@@ -212,17 +212,17 @@ def _without_flash3(q, k, v) -> str | None:
 
 def _by_tma(call: Call, q, k, v) -> bool:
     """Whether flash2 is to copy K and V by TMA."""
-    return call.algorithm == "flash2" and tma_serves(q, k, v)
+    return call.algorithm == "flash2" and tma_serves(call, q, k, v)
 
 
-def tma_serves(q, k, v) -> bool:
+def tma_serves(call: Call, q, k, v) -> bool:
     """Whether K and V can be copied by TMA: from Hopper on, where the layout is one that TMA takes."""
     if not q.is_cuda or interpreted():
         return False
     strides = [stride * k.element_size() for tensor in (k, v) for stride in tensor.stride()[:-1]]
     return (
         torch.cuda.get_device_capability(q.device)[0] >= 9
-        and unserved_layout(q, k, v) is None
+        and served_by_tma(call, q, k, v)
         and all(stride > 0 and stride % TMA_ALIGNMENT == 0 for stride in strides)
     )
 

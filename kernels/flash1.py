@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 
 from kernels.arguments import Call
-from kernels.launch import launch, warps
-from kernels.scores import capped, masked, query_blocks_in, sloped, view_of
+from kernels.launch import launch, output_like, warps
+from kernels.scores import capped, masked, query_blocks_in, seen_by, slope_of, sloped
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     LN_2,
@@ -34,7 +34,8 @@ def flash1_kernel(
     q_strides, k_strides, v_strides, out_strides,
     heads, kv_heads, seq_q, seq_kv, window, scale_log2, cap,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, PROBE: tl.constexpr, TRACED: tl.constexpr,
+    V_DIM: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    PROBE: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program a head. out, row_max (units of log2) and row_sum start as 0, -inf and 0, or as a sink."""
     began = now(TRACED)
@@ -45,6 +46,7 @@ def flash1_kernel(
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
     columns = tl.arange(0, BLOCK_D)
+    v_columns = tl.arange(0, BLOCK_V)
     q_head = head_start(q, q_strides, batch, head)
     k_head = head_start(k, k_strides, batch, kv_head)
     v_head = head_start(v, v_strides, batch, kv_head)
@@ -55,7 +57,7 @@ def flash1_kernel(
     for key_block in range(0, key_blocks):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, True)
-        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, True)
+        v_tile = load_tile(v_head, v_strides, keys, v_columns, seq_kv, V_DIM, True)
         if ranges is None:
             start, _full_start, _full_stop, stop = query_blocks_of(
                 key_block, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_Q, BLOCK_KV
@@ -69,15 +71,16 @@ def flash1_kernel(
             valid = queries < seq_q
             running_max = tl.load(max_head + queries, mask=valid, other=float("-inf"))
             running_sum = tl.load(sum_head + queries, mask=valid, other=0.0)
-            before = widened(load_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, True))
+            before = widened(load_tile(out_head, out_strides, queries, v_columns, seq_q, V_DIM, True))
             q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
 
             products = matmul(q_tile, tl.trans(k_tile))
             if ranges is None:
                 view = None
             else:
-                view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
-                products = sloped(capped(products, view), view, keys[None, :])
+                view = seen_by(ranges, batch, queries[:, None], seq_q)
+                slope = None if slopes is None else slope_of(slopes, batch_head, scale_log2)
+                products = sloped(capped(products, cap), slope, view, keys[None, :])
             products = masked(
                 products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
             )
@@ -86,7 +89,7 @@ def flash1_kernel(
             )
 
             attended = normalised(accumulator, running_sum)
-            store_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, attended)
+            store_tile(out_head, out_strides, queries, v_columns, seq_q, V_DIM, attended)
             tl.store(max_head + queries, running_max, mask=valid)
             tl.store(sum_head + queries, running_sum, mask=valid)
             if PROBE:
@@ -100,12 +103,12 @@ def flash1_kernel(
 def flash1(
     q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q].
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q].
 
     probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`;
     terms: what the call has beyond a plain mask.
     """
-    out = torch.zeros_like(q)
+    out = output_like(q, v).zero_()
     row_max = torch.full(q.shape[:3], -torch.inf, device=q.device)
     row_sum = torch.zeros(q.shape[:3], device=q.device)
     ranges, sinks, slopes = tensors_of(terms)
@@ -120,7 +123,7 @@ def flash1(
         programs,
         call,
         (q, k, v, out, row_max, row_sum, probe, blocks, ranges, seers, slopes),
-        num_warps=warps(call.block_q),
+        num_warps=warps(call.block_q, call.out_dim),
         num_stages=1,
         q_strides=q.stride(),
         k_strides=k.stride(),
@@ -129,7 +132,7 @@ def flash1(
         **scales(call, terms),
         PROBE=probe is not None,
         TRACED=times is not None,
-        **call.sizes,
+        **call.both_sizes,
         **mask_of(call, terms),
     )
     return out, row_max * LN_2.value + row_sum.log()

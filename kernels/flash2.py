@@ -7,9 +7,19 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernels.arguments import Call
-from kernels.launch import MOST_STAGES, addresses, launch, on_device, options_given, stages, warps
-from kernels.scores import capped, key_blocks_in, masked, sink_of, sloped, view_of
+from kernels.arguments import MAX_HEAD_DIM, Call
+from kernels.flash3 import DTYPES, unserved_strides
+from kernels.launch import (
+    MOST_STAGES,
+    addresses,
+    launch,
+    on_device,
+    options_given,
+    output_like,
+    stages,
+    warps,
+)
+from kernels.scores import capped, key_blocks_in, masked, seen_by, sink_of, slope_of, sloped
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     head_start,
@@ -29,8 +39,10 @@ from kernels.trace import BlockTimes, now, store_times
 OWN_TILING = {64: (64, 128, 4, 2), 128: (128, 128, 8, 3), 256: (128, 64, 8, 2)}
 SHORT = 1024  # keys up to which smaller blocks, two an SM, are faster
 SHORT_TILING = {128: (64, 64, 4, 3)}
+# the same by head dims of K and V, where V has one of its own
+V_TILING = {(192, 128): (128, 64, 8, 3), (64, 256): (128, 64, 8, 3), (64, 512): (64, 32, 8, 3)}
 # causal heads, with more keys, that start with the query blocks that see most: the last of them all end alike
-HEADS_TOGETHER = {64: 16, 128: 8, 256: 8}
+HEADS_TOGETHER = {64: 16, 128: 8, 256: 8, 512: 8}
 
 
 @inlined
@@ -40,22 +52,40 @@ def load_keys(
 ):  # fmt: skip
     """A block of a head of K or V, zero past its end; head and place are its pointer and strides.
 
-    With TMA they are a descriptor of blocks [1, 1, BLOCK_KV, HEAD_DIM] and (batch, head).
+    With TMA they are a descriptor of blocks [1, 1, BLOCK_KV, columns] and (batch, head); of 192 columns there
+    are three, for a tile of Triton has 128 or 256.
     """
-    if TMA:
-        return head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, HEAD_DIM)
+    if TMA and HEAD_DIM == 192:
+        first = head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, 64)
+        second = head.load([place[0], place[1], key_block * BLOCK_KV, 64]).reshape(BLOCK_KV, 64)
+        third = head.load([place[0], place[1], key_block * BLOCK_KV, 128]).reshape(BLOCK_KV, 64)
+        return first, second, third
+    elif TMA:
+        return head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, columns.shape[0])
     else:
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         return load_tile(head, place, keys, columns, seq_kv, HEAD_DIM, RAGGED)
 
 
 @inlined
+def products_of(q, k, PARTS: tl.constexpr):
+    """q k^T; of three parts of 64 columns, their sum."""
+    if PARTS == 1:
+        return matmul(q, tl.trans(k))
+    else:
+        products = matmul(q[0], tl.trans(k[0]))
+        products += matmul(q[1], tl.trans(k[1]))
+        products += matmul(q[2], tl.trans(k[2]))
+        return products
+
+
+@inlined
 def attend(
     q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-    start, stop, whole_start, whole_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-    view, probe, probe_tile,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
-    MASK: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
+    start, stop, whole_start, whole_stop, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
+    view, slope, cap, probe, probe_tile,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, V_DIM: tl.constexpr,
+    BLOCK_KV: tl.constexpr, MASK: tl.constexpr, RAGGED: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """Take key blocks start to stop - 1 into a query block's softmax.
 
@@ -65,10 +95,10 @@ def attend(
     for key_block in range(start, stop):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         k = load_keys(k_head, k_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
-        v = load_keys(v_head, v_place, key_block, columns, seq_kv, HEAD_DIM, BLOCK_KV, RAGGED, TMA)
-        products = matmul(q, tl.trans(k))
+        v = load_keys(v_head, v_place, key_block, v_columns, seq_kv, V_DIM, BLOCK_KV, RAGGED, TMA)
+        products = products_of(q, k, 3 if TMA and HEAD_DIM == 192 else 1)
         if view is not None:
-            products = sloped(capped(products, view), view, keys[None, :])
+            products = sloped(capped(products, cap), slope, view, keys[None, :])
         if MASK == "all":
             products = masked(
                 products, queries[:, None], keys[None, :], seq_q, seq_kv, window, view, CAUSAL, WINDOWED
@@ -93,31 +123,31 @@ def attend(
 @inlined
 def attend_apart(
     q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-    start, stop, whole_start, whole_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-    view, probe, probe_tile,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
-    MASK: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
+    start, stop, whole_start, whole_stop, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
+    view, slope, cap, probe, probe_tile,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, V_DIM: tl.constexpr,
+    BLOCK_KV: tl.constexpr, MASK: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """`attend` in up to three loops: the window's far edge, the whole blocks, the diagonal or ragged end."""
     if WINDOWED or view is not None:
         running_max, running_sum, accumulator = attend(
             q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-            start, whole_start, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2,
-            view, probe, probe_tile,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "all", True, PROBE, TMA,
+            start, whole_start, 0, 0, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
+            view, slope, cap, probe, probe_tile,
+            CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "all", True, PROBE, TMA,
         )  # fmt: skip
     running_max, running_sum, accumulator = attend(
         q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-        whole_start, whole_stop, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2,
-            view, probe, probe_tile,
-        CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "none", False, PROBE, TMA,
+        whole_start, whole_stop, 0, 0, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
+            view, slope, cap, probe, probe_tile,
+        CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "none", False, PROBE, TMA,
     )  # fmt: skip
     if MASK != "none":
         running_max, running_sum, accumulator = attend(
             q, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-            whole_stop, stop, 0, 0, queries, columns, seq_q, seq_kv, window, scale_log2,
-            view, probe, probe_tile,
-            CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "all", True, PROBE, TMA,
+            whole_stop, stop, 0, 0, queries, columns, v_columns, seq_q, seq_kv, window, scale_log2,
+            view, slope, cap, probe, probe_tile,
+            CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "all", True, PROBE, TMA,
         )  # fmt: skip
     return running_max, running_sum, accumulator
 
@@ -145,8 +175,9 @@ def flash2_kernel(
     q, k, v, out, lse, probe, blocks, ranges, sinks, slopes, q_strides, k_strides, v_strides, out_strides,
     heads, kv_heads, seq_q, seq_kv, window, scale_log2, cap,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, EVEN: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr,
-    HEAVY_FIRST: tl.constexpr, TOGETHER: tl.constexpr, TRACED: tl.constexpr,
+    V_DIM: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    EVEN: tl.constexpr, PROBE: tl.constexpr, TMA: tl.constexpr, HEAVY_FIRST: tl.constexpr,
+    TOGETHER: tl.constexpr, TRACED: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head; lse [batch, heads, seq_q] is contiguous.
 
@@ -162,7 +193,7 @@ def flash2_kernel(
     kv_head = head // (heads // kv_heads)
 
     queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    columns = tl.arange(0, BLOCK_D)
+    columns, v_columns = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_V)
     if TMA:
         k_head, v_head, k_place, v_place = k, v, (batch, kv_head), (batch, kv_head)
     else:
@@ -170,9 +201,16 @@ def flash2_kernel(
         v_head = head_start(v, v_strides, batch, kv_head)
         k_place, v_place = k_strides, v_strides
     probe_tile = (batch_head.to(tl.int64) * query_blocks + query_block) * key_blocks
-    q_tile = load_tile(
-        head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, HEAD_DIM, True
-    )
+    q_head = head_start(q, q_strides, batch, head)
+    if TMA and HEAD_DIM == 192:
+        part = tl.arange(0, 64)
+        q_tile = (
+            load_tile(q_head, q_strides, queries, part, seq_q, HEAD_DIM, True),
+            load_tile(q_head, q_strides, queries, part + 64, seq_q, HEAD_DIM, True),
+            load_tile(q_head, q_strides, queries, part + 128, seq_q, HEAD_DIM, True),
+        )
+    else:
+        q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
     if TMA and MASK == "none" and HEAD_DIM == 128 and BLOCK_Q == 128:
         # what was loaded goes to shared memory, what was computed stays in registers, and Q K^T reads K alone
         q_tile = tl.where(queries[:, None] < seq_q, q_tile, 0.0)
@@ -180,85 +218,106 @@ def flash2_kernel(
     running_sum = tl.zeros([BLOCK_Q], tl.float32)
     if sinks is not None:
         running_max, running_sum = sink_of(sinks, head, queries >= 0)
-    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+    accumulator = tl.zeros([BLOCK_Q, BLOCK_V], tl.float32)
 
     first = query_block * BLOCK_Q
     last = tl.minimum(first + BLOCK_Q, seq_q) - 1
     if ranges is None:
         view = None
+        slope = None
         start, full_start, full_stop, stop = key_blocks_of(
             first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
         )
     else:
-        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale_log2)
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, batch_head, scale_log2)
         start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     if TMA and HEAD_DIM > 64:  # a second loop begins with empty buffers; no other block on the SM hides that
         running_max, running_sum, accumulator = attend(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-            start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-            view, probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, False, PROBE, True,
+            start, stop, full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window,
+            scale_log2, view, slope, cap, probe, probe_tile,
+            CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, MASK, False, PROBE, True,
         )  # fmt: skip
     else:
         running_max, running_sum, accumulator = attend_apart(
             q_tile, k_head, v_head, k_place, v_place, running_max, running_sum, accumulator,
-            start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-            view, probe, probe_tile, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, MASK, PROBE, TMA,
+            start, stop, full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window,
+            scale_log2, view, slope, cap, probe, probe_tile,
+            CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, MASK, PROBE, TMA,
         )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
     tl.store(lse_rows, log_sum_exp(running_max, running_sum), mask=queries < seq_q)
     out_head = head_start(out, out_strides, batch, head)
-    store_tile(out_head, out_strides, queries, columns, seq_q, HEAD_DIM, normalised(accumulator, running_sum))
+    store_tile(out_head, out_strides, queries, v_columns, seq_q, V_DIM, normalised(accumulator, running_sum))
     store_times(blocks, began, TRACED)
 
 
 def own_tiling(call: Call) -> tuple[int, int, int, int]:
     """block_q, block_kv, warps and most stages of a call whose K and V are copied by TMA."""
+    if call.v_dim is not None:
+        return V_TILING[call.head_dim, call.v_dim]
     if call.seq_kv <= SHORT and call.head_dim in SHORT_TILING:
         return SHORT_TILING[call.head_dim]
     return OWN_TILING[call.head_dim]
 
 
+def served_by_tma(call: Call, q, k, v) -> bool:
+    """Whether flash2 can copy K and V by TMA, on a GPU that has it."""
+    tiled = call.head_dim in OWN_TILING if call.v_dim is None else (call.head_dim, call.v_dim) in V_TILING
+    return tiled and q.dtype in DTYPES and unserved_strides(q, k, v) is None
+
+
+def loop_stages(call: Call, tensor: torch.Tensor) -> int:
+    """Blocks of K and V in flight beside a block of Q, and of P where its rows' O takes two warp groups."""
+    shared = call.block_kv if call.out_dim > MAX_HEAD_DIM else 0
+    columns = call.head_dim if call.tma else call.padded_head_dim
+    return stages(tensor, call.block_kv * (columns + call.padded_out_dim), call.block_q * (columns + shared))
+
+
 def heads_together(call: Call) -> int:
     """How many heads start with their heaviest query blocks together."""
-    return HEADS_TOGETHER[call.head_dim] if call.tma and call.seq_kv > SHORT and call.window is None else 1
+    return HEADS_TOGETHER[call.widest] if call.tma and call.seq_kv > SHORT and call.window is None else 1
 
 
 def with_tma(call: Call, k: torch.Tensor) -> Call:
     """A call whose K and V are copied by TMA, in its own tiling's blocks where two of K and V fit."""
     block_q, block_kv, *_ = own_tiling(call)
-    if stages(call, k, 2 * block_kv, block_q) < 2:
-        return replace(call, tma=True)
-    return replace(call, tma=True, block_q=block_q, block_kv=block_kv)
+    own = replace(call, tma=True, block_q=block_q, block_kv=block_kv)
+    return own if loop_stages(own, k) >= 2 else replace(call, tma=True)
 
 
 def flash2(
     q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q].
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q].
 
     probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`;
     terms: what the call has beyond a plain mask.
     """
-    out = torch.empty_like(q)
+    out = output_like(q, v)
     lse = torch.empty((call.batch, call.heads, call.seq_q), dtype=torch.float32, device=q.device)
     plain = probe is None and times is None and terms is None and not options_given()
     if plain and (again := call.memory.get("flash2")):
         with on_device(q.device):
             again(*addresses((q, k, v, out, lse)))
         return out, lse
-    keys, values = (described(tensor, call) for tensor in (k, v)) if call.tma else (k, v)
+    keys, values = k, v
+    if call.tma:
+        columns = 64 if call.head_dim == 192 else call.padded_head_dim
+        keys, values = described(k, columns, call), described(v, call.padded_out_dim, call)
     programs, extra = call.programs, tensors_of(terms)
     *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
     if blocks != [call.block_q, call.block_kv]:
-        num_warps, most_stages = warps(call.block_q), MOST_STAGES
+        num_warps, most_stages = warps(call.block_q, call.out_dim), MOST_STAGES
     again = launch(
         flash2_kernel,
         programs,
         call,
         (q, keys, values, out, lse, probe, times and times.room("attention", programs, q.device), *extra),
         num_warps=num_warps,
-        num_stages=min(most_stages, stages(call, q, 2 * call.block_kv, call.block_q)),
+        num_stages=min(most_stages, loop_stages(call, q)),
         q_strides=q.stride(),
         k_strides=k.stride(),
         v_strides=v.stride(),
@@ -270,7 +329,7 @@ def flash2(
         HEAVY_FIRST=call.causal and (times is None or times.heavy_first),
         TOGETHER=heads_together(call) if call.causal and times is None else 1,
         TRACED=times is not None,
-        **call.sizes,
+        **call.both_sizes,
         **mask_of(call, terms),
     )
     if plain and again is not None:
@@ -278,7 +337,7 @@ def flash2(
     return out, lse
 
 
-def described(tensor: torch.Tensor, call: Call) -> TensorDescriptor:
-    """A TMA descriptor of blocks of one head, which never reach into the next."""
-    block = [1, 1, call.block_kv, call.head_dim]
+def described(tensor: torch.Tensor, columns: int, call: Call) -> TensorDescriptor:
+    """A TMA descriptor of blocks of one head, which never reach into the next; 0 past its columns."""
+    block = [1, 1, call.block_kv, columns]
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)

@@ -53,6 +53,13 @@ def unserved_layout(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | 
         return f"flash3 takes float16 and bfloat16, got {q.dtype}"
     if q.shape[-1] not in TILING:
         return f"flash3 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
+    if v.shape[-1] != q.shape[-1]:
+        return f"flash3 takes V of the head_dim of Q and K alone, got {v.shape[-1]} and {q.shape[-1]}"
+    return unserved_strides(q, k, v)
+
+
+def unserved_strides(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+    """One sentence on why TMA does not copy these tensors, or None where it does."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.numel() == 0:
             return f"flash3 takes no empty tensors, {name} is {tuple(tensor.shape)}"

@@ -25,7 +25,7 @@ def flash_attn_func(
     deterministic=False,
     return_attn_probs=False,
 ):
-    """O like q, [batch, seq_q, heads, head_dim]; the last query stands at the last key.
+    """O [batch, seq_q, heads, head_dim of v]; the last query stands at the last key.
 
     deterministic asks for the same bits of dQ every time, as torch.use_deterministic_algorithms(True) does.
     """
@@ -57,7 +57,7 @@ def flash_attn_varlen_func(
     return_attn_probs=False,
     block_table=None,
 ):
-    """O like q, [queries, heads, head_dim], of packed sequences; max_seqlen_q and _k are not needed.
+    """O [queries, heads, head_dim of v], of packed sequences; max_seqlen_q and _k are not needed.
 
     It is deterministic always.
     """
@@ -90,7 +90,7 @@ def flash_attn_with_kvcache(
     num_splits=0,
     return_softmax_lse=False,
 ):
-    """O like q, [batch, seq_q, heads, head_dim], over the first cache_seqlens keys of every cache.
+    """O [batch, seq_q, heads, head_dim of v], over the first cache_seqlens keys of every cache.
 
     The caches are [batch, capacity, kv_heads, head_dim], of which cache_batch_idx, [batch], picks; or, with
     block_table, int32 [batch, pages per sequence], pages [pages, page_size, kv_heads, head_dim] of any size.

@@ -10,7 +10,7 @@ import triton
 from triton.runtime.errors import OutOfResources
 
 from kernels.again import Again
-from kernels.arguments import Call
+from kernels.arguments import MAX_HEAD_DIM, Call
 
 DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes that a block may use on an H100 or H200, where no GPU can be asked
 DEFAULT_MULTIPROCESSORS = 132
@@ -37,19 +37,28 @@ def interpreted() -> bool:
     return triton.knobs.runtime.interpret
 
 
-def warps(rows: int) -> int:
-    """Warps a block for tiles of so many rows: one warp group (4 warps) for 64, two from 128."""
-    return 8 if rows >= 128 else 4
+def warps(rows: int, columns: int = 0) -> int:
+    """Warps a block for so many rows: one warp group (4 warps) for 64, two from 128 or for a wide O."""
+    return 8 if rows >= 128 or columns > MAX_HEAD_DIM else 4
 
 
-def stages(call: Call, tensor: torch.Tensor, streamed_rows: int, resident_rows: int) -> int:
+def stages(tensor: torch.Tensor, streamed: int, resident: int) -> int:
     """Tiles in flight, 1 to 3: as many as fit beside what stays in the shared memory of a block.
 
-    A step of the kernel's loop streams in streamed_rows rows of head_dim; resident_rows stay throughout.
+    A step of the kernel's loop streams in so many elements of tensor's dtype; the resident stay throughout.
     """
-    row = call.padded_head_dim * tensor.element_size()
-    free = _shared_memory(tensor.device) - resident_rows * row
-    return min(MOST_STAGES, max(1, free // (streamed_rows * row)))
+    free = _shared_memory(tensor.device) - resident * tensor.element_size()
+    return min(MOST_STAGES, max(1, free // (streamed * tensor.element_size())))
+
+
+def output_like(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Room for O, [batch, heads, seq_q, head_dim of v]: laid out as q where that is dense."""
+    if q.shape[-1] == v.shape[-1]:
+        return torch.empty_like(q)
+    shape = *q.shape[:-1], v.shape[-1]
+    order = sorted(range(len(shape)), key=lambda dimension: -q.stride(dimension))
+    out = torch.empty([shape[each] for each in order], dtype=q.dtype, device=q.device)
+    return out.permute([order.index(each) for each in range(len(shape))])
 
 
 def multiprocessors(device: torch.device) -> int:

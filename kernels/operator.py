@@ -5,7 +5,7 @@ from torch._C._functorch import unwrap_if_dead
 
 from kernels.arguments import check_tensors
 from kernels.dispatch import FORWARD, chosen, forward, gradients
-from kernels.launch import interpreted
+from kernels.launch import interpreted, output_like
 
 NO_GRADIENTS = (None,) * 7  # of the options
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
@@ -31,7 +31,7 @@ backward_operator = torch.ops.attention_tiles.attention_backward.default
 @torch.library.register_fake(attention_operator, lib=LIBRARY)
 def _(q, k, v, *options):
     check_tensors(q, k, v, interpreted())
-    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+    return output_like(q, v), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @torch.library.register_fake(backward_operator, lib=LIBRARY)

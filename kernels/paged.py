@@ -179,7 +179,7 @@ def _attend(tensors: tuple, call: Call, added: int, left: int, right: int, softc
         call,
         (*tensors, *tiles),
         num_warps=warps(call.block_q),
-        num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
+        num_stages=stages(q, 2 * call.block_kv * call.padded_head_dim, call.block_q * call.padded_head_dim),
         q_strides=q.stride(),
         k_strides=k_cache.stride(),
         v_strides=v_cache.stride(),
@@ -278,9 +278,9 @@ def _tiles(q, k_cache, v_cache, block_table, call: Call) -> tuple:
     """TMA descriptors of blocks of a head of K and V, where many rows want them and pages hold whole ones."""
     heads_first = [cache.transpose(1, 2) for cache in (k_cache, v_cache)]
     whole = _page(k_cache, block_table) % call.block_kv == 0
-    if call.block_q < MANY_ROWS or not whole or not tma_serves(q, *heads_first):
+    if call.block_q < MANY_ROWS or not whole or not tma_serves(call, q, *heads_first):
         return None, None
-    return tuple(described(cache, call) for cache in heads_first)
+    return tuple(described(cache, call.head_dim, call) for cache in heads_first)
 
 
 def _page(k_cache, block_table) -> int:

@@ -86,7 +86,7 @@ def seen_of(queries, seq_q, length, left, right):
 def attend_pages(
     q, k_cache, v_cache, k_strides, v_strides, table, table_stride, kv_head,
     running_max, running_sum, accumulator, start, stop, gap_start, gap, low, high, full_low, full_high,
-    view, columns, scale_log2,
+    view, slope, cap, columns, scale_log2,
     PAGE: tl.constexpr, ALIKE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
     MASK: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
@@ -114,7 +114,7 @@ def attend_pages(
             v = load_rows(v_cache, v_strides, v_rows, wanted, columns, HEAD_DIM, MASK == "none")
         ahead = index + 1 + tl.where(index + 1 >= gap_start, gap, 0)
         pages = pages_of(table, table_stride, ahead, high, PAGE, BLOCK_KV)
-        products = sloped(capped(matmul(q, tl.trans(k)), view), view, keys[None, :])
+        products = sloped(capped(matmul(q, tl.trans(k)), cap), slope, view, keys[None, :])
         if MASK == "all":
             products = tl.where(
                 (keys[None, :] >= view[0]) & (keys[None, :] < view[1]), products, float("-inf")
@@ -167,11 +167,11 @@ def paged_kernel(
 
     length = tl.minimum(tl.load(lengths + batch).to(tl.int32) + added, capacity)
     first_keys, ends, positions = seen_of(tl.minimum(queries, seq_q - 1)[:, None], seq_q, length, left, right)
-    if slopes is None:
-        view = (first_keys, ends, positions, None, cap)
-    else:
-        slope = tl.load(slopes + batch * heads + kv_head * group + members, rows < row_count, other=0.0)
-        view = (first_keys, ends, positions, slope[:, None] * (LOG2_E / scale_log2), cap)
+    view = (first_keys, ends, positions)
+    slope = None
+    if slopes is not None:
+        steep = tl.load(slopes + batch * heads + kv_head * group + members, rows < row_count, other=0.0)
+        slope = steep[:, None] * (LOG2_E / scale_log2)
     first = row_block * BLOCK_Q // group
     last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
     low, full_high, _ = seen_of(first, seq_q, length, left, right)
@@ -188,20 +188,20 @@ def paged_kernel(
         running_max, running_sum, accumulator = attend_pages(
             q_tile, k_tiles if TMA else k_head, v_tiles if TMA else v_head,
             k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
-            whole_start, whole_stop, whole_stop, 0, low, high, 0, 0, view, columns, scale_log2,
+            whole_start, whole_stop, whole_stop, 0, low, high, 0, 0, view, slope, cap, columns, scale_log2,
             PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "none", TMA,
         )  # fmt: skip
         running_max, running_sum, accumulator = attend_pages(
             q_tile, k_head, v_head,
             k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
-            start, stop - whole, whole_start, whole, low, high, 0, 0, view, columns, scale_log2,
+            start, stop - whole, whole_start, whole, low, high, 0, 0, view, slope, cap, columns, scale_log2,
             PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "all", False,
         )  # fmt: skip
     else:
         running_max, running_sum, accumulator = attend_pages(
             q_tile, k_head, v_head,
             k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
-            start, stop, stop, 0, low, high, full_low, full_high, view, columns, scale_log2,
+            start, stop, stop, 0, low, high, full_low, full_high, view, slope, cap, columns, scale_log2,
             PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "edges", False,
         )  # fmt: skip
 

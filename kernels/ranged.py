@@ -8,7 +8,7 @@ import torch
 from kernels.arguments import Call, check_options, check_tensors, check_terms
 from kernels.backward import backward
 from kernels.dispatch import ALGORITHMS, FORWARD, OWN_BLOCKS, chosen, differentiated
-from kernels.launch import interpreted, multiprocessors
+from kernels.launch import interpreted, multiprocessors, output_like
 from kernels.operator import LIBRARY, refuse_second_derivative
 from kernels.ranges import ranges_of, remembered_ranges, window_sides
 from kernels.split_kv import packs, worthwhile
@@ -36,7 +36,7 @@ def chosen_in_ranges(q, k, v, causal, scale, algorithm, block_q, block_kv, split
 def forward(
     q, k, v, ranges, sinks, slopes, softcap, causal, scale, algorithm, block_q, block_kv, splits
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q]; the tensors as in `Terms`.
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q]; tensors as in `Terms`.
 
     causal only says that late queries see more keys than early ones: their blocks are started first.
     """
@@ -77,7 +77,7 @@ backward_operator = torch.ops.attention_tiles.attention_in_ranges_backward.defau
 @torch.library.register_fake(ranged_operator, lib=LIBRARY)
 def _(q, k, v, *others):
     check_tensors(q, k, v, interpreted())
-    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+    return output_like(q, v), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @torch.library.register_fake(backward_operator, lib=LIBRARY)

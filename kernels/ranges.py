@@ -6,6 +6,7 @@ Everything is computed on the tensors' device, so that lengths which lie there a
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 
@@ -66,7 +67,7 @@ def ranges_of(
     position = torch.arange(seq_kv - seq_q, seq_kv, device=device)
     begin, end = 0, seq_kv
     if documents is not None:
-        edges = torch.tensor([0, *documents], device=device).cumsum(0)
+        edges = _edges(documents, device)
         document = torch.searchsorted(edges, position.clamp(0, seq_kv - 1), right=True)
         begin, end = edges[document - 1], edges[document]
     first, stop = _within(position, sides, begin, end)
@@ -93,6 +94,18 @@ def ranges_of_packed(
     stops = torch.cat([cu_seqlens_q, cu_seqlens_q[-1:]]).long()
     position = end - (stops[sequence] - query)
     return torch.stack([*_within(position, sides, begin, end), position])[None].int()
+
+
+def _edges(documents: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """[documents + 1] where each begins, and where the last ends."""
+    edges = [0, *accumulate(documents)]
+    capturing = device.type == "cuda" and not torch.compiler.is_compiling()
+    if not (capturing and torch.cuda.is_current_stream_capturing()):
+        return torch.tensor(edges, device=device)
+    filled = torch.empty(len(edges), dtype=torch.long, device=device)  # a graph takes no copy from the host
+    for place, edge in zip(filled, edges, strict=True):
+        place.fill_(edge)
+    return filled
 
 
 def _within(position, sides: tuple[Side, Side], begin, end) -> Sequence[torch.Tensor]:

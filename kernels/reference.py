@@ -45,7 +45,7 @@ def reference_attention(
     sinks: torch.Tensor | None = None,
     alibi_slopes: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O [batch, heads, seq_q, head_dim] and natural lse [batch, heads, seq_q], both float64.
+    """O [batch, heads, seq_q, head_dim of v] and natural lse [batch, heads, seq_q], both float64.
 
     Arguments as in `kernels.attention`; S is held whole, seq_q * seq_kv * 8 bytes per head. Rows that see no
     key give O = 0 and lse = -inf, or their sink's logit.

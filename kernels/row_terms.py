@@ -49,10 +49,10 @@ def store_row_terms(out, d_out, lse, delta, lse_log2, sums, call: Call) -> Again
         padded_seq_q // call.block_q * call.batch * call.heads,
         call,
         (out, d_out, lse, delta, lse_log2, sums),
-        num_warps=warps(call.block_q),
+        num_warps=warps(call.block_q, call.out_dim),
         num_stages=1,
         padded_seq_q=padded_seq_q,
         out_strides=out.stride(),
         d_out_strides=d_out.stride(),
-        **{name: call.sizes[name] for name in sizes},
+        **{name: call.out_sizes[name] for name in sizes},
     )

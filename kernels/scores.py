@@ -6,9 +6,9 @@ the key blocks from its first query's first key to its last query's last. `seers
 keys, int32 [batch, 2, seq_kv]: the first query that sees a key, and the first one after that which no longer
 does.
 
-A `view` is what a block of queries needs of this: (first keys, ends, positions, slope, cap), the first three
-[queries, 1] or [1, queries], as the products are laid out; slope and cap are None where there is none. It is
-None itself where the plain masks hold.
+A `view` is what a block of queries needs of this: (first keys, ends, positions), each [queries, 1] or
+[1, queries], as the products are laid out. It is None where the plain masks hold. A slope and a cap are None
+where there is none; they stand beside the view, for before Triton 3.7 a tuple holds no None.
 """
 
 import triton.language as tl
@@ -49,43 +49,39 @@ def query_blocks_in(seers, batch, key_block, seq_q, seq_kv, BLOCK_Q: tl.constexp
 
 
 @inlined
-def view_of(ranges, slopes, cap, batch, heads, queries, seq_q, scale_log2):
-    """The view of queries, [queries, 1] or [1, queries], of one of slopes [batch * heads], or one each.
+def slope_of(slopes, heads, scale_log2):
+    """What a product falls by per key of distance, so that its score falls by the slope given.
 
-    A slope is what a product falls by per key of distance, so that its score falls by the slope given.
+    Of one of slopes [batch * heads], or one each.
     """
-    low, high, position = seen_by(ranges, batch, queries, seq_q)
-    if slopes is None:
-        return low, high, position, None, cap
-    else:
-        return low, high, position, tl.load(slopes + heads) * (LOG2_E / scale_log2), cap
+    return tl.load(slopes + heads) * (LOG2_E / scale_log2)
 
 
 @inlined
-def capped(products, view):
+def capped(products, cap):
     """tanh(products cap), in [-1, 1], where there is a cap; its scale then makes scores of that."""
-    if view[4] is None:
+    if cap is None:
         return products
     else:  # from exponentials, which hold every digit: the hardware's tanh keeps eleven bits
-        return 1.0 - 2.0 / (1.0 + tl.exp2(products * (view[4] * (2.0 * LOG2_E))))
+        return 1.0 - 2.0 / (1.0 + tl.exp2(products * (cap * (2.0 * LOG2_E))))
 
 
 @inlined
-def uncapped(d_products, products, view):
+def uncapped(d_products, products, cap):
     """What comes of a gradient on the way back through `capped`, which gave these products."""
-    if view[4] is None:
+    if cap is None:
         return d_products
     else:
         return d_products * (1.0 - products * products)
 
 
 @inlined
-def sloped(products, view, keys):
+def sloped(products, slope, view, keys):
     """products less the slope times the distance of query and key (Press et al., arXiv 2108.12409)."""
-    if view[3] is None:
+    if slope is None:
         return products
     else:
-        return products - view[3] * tl.abs(view[2] - keys).to(tl.float32)
+        return products - slope * tl.abs(view[2] - keys).to(tl.float32)
 
 
 @inlined

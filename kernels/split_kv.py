@@ -11,9 +11,9 @@ import triton
 import triton.language as tl
 
 from kernels.arguments import MAX_SPLITS, Call, ceil_div
-from kernels.flash2 import attend
-from kernels.launch import interpreted, launch, multiprocessors, stages
-from kernels.scores import key_blocks_in, sink_of, view_of
+from kernels.flash2 import attend, loop_stages
+from kernels.launch import interpreted, launch, multiprocessors, output_like, warps
+from kernels.scores import key_blocks_in, seen_by, sink_of, slope_of
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
 
@@ -39,7 +39,7 @@ def split_kernel(
     q, k, v, partial, partial_lse, ranges, sinks, slopes, q_strides, k_strides, v_strides, partial_strides,
     split_stride, lse_split_stride, heads, kv_heads, seq_q, seq_kv, window, splits, scale_log2, cap,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    V_DIM: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
 ):  # fmt: skip
     """One program a split of a block of rows of a key head: its O, and its natural lse."""
     group = heads // kv_heads
@@ -52,7 +52,7 @@ def split_kernel(
     rows = row_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     queries = rows // group
     members = rows % group
-    columns = tl.arange(0, BLOCK_D)
+    columns, v_columns = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_V)
     inside = (rows[:, None] < row_count) & (columns[None, :] < HEAD_DIM)
     q_places = batch.to(tl.int64) * q_strides[0] + row_offsets(
         q_strides, kv_head, queries, members, columns, group
@@ -64,30 +64,34 @@ def split_kernel(
     running_sum = tl.zeros([BLOCK_Q], tl.float32)
     if sinks is not None:  # once a row
         running_max, running_sum = sink_of(sinks, kv_head * group + members, (rows >= 0) & (split == 0))
-    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+    accumulator = tl.zeros([BLOCK_Q, BLOCK_V], tl.float32)
 
     first = row_block * BLOCK_Q // group
     last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
     if ranges is None:
         view = None
+        slope = None
         start, full_start, full_stop, stop = key_blocks_of(
             first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
         )
     else:
         row_heads = (batch * heads + kv_head * group + members)[:, None]
-        view = view_of(ranges, slopes, cap, batch, row_heads, queries[:, None], seq_q, scale_log2)
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, row_heads, scale_log2)
         start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
     stop = tl.minimum(stop, start + share)
     running_max, running_sum, accumulator = attend(
         q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
-        start, stop, full_start, full_stop, queries, columns, seq_q, seq_kv, window, scale_log2,
-        view, None, 0, CAUSAL, WINDOWED, HEAD_DIM, BLOCK_KV, "edges", True, False, False,
+        start, stop, full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window,
+        scale_log2, view, slope, cap, None, 0,
+        CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "edges", True, False, False,
     )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
-    partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, columns, group)
+    partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, v_columns, group)
+    inside = (rows[:, None] < row_count) & (v_columns[None, :] < V_DIM)
     tl.store(partial_rows, narrowed(normalised(accumulator, running_sum), partial.dtype.element_ty), inside)
     lse_batch = partial_lse + split.to(tl.int64) * lse_split_stride + batch.to(tl.int64) * (heads * seq_q)
     lse_rows = (kv_head * group + members) * seq_q + queries
@@ -153,7 +157,7 @@ def split_count(call: Call, processors: int) -> int:
     key_blocks = ceil_div(visible_keys(call), call.block_kv)
     shortest = ceil_div(KEYS_A_ROW * call.block_q, call.block_kv)
     longest = max(call.block_q, call.block_kv)
-    resident = max(1, min(PROGRAMS_PER_SM, RESIDENT_TILE // (longest * call.padded_head_dim)))
+    resident = max(1, min(PROGRAMS_PER_SM, RESIDENT_TILE // (longest * call.widest)))
     programs = call.batch * call.kv_heads * row_blocks(call)
     most = max(1, min(resident * processors // programs, key_blocks // shortest, MAX_SPLITS))
     return ceil_div(key_blocks, ceil_div(key_blocks, most))
@@ -189,17 +193,17 @@ def thin(split: Call) -> bool:
 
 
 def split_kv(q, k, v, call: Call, terms: Terms | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q], by call.splits splits.
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q], by call.splits splits.
 
     terms: what the call has beyond a plain mask.
     """
     splits = call.splits
-    out = torch.empty_like(q)
+    out = output_like(q, v)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     if splits == 1:
         _split(q, k, v, out[None], lse[None], call, terms)
     else:
-        partial = torch.empty((splits, *q.shape), dtype=torch.float32, device=q.device)
+        partial = torch.empty((splits, *out.shape), dtype=torch.float32, device=q.device)
         partial_lse = torch.empty((splits, *lse.shape), dtype=torch.float32, device=q.device)
         _split(q, k, v, partial, partial_lse, call, terms)
         combine_splits(partial, partial_lse, out, lse, call)
@@ -212,8 +216,8 @@ def _split(q, k, v, partial, partial_lse, call: Call, terms: Terms | None) -> No
         call.batch * call.kv_heads * row_blocks(call) * partial.shape[0],
         call,
         (q, k, v, partial, partial_lse, *tensors_of(terms)),
-        num_warps=4,
-        num_stages=stages(call, q, streamed_rows=2 * call.block_kv, resident_rows=call.block_q),
+        num_warps=warps(call.block_q, call.out_dim),
+        num_stages=loop_stages(call, q),
         q_strides=q.stride(),
         k_strides=k.stride(),
         v_strides=v.stride(),
@@ -222,7 +226,7 @@ def _split(q, k, v, partial, partial_lse, call: Call, terms: Terms | None) -> No
         lse_split_stride=partial_lse.stride(0),
         splits=partial.shape[0],
         **scales(call, terms),
-        **call.sizes,
+        **call.both_sizes,
         **mask_of(call, terms),
     )
 
@@ -243,8 +247,8 @@ def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
         heads=call.heads,
         seq_q=call.seq_q,
         row_count=lse.numel(),
-        HEAD_DIM=call.head_dim,
-        BLOCK_D=call.padded_head_dim,
+        HEAD_DIM=call.out_dim,
+        BLOCK_D=call.padded_out_dim,
         ROWS=rows,
         BLOCK_SPLITS=splits,
         CHUNK=min(splits, COMBINED // rows),

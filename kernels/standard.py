@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 
 from kernels.arguments import Call, ceil_div
-from kernels.launch import interpreted, launch, stages, warps
-from kernels.scores import capped, sloped, view_of
+from kernels.launch import interpreted, launch, output_like, stages, warps
+from kernels.scores import capped, seen_by, slope_of, sloped
 from kernels.terms import Terms, mask_of, scales, tensors_of
 from kernels.tile import (
     LN_2,
@@ -63,9 +63,10 @@ def scores_kernel(
         seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
         products = matmul(q_tile, tl.trans(k_tile))
     else:
-        view = view_of(ranges, slopes, cap, batch, batch_head, queries[:, None], seq_q, scale * LOG2_E)
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, batch_head, scale * LOG2_E)
         seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
-        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), view), view, keys[None, :])
+        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), cap), slope, view, keys[None, :])
     tile = tl.where(seen, products * scale, float("-inf"))
     head_scores = head_start(scores, score_strides, batch, head)
     store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
@@ -142,7 +143,7 @@ def output_kernel(
 def standard(
     q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O like q, and lse float32 [batch, heads, seq_q].
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q].
 
     probe: (m, l, alpha), whose alpha stays as it is; times: to write the blocks down, see `kernels.trace`;
     terms: what the call has beyond a plain mask.
@@ -153,7 +154,7 @@ def standard(
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     _softmax(scores, weights, lse, call, probe, times, terms)
     del scores
-    out = torch.empty_like(q)
+    out = output_like(q, v)
     _output(weights, v, out, call, times)
     return out, lse
 
@@ -210,11 +211,11 @@ def _output(weights, v, out, call: Call, times: BlockTimes | None) -> None:
         programs,
         call,
         (weights, v, out, times and times.room("output", programs, v.device)),
-        num_warps=warps(call.block_q),
-        num_stages=stages(call, v, streamed_rows=call.block_kv, resident_rows=0),
+        num_warps=warps(call.block_q, call.out_dim),
+        num_stages=stages(v, streamed=call.block_kv * call.padded_out_dim, resident=0),
         weight_strides=weights.stride(),
         v_strides=v.stride(),
         out_strides=out.stride(),
         TRACED=times is not None,
-        **call.sizes,
+        **call.out_sizes,
     )

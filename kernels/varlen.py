@@ -27,10 +27,10 @@ def attention_varlen(
     block_kv: int | None = None,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """`attention` of every sequence by itself, in one launch: O like q; with return_lse also lse.
+    """`attention` of every sequence by itself, in one launch: O like q, of v's head_dim; also lse if asked.
 
-    q is [queries, heads, head_dim], k and v [keys, kv_heads, head_dim]; sequence i has the queries
-    cu_seqlens_q[i] to cu_seqlens_q[i + 1] - 1 and the keys of cu_seqlens_k alike, both int32 or int64
+    q is [queries, heads, head_dim], k and v [keys, kv_heads, head_dim], v's maybe another; sequence i has the
+    queries cu_seqlens_q[i] to cu_seqlens_q[i + 1] - 1 and the keys of cu_seqlens_k alike, both int32 or int64
     [sequences + 1] from 0, on q's device, where they are read: nothing waits for them. Sequences may be
     empty. The last query of each stands at its last key. lse is float32 [heads, queries]; queries past the
     last sequence give 0 and -inf. Blocks of queries do not end where sequences do: one that holds

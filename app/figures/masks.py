@@ -16,7 +16,11 @@ FLATTEST, TALLEST = 0.1, 1.5  # of the height over the width, whatever the queri
 
 
 def multiples(
-    panels: list[tuple[str, str, tuple[str, ...], Density, bool]], queries: int, keys: int, colours: Palette
+    panels: list[tuple[str, str, tuple[str, ...], Density, bool]],
+    queries: int,
+    keys: int,
+    colours: Palette,
+    title: str = "Tiles that each mask leaves",
 ) -> str:
     """Pictures side by side as HTML.
 
@@ -30,11 +34,11 @@ def multiples(
         picture = f"<div class='{'own' * own}'>{picture}</div>"
         caption = f"<figcaption><b>{escape(name)}</b>{escape(what)}</figcaption>"
         figures.append(f"<figure>{caption}{picture}<p>{'<br>'.join(map(escape, costs))}</p></figure>")
-    return f"<div class='masks' data-title='Tiles that each mask leaves'>{''.join(figures)}</div>"
+    return f"<div class='masks' data-title='{escape(title)}'>{''.join(figures)}</div>"
 
 
-def key(exact: bool, colours: Palette) -> str:
-    """What the shades mean."""
+def key(exact: bool, colours: Palette, names: tuple[str, ...] | None = None) -> str:
+    """What the shades mean; names are those of four shares that are not of tiles visited."""
     if exact:
         entries = [
             (0.0, 0.0, "skipped"),
@@ -42,7 +46,9 @@ def key(exact: bool, colours: Palette) -> str:
             (1.0, 1.0, "full"),
         ]
     else:
-        entries = [(share, share, f"{share:.0%} visited") for share in (0.0, 0.25, 0.5, 1.0)]
+        shares = (0.0, 0.25, 0.5, 1.0)
+        names = names or tuple(f"{share:.0%} visited" for share in shares)
+        entries = list(zip(shares, shares, names, strict=True))
     marks = []
     for visited, full, name in entries:
         density = Density(np.array([[visited]]), np.array([[full]]), 1 if exact else 2)

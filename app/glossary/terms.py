@@ -23,6 +23,9 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "asynchronous copies|asynchronous|asynchrony": (
             "Copies of the next tiles that run while this one is computed, so that no unit waits for memory."
         ),
+        "ALiBi": (
+            "A scheme of positions: each score falls by the head's slope times the distance of query and key."
+        ),
         "all-gather": (
             "Every GPU fetches the keys and values of all others, a group of heads at a time, for its own "
             "queries."
@@ -193,14 +196,23 @@ TERMS: Mapping[str, str] = MappingProxyType(
         ),
         "l|running sum": "The sum of exp(score − m) over the scores of a row so far.",
         "S|scores": "The products of every query with every key, scaled: a matrix of N × N.",
+        "attention sink|sink|sinks": (
+            "A logit without a key: it takes a share of a row's softmax and gives nothing, so the row's "
+            "weights sum to less than 1."
+        ),
         "sliding window|window": (
-            "A mask under which a query sees only a fixed number of keys back, its own included."
+            "A mask under which a query sees only a fixed number of keys back, its own included, and maybe "
+            "some after it."
         ),
         "SM|SMs": (
             "Streaming multiprocessor: one of a GPU's processors, with its own shared memory; an H200 has "
             "132."
         ),
         "softmax": "exp of each score divided by the sum of exp of all: positive weights that add up to 1.",
+        "softcap|cap": (
+            "A bound c on scores: each score s becomes c tanh(s / c), which never passes c and leaves small "
+            "ones nearly alone."
+        ),
         "split keys|split_kv|splits": (
             "One query's keys cut into parts that different SMs take, whose results are merged."
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import streamlit as st
 
 from app import scenario, theme
@@ -11,13 +12,20 @@ from app.figures import masks as figures
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, scaled, seconds_text, share_text, short, times_text
 from app.page.parts.elements import fold
+from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
+from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
-from engine.studies.masks import Masked, document_lengths, under_masks
+from engine.recordings.recording import Recording, VariantTiming
+from engine.studies.mask_times import VariantCost, variant_costs
+from engine.studies.masks import Density, Masked, document_lengths, under_masks
+from engine.studies.terms import FAINT, Ramp, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
 TALL = 900  # pixels: the table scrolls sideways only, on narrow screens
+TERM_NAMES = {"softcap": "a softcap", "sinks": "sinks", "alibi": "ALiBi"}
+RAMP_KEY = ("under 0.1% left, or hidden", "25% left", "50% left", "all left")
 COLUMNS = (
     "mask",
     "visited",
@@ -51,6 +59,8 @@ def show() -> None:
     st.html(figures.key(found[0].density.exact, colours))
     st.caption(_scale(found[0], experiment))
     fold("masks", partial(_counted, found))
+    fold("mask times", partial(_recorded, chosen_recording()), "What do masks and terms cost, as recorded?")
+    fold("alibi", partial(_alibi, experiment), "What does ALiBi's slope do to the tiles?")
 
 
 def _counted(found: tuple[Masked, ...]) -> None:
@@ -61,8 +71,111 @@ def _counted(found: tuple[Masked, ...]) -> None:
         "edge, is still computed in full; 'wasted' is the share of scores computed and then masked. Tile "
         "counts are for one head; bytes, FLOPs and time are for all heads, with FlashAttention-2 and the "
         "scenario's blocks. Unfused attention computes every tile. The kernels take all of these masks: the "
-        "Speed page runs and times them for the scenario's; no mask of documents is recorded."
+        "Speed page runs and times them for the scenario's."
     )
+
+
+def _recorded(recording: Recording | None) -> None:
+    """Times of the kernel under masks and terms, beside the plain ones of the same run."""
+    found = {} if recording is None else {way: variant_costs(recording, way) for way in (FORWARD, BACKWARD)}
+    if not any(found.values()):
+        return st.markdown("No recording shown here has times of masks and terms.")
+    told = found[FORWARD] or found[BACKWARD]
+    st.markdown(f"**{_spared(told)}**")
+    for direction, costs in ((way, costs) for way, costs in found.items() if costs):
+        rows = [
+            [
+                ", ".join(_variant(cost.row)),
+                share_text(cost.seen, 1),
+                seconds_text(cost.row.times.p50),
+                f"{cost.row.tflops:.0f}",
+                share_text(cost.over),
+            ]
+            for cost in costs
+        ]
+        columns = (f"{direction}: mask or term", "seen", "time", "TFLOP/s", "of plain")
+        st.html(scrolled(table(columns, rows, title=f"Recorded {direction} times of masks and terms"), TALL))
+    problem, commits = told[0].row.problem, {cost.commit[:7] for way in found.values() for cost in way}
+    st.caption(
+        f"{recording.origin[:1].upper()}{recording.origin[1:]}, at commit {' and '.join(sorted(commits))}: "
+        f"FlashAttention-2's kernel, {problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head "
+        "dimension 128 unless those of Q and K and of V are given. FLOPs count only the pairs that the mask "
+        "leaves; 'of plain' is that rate over the one without mask, or with a causal one where the mask "
+        "looks back only, timed in turns."
+    )
+
+
+def _spared(costs: tuple[VariantCost, ...]) -> str:
+    """What the mask with the fewest pairs spares, and which term costs most; in one sentence."""
+    masks = [cost for cost in costs if cost.row.prefix is cost.row.term is cost.row.v_dim is None]
+    fewest = min(masks or costs, key=lambda cost: cost.seen)
+    name, extent = _variant(fewest.row)
+    plain = "under a causal mask alone" if fewest.plain.problem.mask.causal else "without a mask"
+    said = (
+        f"With {name[:1].lower()}{name[1:]} ({extent}) the kernel meets {times_text(fewest.fewer)} fewer "
+        f"pairs than {plain} and takes {times_text(fewest.faster)} less time"
+    )
+    terms = [cost for cost in costs if cost.row.term]
+    if not terms:
+        return f"{said}."
+    dearest = min(terms, key=lambda cost: cost.over)
+    return (
+        f"{said}; of the terms, {TERM_NAMES[dearest.row.term]} costs most and leaves "
+        f"{share_text(dearest.over)} of the plain rate."
+    )
+
+
+def _variant(row: VariantTiming) -> tuple[str, ...]:
+    """A recorded row's mask, and what it has besides."""
+    name, extent = _name(row.problem.mask, row.problem.seq_kv)
+    if row.term:
+        return f"{name} with {TERM_NAMES[row.term]}", extent
+    if row.prefix:
+        return name, f"and a prefix of {row.prefix:,} keys"
+    return (f"{name}, head dims {row.problem.head_dim} and {row.v_dim}" if row.v_dim else name), extent
+
+
+def _alibi(experiment: Experiment) -> None:
+    """The slope's ramp on the tile grid, for heads with slopes that differ most."""
+    found, colours = ramps(experiment), theme.colours()
+    st.markdown(f"**{_fading(found)}**")
+    panels = [
+        (
+            f"Head {one.head}",
+            f"slope {one.slope:.3g}",
+            (
+                f"halved every {one.halves:.3g} keys",
+                f"{share_text(one.faint)} of the tiles keep under 0.1%",
+            ),
+            Density(shades := np.where(one.left < FAINT, 0.0, one.left), shades, 2),
+            False,
+        )
+        for one in found
+    ]
+    problem = experiment.problem
+    with st.container(key="masks_ramp"):
+        title = "Weight that ALiBi leaves in each tile"
+        st.html(figures.multiples(panels, problem.seq_q, problem.seq_kv, colours, title))
+    st.html(figures.key(False, colours, RAMP_KEY))
+    st.caption(
+        "A score falls by the slope for each key between it and its query, so its weight is multiplied by "
+        "exp(−slope · distance) before the softmax divides. Each tile shows the most that one of its weights "
+        f"keeps, computed exactly under the scenario's mask on {found[0].keys:,} keys. The slopes are a "
+        "geometric sequence over the heads that ends at 2⁻⁸ (Press et al., arXiv 2108.12409). The kernels "
+        "lower the scores on the chip, so hardly a byte more is moved."
+    )
+
+
+def _fading(found: tuple[Ramp, ...]) -> str:
+    first, last = found[0], found[-1]
+    if first is last:
+        fades = f"by half every {first.halves:.3g} keys in the only head"
+    else:
+        fades = (
+            f"by half every {first.halves:.3g} keys in head 1, and every {last.halves:.3g} in head "
+            f"{last.head}"
+        )
+    return f"ALiBi lowers a score by the head's slope per key of distance, so the weights fade {fades}."
 
 
 def _headline(found: tuple[Masked, ...]) -> str:
@@ -92,8 +205,8 @@ def _assumed(experiment: Experiment) -> str:
     has = " and ".join(lacks)
     shown = f"Your scenario has {has}, so the pictures use an example: {example[has]}. " if lacks else ""
     return (
-        f"{shown}A window of so many keys looks backwards only, so it implies a causal mask. Documents are "
-        "packed end to end."
+        f"{shown}A window without keys after the query looks backwards only, so it implies a causal mask. "
+        "Documents are packed end to end."
     )
 
 

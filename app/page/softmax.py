@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import scenario, theme
 from app.figures import softmax as figures
+from app.figures import terms
 from app.figures.tables import table
 from app.page.parts.elements import chart, fold
 from app.page.parts.stepper import played, stepper
@@ -16,6 +17,7 @@ from app.presenter.mode import presenting
 from app.sidebar.unused import CONTROLS, unused
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
+from engine.studies.terms import CAPS, SINKS, ScoreTerms, capped, score_terms
 from engine.trace.rows import HeadRow, middle_row
 from engine.trace.softmax import (
     MOST_SCORES,
@@ -51,6 +53,7 @@ def show() -> None:
         others = [name for name in CONTROLS if name != "dtype"]
         unused(f"These scores are an example. Choose '{OWN}' to follow the scenario.", *others)
     played(STEP, partial(_row, experiment))
+    fold("terms", partial(_terms, experiment), "What do a sink and a cap change?")
 
 
 def _row(experiment: Experiment) -> None:
@@ -169,6 +172,48 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
             delta_color="off",
             delta_arrow="off",
         )
+
+
+def _terms(experiment: Experiment) -> None:
+    """Rows that sum below one, and the curve of the cap, on the scenario's scores."""
+    found = score_terms(experiment)
+    sinks, caps = st.columns(2, gap="large")
+    with sinks:
+        st.markdown(f"**{_beside_a_sink(found)}**")
+        chart(terms.sums(found, theme.colours()), "Sum of every row's weights beside a sink")
+        st.caption(
+            "A sink is a learned logit per head: it stands in the sum l like one more score, but has no "
+            "value. A head that has found nothing may so attend to nothing. Rows with few keys lose most."
+        )
+    with caps:
+        st.markdown(f"**{_under_a_cap(found)}**")
+        chart(terms.caps(found, theme.colours()), "The curve of the cap over the scenario's scores")
+        st.caption(
+            "A cap c makes c · tanh(s / c) of a score s, so none passes c and small ones hardly move; the "
+            "bars are how the scores are spread. Gemma 2 caps at 50 (arXiv 2408.00118)."
+        )
+    st.caption(
+        f"Computed here in float64 from the scores of up to 256 rows of the first head, on {found.keys:,} "
+        "keys, under the scenario's mask."
+    )
+
+
+def _beside_a_sink(found: ScoreTerms) -> str:
+    sink, sums = SINKS[1], found.sums[SINKS[1]]
+    middle = len(found.rows) // 2
+    return (
+        f"A sink takes a share of the softmax and gives nothing for it: beside one of {sink:g}, the weights "
+        f"of row {found.rows[middle]:,} sum to {number(sums[middle])}, not to 1."
+    )
+
+
+def _under_a_cap(found: ScoreTerms) -> str:
+    largest = float(found.scores.max(initial=0))
+    low, *_, high = (number(float(capped(np.array(largest), cap)), 4) for cap in CAPS)
+    return (
+        f"A cap bends large scores towards it: under {CAPS[0]:g} the largest score here, "
+        f"{number(largest, 4)}, becomes {low}, and under {CAPS[-1]:g} it becomes {high}."
+    )
 
 
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:

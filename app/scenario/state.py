@@ -37,6 +37,11 @@ def notices() -> tuple[str, ...]:
     return st.session_state[NOTICES]
 
 
+def note(sentence: str) -> None:
+    """Say one more sentence, until the scenario is changed."""
+    st.session_state[NOTICES] = (*notices(), sentence)
+
+
 def started() -> bool:
     """Whether the session has an experiment."""
     return EXPERIMENT in st.session_state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import streamlit as st
@@ -13,7 +12,7 @@ from app.scenario.presets import PRESETS, preset
 from engine.experiment import Experiment, ExperimentError
 
 HELD, EXTRAS = "held", "extra options"
-OFF, EMPTIED = None, ("window", "seq_kv")  # an emptied number: no window, as many keys as queries
+OFF, EMPTIED = None, ("before", "seq_kv")  # an emptied number: no window, as many keys as queries
 
 
 def control(name: str, options: Sequence[Any] | None = None) -> dict[str, Any]:
@@ -62,8 +61,13 @@ def take() -> None:
     for name, (count, last) in list(held.items()):
         value = st.session_state.get(_key(name, count), last)
         if value != last:
-            with suppress(ExperimentError):  # no control offers it, so no reader has asked for it
+            try:
                 state.replace(_with(state.current(), name, value))
+            except ExperimentError as error:
+                if (
+                    name == "lengths"
+                ):  # typed; other controls offer no such value, so no reader has asked for it
+                    state.note(f"The scenario was not changed, because {error}.")
             held[name] = count, value
 
 
@@ -134,15 +138,20 @@ def _shown(name: str) -> Any:
         return next((label for label in PRESETS if preset(label) == experiment), None)
     if name == "seq_kv" and experiment.problem.seq_kv == experiment.problem.seq_q:
         return OFF
+    mask = experiment.problem.mask
+    if name in ("before", "after"):
+        return OFF if mask.window is None else mask.window - 1 if name == "before" else mask.keys_after
+    if name == "lengths":
+        return str(mask.documents_text()).replace(":", ", ")
     return _number(experiment, name.removesuffix(" typed"))
 
 
 def _number(experiment: Experiment, name: str) -> Any:
-    """A flat value; of a window with two sides, and of lengths of documents, what a number field holds."""
-    mask = experiment.problem.mask
-    if name == "documents" and not isinstance(mask.documents, int):
-        return len(mask.documents)
-    return mask.window if name == "window" else experiment.flat()[name]
+    """A flat value; of lengths of documents, how many there are."""
+    documents = experiment.problem.mask.documents
+    if name == "documents" and not isinstance(documents, int):
+        return len(documents)
+    return experiment.flat()[name]
 
 
 def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
@@ -150,4 +159,11 @@ def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
         return preset(value) if value in PRESETS else experiment
     if value is OFF and name not in EMPTIED:
         return experiment
+    mask = experiment.problem.mask
+    if name == "before":
+        return changed(experiment, "window", value if value is OFF else (value, mask.ahead))
+    if name == "after":  # alone it leaves all keys before
+        return changed(experiment, "window", ((mask.window or experiment.problem.seq_kv) - 1, value))
+    if name == "lengths":
+        return changed(experiment, "documents", value)
     return changed(experiment, name.removesuffix(" typed"), value)

@@ -21,10 +21,14 @@ from engine.problem.problem import DTYPE_BYTES
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
-WINDOW_HELP = "A query sees only this many keys back, its own included. Leave it empty for no window."
+BEFORE_HELP = (
+    "A window: a query sees its own key, this many before it and as many after it as stand beside. Leave it "
+    "empty for no window."
+)
+AFTER_HELP = "A query sees this many keys after its own. Under a causal mask it sees none."
 DOCUMENTS_HELP = (
-    "The keys are this many documents of equal length; a query sees only those of its own document. 1 means "
-    "no such mask."
+    "The keys are several documents, of which a query sees only its own. Type how many of equal length, or "
+    "the length of each, such as 100, 900, 24, which add up to the keys. 1 means no such mask."
 )
 KEYS_HELP = (
     "The number of keys and values; the last query is aligned with the last key. Leave it empty for as "
@@ -95,22 +99,31 @@ def _heads() -> None:
 
 
 def _mask() -> None:
-    mask, window = st.columns(2)
+    mask, dtype = st.columns(2)
+    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
+    before, after = st.columns(2)
     _select(mask, "Mask", "causal", (False, True), format_func={False: "none", True: "causal"}.get)
-    window.number_input(
-        "Window (keys)",
-        1,
-        LARGEST_SEQUENCE,
-        placeholder="off",
-        **look("window", WINDOW_HELP),
-        **scenario.control("window"),
+    before.number_input(
+        "Keys before",
+        0,
+        LARGEST_SEQUENCE - 1,
+        placeholder="all",
+        **look("window", BEFORE_HELP),
+        **scenario.control("before"),
+    )
+    asked = scenario.current().problem.mask
+    after.number_input(
+        "Keys after",
+        0,
+        LARGEST_SEQUENCE - 1,
+        placeholder="none" if asked.causal else "all",
+        **look("window", AFTER_HELP) | ({"disabled": True} if asked.causal else {}),
+        **scenario.control("after"),
     )
 
 
 def _machine() -> None:
-    dtype, gpu = st.columns(2)
-    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
-    _select(gpu, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
+    _select(st, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
 
 
 def _more() -> None:
@@ -125,14 +138,7 @@ def _more() -> None:
             **look("seq_kv", KEYS_HELP),
             **scenario.control("seq_kv"),
         )
-        st.number_input(
-            "Documents",
-            1,
-            LARGEST_SEQUENCE,
-            required=True,
-            **look("documents typed", DOCUMENTS_HELP),
-            **scenario.control("documents typed"),
-        )
+        st.text_input("Documents", **look("documents", DOCUMENTS_HELP), **scenario.control("lengths"))
         recording.show()
 
 

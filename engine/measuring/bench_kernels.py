@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_auto, bench_cache
+from engine.measuring import bench_auto, bench_cache, variants
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.clock import Repeats, machine
 from engine.measuring.device import device
@@ -111,6 +111,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="N 4096 only, and only the fused kernels")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a recording")
     parser.add_argument("--tutorial", default=TUTORIAL, help="module with Triton's tutorial 06; %(default)s")
+    parser.add_argument("--variants", action="store_true", help="what masks and terms cost flash2")
     parser.add_argument("--auto", action="store_true", help="what auto takes against the fastest of ours")
     parser.add_argument("--cache", action="store_true", help="what L2 alone delivers to the SMs")
     options = parser.parse_args(arguments)
@@ -121,6 +122,9 @@ def main(arguments: list[str]) -> int:
         if options.auto:
             return bench_auto.run(bench_auto.candidates(), bench_auto.problems())
         repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
+        if options.variants:
+            rows = variants.run(repeats)
+            return _written(Recording(where, variants=tuple(rows)), options.json)
         print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
         print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")
         entered = installed_contenders(options.quick, options.tutorial)
@@ -130,6 +134,12 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     print(f"each result is held against float64 first, allowed is {ALLOWED}")
-    if options.json:
-        save(recording, options.json)
+    if not options.quick:
+        recording = replace(recording, variants=tuple(variants.run(repeats)))
+    return _written(recording, options.json)
+
+
+def _written(recording: Recording, path: Path | None) -> int:
+    if path:
+        save(recording, path)
     return 0

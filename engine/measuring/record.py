@@ -16,7 +16,17 @@ from functools import partial
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import clock, cluster, cluster_timeline, decoding, fp8, scenarios, sweep, timelines
+from engine.measuring import (
+    clock,
+    cluster,
+    cluster_timeline,
+    decoding,
+    fp8,
+    scenarios,
+    sweep,
+    timelines,
+    variants,
+)
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.device import device
@@ -158,6 +168,16 @@ def record_timings(
         recorder.tell(f"timings {index + 1}/{len(wanted)}: {what}: {rate}")
 
 
+def record_variants(recorder: Recorder) -> None:
+    """flash2 under many masks and terms, all of a direction in turns with the plain ones."""
+    for direction in (FORWARD, BACKWARD):
+        wanted = variants.plan(direction)
+        if recorder.left > 0 and not all(recorder.has("variants", row) for row in wanted):
+            rows = variants.timed(wanted, IN_TURNS, cuda=True)
+            recorder.add("variants", rows)
+            recorder.tell(f"variants: {len(rows)} {direction}")
+
+
 def record_sweep(recorder: Recorder) -> None:
     """Every block size, warps and stages of the tiled kernels."""
     wanted = [(p, c) for p, c in sweep.plan() if not recorder.has("sweep", sweep.row_of(p, c))]
@@ -281,6 +301,7 @@ def _timed_kernels(wanted: list[tuple[Problem, str]]) -> list[Kernel]:
 
 RECORD = {
     "timings": record_timings,
+    "variants": record_variants,
     "sweep": record_sweep,
     "decoding": record_decoding,
     "fp8": record_fp8,
@@ -348,7 +369,9 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, required=True, help="file to write; .json, or .json.gz to pack it"
     )
     parser.add_argument(
-        "--only", default="timings,sweep,decoding", help=f"some of {','.join(RECORD)}; default %(default)s"
+        "--only",
+        default="timings,variants,sweep,decoding",
+        help=f"some of {','.join(RECORD)}; default %(default)s",
     )
     parser.add_argument("--counters", action="store_true", help="the hardware's counters too (needs ncu)")
     parser.add_argument("--timeline", dest="timelines", action="store_true", help="every block on its SM too")

@@ -14,5 +14,11 @@ def field_flops(problem: Problem) -> int:
     mask = problem.mask
     if mask.window is None and not mask.packed and problem.seq_q == problem.seq_kv:
         return 4 * heads * problem.seq_q**2 * problem.head_dim // (2 if mask.causal else 1)
+    return pair_flops(problem)
+
+
+def pair_flops(problem: Problem, prefix: int = 0, v_dim: int | None = None) -> int:
+    """FLOPs of the pairs that the mask leaves, 2 (d + d of V) each; every query sees a prefix of keys."""
     low, high = visible_keys(problem, np.arange(problem.seq_q))
-    return 4 * heads * int((high - low).sum()) * problem.head_dim
+    pairs = int((np.maximum(high, prefix) - low).sum())
+    return 2 * problem.batch * problem.heads * pairs * (problem.head_dim + (v_dim or problem.head_dim))

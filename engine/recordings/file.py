@@ -26,6 +26,7 @@ from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, Gp
 from engine.recordings.recording import (
     INPUTS,
     NUMBERS,
+    TERMS,
     Counters,
     Decoding,
     Fp8Timing,
@@ -34,6 +35,7 @@ from engine.recordings.recording import (
     Times,
     Timing,
     TracedCall,
+    VariantTiming,
 )
 from engine.recordings.timelines import traced_fault
 from engine.root import ROOT
@@ -60,6 +62,7 @@ SECTIONS = (
     "cluster",
     "cluster_timelines",
     "fp8",
+    "variants",
 )
 
 
@@ -284,6 +287,8 @@ def _fault(record: Any) -> str | None:
         return _cluster_fault(record)
     elif isinstance(record, Fp8Timing) and (record.numbers not in NUMBERS or record.inputs not in INPUTS):
         return f"must have numbers of {', '.join(NUMBERS)}, and inputs of {', '.join(INPUTS)}"
+    elif isinstance(record, VariantTiming) and record.term not in (None, *TERMS):
+        return f"has a term that is not known: it must be one of {', '.join(TERMS)}"
     elif isinstance(record, Timing | TilingTiming | Decoding):
         rate = record.bytes_per_second if isinstance(record, Decoding) else record.tflops
         if (record.times is None) == (record.skipped is None) or (record.times is None) != (rate is None):

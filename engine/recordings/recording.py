@@ -9,13 +9,14 @@ from typing import Union
 
 import numpy as np
 
-from engine.problem.problem import Problem
+from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 
 # as they are, or e4m3 with one scale per tensor, with one per block, or per block with Q and K rotated before
 NUMBERS = ("float16", "tensor", "block", "rotated")
 # N(0, 1), or as in FlashAttention-3's paper N(0, 1) + N(0, 100) * Bernoulli(0.001): arXiv 2407.08608, 4.3
 INPUTS = ("normal", "outliers")
+TERMS = ("softcap", "sinks", "alibi")  # what may become of a score beside the mask
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,30 @@ class Fp8Timing(Timing):
     numbers: str = "float16"
     inputs: str = "normal"
     relative_error: float | None = None
+
+
+@dataclass(frozen=True)
+class VariantTiming(Timing):
+    """flash2 under one of many masks, with a term of the scores, or V of another head dim; or plain, beside.
+
+    All of a direction and a commit were timed in turns with the plain ones. tflops counts the pairs of a
+    query and a key that the mask leaves.
+
+    Attributes:
+        prefix: so many first keys every query sees.
+        term: one of TERMS.
+        v_dim: head dim of V and O, where it is another than the problem's.
+    """
+
+    prefix: int | None = None
+    term: str | None = None
+    v_dim: int | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is the kernel without mask or causal, which the others stand beside."""
+        mask = self.problem.mask
+        return mask in (Mask(), Mask(causal=True)) and self.prefix is self.term is self.v_dim is None
 
 
 @dataclass(frozen=True)
@@ -263,6 +288,7 @@ class Recording:
     cluster: tuple[ClusterTiming, ...] = ()
     cluster_timelines: tuple[ClusterTimeline, ...] = ()
     fp8: tuple[Fp8Timing, ...] = ()
+    variants: tuple[VariantTiming, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -306,6 +332,9 @@ IDENTITY = (
     "gpus",
     "numbers",
     "inputs",
+    "prefix",
+    "term",
+    "v_dim",
 )
 
 

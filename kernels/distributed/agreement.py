@@ -30,6 +30,8 @@ def described(q, k, v, causal, window, scale, method, gradient: bool, methods: t
         check_options(window, scale, "auto", None, None, None, ALGORITHMS)
         if q.shape[2] != k.shape[2]:
             raise ValueError(f"k has {k.shape[2]} tokens and q {q.shape[2]}, they must be the same tokens")
+        if v.shape[3] != q.shape[3]:
+            raise ValueError(f"v has head_dim {v.shape[3]} and q {q.shape[3]}, over GPUs they must be alike")
         if method not in methods:
             raise ValueError(f"method is {method!r}, it must be one of {', '.join(methods)}")
     except (TypeError, ValueError) as error:

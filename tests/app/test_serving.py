@@ -191,9 +191,9 @@ def test_a_widget_looks_up_its_own_value_and_no_other(open_app, monkeypatch):
     assert not gathered
     for kind in ("number_input", "selectbox", "select_slider"):
         assert [each.value for each in app.get(kind)] == [each.value for each in usual.get(kind)]
-    app.number_input(key="scenario window").set_value(None).run()
+    app.number_input(key="scenario before").set_value(None).run()
     assert app.session_state["experiment"].problem.mask.window is None
     seen = OneByOne(app.session_state._state)
-    assert {"experiment", "scenario window"} < set(seen)
+    assert {"experiment", "scenario before"} < set(seen)
     assert len(seen) == len(set(seen))
     assert "no such key" not in seen

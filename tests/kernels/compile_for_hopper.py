@@ -28,6 +28,7 @@ EVERY_TERM = {
     "alibi_slopes": torch.ones(2),
 }
 MASKS["terms"] = EVERY_TERM
+MASKS["documents"] = {"documents": [100, 156]}  # terms alone: what is not there is None
 
 
 class HopperDriver:
@@ -155,13 +156,13 @@ def launch_paged(q, causal=False, **mask) -> None:
 
 
 def main(cases: list[str]) -> None:
-    from kernels import arguments, attention, dispatch, flash3, trace_attention
+    from kernels import arguments, attention, dispatch, flash2, trace_attention
     from kernels.trace import BlockTimes
 
     check_alike = arguments._check_alike
     arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)  # CPU tensors stand in
     dispatch._by_tma = lambda call, *tensors: (
-        call.algorithm == "flash2" and flash3.unserved_layout(*tensors) is None
+        call.algorithm == "flash2" and flash2.served_by_tma(call, *tensors)
     )
     compiled = []
     compile_launches(compiled)
@@ -187,7 +188,7 @@ def main(cases: list[str]) -> None:
         else:
             splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
             attention(q, q, q, algorithm=algorithm, splits=splits, **blocks, **MASKS[mask])
-            if algorithm == "flash2" and mask != "terms":
+            if algorithm == "flash2" and mask not in ("terms", "documents"):
                 attention(many, many, many, algorithm=algorithm, **blocks, **MASKS[mask])
         while compiled:
             print(json.dumps({"case": case, **resources(*compiled.pop(0))}), flush=True)

@@ -29,7 +29,7 @@ def refused(message, **changed):
         refused(
             "q is float64, it must be float32, float16, bfloat16", q=torch.zeros(SHAPE, dtype=torch.float64)
         ),
-        refused("v has head_dim 257, it must be at most 256", v=torch.zeros(1, 2, 16, 257)),
+        refused("k has head_dim 257, it must be at most 256", k=torch.zeros(1, 2, 16, 257)),
         refused(
             "k is float16 and q is float32, they must be alike", k=torch.zeros(SHAPE, dtype=torch.float16)
         ),
@@ -39,10 +39,9 @@ def refused(message, **changed):
             k=torch.zeros(2, 2, 16, 16),
         ),
         refused(
-            "v has shape (1, 2, 16, 8), its batch and head_dim must be q's, 1 and 16",
-            v=torch.zeros(1, 2, 16, 8),
+            "v has shape (1, 2, 17, 16), it must be [1, 2, 16, head_dim] as k has",
+            v=torch.zeros(1, 2, 17, 16),
         ),
-        refused("v has shape (1, 2, 17, 16), it must be k's, (1, 2, 16, 16)", v=torch.zeros(1, 2, 17, 16)),
         refused(
             "q has 3 heads, which must be a multiple of the 2 heads of k and v",
             q=torch.zeros(1, 3, 16, 16),

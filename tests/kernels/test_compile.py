@@ -18,6 +18,7 @@ CASES = [
     "flash2:bfloat16:40:64:32:none:forward",
     "flash2:float32:64:0:0:none:forward",
     "flash2:float16:128:0:0:terms:forward",
+    "flash2:float16:64:0:0:documents:forward",
     "flash2:float16:64:0:0:causal:backward",
     "flash2:float16:128:0:0:terms:backward",
     "flash2:bfloat16:64:32:128:window:backward",

@@ -1,7 +1,5 @@
 """A kernel that was launched before is started again without Triton's look at its arguments."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -111,16 +109,14 @@ def test_the_interpreter_leaves_nothing_to_remember(kernel, monkeypatch):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU says how much shared memory it has")
 @pytest.mark.parametrize(("resident", "stages"), [(0, 3), (256, 2), (512, 1), (4096, 1)])
 def test_stages_are_what_fits_beside_the_rows_that_stay(resident, stages):
-    call = replace(CALL, head_dim=128)
-    assert launch.stages(call, torch.zeros(1).half(), streamed_rows=256, resident_rows=resident) == stages
+    assert launch.stages(torch.zeros(1).half(), streamed=256 * 128, resident=resident * 128) == stages
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU says how much shared memory it has")
 @pytest.mark.parametrize(("streamed", "stages"), [(10, 3), (605, 3), (606, 2), (908, 2), (909, 1), (5000, 1)])
 def test_three_tiles_at_most_fill_227_kib_to_the_row(streamed, stages):
     """227 KiB are 1,816 rows of 64 numbers of two bytes, or half as many of four."""
-    call = replace(CALL, head_dim=64)
-    assert launch.stages(call, torch.zeros(1).half(), streamed_rows=streamed, resident_rows=0) == stages
-    assert launch.stages(call, torch.zeros(1), streamed_rows=streamed, resident_rows=0) == min(
+    assert launch.stages(torch.zeros(1).half(), streamed=64 * streamed, resident=0) == stages
+    assert launch.stages(torch.zeros(1), streamed=64 * streamed, resident=0) == min(
         3, max(1, 908 // streamed)
     )

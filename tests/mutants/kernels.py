@@ -354,14 +354,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     start(
         "stages-without-what-stays",
-        "free = _shared_memory(tensor.device) - resident_rows * row",
+        "free = _shared_memory(tensor.device) - resident * tensor.element_size()",
         "free = _shared_memory(tensor.device)",
         "a block asks for more shared memory than there is",
     ),
     start(
         "stages-of-elements",
-        "row = call.padded_head_dim * tensor.element_size()",
-        "row = call.padded_head_dim",
+        "free // (streamed * tensor.element_size())",
+        "free // streamed",
         "a block of 16 bits is taken for half as large as it is",
     ),
     start(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ import pytest
 from app.figures import masks as figures
 from app.figures.colours import palette
 from engine import Experiment, simulate
+from engine.algorithms import BACKWARD, FORWARD
+from engine.measuring import variants
 from engine.problem.bounds import key_bounds
+from engine.recordings.recording import Device, Recording, Times
 from engine.studies.masks import density, under_masks
 from tests.app.worker_page import again, html, opened, unfolded
 
@@ -110,3 +114,43 @@ def test_what_a_narrow_mask_leaves_is_not_rounded_to_nothing():
 @pytest.mark.parametrize(("window", "said"), [(1, "its own key"), (300, "the last 300 keys")])
 def test_a_window_counts_the_querys_own_key(window, said):
     assert f"<b>Window</b>{said}</figcaption>" in html(opened("masks", seq=1024, window=window))
+
+
+def test_alibi_fades_by_the_heads_slopes():
+    """2^(-8 h / 4) falls by half every 4, 1 and 0.25 times ln 2 keys and more; the last by 177."""
+    page = unfolded(opened("masks", seq=1024, heads=4), "alibi")
+    (said,) = [text.value for text in page.main.markdown if "ALiBi" in text.value]
+    assert said.strip("*").endswith("fade by half every 2.77 keys in head 1, and every 177 in head 4.")
+    shown = html(page)
+    assert "Weight that ALiBi leaves in each tile" in shown
+    assert "slope 0.25" in shown
+    # of head 1's 16 x 16 tiles only those within one of the diagonal hold a pair nearer than 28 keys
+    assert f"{1 - 46 / 256:.0%} of the tiles keep under 0.1%" in shown
+
+
+def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
+    plan = {way: variants.plan(way) for way in (FORWARD, BACKWARD)}
+    rates = {FORWARD: [500.0, 400.0, *[300.0] * 9], BACKWARD: [200.0] * 11}
+    rows = [
+        replace(row, times=Times(1e-3, 2e-3, 3e-3, 5), tflops=rate, commit="1234567890")
+        for way, found in plan.items()
+        for row, rate in zip(found, rates[way], strict=True)
+    ]
+    rows[4] = replace(rows[4], times=Times(1e-4, 2.5e-4, 3e-4, 5))
+    device = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
+    recording = Recording(device, variants=tuple(rows))
+    monkeypatch.setattr("app.page.masks.chosen_recording", lambda: recording)
+    page = unfolded(opened("masks"), "mask times")
+    assert page.main.markdown[0].value.strip("*") == (
+        "With documents, causal (16 of 1k keys) the kernel meets 16× fewer pairs than under a causal mask "
+        "alone and takes 8× less time; of the terms, a softcap costs most and leaves 75% of the plain rate."
+    )
+    shown = html(page)
+    assert ">Documents, causal, 5 of 1 to 8,192 keys</td><td>18.2%<" in shown
+    assert (
+        ">Causal with sinks, keys up to its own</td><td>50.0%</td><td>2 ms</td><td>300</td><td>75%</td>"
+        in shown
+    )
+    assert "at commit 1234567" in page.caption[-1].value
+    monkeypatch.setattr("app.page.masks.chosen_recording", lambda: None)
+    assert "No recording shown here" in again(page).main.markdown[0].value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -168,3 +170,20 @@ def test_play_steps_once_a_second_to_the_end_and_no_further(open_app, monkeypatc
     assert app.main.button[2].label == "Play"
     app.main.button[2].click().run()
     assert app.main.slider[0].value == 0
+
+
+def test_a_sink_and_a_cap_change_the_scenarios_scores(open_app):
+    app = open_app("softmax", seq="1024", causal="true")
+    app.session_state["fold terms"] = True
+    app.run()
+    problem = Experiment.of(seq=1024, heads=1, causal=True).problem
+    q, k, _ = (tensor[0].astype(np.float64) for tensor in make_inputs(problem))
+    scores = np.where(np.tri(1024, dtype=bool), q @ k.T / 8, -np.inf)
+    sink, cap = (text.value for text in app.main.markdown if text.value.startswith("**A "))
+    row = int(re.search(r"row ([\d,]+) sum", sink)[1])
+    kept = 1 / (1 + np.exp(4 - np.log(np.exp(scores[row]).sum())))
+    assert f"sum to {kept:.3g}, not to 1" in sink
+    largest = float(re.search(r"here, ([\d.]+), becomes", cap)[1])
+    assert largest <= scores.max() + 1e-3
+    bent = [float(value) for value in re.findall(r"becomes ([\d.]*\d)", cap)]
+    assert bent == pytest.approx([c * np.tanh(largest / c) for c in (2, 50)], rel=1e-3)

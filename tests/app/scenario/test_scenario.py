@@ -11,8 +11,9 @@ from streamlit.util import calc_hash
 from app import scenario
 from app.scenario import state
 from app.scenario.link import notices
-from app.scenario.widgets import changed
+from app.scenario.widgets import _with, changed
 from engine.experiment import BY_NAME, Experiment
+from engine.problem.problem import Mask
 
 EXPERIMENTS = st.builds(
     lambda kv_heads, group, **values: Experiment.of(kv_heads=kv_heads, heads=kv_heads * group, **values),
@@ -46,7 +47,7 @@ def test_a_link_restores_every_widget(open_app):
         name: app.session_state[f"scenario {name}"] for name in ("seq", "seq typed", "heads", "kv_heads")
     }
     assert state == {"seq": 1000, "seq typed": 1000, "heads": 3, "kv_heads": 1}
-    assert app.session_state["scenario window"] == 77
+    assert (app.session_state["scenario before"], app.session_state["scenario after"]) == (76, 0)
     assert app.session_state["scenario seq_kv"] is None
     assert app.query_params["batch"] == "5"
 
@@ -107,6 +108,11 @@ def test_only_a_run_that_has_overtaken_another_waits_for_the_next(open_app, monk
     assert waited == [state.MOVING]
 
 
+def test_keys_after_a_query_alone_leave_all_before():
+    assert _with(Experiment.of(seq=64), "after", 5).problem.mask == Mask(window=64, ahead=5)
+    assert _with(Experiment.of(window=9), "after", None) == Experiment.of(window=9)
+
+
 def test_keys_follow_the_queries_only_while_they_are_equal():
     equal = Experiment.of(seq=1024)
     assert changed(equal, "seq", 2048).problem.seq_kv == 2048
@@ -116,10 +122,33 @@ def test_keys_follow_the_queries_only_while_they_are_equal():
 
 def test_an_emptied_window_is_off_and_an_emptied_number_keeps_its_value(open_app):
     app = open_app(window="64", heads="8")
-    app.sidebar.number_input(key="scenario window").set_value(None).run()
+    app.sidebar.number_input(key="scenario before").set_value(None).run()
     app.sidebar.number_input(key="scenario heads").set_value(None).run()
     assert not app.exception
     assert app.session_state["experiment"] == Experiment.of(heads=8)
+
+
+def test_windows_to_both_sides_and_documents_of_any_lengths_are_shown_and_typed(open_app):
+    app = open_app(window="120:60", documents="1000:24")
+    sides = {name: app.sidebar.number_input(key=f"scenario {name}") for name in ("before", "after")}
+    lengths = app.sidebar.text_input(key="scenario lengths")
+    assert (sides["before"].value, sides["after"].value, lengths.value) == (120, 60, "1000, 24")
+    sides["after"].set_value(7)
+    sides["before"].set_value(30)
+    lengths.set_value("24, 500, 500").run()
+    typed = Experiment.of(window=(30, 7), documents=(24, 500, 500))
+    assert app.session_state["experiment"] == typed
+    assert (app.query_params["window"], app.query_params["documents"]) == ("30:7", "24:500:500")
+    app.sidebar.selectbox(key="scenario causal").set_value(True)
+    app.sidebar.text_input(key="scenario lengths").set_value("7, 8").run()
+    assert app.session_state["experiment"] == typed.changed(causal=True)
+    after = app.sidebar.number_input(key="scenario after 1")
+    assert (after.value, after.disabled) == (0, True)
+    assert app.sidebar.text_input(key="scenario lengths 1").value == "24, 500, 500"
+    assert [text.value for text in app.text] == [
+        "The scenario was not changed, because documents is '7:8'; it must be a number of documents, or"
+        " lengths that add up to seq_kv, which is 1024."
+    ]
 
 
 def test_a_bad_value_is_named_with_what_stands_in_its_place_and_the_others_are_kept(open_app):
@@ -151,8 +180,9 @@ def test_a_widget_begins_with_its_value_so_that_a_rerun_in_the_midst_of_drawing_
     }
     begins |= {box.key: box.options[box.proto.default] for box in app.sidebar.selectbox}
     begins |= {field.key: str(int(field.proto.default)) for field in app.sidebar.number_input}
+    begins |= {field.key: field.proto.default for field in app.sidebar.text_input}
     shown = {"seq": "4096", "seq typed": "4096", "head_dim": "128", "heads": "32", "kv_heads": "8"}
-    shown |= {"causal": "causal", "dtype": "float32", "hardware": "T4", "batch": "5", "documents typed": "2"}
+    shown |= {"causal": "causal", "dtype": "float32", "hardware": "T4", "batch": "5", "lengths": "2"}
     assert shown.items() <= {name.removeprefix("scenario "): value for name, value in begins.items()}.items()
 
 

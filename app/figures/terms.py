@@ -1,0 +1,76 @@
+"""What sinks and a cap make of a scenario's scores: sums of rows, and the cap's curve over the scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.figures.base import axis, drawn
+from app.figures.colours import Palette
+from engine.studies.terms import CAPS, GEMMA_2, ScoreTerms, capped
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+HEIGHT = 300  # px
+BINS = 40
+DASHES = ("solid", "dash", "dot")
+
+
+def sums(found: ScoreTerms, colours: Palette) -> go.Figure:
+    """What the weights of every row sum to, by the sink's logit; without a sink it is one."""
+    lines = [
+        _line(found.rows, values, f"sink {sink:g}", colours.s, dash)
+        for (sink, values), dash in zip(found.sums.items(), DASHES, strict=True)
+    ]
+    one = _line(found.rows[[0, -1]], np.ones(2), "no sink", colours.muted, "solid")
+    return drawn(
+        [one, *lines],
+        colours,
+        height=HEIGHT,
+        x={"title_text": "query row", "range": [-0.5, max(float(found.rows[-1]), 1.0) + 0.5]},
+        y={"title_text": "sum of the row's weights", "range": [0, 1.06]},
+    )
+
+
+def caps(found: ScoreTerms, colours: Palette) -> go.Figure:
+    """c tanh(s / c) for some caps c, over how the scenario's scores are spread."""
+    most = max(1.0, float(abs(found.scores).max(initial=0)))
+    scores = np.linspace(-most, most, 121)
+    counts, edges = np.histogram(found.scores, BINS, (-most, most))
+    bars = {
+        "type": "bar",
+        "x": (edges[:-1] + edges[1:]) / 2,
+        "y": counts / max(1, counts.sum()),
+        "marker": {"color": colours.s, "opacity": 0.3},
+        "name": "share of the scores",
+        "yaxis": "y2",
+        "hovertemplate": "%{y:.1%} of the scores near %{x:.2g}<extra></extra>",
+    }
+    lines = [
+        _line(scores, capped(scores, cap), f"c = {cap:g}" + ", Gemma 2's" * (cap == GEMMA_2), colours.o, dash)
+        for cap, dash in zip(CAPS, reversed(DASHES), strict=True)
+    ]
+    return drawn(
+        [bars, *lines],
+        colours,
+        height=HEIGHT,
+        x={"title_text": "score s", "range": [-most, most]},
+        y={"title_text": "capped score", "range": [-1.06 * most, 1.06 * most]},
+        yaxis2=axis(
+            colours, overlaying="y", side="right", showgrid=False, showticklabels=False, rangemode="tozero"
+        ),
+    )
+
+
+def _line(x: np.ndarray, y: np.ndarray, name: str, colour: str, dash: str) -> dict:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "name": name,
+        "line": {"color": colour, "width": 2, "dash": dash},
+        "hovertemplate": f"{name}: %{{y:.3g}} at %{{x:.4g}}<extra></extra>",
+    }

@@ -1,0 +1,110 @@
+"""What masks, terms and V of another head dim cost: rows, their FLOPs, and the file that keeps them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.algorithms import BACKWARD, FORWARD
+from engine.measuring import clock, variants
+from engine.problem.problem import Mask, Problem
+from engine.recordings.file import RecordingError, dumps, loads, recordings
+from engine.recordings.recording import Device, Recording, Times, VariantTiming, identity
+from engine.studies.mask_times import beside, variant_costs
+
+ONCE = clock.Repeats(1, 1, 0.0)
+DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
+TIMES = Times(1e-3, 2e-3, 3e-3, 5)
+
+
+def small(row: VariantTiming) -> VariantTiming:
+    """The same row on 48 keys of two heads, for the interpreter."""
+    mask = row.problem.mask
+    if mask.packed:
+        mask = replace(mask, documents=3 if isinstance(mask.documents, int) else (20, 1, 27))
+    if mask.window:
+        mask = replace(mask, window=9, ahead=8)
+    dims = (24, 16) if row.v_dim else (16, None)
+    problem = Problem(1, 2, 2, 48, 48, dims[0], "float32", mask)
+    return replace(row, problem=problem, v_dim=dims[1], prefix=12 if row.prefix else None)
+
+
+def sees(row: VariantTiming, query: int, key: int) -> bool:
+    """Whether a query sees a key of the small rows, as a person would say it."""
+    mask = row.problem.mask
+    ends = {1: [48], 3: [16, 32, 48]}.get(mask.documents, [20, 21, 48])
+    alike = sum(query >= end for end in ends) == sum(key >= end for end in ends)
+    near = mask.window is None or -8 <= query - key <= 8
+    return (alike and near and (not mask.causal or key <= query)) or key < (row.prefix or 0)
+
+
+def test_flops_are_those_of_the_pairs_that_the_mask_leaves():
+    for row in map(small, variants.plan(FORWARD)):
+        pairs = sum(sees(row, query, key) for query in range(48) for key in range(48))
+        wide = row.problem.head_dim + (row.v_dim or row.problem.head_dim)
+        assert variants.flops(row) == 2 * 2 * pairs * wide
+        assert variants.flops(replace(row, direction=BACKWARD)) == 2.5 * variants.flops(row)
+
+
+def test_every_row_stands_beside_the_plain_one_that_looks_as_far():
+    rows = variants.plan(FORWARD)
+    none, causal = rows[:2]
+    assert [row.plain for row in rows] == [True, True] + [False] * (len(rows) - 2)
+    assert len({identity(row) for row in rows}) == len(rows) == 11
+    ahead = (Mask(), Mask(window=1025, ahead=1024), Mask(documents=16))
+    for row in rows:
+        assert beside(row, rows) is (none if row.problem.mask in ahead else causal)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has no interpreter")
+def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
+    rows = [
+        replace(row, times=TIMES, tflops=rate, commit=commit)
+        for commit, plain in ((None, 500.0), ("other", 400.0))
+        for row, rate in zip(variants.plan(FORWARD), (plain, plain / 2, *[100.0] * 9), strict=True)
+    ]
+    found = variant_costs(Recording(DEVICE, variants=(*rows, variants.plan(BACKWARD)[0])), FORWARD)
+    assert len(found) == 22
+    assert [found[at].over for at in (0, 1, 2, 5, 13, 16)] == [1, 1, 0.2, 0.4, 0.25, 0.5]
+    assert [found[at].commit for at in (0, 21)] == ["abc", "other"]
+    documents, prefix = found[3].seen, found[6].seen
+    assert documents == pytest.approx(1 / 16)
+    assert prefix == pytest.approx(0.5 * (1 + (4096 / 16384) ** 2), rel=1e-4)  # a square above the diagonal
+    assert found[10].seen == pytest.approx(0.5, rel=1e-4)  # of pairs, whatever V is
+
+
+def test_rows_are_checked_before_they_are_timed(monkeypatch):
+    rows = [small(row) for row in (*variants.plan(FORWARD)[8:], variants.plan(BACKWARD)[-1])]
+    found = variants.timed(rows, ONCE, cuda=False)
+    assert all(row.times and row.error <= row.allowed for row in found)
+    assert all(row.tflops == pytest.approx(variants.flops(row) / row.times.p50 / 1e12) for row in found)
+    monkeypatch.setattr(variants, "_exact", lambda inputs, *others: (torch.ones(1, 1, 48, 16),))
+    (wrong,) = variants.timed([small(variants.plan(FORWARD)[0])], ONCE, cuda=False)
+    assert wrong.times is None
+    assert wrong.skipped.startswith("not timed, because its result is wrong: it is off by")
+
+
+def test_a_file_keeps_them_and_refuses_terms_that_it_does_not_know():
+    rows = [replace(row, times=TIMES, tflops=1.0, commit="abc") for row in variants.plan(FORWARD)]
+    text = dumps(Recording(DEVICE, variants=tuple(rows)))
+    assert loads(text.encode()).variants == tuple(rows)
+    with pytest.raises(RecordingError, match=r"it must be one of softcap, sinks, alibi$"):
+        loads(text.replace('"term": "sinks"', '"term": "dropout"').encode())
+
+
+def test_a_line_tells_the_rate_beside_the_plain_one():
+    plain = replace(variants.plan(FORWARD)[1], times=TIMES, tflops=500.0)
+    row = replace(variants.plan(FORWARD)[5], times=TIMES, tflops=300.0)
+    assert variants.line(row, plain) == (
+        "forward  causal, documents 8192:5000:1:2191:1000          2.000 ms  300 TFLOP/s  0.60 of plain"
+    )
+    assert variants.line(replace(plain, times=None, skipped="no room"), plain).endswith("no room")
+
+
+def test_the_recorded_rows_were_right_and_name_their_commit():
+    (rows,) = (found.variants for found in recordings() if found.variants)
+    assert {identity(row) for row in rows} >= {identity(row) for row in variants.plan(FORWARD)}
+    for row in rows:
+        assert row.error <= row.allowed
+        assert row.commit
+        assert row.tflops == pytest.approx(variants.flops(row) / row.times.p50 / 1e12)

@@ -1,0 +1,152 @@
+"""V of another head dim than Q and K: results, gradients, shapes in a graph, and what is refused."""
+
+import pytest
+import torch
+from attention_cases import DTYPES, dtype_name, largest_difference
+from torch._subclasses import FakeTensorMode
+
+from kernels import attention, attention_varlen, explain, flash3, reference_attention
+from kernels.arguments import Call
+from kernels.backward_tiling import tilings
+from kernels.distributed.agreement import described
+from kernels.flash2 import loop_stages, served_by_tma
+from kernels.flash_attn import flash_attn_func
+
+BLOCKS = {"block_q": 16, "block_kv": 16}
+DIMS = [(24, 16), (16, 40), (7, 33)]  # V is narrower; wider; neither is a power of two
+MASKS = {
+    "causal": {"causal": True},
+    "every-term": {"documents": [20, 11], "softcap": 3.0, "sinks": 1.0, "window": (9, 4)},
+}
+GRID = [  # mask, algorithm, head dims, dtype
+    ("causal", "standard", 1, 1),
+    ("every-term", "standard", 0, 2),
+    ("causal", "flash1", 0, 0),
+    ("every-term", "flash1", 2, 1),
+    ("causal", "flash2", 0, 2),
+    ("causal", "flash2", 1, 1),
+    ("every-term", "flash2", 2, 0),
+    ("causal", "split_kv", 1, 0),
+    ("every-term", "split_kv", 0, 1),
+]
+
+
+def drawn(dims, dtype, device, batch=1, heads=(2, 1), tokens=(21, 31)):
+    """q, k and v [batch, heads, tokens, head_dim]."""
+    generator = torch.Generator().manual_seed(11)
+    sizes = (heads[0], tokens[0], dims[0]), (heads[1], tokens[1], dims[0]), (heads[1], tokens[1], dims[1])
+    return [torch.randn(batch, *size, generator=generator).to(device, dtype) for size in sizes]
+
+
+@pytest.mark.parametrize(
+    ("mask", "algorithm", "dims", "dtype"),
+    [
+        pytest.param(m, a, DIMS[d], DTYPES[t], id=f"{m}-{a}-{DIMS[d]}-{dtype_name(DTYPES[t])}")
+        for m, a, d, t in GRID
+    ],
+)
+def test_output_and_gradients_equal_float64(mask, algorithm, dims, dtype, device):
+    arguments = dict(MASKS[mask])
+    if "sinks" in arguments:
+        arguments["sinks"] = torch.tensor([0.5, -1.0], device=device)
+    differentiated = algorithm in ("flash2", "split_kv")
+    ours = [tensor.requires_grad_(differentiated) for tensor in drawn(dims, dtype, device)]
+    right = [tensor.detach().double().requires_grad_() for tensor in ours]
+    splits = 2 if algorithm == "split_kv" else None
+    out, lse = attention(*ours, **arguments, algorithm=algorithm, splits=splits, **BLOCKS, return_lse=True)
+    exact, exact_lse = reference_attention(*right, **arguments)
+    eps = 4 * max(torch.finfo(dtype).eps, 1e-6)
+    assert (out.shape, out.dtype) == ((1, 2, 21, dims[1]), dtype)
+    assert largest_difference(out, exact) <= eps * right[2].abs().max()
+    assert largest_difference(lse, exact_lse) <= (eps if algorithm == "standard" else 1e-5) * 4
+    if differentiated:
+        d_out = torch.randn(exact.shape, generator=torch.Generator().manual_seed(2)).to(device)
+        grads = torch.autograd.grad((out * d_out.to(dtype)).sum(), ours)
+        for our, expected in zip(grads, torch.autograd.grad((exact * d_out).sum(), right), strict=True):
+            assert largest_difference(our, expected) <= 2 * eps * max(1, expected.abs().max())
+
+
+def test_packed_sequences_and_the_adapter_give_v_s_head_dim(device):
+    q, k, v = (
+        tensor[0].transpose(0, 1) for tensor in drawn((24, 16), torch.float32, device, tokens=(20, 20))
+    )
+    edges = torch.tensor([0, 9, 20], dtype=torch.int32, device=device)
+    packed = attention_varlen(q, k, v, edges, edges, causal=True, **BLOCKS)
+    apart = [
+        reference_attention(*(each[a:b].transpose(0, 1)[None] for each in (q, k, v)), causal=True)[0][0]
+        for a, b in ((0, 9), (9, 20))
+    ]
+    assert packed.shape == (20, 2, 16)
+    assert largest_difference(packed, torch.cat(apart, 1).transpose(0, 1)) < 1e-5
+    whole = flash_attn_func(q[None].contiguous(), k[None], v[None], causal=True)
+    exact, _ = reference_attention(*(each[None].transpose(1, 2) for each in (q, k, v)), causal=True)
+    assert whole.shape == (1, 20, 2, 16)
+    assert whole.is_contiguous()  # laid out as q, whose rows of heads lie together
+    assert largest_difference(whole, exact.transpose(1, 2)) < 1e-5
+
+
+@pytest.mark.parametrize("documents", [None, [12, 8]])
+def test_fake_tensors_give_shapes_and_strides(documents, device):
+    """What torch.compile sees of both operators and of their gradients."""
+    with FakeTensorMode():
+        q, k, v = (
+            torch.empty(2, 20, heads, dim, device=device).transpose(1, 2).requires_grad_()
+            for heads, dim in ((4, 16), (2, 16), (2, 24))
+        )
+        out, lse = attention(q, k, v, causal=True, documents=documents, return_lse=True)
+        grads = torch.autograd.grad(out.sum() + lse.sum(), (q, k, v))
+    assert (out.shape, out.stride()) == ((2, 4, 20, 24), (1920, 24, 96, 1))  # laid out as q is
+    assert [grad.shape for grad in grads] == [q.shape, k.shape, v.shape]
+
+
+@pytest.mark.parametrize(
+    ("dims", "sentence"),
+    [
+        ((16, 513), "v has head_dim 513, it must be at most 512"),
+        (
+            (65, 257),
+            "v has head_dim 257, it must be at most 256 where q's is above 64, 65: O and dV would not",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(dims, sentence):
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011 (its sentence is looked at)
+        attention(*drawn(dims, torch.float16, "cpu", heads=(1, 1), tokens=(1, 1)))
+    assert str(refusal.value).startswith(sentence)
+
+
+def test_flash3_refuses_in_the_sentence_that_auto_gives():
+    q, k, v = drawn((64, 128), torch.float16, "cpu")
+    assert flash3.unserved_layout(q, k, v) == (
+        "flash3 takes V of the head_dim of Q and K alone, got 128 and 64"
+    )
+    assert explain(q, k, v).startswith("flash2 runs: flash3 ")
+
+
+@pytest.mark.parametrize(
+    ("dims", "stages", "keys", "tma"),
+    [
+        ((192, 128), 3, (64, 64, 8, 2), True),  # 227 KiB: Q 64, and K and V 48 each time
+        ((64, 256), 3, (64, 64, 8, 2), True),  # Q 16, and 40
+        ((64, 512), 2, (64, 32, 4, 2), True),  # Q 8, P 8, and 72
+        ((128, 64), 3, (64, 64, 4, 2), False),
+        ((256, 256), 2, (64, 64, 8, 2), True),
+    ],
+)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU says how much shared memory it has")
+def test_blocks_are_chosen_by_both_head_dims(dims, stages, keys, tma):
+    head_dim, v_dim = dims
+    rows = 64 if v_dim > 256 else 128
+    apart = None if head_dim == v_dim else v_dim
+    call = Call(1, 1, 1, 512, 512, head_dim, False, None, 0.1, "flash2", rows, 64, None, v_dim=apart)
+    q, k, v = drawn(dims, torch.float16, "cpu")
+    assert loop_stages(call, q) == stages
+    key_pass, _ = tilings(call, torch.float16, None, None)
+    assert (key_pass.call.block_q, key_pass.call.block_kv, *key_pass[1:]) == keys
+    assert served_by_tma(call, q, k, v) == tma
+
+
+def test_several_gpus_refuse_it_in_a_sentence():
+    q, k, v = drawn((16, 24), torch.float32, "cpu", tokens=(8, 8))
+    said = described(q, k, v, False, None, None, "auto", False, ("auto",))
+    assert said["error"] == "v has head_dim 24 and q 16, over GPUs they must be alike"
