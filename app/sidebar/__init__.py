@@ -22,7 +22,7 @@ SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
 BEFORE_HELP = (
-    "A window: a query sees its own key, this many before it and as many after it as stand beside. Leave it "
+    "A window: a query sees its own key, this many before it, and as many after it as More says. Leave it "
     "empty for no window."
 )
 AFTER_HELP = "A query sees this many keys after its own. Under a causal mask it sees none."
@@ -99,31 +99,20 @@ def _heads() -> None:
 
 
 def _mask() -> None:
-    mask, dtype = st.columns(2)
-    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
-    before, after = st.columns(2)
+    mask, before = st.columns(2)
     _select(mask, "Mask", "causal", (False, True), format_func={False: "none", True: "causal"}.get)
-    before.number_input(
-        "Keys before",
-        0,
-        LARGEST_SEQUENCE - 1,
-        placeholder="all",
-        **look("window", BEFORE_HELP),
-        **scenario.control("before"),
-    )
-    asked = scenario.current().problem.mask
-    after.number_input(
-        "Keys after",
-        0,
-        LARGEST_SEQUENCE - 1,
-        placeholder="none" if asked.causal else "all",
-        **look("window", AFTER_HELP) | ({"disabled": True} if asked.causal else {}),
-        **scenario.control("after"),
-    )
+    _keys(before, "Keys before", "before", "all", look("window", BEFORE_HELP))
+
+
+def _keys(place, label: str, name: str, empty: str, more: dict[str, Any]) -> None:
+    """One side of a window; `empty` is shown where there is none."""
+    place.number_input(label, 0, LARGEST_SEQUENCE - 1, placeholder=empty, **more, **scenario.control(name))
 
 
 def _machine() -> None:
-    _select(st, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
+    dtype, gpu = st.columns(2)
+    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
+    _select(gpu, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
 
 
 def _more() -> None:
@@ -138,7 +127,11 @@ def _more() -> None:
             **look("seq_kv", KEYS_HELP),
             **scenario.control("seq_kv"),
         )
-        st.text_input("Documents", **look("documents", DOCUMENTS_HELP), **scenario.control("lengths"))
+        after, documents = st.columns(2)
+        causal = scenario.current().problem.mask.causal
+        unused = {"disabled": True} if causal else {}
+        _keys(after, "Keys after", "after", "none" if causal else "all", look("window", AFTER_HELP) | unused)
+        documents.text_input("Documents", **look("documents", DOCUMENTS_HELP), **scenario.control("lengths"))
         recording.show()
 
 

@@ -37,8 +37,8 @@ class Memory:
     def load(self, tensor: Tensor, place: tuple[slice, ...], rows: int = 0) -> np.ndarray:
         """A copy of a block, counted; as if it had so many rows, where it is copied with what it lacks."""
         block = self.arrays[tensor][place].copy()
-        size = max(len(block), rows) * block.shape[1]
-        self.read[tensor] += size * DTYPE_BYTES[self.dtypes[tensor]]
+        lacking = max(0, rows - len(block)) * block.shape[-1]
+        self.read[tensor] += (block.size + lacking) * DTYPE_BYTES[self.dtypes[tensor]]
         return block
 
     def store(self, tensor: Tensor, place: tuple[slice, ...], block: np.ndarray) -> None:

@@ -12,11 +12,13 @@ pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = f"""
-import runpy
 import sys
 
 sys.path.insert(0, {str(ROOT)!r})
+import streamlit as st
+
 import app.page.masks
+from app.main import MIDDLEWARE, lifespan, routes
 
 
 def show():
@@ -24,7 +26,8 @@ def show():
 
 
 app.page.masks.show = show
-runpy.run_path({str(ROOT / "app" / "dashboard.py")!r})
+SCRIPT = {str(ROOT / "app" / "dashboard.py")!r}
+app = st.App(SCRIPT, routes=routes(), middleware=MIDDLEWARE, lifespan=lifespan)
 """
 
 

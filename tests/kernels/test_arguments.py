@@ -57,7 +57,7 @@ def refused(message, **changed):
         refused("block_kv is 2048, it must be a power of two from 16 to 1024", block_kv=2048),
         refused("block_kv is 64.0, it must be a power of two from 16 to 1024", block_kv=64.0),
         refused(
-            "algorithm is 'flash9', it must be one of auto, standard, flash1, flash2, flash3, split_kv",
+            "algorithm is 'flash9', it must be one of auto, standard, flash1, flash2, flash3, fp8, split_kv",
             algorithm="flash9",
         ),
     ],

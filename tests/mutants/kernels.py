@@ -380,8 +380,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     dispatch(
         "dispatch-few-or-short",
-        "call.programs <= processors and visible_keys(call) <= SHORT",
-        "call.programs <= processors or visible_keys(call) <= SHORT",
+        "if at_once and keys <= SHORT:",
+        "if at_once or keys <= SHORT:",
         "auto takes the slower kernel for few programs or few keys",
     ),
     dispatch(
