@@ -26,7 +26,7 @@ WORDS = (
 
 def show(recording: Recording | None, experiment: Experiment) -> None:
     """How fast attention in FP8 is and how far off, as recorded."""
-    with st.expander("FP8: error against speed", expanded=True):
+    with st.expander("FP8: what does its error buy?"):
         st.markdown(WORDS)
         rows = recorded_fp8(recording, experiment)
         if not rows:

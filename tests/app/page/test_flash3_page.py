@@ -81,7 +81,7 @@ def test_recorded_kernels_are_named_as_recorded(open_app):
     captions = " ".join(caption.value for caption in app.caption)
     assert "FlashAttention-1 is its paper's Algorithm 1 taken literally" in captions
     assert any("recorded on NVIDIA" in text.value for text in app.markdown)
-    assert "FP8: error against speed" in [fold.label for fold in app.expander]
+    assert "FP8: what does its error buy?" in [fold.label for fold in app.expander]
 
 
 def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
