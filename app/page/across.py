@@ -26,6 +26,7 @@ from engine.model.cluster.kernel import BACKWARD as BACKWARD_TIMES
 from engine.model.cluster.lanes import Lanes
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
+from engine.model.timeline import MODELLED
 from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording
 from engine.studies.across import (
@@ -74,10 +75,10 @@ def show() -> None:
         title = f"{name_of(run, runs)}, {run.spread.gpus} GPUs"
         offer(title, partial(cluster_trace, run), TRACE)
     st.caption(_what_is_drawn(spread, runs, recordings))
-    colours = theme.colours()
+    found, colours = held(recordings), theme.colours()
     curve, rounds = st.columns(2, gap="large")
     with curve:
-        _efficiency(spread, recordings, colours)
+        _efficiency(spread, found, colours)
     with rounds:
         _hiding(spread, colours)
     memory, merging = st.columns([1, 1.2], gap="large")
@@ -85,7 +86,7 @@ def show() -> None:
         _memory(spread)
     with merging:
         _merging(spread)
-    clusters.show(recordings)
+    clusters.show(recordings, found)
 
 
 def _asked(recordings: tuple[Recording, ...]) -> tuple[Spread, str, bool]:
@@ -171,7 +172,7 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
 
 
 def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, ...]) -> str:
-    if found := [run for run in runs if run.one_gpu]:
+    if found := [run for run in runs if run.origin != MODELLED]:
         named = "' and '".join(name_of(run, runs) for run in found)
         words = (
             f"The lanes of '{named}' were {found[0].origin}, by "
@@ -191,15 +192,15 @@ def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, 
     return f"These lanes are modelled. Recorded ones stand beside them for {shapes}, with a causal mask."
 
 
-def _efficiency(spread: Spread, recordings: tuple[Recording, ...], colours: Palette) -> None:
+def _efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> None:
     """Methods over the number of GPUs; recorded points where there are any of this length."""
     st.markdown("**Efficiency over the number of GPUs**: one GPU's time over that of all GPUs together")
     methods = (RING, RING_SEND, TWO_LEVEL, ALL_GATHER, ALL_TO_ALL)
     lines = {method: over_gpus(spread.by(method)) for method in methods}
     lines = {method: found for method, found in lines.items() if len(found) > 1}
-    every = _points(recordings)
+    every = _points(found)
     points = [one for one in every if _like(one, spread)]
-    origin = points[0].origin if points else ""
+    origin = points[0].recording.origin if points else ""
     chart(
         figures.efficiency(lines, points, origin, spread.gpus, colours),
         "Efficiency over GPUs",
@@ -221,11 +222,11 @@ def _efficiency(spread: Spread, recordings: tuple[Recording, ...], colours: Pale
     st.caption(words)
 
 
-def _points(recordings: tuple[Recording, ...]) -> list[Held]:
+def _points(found: tuple[Held, ...]) -> list[Held]:
     """Recorded forward passes of methods on several GPUs, all heads with keys of their own."""
     return [
         one
-        for one in held(recordings)
+        for one in found
         if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency
         if one.row.problem.heads == one.row.problem.kv_heads
     ]

@@ -31,7 +31,7 @@ class Held:
     """A recorded time beside the model's, seconds; fitted: the model's constants were set from it."""
 
     row: ClusterTiming
-    origin: str
+    recording: Recording
     modelled: float
     one_gpu: float | None
     fitted: bool
@@ -60,7 +60,7 @@ def _held(recording: Recording) -> list[Held]:
     return [
         Held(
             row,
-            recording.origin,
+            recording,
             _seconds(row, gpu.key),
             ones.get((row.problem, row.direction)),
             _fitted(recording, row),
@@ -98,12 +98,14 @@ def median_error(found: tuple[Held, ...], fitted: bool) -> float:
 
 
 def with_lanes(every: tuple[Recording, ...]) -> list[ClusterTimeline]:
-    """Recorded calls of a ring whose lanes can be drawn, GPU by GPU."""
+    """Recorded calls of a ring that can be drawn: one GPU was timed too, and each computed all rounds."""
     return [
         one
         for recording in every
         for one in recording.cluster_timelines
         if one.marks and one.provider in (RING, RING_SEND) and one.direction == FORWARD
+        if (one.problem, one.direction) in _of_one_gpu(recording)
+        if all(of.kind.count(KINDS.index(COMPUTING)) == one.gpus for of in one.marks)
     ]
 
 
@@ -118,7 +120,7 @@ def recorded_lanes(spread: Spread, every: tuple[Recording, ...]) -> tuple[Lanes,
 
 
 def _run(spread: Spread, found: ClusterTimeline, recording: Recording) -> Lanes:
-    one_gpu = _of_one_gpu(recording).get((found.problem, found.direction))
+    one_gpu = _of_one_gpu(recording)[found.problem, found.direction]
     marks = tuple(mark for gpu, of in enumerate(found.marks) for mark in _marks(spread, gpu, of))
     seconds = max(mark.end for mark in marks)
     return Lanes(spread, spread.order, marks, seconds, False, recording.origin, one_gpu)

@@ -9,10 +9,16 @@ from engine.algorithms import FORWARD
 from engine.model.cluster.lanes import COMPUTING, MERGING, PACKING, TRANSFER
 from engine.model.cluster.spread import RING, RING_SEND, Spread
 from engine.problem.problem import Mask, Problem
-from engine.recordings.cluster import ONE
+from engine.recordings.cluster import ONE, GpuMarks
 from engine.recordings.file import CLUSTERS, recordings
 from engine.studies.across import RECORDED, runs_of
-from engine.studies.recorded_clusters import cluster_recordings, held, median_error, recorded_lanes
+from engine.studies.recorded_clusters import (
+    cluster_recordings,
+    held,
+    median_error,
+    recorded_lanes,
+    with_lanes,
+)
 
 TOKENS = 32_768
 PROBLEM = Problem(1, 16, 16, TOKENS, TOKENS, 128, "float16", Mask(causal=True))
@@ -100,3 +106,13 @@ def test_lanes_stand_beside_the_model_only_where_they_were_recorded():
     longer = replace(PROBLEM, seq_q=65_536, seq_kv=65_536)
     assert recorded_lanes(replace(SPREAD, problem=longer), EVERY) == ()
     assert recorded_lanes(replace(SPREAD, gpus=4), EVERY) == ()
+
+
+def test_a_call_whose_rounds_cannot_be_told_is_not_drawn():
+    (recording,) = (one for one in EVERY if one.cluster_timelines)
+    (whole,) = (one for one in with_lanes(EVERY) if (one.provider, one.problem) == (RING, PROBLEM))
+    idle = replace(whole, marks=(GpuMarks((1,), (0,), (9,)), *whole.marks[1:]))
+    drawn = replace(recording, cluster_timelines=(whole,))
+    assert recorded_lanes(SPREAD, (drawn,))
+    assert recorded_lanes(SPREAD, (replace(drawn, cluster_timelines=(idle,)),)) == ()
+    assert recorded_lanes(SPREAD, (replace(drawn, cluster=()),)) == ()  # no one GPU to be held against

@@ -12,19 +12,19 @@ from engine.algorithms import FORWARD
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
 from engine.studies.published_clusters import Published, published
-from engine.studies.recorded_clusters import Held, held, median_error
+from engine.studies.recorded_clusters import Held, median_error
 
 TALL = 420  # pixels
 SAYS = {"share": partial(share_text, places=1), "tokens": "{:,.0f}".format, "s": seconds_text}
 
 
-def show(recordings: tuple[Recording, ...]) -> None:
+def show(recordings: tuple[Recording, ...], found: tuple[Held, ...]) -> None:
     """How far the model is from what was recorded and published."""
     st.subheader("The model beside recorded and published figures", anchor=False)
-    if not held(recordings):
+    if not found:
         st.markdown("There is no recording of several GPUs to hold the model against.")
     for recording in recordings:
-        _recorded(recording)
+        _recorded(recording, tuple(one for one in found if one.recording is recording))
     st.markdown("**Published by others**, the model beside each")
     head = ("figure", "published", "modelled", "error", "source", "what the model takes from elsewhere")
     st.html(scrolled(table(head, [_published_row(one) for one in published()], words=(0, 4, 5)), TALL))
@@ -34,8 +34,7 @@ def show(recordings: tuple[Recording, ...]) -> None:
     )
 
 
-def _recorded(recording: Recording) -> None:
-    found = held((recording,))
+def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
     if not found:
         return
     gpus = max(one.row.gpus for one in found)
