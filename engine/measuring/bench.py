@@ -159,8 +159,6 @@ class Bench:
     def _alone(self, calls: dict[str, Callable], times: dict[str, Times | str]) -> dict[str, Times]:
         """Percentiles of each call that is not slow, timed by itself; in random order."""
         quick = [name for name in sorted(calls) if isinstance(times[name], Times) and times[name].p50 < SLOW]
-        found = {}
-        for name in random.Random(0).sample(quick, len(quick)):
-            spent = clock.interleaved({name: calls[name]}, {name: self.alone}, self.cuda)
-            found[name] = clock.percentiles(spent[name])
-        return found
+        order = random.Random(0).sample(quick, len(quick))
+        alone = (clock.in_turns({name: calls[name]}, self.alone, self.cuda) for name in order)
+        return {name: times for one in alone for name, times in one.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from engine.measuring.clock import ON_GPU, interleaved, machine, percentiles
+from engine.measuring.clock import ON_GPU, in_turns, machine
 from engine.problem.hardware import MIB, gpu_named
 
 SIZES = (4, 8, 16, 24)  # MiB of the buffer: half of an H100's L2 and less, so that either half can hold it
@@ -35,10 +35,9 @@ def run() -> int:
     calls = {
         name: lambda buffer=buffer: read_cache(buffer, programs, PASSES) for name, buffer in buffers.items()
     }
-    times = interleaved(calls, dict.fromkeys(calls, ON_GPU), cuda=True)
     gpu = gpu_named(where.device)
-    for name, seconds in times.items():
-        rate = moved(int(name), programs) / percentiles(seconds).p50
+    for name, times in in_turns(calls, ON_GPU, cuda=True).items():
+        rate = moved(int(name), programs) / times.p50
         share = "" if gpu is None else f", {rate / gpu.cache_bytes_per_second:.0%} of its preset's peak"
         print(f"{where.device}: {name} MiB, L2 to SMs {rate / 1e12:.2f} TB/s{share}")
     return 0

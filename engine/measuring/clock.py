@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,12 @@ def interleaved(
             times[name].append(clock(calls[name]))
         wanted = [name for name in wanted if wants_more(times[name], repeats[name])]
     return times
+
+
+def in_turns(calls: Mapping[Any, Callable], repeats: Repeats, cuda: bool) -> dict[Any, Times]:
+    """Percentiles of every call, timed in turns, all repeated alike."""
+    spent = interleaved(calls, dict.fromkeys(calls, repeats), cuda) if calls else {}
+    return {name: percentiles(seconds) for name, seconds in spent.items()}
 
 
 def percentiles(seconds: list[float]) -> Times:

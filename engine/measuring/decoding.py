@@ -79,8 +79,7 @@ def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
     rows[COPIES] = Decoding(COPY, "device copy, read plus written", problem)
     calls[COPIES] = _copy(cuda)
     moved = dict.fromkeys(calls, key_bytes(problem)) | {COPIES: COPIED if cuda else COPIED // 64}
-    for index, seconds in clock.interleaved(calls, dict.fromkeys(calls, REPEATS), cuda).items():
-        times = clock.percentiles(seconds)
+    for index, times in clock.in_turns(calls, REPEATS, cuda).items():
         rows[index] = replace(rows[index], times=times, bytes_per_second=moved[index] / times.p50)
     return list(rows.values())
 

@@ -41,11 +41,9 @@ def _row(problem: Problem, numbers: str, inputs: str) -> Fp8Timing:
 def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list[Fp8Timing]:
     """The rows of one problem and its inputs with their errors, and times in turns; or with why none."""
     problem = rows[0].problem
-    tensors = (
-        with_outliers(random_inputs(problem, cuda))
-        if rows[0].inputs == "outliers"
-        else random_inputs(problem, cuda)
-    )
+    tensors = random_inputs(problem, cuda)
+    if rows[0].inputs == "outliers":
+        tensors = with_outliers(tensors)
     exact, calls, found = _exact(tensors, problem), {}, {}
     for row in rows:
         call = _call(row.numbers, tensors, problem)
@@ -56,8 +54,7 @@ def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list
         found[row.numbers] = replace(row, skipped=reason, relative_error=None if reason else error)
         if reason is None:
             calls[row.numbers] = call
-    for numbers, seconds in clock.interleaved(calls, dict.fromkeys(calls, repeats), cuda).items():
-        times = clock.percentiles(seconds)
+    for numbers, times in clock.in_turns(calls, repeats, cuda).items():
         tflops = field_flops(problem) / times.p50 / 1e12
         found[numbers] = replace(found[numbers], times=times, tflops=tflops)
     return list(found.values())

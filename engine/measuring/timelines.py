@@ -104,7 +104,7 @@ def traced_row(one: Call) -> TracedCall:
     times = None
     if one.order == launch(Experiment(problem, one.provider)).order:
         untraced = {"call": lambda: attention(*trial.inputs, **options)}
-        times = clock.percentiles(clock.interleaved(untraced, {"call": UNTRACED}, cuda=True)["call"])
+        times = clock.in_turns(untraced, UNTRACED, cuda=True)["call"]
     repeats = [_blocks(traced_call) for _ in range(TRACES)]
     repeats.sort(key=lambda kernels: max(int(blocks[:, 2].max()) for blocks in kernels.values()))
     return _filled(row, repeats[len(repeats) // 2], times)

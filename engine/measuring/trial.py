@@ -84,16 +84,20 @@ class Trial:
         return f"not timed, because its result is wrong: {off}"
 
 
-def random_inputs(problem: Problem, cuda: bool):
-    """Q, K and V of normally distributed numbers, the same for the same problem."""
+def random_inputs(problem: Problem, cuda: bool, v_dim: int | None = None) -> tuple:
+    """Q, K and V (of v_dim, if given) of normally distributed numbers, the same for the same problem."""
     import torch
 
     device, dtype = "cuda" if cuda else "cpu", getattr(torch, problem.dtype)
     generator = torch.Generator(device).manual_seed(0)
-    rows = ((problem.heads, problem.seq_q), *((problem.kv_heads, problem.seq_kv),) * 2)
+    keys = problem.kv_heads, problem.seq_kv
+    sizes = (
+        (problem.heads, problem.seq_q, problem.head_dim),
+        (*keys, problem.head_dim),
+        (*keys, v_dim or problem.head_dim),
+    )
     return tuple(
-        torch.randn((problem.batch, *size, problem.head_dim), generator=generator, device=device, dtype=dtype)
-        for size in rows
+        torch.randn((problem.batch, *size), generator=generator, device=device, dtype=dtype) for size in sizes
     )
 
 

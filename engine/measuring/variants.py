@@ -12,9 +12,9 @@ from typing import Any
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.measuring import clock
 from engine.measuring.shapes import training_problem
-from engine.measuring.trial import attempt, mask_arguments
+from engine.measuring.trial import attempt, mask_arguments, random_inputs
 from engine.problem.flops import pair_flops
-from engine.problem.problem import Mask, Problem
+from engine.problem.problem import Mask
 from engine.recordings.recording import VariantTiming
 from engine.recordings.rows import BACKWARD_FLOPS
 from engine.studies.mask_times import beside
@@ -57,9 +57,7 @@ def timed(rows: Sequence[VariantTiming], repeats: clock.Repeats, cuda: bool) -> 
                 reason = f"not timed, because its result is wrong: it is off by {error:.2g}"
         if reason is not None:
             found[row] = replace(row, skipped=reason)
-    spent = clock.interleaved(calls, dict.fromkeys(calls, repeats), cuda) if calls else {}
-    for row, seconds in spent.items():
-        times = clock.percentiles(seconds)
+    for row, times in clock.in_turns(calls, repeats, cuda).items():
         found[row] = replace(found[row], times=times, tflops=flops(row) / times.p50 / 1e12)
     return [found[row] for row in rows]
 
@@ -101,7 +99,7 @@ def _checked(row: VariantTiming, cuda: bool) -> tuple[Callable[[], Any], float, 
 
     from kernels import attention
 
-    q, k, v = _inputs(row, cuda)
+    q, k, v = random_inputs(row.problem, cuda, row.v_dim)
     options = _options(row, q.device)
     if row.direction == FORWARD:
 
@@ -142,19 +140,6 @@ def _exact(inputs: tuple, d_out, options: dict[str, Any], head: int) -> tuple:
     with torch.enable_grad():
         out, _ = reference_attention(*leaves, **{**options, **of_heads})
         return torch.autograd.grad(out, leaves, d_out[:1, alone].double())
-
-
-def _inputs(row: VariantTiming, cuda: bool) -> tuple:
-    import torch
-
-    problem: Problem = row.problem
-    device, dtype = "cuda" if cuda else "cpu", getattr(torch, problem.dtype)
-    generator = torch.Generator(device).manual_seed(0)
-    sizes = (problem.seq_q, problem.head_dim), (problem.seq_kv, problem.head_dim)
-    return tuple(
-        torch.randn(problem.batch, problem.heads, *size, generator=generator, device=device, dtype=dtype)
-        for size in (*sizes, (problem.seq_kv, row.v_dim or problem.head_dim))
-    )
 
 
 def _options(row: VariantTiming, device) -> dict[str, Any]:
