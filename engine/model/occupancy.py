@@ -19,6 +19,7 @@ RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per bloc
 WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
 REGISTER_BYTES = 4
 MOST_REGISTERS = 255  # of a thread
+WARP = 32  # threads
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128
 SMALLEST_COLUMNS = 16  # of a tile that a product takes

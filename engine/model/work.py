@@ -17,20 +17,22 @@ import numpy as np
 
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, tiles_in_flight
-from engine.model.placement import makespan_alike, place
+from engine.model.placement import makespan_alike, place, place_ahead
 from engine.model.rates import (
-    ALIGNED_KEYS,
     CACHE_BYTES_PER_CLOCK,
     LATENCY,
-    NUMBER_BY_NUMBER,
+    POWER_FROM,
+    POWER_SLOPE,
     ROUND_TRIPS,
+    RUNNING_CLOCK,
     SCORE_OPERATIONS,
     TWO_WARP_GROUPS,
     Rates,
 )
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.model.visit import moved, shared_seconds, visit_of, waited_seconds
-from engine.schedule.nest import HEAD, TILE, Phase
+from engine.model.unfused import issued_seconds, waits_for_rows
+from engine.model.visit import by_instructions, moved, shared_seconds, visit_of, waited_seconds
+from engine.schedule.nest import HEAD, ROWS, TILE, Phase
 from engine.schedule.programs import MOST_LISTED, Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import EXPONENTIALS, Operation, Tensor
@@ -113,6 +115,7 @@ class Work:
         speeds: [places + 1], see `engine.model.placement`.
         around: seconds of a block before its first visit and after its last, on average.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
+        ahead: whether they are tiles of which an SM draws the next as it begins one.
     """
 
     kernel: Kernel
@@ -121,6 +124,7 @@ class Work:
     speeds: np.ndarray
     around: float
     units: dict[str, float]
+    ahead: bool = False
 
     @property
     def places(self) -> int:
@@ -140,7 +144,7 @@ class Work:
     def placed(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(sm, start, end), [blocks] each in launch order."""
         block = self.kernel.launched(order, 0, self.kernel.blocks)[1]
-        return place(self.lengths.of(block), self.sms, self.speeds)
+        return self._place(self.lengths.of(block))
 
     def makespan(self, order: str) -> float:
         """Seconds from the first block's start to the last one's end."""
@@ -150,27 +154,46 @@ class Work:
         block = self.kernel.launched(order, first, self.kernel.blocks)[1]
         seconds = self.lengths.of(block)
         before = self.even - float(seconds.sum()) / self.slots if first else 0.0
-        return before + float(place(seconds, self.sms, self.speeds)[2].max())
+        return before + float(self._place(seconds)[2].max())
+
+    def slowed(self, busy: float, order: str) -> Work:
+        """The same at the clock that the card's power leaves, where tensor cores work a share `busy` of the time.
+
+        That is while blocks fill all SMs; in a last round of equal blocks, or where unequal ones end one by
+        one, the card has power left.
+        """
+        if self.lengths.visits.alike:
+            rounds, rest = divmod(self.kernel.blocks, self.slots)
+            parts = [(rounds, busy), (float(rest > 0), busy * rest / self.slots)]
+        else:
+            parts = [(1.0, busy * self.even / self.makespan(order))]
+        stretched = sum(part / _clock_left(working) for part, working in parts) / sum(part for part, _ in parts)
+        return replace(self, lengths=replace(self.lengths, visit=self.lengths.visit * stretched))
+
+    def _place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return place_ahead(seconds, self.sms) if self.ahead else place(seconds, self.sms, self.speeds)
 
 
 def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
     gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
-    if phase.launched == TILE or _one_at_a_time(launch, phase):  # no other visit to copy under
+    waiting = waits_for_rows(launch, phase)
+    if phase.launched == TILE or _one_at_a_time(launch, phase) or waiting:  # no other visit to copy under
         pipeline = replace(pipeline, asynchronous=False)
     rates = Rates.of(gpu, launch.problem.dtype)
-    if launch.algorithm.unfused and launch.problem.seq_kv % ALIGNED_KEYS:
-        rates = replace(rates, cache=rates.cache / NUMBER_BY_NUMBER)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     units = _units(launch.schedule, phase, traffic, rates)
+    if phase.launched == ROWS:
+        units[EXP] = max(units[EXP], issued_seconds(launch, phase) * kernel.blocks / gpu.sms)
     if not phase.each:
         visits, rows = Visits.equal(1.0), TWO_WARP_GROUPS
         waits, first = LATENCY * phase.round_trips, 0.0
-        alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
+        alone = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
+        taken = [shared_seconds(alone, alone, blocks, rows) for blocks in range(1, places + 1)]
     else:
         visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
         waited = 0.0
-        if pipeline.returning:
+        if pipeline.returning or waiting:
             missing = traffic.dram.total_read / traffic.requested.total_read
             running = min(places * gpu.sms, kernel.blocks)
             seconds = waited_seconds(launch, phase, missing, running, rates)
@@ -178,24 +201,32 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         if pipeline.waiting:  # other blocks on the SM run while one waits
             copies, waited = _few_rows(launch, kernel, visit.copies)
             visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
-        alone, longest = max(waited, visit.alone(pipeline)), visit.longest
-        masked = (visit.tensor + visit.softmax) / alone if pipeline.overlapped else 1.0
-        visits = _visits(launch, kernel, masked)
+        visits = _visits(launch, kernel, visit.cut(pipeline, places, rows))
         if pipeline.returning:  # what holds its blocks up is waiting for L2
             units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / gpu.sms
+        taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
         waits = _trips(launch) * LATENCY
         if pipeline.specialised:
-            first = _unbuffered(launch, kernel, rates, visits.alike)
+            first = _unbuffered(launch, kernel, rates, visits.alike) + visit.tensor + visit.softmax - taken[0]
         elif pipeline.asynchronous:
             first = _around(launch, kernel, traffic, rates, places) - waits
         else:  # counted with each visit
             first = 0.0
-    taken = np.array([shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     around = waits + first * visits.some
-    taken = _while_others_wait(taken, around, visits.mean)
+    taken = _while_others_wait(np.array(taken), around, visits.mean)
     lengths = around + visits.mean * taken
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
-    return Work(kernel, gpu.sms, Lengths(visits, waits, first, float(taken[-1])), speeds, around, units)
+    lengths = Lengths(visits, waits, first, float(taken[-1]))
+    work = Work(kernel, gpu.sms, lengths, speeds, around, units, pipeline.specialised)
+    if not (phase.each and by_instructions(launch, phase)):
+        return work
+    busy = places * visit.tensor * visits.mean / lengths.mean
+    return work if busy < POWER_FROM else work.slowed(busy, launch.order)
+
+
+def _clock_left(busy: float) -> float:
+    """Share of its clock that an H200 holds while its tensor cores work a share `busy` of the time."""
+    return 1 - POWER_SLOPE * max(0.0, busy - POWER_FROM) / RUNNING_CLOCK
 
 
 def _trips(launch: Launch) -> int:
