@@ -11,7 +11,12 @@ def arithmetic_seconds(pipeline: Pipeline, products: float, softmax: float) -> f
     """Seconds of a block's matrix products and softmax together."""
     if not pipeline.overlapped:
         return products + softmax
-    return (products**UNITS_POWER + softmax**UNITS_POWER) ** (1 / UNITS_POWER)
+    return side_by_side(products, softmax)
+
+
+def side_by_side(one: float, other: float) -> float:
+    """Seconds of what two units do at the same time for warps that need both in turn."""
+    return (one**UNITS_POWER + other**UNITS_POWER) ** (1 / UNITS_POWER)
 
 
 def with_copies(pipeline: Pipeline, arithmetic: float, copies: float) -> float:

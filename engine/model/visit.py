@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from engine.algorithms import Pipeline
 from engine.model.launch import Launch
 from engine.model.occupancy import columns, spilled_bytes, threads_of
-from engine.model.pipeline import arithmetic_seconds, with_copies
+from engine.model.pipeline import arithmetic_seconds, side_by_side, with_copies
 from engine.model.rates import (
     COPY_INSTRUCTIONS,
+    FULL_REGISTERS,
     HIDDEN_WITHIN,
     HIDDEN_WITHIN_BY_TMA,
     IN_STEP,
     MASK_INSTRUCTIONS,
     MOST_HIDDEN_COLUMNS,
     OUTPUT_INSTRUCTIONS,
+    PADDED_COPY_INSTRUCTIONS,
     RUNNING_CLOCK,
     SCHEDULED,
     SCORE_INSTRUCTIONS,
@@ -62,6 +64,7 @@ class Visit:
         waited: for what it loads and stores, beyond `copies`, where each waits for the one before.
         groups: warp groups of a block, whose `softmax` is all their instructions; 0 where the rest is asked.
         masking: seconds more of `softmax` of a tile that the mask cuts.
+        full: whether sums leave its threads no registers.
     """
 
     tensor: float
@@ -72,6 +75,7 @@ class Visit:
     waited: float = 0.0
     groups: int = 0
     masking: float = 0.0
+    full: bool = False
 
     def alone(self, pipeline: Pipeline) -> float:
         """Seconds of a visit on an SM that makes no other meanwhile."""
@@ -88,13 +92,12 @@ class Visit:
     def gaps(self, blocks: int) -> float:
         """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
         apart = blocks * (1 + IN_STEP * (self.groups - 1))
-        return 1 + WAITS_ALONE / apart**WAITS_POWER
+        return 1 + WAITS_ALONE / apart**WAITS_POWER + FULL_REGISTERS * self.full
 
     def cut(self, pipeline: Pipeline, blocks: int, rows: int) -> float:
         """How many times as long a visit of a tile takes that the mask cuts, so many blocks on the SM."""
-        if not self.groups:
-            return 1.0
-        return 1 + blocks * self.gaps(blocks) * self.masking / self.taken(pipeline, blocks, rows)
+        masking = blocks * self.masking * (self.gaps(blocks) if self.groups else 1.0)
+        return 1 + masking / self.taken(pipeline, blocks, rows)
 
     @property
     def longest(self) -> float:
@@ -106,13 +109,14 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     """The cost of a kernel's visits."""
     tensor, softmax, copies = visit_seconds(launch, phase, rates)
     if phase.launched == TILE:  # one visit of a block, beside those of others
-        return Visit(0.0, max(tensor, copies, issued_seconds(launch, phase)), 0.0, 0.0, 0.0)
+        return Visit(0.0, max(tensor + copies, side_by_side(tensor, issued_seconds(launch, phase))), 0.0, 0.0, 0.0)
+    masking = _masking(launch) * _scores(launch) / SCHEDULED / running_clock(launch.gpu)
     if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
-        return Visit(tensor, softmax, copies, 0.0, 0.0)
+        return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
-        groups, masking = _groups(launch, phase), _masking(launch) * _scores(launch) / SCHEDULED
-        masking /= running_clock(launch.gpu)
-        return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking)
+        groups = _groups(launch, phase)
+        full = columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
+        return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
@@ -200,12 +204,13 @@ def _by_instructions(launch: Launch, phase: Phase, rates: Rates) -> tuple[float,
     """As `visit_seconds`, from clock cycles: of the tensor cores at their peak, of schedulers or exponentials."""
     gpu, tiling = launch.gpu, launch.tiling
     clock, groups, scores = running_clock(gpu), _groups(launch, phase), _scores(launch)
-    threads = groups * GROUP_THREADS
+    threads, wide = groups * GROUP_THREADS, columns(launch.problem.head_dim)
+    copying = COPY_INSTRUCTIONS + PADDED_COPY_INSTRUCTIONS * (wide > launch.problem.head_dim)
     copied = not (tiling.own or launch.pipeline.specialised)  # by TMA no thread has copies to issue
     instructions = (
         SCORE_INSTRUCTIONS * scores
-        + OUTPUT_INSTRUCTIONS * tiling.block_q * columns(launch.problem.head_dim)
-        + COPY_INSTRUCTIONS * copied * moved(launch, phase.each) / COPIED_AT_ONCE
+        + OUTPUT_INSTRUCTIONS * tiling.block_q * wide
+        + copying * copied * wide / launch.problem.head_dim * moved(launch, phase.each) / COPIED_AT_ONCE
         + VISIT_INSTRUCTIONS * threads
     )
     exponentials = scores / gpu.exponentials_per_clock

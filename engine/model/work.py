@@ -20,12 +20,15 @@ from engine.model.occupancy import columns, tiles_in_flight
 from engine.model.placement import makespan_alike, place, place_ahead
 from engine.model.rates import (
     CACHE_BYTES_PER_CLOCK,
+    COLD_BLOCK,
+    COLD_VISITS,
     LATENCY,
     POWER_FROM,
     POWER_SLOPE,
     ROUND_TRIPS,
     RUNNING_CLOCK,
     SCORE_OPERATIONS,
+    TRIPS_OF_A_LOOP,
     TWO_WARP_GROUPS,
     Rates,
 )
@@ -116,6 +119,7 @@ class Work:
         around: seconds of a block before its first visit and after its last, on average.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
         ahead: whether they are tiles of which an SM draws the next as it begins one.
+        cold: seconds more of the first blocks of all SMs.
     """
 
     kernel: Kernel
@@ -125,6 +129,7 @@ class Work:
     around: float
     units: dict[str, float]
     ahead: bool = False
+    cold: float = 0.0
 
     @property
     def places(self) -> int:
@@ -149,7 +154,7 @@ class Work:
     def makespan(self, order: str) -> float:
         """Seconds from the first block's start to the last one's end."""
         if self.lengths.visits.alike:
-            return makespan_alike(self.kernel.blocks, self.lengths.mean, self.sms, self.speeds)
+            return self.cold + makespan_alike(self.kernel.blocks, self.lengths.mean, self.sms, self.speeds)
         first = max(0, self.kernel.blocks - PLACED_ONE_BY_ONE)
         block = self.kernel.launched(order, first, self.kernel.blocks)[1]
         seconds = self.lengths.of(block)
@@ -171,6 +176,7 @@ class Work:
         return replace(self, lengths=replace(self.lengths, visit=self.lengths.visit * stretched))
 
     def _place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        seconds = seconds + self.cold * (np.arange(len(seconds)) < self.slots)
         return place_ahead(seconds, self.sms) if self.ahead else place(seconds, self.sms, self.speeds)
 
 
@@ -217,7 +223,8 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     lengths = around + visits.mean * taken
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
     lengths = Lengths(visits, waits, first, float(taken[-1]))
-    work = Work(kernel, gpu.sms, lengths, speeds, around, units, pipeline.specialised)
+    cold = _cold(launch, kernel, traffic, rates) if phase.each and by_instructions(launch, phase) else 0.0
+    work = Work(kernel, gpu.sms, lengths, speeds, around, units, pipeline.specialised, cold)
     if not (phase.each and by_instructions(launch, phase)):
         return work
     busy = places * visit.tensor * visits.mean / lengths.mean
@@ -229,11 +236,15 @@ def _clock_left(busy: float) -> float:
     return 1 - POWER_SLOPE * max(0.0, busy - POWER_FROM) / RUNNING_CLOCK
 
 
-def _trips(launch: Launch) -> int:
-    """Round trips that a block waits for; each further loop begins with empty buffers."""
+def _trips(launch: Launch) -> float:
+    """Round trips that a block waits for, on average; each further loop begins with empty buffers."""
     pipeline = launch.pipeline
     trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
-    return trips + launch.algorithm.loops(launch.problem, launch.tiling) - 1
+    further = launch.algorithm.loops(launch.problem, launch.tiling) - 1
+    if further and launch.schedule.phases[0].programs.count <= MOST_LISTED:  # blocks without whole tiles have one
+        bounds = launch.schedule.bounds
+        further *= float((bounds.full_stop > bounds.full_first).mean())
+    return trips + TRIPS_OF_A_LOOP * further
 
 
 def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, places: int) -> float:
@@ -259,9 +270,30 @@ def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates, in_step: bool) -> 
     Tiles of unequal length end one by one: half as many ask at once.
     """
     block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
-    if sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) > block:
+    if not _one_buffer(launch, kernel):
         return 0.0
-    return min(kernel.blocks, launch.gpu.sms) * (1 + in_step) * block / rates.memory
+    stored = launch.problem.seq_q / (launch.tiling.block_q * kernel.count)
+    return min(kernel.blocks, launch.gpu.sms) * (1 + in_step * stored) * block / rates.memory
+
+
+def _one_buffer(launch: Launch, kernel: Kernel) -> bool:
+    """Whether an SM has one buffer for Q of its tiles, by way of which O leaves."""
+    block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
+    return sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) <= block
+
+
+def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
+    """Seconds more of the first blocks: all SMs ask HBM at once for Q and the first key blocks.
+
+    No block before these hides that. One that is specialised has barriers and descriptors to make as well.
+    """
+    visit = moved(launch, kernel.phase.each)
+    queries = moved(launch, kernel.phase.before)
+    fresh = min(queries + COLD_VISITS * visit, traffic.compulsory.total_read / kernel.blocks)
+    if launch.pipeline.specialised and _one_buffer(launch, kernel):
+        fresh -= queries  # counted with every tile
+    asking = min(kernel.blocks, launch.gpu.sms) * fresh / rates.memory
+    return asking + COLD_BLOCK * launch.pipeline.specialised
 
 
 def _one_at_a_time(launch: Launch, phase: Phase) -> bool:
