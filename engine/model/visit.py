@@ -109,7 +109,9 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     """The cost of a kernel's visits."""
     tensor, softmax, copies = visit_seconds(launch, phase, rates)
     if phase.launched == TILE:  # one visit of a block, beside those of others
-        return Visit(0.0, max(tensor + copies, side_by_side(tensor, issued_seconds(launch, phase))), 0.0, 0.0, 0.0)
+        return Visit(
+            0.0, max(tensor + copies, side_by_side(tensor, issued_seconds(launch, phase))), 0.0, 0.0, 0.0
+        )
     masking = _masking(launch) * _scores(launch) / SCHEDULED / running_clock(launch.gpu)
     if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
@@ -250,4 +252,3 @@ def _rows(launch: Launch, phase: Phase) -> int:
     """Rows of the products that a block keeps."""
     by_query = phase.outer == "query" or phase.rewritten
     return launch.tiling.block_q if by_query else launch.tiling.block_kv
-

@@ -172,7 +172,9 @@ class Work:
             parts = [(rounds, busy), (float(rest > 0), busy * rest / self.slots)]
         else:
             parts = [(1.0, busy * self.even / self.makespan(order))]
-        stretched = sum(part / _clock_left(working) for part, working in parts) / sum(part for part, _ in parts)
+        stretched = sum(part / _clock_left(working) for part, working in parts) / sum(
+            part for part, _ in parts
+        )
         return replace(self, lengths=replace(self.lengths, visit=self.lengths.visit * stretched))
 
     def _place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -241,7 +243,9 @@ def _trips(launch: Launch) -> float:
     pipeline = launch.pipeline
     trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
     further = launch.algorithm.loops(launch.problem, launch.tiling) - 1
-    if further and launch.schedule.phases[0].programs.count <= MOST_LISTED:  # blocks without whole tiles have one
+    if (
+        further and launch.schedule.phases[0].programs.count <= MOST_LISTED
+    ):  # blocks without whole tiles have one
         bounds = launch.schedule.bounds
         further *= float((bounds.full_stop > bounds.full_first).mean())
     return trips + TRIPS_OF_A_LOOP * further
