@@ -194,7 +194,7 @@ def _narrow(keys: int) -> float:
 
 
 def by_instructions(launch: Launch, phase: Phase) -> bool:
-    """Whether visits are online softmax between asynchronous products: what instructions they take is known."""
+    """Whether visits are online softmax between asynchronous products, whose instructions are known."""
     problem, pipeline = launch.problem, launch.pipeline
     plain = not (pipeline.returning or pipeline.dividing or pipeline.waiting) and problem.dtype != "float32"
     online = phase.outer == "query" and Operation.RESCALE in {step.operation for step in phase.each}
@@ -203,7 +203,7 @@ def by_instructions(launch: Launch, phase: Phase) -> bool:
 
 
 def _by_instructions(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
-    """As `visit_seconds`, from clock cycles: of the tensor cores at their peak, of schedulers or exponentials."""
+    """As `visit_seconds`, from cycles: of tensor cores at their peak, of schedulers or exponentials."""
     gpu, tiling = launch.gpu, launch.tiling
     clock, groups, scores = running_clock(gpu), _groups(launch, phase), _scores(launch)
     threads, wide = groups * GROUP_THREADS, columns(launch.problem.head_dim)

@@ -162,7 +162,7 @@ class Work:
         return before + float(self._place(seconds)[2].max())
 
     def slowed(self, busy: float, order: str) -> Work:
-        """The same at the clock that the card's power leaves, where tensor cores work a share `busy` of the time.
+        """The same at the clock that the card's power leaves: tensor cores work a share `busy` of the time.
 
         That is while blocks fill all SMs; in a last round of equal blocks, or where unequal ones end one by
         one, the card has power left.

@@ -140,7 +140,7 @@ def _timed(recording: Recording, hardware: str) -> Iterator[tuple[Experiment, st
 
 
 def _swept(recording: Recording, hardware: str) -> Iterator[tuple[Experiment, str, float]]:
-    """Of every size of blocks the launch that the kernel takes by itself; the fastest where that is not there."""
+    """Of every size of blocks the kernel's own launch; the fastest where that is not there."""
     found: dict[Experiment, list[tuple[bool, float]]] = {}
     for row in recording.sweep:
         if row.algorithm in offered() and row.times:
