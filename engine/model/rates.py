@@ -24,10 +24,9 @@ COLD_BLOCK = 1.8e-6  # s, until the warps of a specialised block have their barr
 COLD_VISITS = 2  # of which a block asks for the keys before its first product
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
-TRIPS_OF_A_LOOP = (
-    2  # more for each further loop, which begins with empty buffers: its first loads, first products
-)
-LAUNCH = 2e-6  # s, start of a kernel; fitted to short calls of the unfused kernels
+TRIPS_OF_A_LOOP = 2  # more for each further loop: it begins with empty buffers
+LAUNCH = 2e-6  # s, start of a kernel; fitted to short calls of the unfused kernels under the profiler
+LAUNCH_BETWEEN_EVENTS = 3e-6  # the same of split keys, which are recorded between events of their own
 TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
 WARP_GROUP_ROWS = 64  # from which on a block's products are Hopper's asynchronous ones
 # instructions of a thread in a visit of online softmax, by score, number of O, 16 bytes that it copies, and
@@ -38,9 +37,7 @@ MASK_INSTRUCTIONS, WINDOW_INSTRUCTIONS = 4.4, 6.5  # more by score of a tile tha
 # a warp group alone on its SM takes so much longer than its instructions do, with more of them so much less
 WAITS_ALONE, WAITS_POWER = 0.7, 2.4  # fitted to the sweep of flash2 with d 64, in the launch of its kernel
 IN_STEP = 0.3  # of a warp group to such gaps where it waits at barriers with another of its block; likewise
-FULL_REGISTERS = (
-    0.4  # likewise where O takes over MOST_HIDDEN_COLUMNS; fitted to counted calls of flash2, d 256
-)
+FULL_REGISTERS = 0.4  # likewise where O has more than MOST_HIDDEN_COLUMNS; fitted to counted calls, d 256
 # the share of its clock that an H200 holds, and what it gives up of it as its tensor cores work for more than
 # a share of the time, which takes power; read off the counted clocks of flash2 and flash3
 RUNNING_CLOCK, POWER_FROM, POWER_SLOPE = 0.984, 0.5, 0.35

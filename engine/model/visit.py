@@ -64,7 +64,7 @@ class Visit:
         waited: for what it loads and stores, beyond `copies`, where each waits for the one before.
         groups: warp groups of a block, whose `softmax` is all their instructions; 0 where the rest is asked.
         masking: seconds more of `softmax` of a tile that the mask cuts.
-        full: whether sums leave its threads no registers.
+        full: 1 where sums and addresses leave its threads no registers, a half where TMA has the addresses.
     """
 
     tensor: float
@@ -75,7 +75,7 @@ class Visit:
     waited: float = 0.0
     groups: int = 0
     masking: float = 0.0
-    full: bool = False
+    full: float = 0.0
 
     def alone(self, pipeline: Pipeline) -> float:
         """Seconds of a visit on an SM that makes no other meanwhile."""
@@ -117,7 +117,7 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
-        full = columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
+        full = (columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS) / (1 + launch.tiling.own)
         return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
@@ -196,7 +196,7 @@ def _narrow(keys: int) -> float:
 def by_instructions(launch: Launch, phase: Phase) -> bool:
     """Whether visits are online softmax between asynchronous products, whose instructions are known."""
     problem, pipeline = launch.problem, launch.pipeline
-    plain = not (pipeline.returning or pipeline.dividing or pipeline.waiting) and problem.dtype != "float32"
+    plain = not (pipeline.returning or pipeline.waiting) and problem.dtype != "float32"
     online = phase.outer == "query" and Operation.RESCALE in {step.operation for step in phase.each}
     on_path = launch.gpu.architecture == "Hopper" and launch.tiling.block_q >= WARP_GROUP_ROWS
     return plain and online and on_path
@@ -211,7 +211,7 @@ def _by_instructions(launch: Launch, phase: Phase, rates: Rates) -> tuple[float,
     copied = not (tiling.own or launch.pipeline.specialised)  # by TMA no thread has copies to issue
     instructions = (
         SCORE_INSTRUCTIONS * scores
-        + OUTPUT_INSTRUCTIONS * tiling.block_q * wide
+        + (OUTPUT_INSTRUCTIONS + 2 * launch.pipeline.dividing) * tiling.block_q * wide
         + copying * copied * wide / launch.problem.head_dim * moved(launch, phase.each) / COPIED_AT_ONCE
         + VISIT_INSTRUCTIONS * threads
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.algorithms import Pipeline
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, tiles_in_flight
 from engine.model.placement import makespan_alike, place, place_ahead
@@ -23,6 +24,8 @@ from engine.model.rates import (
     COLD_BLOCK,
     COLD_VISITS,
     LATENCY,
+    LAUNCH,
+    LAUNCH_BETWEEN_EVENTS,
     POWER_FROM,
     POWER_SLOPE,
     ROUND_TRIPS,
@@ -76,8 +79,8 @@ class Visits:
         )
 
     @classmethod
-    def of_programs(cls, programs: Programs, group: int) -> Visits:
-        """Those of very many programs, each for so many heads."""
+    def of_programs(cls, programs: Programs, group: float) -> Visits:
+        """Those of very many programs, each for so many heads, or counted so many times."""
 
         def of(block: np.ndarray) -> np.ndarray:
             first, stop = programs.at(block)
@@ -182,6 +185,11 @@ class Work:
         return place_ahead(seconds, self.sms) if self.ahead else place(seconds, self.sms, self.speeds)
 
 
+def started(pipeline: Pipeline) -> float:
+    """Seconds that the start of a kernel takes."""
+    return LAUNCH_BETWEEN_EVENTS if pipeline.waiting else LAUNCH
+
+
 def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
     gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
@@ -243,11 +251,8 @@ def _trips(launch: Launch) -> float:
     pipeline = launch.pipeline
     trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
     further = launch.algorithm.loops(launch.problem, launch.tiling) - 1
-    if (
-        further and launch.schedule.phases[0].programs.count <= MOST_LISTED
-    ):  # blocks without whole tiles have one
-        bounds = launch.schedule.bounds
-        further *= float((bounds.full_stop > bounds.full_first).mean())
+    # a block without whole tiles makes its visits in one
+    further *= min(1.0, launch.schedule.bounds.full / launch.schedule.grid[0])
     return trips + TRIPS_OF_A_LOOP * further
 
 
@@ -364,9 +369,10 @@ def _visits(launch: Launch, kernel: Kernel, masked: float) -> Visits:
     if phase.launched == HEAD:  # one block takes all of them
         return Visits.equal(float(programs.all_visits * group))
     if programs.count > MOST_LISTED:
-        return Visits.of_programs(programs, group)
+        cut = 1 - bounds.full / max(1, bounds.visible)
+        return Visits.of_programs(programs, group * (1 + (masked - 1) * cut))
     visits = phase.visits.astype(np.float64)
-    if phase.outer == "query" and masked != 1.0:
+    if phase.outer == "query" and masked != 1.0 and len(visits) == len(bounds.full_first):
         visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
     return Visits.listed(visits * group)
 
