@@ -37,7 +37,7 @@ MASK_INSTRUCTIONS, WINDOW_INSTRUCTIONS = 4.4, 6.5  # more by score of a tile tha
 # a warp group alone on its SM takes so much longer than its instructions do, with more of them so much less
 WAITS_ALONE, WAITS_POWER = 0.7, 2.4  # fitted to the sweep of flash2 with d 64, in the launch of its kernel
 IN_STEP = 0.3  # of a warp group to such gaps where it waits at barriers with another of its block; likewise
-FULL_REGISTERS = 0.4  # likewise where O has more than MOST_HIDDEN_COLUMNS; fitted to counted calls, d 256
+FULL_REGISTERS, FULL_BY_TMA = 0.4, 0.1  # more where O has over MOST_HIDDEN_COLUMNS; fitted to calls of d 256
 # the share of its clock that an H200 holds, and what it gives up of it as its tensor cores work for more than
 # a share of the time, which takes power; read off the counted clocks of flash2 and flash3
 RUNNING_CLOCK, POWER_FROM, POWER_SLOPE = 0.984, 0.5, 0.35

@@ -16,6 +16,7 @@ from engine.model.occupancy import columns, spilled_bytes, threads_of
 from engine.model.pipeline import arithmetic_seconds, side_by_side, with_copies
 from engine.model.rates import (
     COPY_INSTRUCTIONS,
+    FULL_BY_TMA,
     FULL_REGISTERS,
     HIDDEN_WITHIN,
     HIDDEN_WITHIN_BY_TMA,
@@ -64,7 +65,7 @@ class Visit:
         waited: for what it loads and stores, beyond `copies`, where each waits for the one before.
         groups: warp groups of a block, whose `softmax` is all their instructions; 0 where the rest is asked.
         masking: seconds more of `softmax` of a tile that the mask cuts.
-        full: 1 where sums and addresses leave its threads no registers, a half where TMA has the addresses.
+        full: added to `gaps` where sums and addresses leave its threads no registers.
     """
 
     tensor: float
@@ -92,7 +93,7 @@ class Visit:
     def gaps(self, blocks: int) -> float:
         """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
         apart = blocks * (1 + IN_STEP * (self.groups - 1))
-        return 1 + WAITS_ALONE / apart**WAITS_POWER + FULL_REGISTERS * self.full
+        return 1 + WAITS_ALONE / apart**WAITS_POWER + self.full
 
     def cut(self, pipeline: Pipeline, blocks: int, rows: int) -> float:
         """How many times as long a visit of a tile takes that the mask cuts, so many blocks on the SM."""
@@ -117,7 +118,8 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
-        full = (columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS) / (1 + launch.tiling.own)
+        full = FULL_BY_TMA if launch.tiling.own else FULL_REGISTERS
+        full *= columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
         return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
