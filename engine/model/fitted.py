@@ -41,7 +41,7 @@ FITS = (
     Fit("flash1", COUNTED, None, "what a visit waits that waits for every load and store"),
     Fit("flash2", SWEPT, (64,), "how long warp groups wait beside their instructions"),
     Fit("flash2", TIMED, (64,), "how long warp groups wait beside their instructions"),
-    Fit("flash2", TIMED, (256,), "how long warp groups wait beside their instructions"),
+    Fit("flash2", TIMED, (256,), "how much longer where registers are full"),
     Fit("flash3", TIMED, None, "how times of products and softmax add"),
     Fit("flash3", COUNTED, None, "how times of products and softmax add"),
     *(
