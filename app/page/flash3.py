@@ -25,7 +25,7 @@ from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.algorithms import flash3
 from engine.experiment import Experiment
-from engine.model.rates import MATRIX_SHARE
+from engine.model.rates import RUNNING_CLOCK
 from engine.model.warp_groups import Inside
 from engine.model.warp_groups import inside as lanes_of
 from engine.recordings.recording import Recording
@@ -187,7 +187,7 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
         "and the start of the next tile. S is Q Kᵀ, P is its softmax, and O accumulates P V. In steady state "
         f"one key block takes {seconds_text(block.period)}, of which the tensor cores are busy for "
         f"{share_text(block.tensor_busy)} and the softmax units for {share_text(block.softmax_busy)}, at the "
-        f"rates that kernels reach: tensor cores {share_text(MATRIX_SHARE)} of their peak."
+        f"peaks that they have at {share_text(RUNNING_CLOCK)} of the card's clock."
         f"  \n{PAPERS_IDEA}"
     )
 

@@ -17,8 +17,10 @@ from engine.schedule.step import STATISTIC_BYTES, Operation, Step
 
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block
 WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
+WINDOW_REGISTERS = 24  # more, to tell which keys a window hides
 REGISTER_BYTES = 4
 MOST_REGISTERS = 255  # of a thread
+WARP = 32  # threads
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128
 SMALLEST_COLUMNS = 16  # of a tile that a product takes
@@ -30,6 +32,7 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
         return 1
     threads, returning = threads_of(schedule, phase), bool(phase.rewritten)
     working = WORKING_REGISTERS * (1 + returning)  # sums as they come from memory, and as they go back
+    working += WINDOW_REGISTERS * (schedule.problem.mask.window is not None)
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
     by_shared_memory = gpu.shared_bytes_sm // (set_aside(algorithm, schedule, phase, gpu) + RESERVED)
     return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from engine.algorithms import Pipeline
 
-OVERLAP_SHARE = 0.8  # of the shorter of products and softmax that hides; fitted to flash3 on an H200
+UNITS_POWER = 1.6  # the norm in which products and softmax at the same time add; fitted to flash3 on an H200
 
 
 def arithmetic_seconds(pipeline: Pipeline, products: float, softmax: float) -> float:
     """Seconds of a block's matrix products and softmax together."""
     if not pipeline.overlapped:
         return products + softmax
-    return max(products, softmax) + (1 - OVERLAP_SHARE) * min(products, softmax)
+    return side_by_side(products, softmax)
+
+
+def side_by_side(one: float, other: float) -> float:
+    """Seconds of what two units do at the same time for warps that need both in turn."""
+    return (one**UNITS_POWER + other**UNITS_POWER) ** (1 / UNITS_POWER)
 
 
 def with_copies(pipeline: Pipeline, arithmetic: float, copies: float) -> float:

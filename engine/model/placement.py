@@ -32,6 +32,20 @@ def place(seconds: np.ndarray, sms: int, speeds: np.ndarray) -> tuple[np.ndarray
     return slots % sms, starts, ends
 
 
+def place_ahead(seconds: np.ndarray, sms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `place`, where each SM has one block that stays and draws its next tile as it begins one."""
+    begun = [(0.0, sm) for sm in range(min(sms, len(seconds)))]  # of each SM's last drawn tile
+    free = np.zeros(sms)
+    starts, places = np.zeros(len(seconds)), np.zeros(len(seconds), np.int64)
+    for tile, length in enumerate(seconds.tolist()):
+        _, sm = begun[0] if tile >= sms else (0.0, tile)
+        starts[tile], places[tile] = free[sm], sm
+        if tile >= sms:
+            heapq.heapreplace(begun, (float(free[sm]), sm))
+        free[sm] += length
+    return places, starts, starts + seconds
+
+
 def makespan_alike(count: int, seconds: float, sms: int, speeds: np.ndarray) -> float:
     """When the last of so many equal blocks ends: full rounds, and the rest spread over the SMs."""
     rounds, rest = divmod(count, sms * (len(speeds) - 1))

@@ -14,10 +14,10 @@ import numpy as np
 from engine.algorithms import Pipeline
 from engine.model.launch import Launch
 from engine.model.pipeline import arithmetic_seconds, with_copies
-from engine.model.rates import LAUNCH, SCORE_OPERATIONS, Rates
+from engine.model.rates import SCORE_OPERATIONS, Rates
 from engine.model.traffic import Traffic
 from engine.model.traffic import traffic as traffic_of
-from engine.model.work import EXP, HBM, L2, TENSOR, Work, work_of
+from engine.model.work import EXP, HBM, L2, TENSOR, Work, started, work_of
 from engine.schedule.step import EXPONENTIALS, Operation
 
 LAUNCHING, TAIL = "launch", "tail"
@@ -49,17 +49,17 @@ def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     for kernel in launch.kernels:
         name, work = kernel.phase.name, work_of(launch, kernel, traffic)
         seconds = work.makespan(launch.order)
-        parts[name] = max(seconds, work.units[HBM]) + LAUNCH
-        busy[name] = _busy(work, seconds)
+        parts[name] = max(seconds, work.units[HBM]) + started(launch.pipeline)
+        busy[name] = _busy(work, seconds, started(launch.pipeline))
         running += seconds
     together = {unit: sum(each[unit] for each in busy.values()) for unit in busy[name]}
     return Modelled(sum(parts.values()), _bound(together, running, launch.pipeline), parts, busy)
 
 
-def _busy(work: Work, seconds: float) -> dict[str, float]:
-    """What `Modelled.busy` says of one kernel whose blocks take so many seconds."""
+def _busy(work: Work, seconds: float, start: float) -> dict[str, float]:
+    """What `Modelled.busy` says of one kernel whose blocks take so many seconds, after its start."""
     around = work.around * work.kernel.blocks / work.slots
-    return {**work.units, LAUNCHING: LAUNCH + around, TAIL: max(0.0, seconds - work.even)}
+    return {**work.units, LAUNCHING: start + around, TAIL: max(0.0, seconds - work.even)}
 
 
 def _bound(busy: Mapping[str, float], seconds: float, pipeline: Pipeline) -> str:

@@ -6,10 +6,9 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.model.launch import ORDERS, launch
-from engine.model.rates import LAUNCH
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.model.traffic import traffic
-from engine.model.work import HBM, work_of
+from engine.model.work import HBM, started, work_of
 from engine.problem.kept import kept
 
 MOST_BLOCKS = 200_000  # that one timeline holds
@@ -34,7 +33,7 @@ def simulate_timeline(experiment: Experiment, order: str | None = None) -> Timel
         stretched = max(1.0, work.units[HBM] / float(end.max()))  # where HBM cannot follow, all blocks wait
         times = begin + start * stretched, begin + end * stretched
         parts.append((np.full(len(sm), index), sm, *times, *kernel.names(order, run.schedule)))
-        begin += float(end.max()) * stretched + LAUNCH
+        begin += float(end.max()) * stretched + started(run.pipeline)
         places.append(work.places)
     names = tuple(kernel.phase.name for kernel in run.kernels)
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -12,27 +12,44 @@ from dataclasses import dataclass
 
 from engine.algorithms import Pipeline
 from engine.model.launch import Launch
-from engine.model.occupancy import columns, spilled_bytes
-from engine.model.pipeline import arithmetic_seconds, with_copies
+from engine.model.occupancy import columns, spilled_bytes, threads_of
+from engine.model.pipeline import arithmetic_seconds, side_by_side, with_copies
 from engine.model.rates import (
+    COPY_INSTRUCTIONS,
+    FULL_BY_TMA,
+    FULL_REGISTERS,
     HIDDEN_WITHIN,
     HIDDEN_WITHIN_BY_TMA,
+    IN_STEP,
+    MASK_INSTRUCTIONS,
     MOST_HIDDEN_COLUMNS,
+    OUTPUT_INSTRUCTIONS,
+    PADDED_COPY_INSTRUCTIONS,
+    RUNNING_CLOCK,
+    SCHEDULED,
+    SCORE_INSTRUCTIONS,
     SCORE_OPERATIONS,
     SMALL_OPERAND_CYCLES,
     SMALL_ROWS_SHARE,
     SMALL_VISIT_CYCLES,
     TWO_WARP_GROUPS,
     VISIT_CYCLES,
+    VISIT_INSTRUCTIONS,
     WAITED_BYTES_PER_CLOCK,
     WAITED_MEMORY,
     WAITED_TOGETHER,
     WAITED_TRIP,
+    WAITS_ALONE,
+    WAITS_POWER,
     WARP_GROUP_ROWS,
+    WINDOW_INSTRUCTIONS,
     Rates,
 )
-from engine.schedule.nest import Phase
+from engine.model.unfused import COPIED_AT_ONCE, issued_seconds, running_clock
+from engine.schedule.nest import TILE, Phase
 from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
+
+GROUP_THREADS = 128  # of a warp group
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,9 @@ class Visit:
         issued: instructions for anything else.
         hidden: of products and softmax, run side by side by two warp groups of one block.
         waited: for what it loads and stores, beyond `copies`, where each waits for the one before.
+        groups: warp groups of a block, whose `softmax` is all their instructions; 0 where the rest is asked.
+        masking: seconds more of `softmax` of a tile that the mask cuts.
+        full: added to `gaps` where sums and addresses leave its threads no registers.
     """
 
     tensor: float
@@ -54,11 +74,31 @@ class Visit:
     issued: float
     hidden: float
     waited: float = 0.0
+    groups: int = 0
+    masking: float = 0.0
+    full: float = 0.0
 
     def alone(self, pipeline: Pipeline) -> float:
         """Seconds of a visit on an SM that makes no other meanwhile."""
         arithmetic = arithmetic_seconds(pipeline, self.tensor, self.softmax) + self.issued - self.hidden
         return with_copies(pipeline, arithmetic, self.copies + self.waited)
+
+    def taken(self, pipeline: Pipeline, blocks: int, rows: int, least: float = 0.0) -> float:
+        """Seconds in which so many blocks of so many rows on one SM each make a visit, `least` on its own."""
+        if not self.groups:
+            return shared_seconds(max(least, self.alone(pipeline)), self.longest, blocks, rows)
+        arithmetic = blocks * (self.tensor + self.gaps(blocks) * self.softmax)
+        return with_copies(pipeline, arithmetic, blocks * self.copies)
+
+    def gaps(self, blocks: int) -> float:
+        """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
+        apart = blocks * (1 + IN_STEP * (self.groups - 1))
+        return 1 + WAITS_ALONE / apart**WAITS_POWER + self.full
+
+    def cut(self, pipeline: Pipeline, blocks: int, rows: int) -> float:
+        """How many times as long a visit of a tile takes that the mask cuts, so many blocks on the SM."""
+        masking = blocks * self.masking * (self.gaps(blocks) if self.groups else 1.0)
+        return 1 + masking / self.taken(pipeline, blocks, rows)
 
     @property
     def longest(self) -> float:
@@ -69,8 +109,18 @@ class Visit:
 def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     """The cost of a kernel's visits."""
     tensor, softmax, copies = visit_seconds(launch, phase, rates)
+    if phase.launched == TILE:  # one visit of a block, beside those of others
+        return Visit(
+            0.0, max(tensor + copies, side_by_side(tensor, issued_seconds(launch, phase))), 0.0, 0.0, 0.0
+        )
+    masking = _masking(launch) * _scores(launch) / SCHEDULED / running_clock(launch.gpu)
     if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
-        return Visit(tensor, softmax, copies, 0.0, 0.0)
+        return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
+    if by_instructions(launch, phase):
+        groups = _groups(launch, phase)
+        full = FULL_BY_TMA if launch.tiling.own else FULL_REGISTERS
+        full *= columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
+        return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
@@ -90,6 +140,8 @@ def waited_seconds(launch: Launch, phase: Phase, missing: float, running: int, r
 def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
     """Seconds of one SM that a visit takes: its matrix products, its softmax, its loads and stores."""
     problem, tiling, sms = launch.problem, launch.tiling, launch.gpu.sms
+    if by_instructions(launch, phase):
+        return _by_instructions(launch, phase, rates)
     rows, keys = tiling.block_q, tiling.block_kv
     operations = [step.operation for step in phase.each]
     scores = rows * keys * sum(operation in EXPONENTIALS for operation in operations)
@@ -129,7 +181,7 @@ def _products(launch: Launch, phase: Phase) -> float:
         return products * one
     if _rows(launch, phase) < WARP_GROUP_ROWS:
         return products * one / SMALL_ROWS_SHARE
-    if phase.outer == "query" and Operation.SCORES in operations:
+    if phase.outer == "query" and Operation.SCORES in operations and not by_instructions(launch, phase):
         products += _narrow(tiling.block_kv) - 1
     return products * one
 
@@ -141,6 +193,51 @@ def _narrow(keys: int) -> float:
     keys / 2 clocks (4,096 FLOPs per clock and SM: NVIDIA H100 architecture white paper).
     """
     return max(1.0, (16 + keys / 4) / (keys / 2))
+
+
+def by_instructions(launch: Launch, phase: Phase) -> bool:
+    """Whether visits are online softmax between asynchronous products, whose instructions are known."""
+    problem, pipeline = launch.problem, launch.pipeline
+    plain = not (pipeline.returning or pipeline.waiting) and problem.dtype != "float32"
+    online = phase.outer == "query" and Operation.RESCALE in {step.operation for step in phase.each}
+    on_path = launch.gpu.architecture == "Hopper" and launch.tiling.block_q >= WARP_GROUP_ROWS
+    return plain and online and on_path
+
+
+def _by_instructions(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
+    """As `visit_seconds`, from cycles: of tensor cores at their peak, of schedulers or exponentials."""
+    gpu, tiling = launch.gpu, launch.tiling
+    clock, groups, scores = running_clock(gpu), _groups(launch, phase), _scores(launch)
+    threads, wide = groups * GROUP_THREADS, columns(launch.problem.head_dim)
+    copying = COPY_INSTRUCTIONS + PADDED_COPY_INSTRUCTIONS * (wide > launch.problem.head_dim)
+    copied = not (tiling.own or launch.pipeline.specialised)  # by TMA no thread has copies to issue
+    instructions = (
+        SCORE_INSTRUCTIONS * scores
+        + (OUTPUT_INSTRUCTIONS + 2 * launch.pipeline.dividing) * tiling.block_q * wide
+        + copying * copied * wide / launch.problem.head_dim * moved(launch, phase.each) / COPIED_AT_ONCE
+        + VISIT_INSTRUCTIONS * threads
+    )
+    exponentials = scores / gpu.exponentials_per_clock
+    cycles = exponentials if launch.pipeline.overlapped else max(instructions / SCHEDULED, exponentials)
+    products = gpu.sms * _products(launch, phase) / (RUNNING_CLOCK * gpu.matrix_flops[launch.problem.dtype])
+    return products, cycles / clock, gpu.sms * moved(launch, phase.each) / rates.cache
+
+
+def _groups(launch: Launch, phase: Phase) -> int:
+    """Warp groups of a block; a specialised one has one for every 64 rows."""
+    if launch.pipeline.specialised:
+        return launch.tiling.block_q // WARP_GROUP_ROWS
+    return threads_of(launch.schedule, phase) // GROUP_THREADS
+
+
+def _scores(launch: Launch) -> int:
+    """Scores of a visit."""
+    return launch.tiling.block_q * launch.tiling.block_kv
+
+
+def _masking(launch: Launch) -> float:
+    """Instructions more for each score of a tile that the mask cuts."""
+    return MASK_INSTRUCTIONS if launch.problem.mask.window is None else WINDOW_INSTRUCTIONS
 
 
 def _issued(launch: Launch, phase: Phase) -> float:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from engine.algorithms import Pipeline, flash3
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
-from engine.model.pipeline import OVERLAP_SHARE, arithmetic_seconds, with_copies
+from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import CACHE_BYTES_PER_CLOCK, LATENCY, Rates
 from engine.model.timeline import MODELLED, Lane, Lanes, Mark
 from engine.model.visit import visit_seconds
@@ -124,7 +124,9 @@ def _costs(run: Launch, pipeline: Pipeline, groups: int) -> Costs:
     return Costs(
         product=products / 2 / groups,
         softmax=softmax / groups,
-        turn=(1 - OVERLAP_SHARE) * min(products, softmax) / groups if pipeline.overlapped else 0.0,
+        turn=(arithmetic_seconds(pipeline, products, softmax) - max(products, softmax)) / groups
+        if pipeline.overlapped
+        else 0.0,
         copies=copies,
         query=width * query,
         key=width * copies / 2,

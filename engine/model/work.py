@@ -15,22 +15,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.algorithms import Pipeline
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, tiles_in_flight
-from engine.model.placement import makespan_alike, place
+from engine.model.placement import makespan_alike, place, place_ahead
 from engine.model.rates import (
-    ALIGNED_KEYS,
     CACHE_BYTES_PER_CLOCK,
+    COLD_BLOCK,
+    COLD_VISITS,
     LATENCY,
-    NUMBER_BY_NUMBER,
+    LAUNCH,
+    LAUNCH_BETWEEN_EVENTS,
+    POWER_FROM,
+    POWER_SLOPE,
     ROUND_TRIPS,
+    RUNNING_CLOCK,
     SCORE_OPERATIONS,
+    TRIPS_OF_A_LOOP,
     TWO_WARP_GROUPS,
     Rates,
 )
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.model.visit import moved, shared_seconds, visit_of, waited_seconds
-from engine.schedule.nest import HEAD, TILE, Phase
+from engine.model.unfused import issued_seconds, waits_for_rows
+from engine.model.visit import by_instructions, moved, shared_seconds, visit_of, waited_seconds
+from engine.schedule.nest import HEAD, ROWS, TILE, Phase
 from engine.schedule.programs import MOST_LISTED, Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import EXPONENTIALS, Operation, Tensor
@@ -71,8 +79,8 @@ class Visits:
         )
 
     @classmethod
-    def of_programs(cls, programs: Programs, group: int) -> Visits:
-        """Those of very many programs, each for so many heads."""
+    def of_programs(cls, programs: Programs, group: float) -> Visits:
+        """Those of very many programs, each for so many heads, or counted so many times."""
 
         def of(block: np.ndarray) -> np.ndarray:
             first, stop = programs.at(block)
@@ -113,6 +121,8 @@ class Work:
         speeds: [places + 1], see `engine.model.placement`.
         around: seconds of a block before its first visit and after its last, on average.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
+        ahead: whether they are tiles of which an SM draws the next as it begins one.
+        cold: seconds more of the first blocks of all SMs.
     """
 
     kernel: Kernel
@@ -121,6 +131,8 @@ class Work:
     speeds: np.ndarray
     around: float
     units: dict[str, float]
+    ahead: bool = False
+    cold: float = 0.0
 
     @property
     def places(self) -> int:
@@ -140,37 +152,64 @@ class Work:
     def placed(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(sm, start, end), [blocks] each in launch order."""
         block = self.kernel.launched(order, 0, self.kernel.blocks)[1]
-        return place(self.lengths.of(block), self.sms, self.speeds)
+        return self._place(self.lengths.of(block))
 
     def makespan(self, order: str) -> float:
         """Seconds from the first block's start to the last one's end."""
         if self.lengths.visits.alike:
-            return makespan_alike(self.kernel.blocks, self.lengths.mean, self.sms, self.speeds)
+            return self.cold + makespan_alike(self.kernel.blocks, self.lengths.mean, self.sms, self.speeds)
         first = max(0, self.kernel.blocks - PLACED_ONE_BY_ONE)
         block = self.kernel.launched(order, first, self.kernel.blocks)[1]
         seconds = self.lengths.of(block)
         before = self.even - float(seconds.sum()) / self.slots if first else 0.0
-        return before + float(place(seconds, self.sms, self.speeds)[2].max())
+        return before + float(self._place(seconds)[2].max())
+
+    def slowed(self, busy: float, order: str) -> Work:
+        """The same at the clock that the card's power leaves: tensor cores work a share `busy` of the time.
+
+        That is while blocks fill all SMs; in a last round of equal blocks, or where unequal ones end one by
+        one, the card has power left.
+        """
+        if self.lengths.visits.alike:
+            rounds, rest = divmod(self.kernel.blocks, self.slots)
+            parts = [(rounds, busy), (float(rest > 0), busy * rest / self.slots)]
+        else:
+            parts = [(1.0, busy * self.even / self.makespan(order))]
+        stretched = sum(part / _clock_left(working) for part, working in parts) / sum(
+            part for part, _ in parts
+        )
+        return replace(self, lengths=replace(self.lengths, visit=self.lengths.visit * stretched))
+
+    def _place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        seconds = seconds + self.cold * (np.arange(len(seconds)) < self.slots)
+        return place_ahead(seconds, self.sms) if self.ahead else place(seconds, self.sms, self.speeds)
+
+
+def started(pipeline: Pipeline) -> float:
+    """Seconds that the start of a kernel takes."""
+    return LAUNCH_BETWEEN_EVENTS if pipeline.waiting else LAUNCH
 
 
 def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
     gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
-    if phase.launched == TILE or _one_at_a_time(launch, phase):  # no other visit to copy under
+    waiting = waits_for_rows(launch, phase)
+    if phase.launched == TILE or _one_at_a_time(launch, phase) or waiting:  # no other visit to copy under
         pipeline = replace(pipeline, asynchronous=False)
     rates = Rates.of(gpu, launch.problem.dtype)
-    if launch.algorithm.unfused and launch.problem.seq_kv % ALIGNED_KEYS:
-        rates = replace(rates, cache=rates.cache / NUMBER_BY_NUMBER)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     units = _units(launch.schedule, phase, traffic, rates)
+    if phase.launched == ROWS:
+        units[EXP] = max(units[EXP], issued_seconds(launch, phase) * kernel.blocks / gpu.sms)
     if not phase.each:
         visits, rows = Visits.equal(1.0), TWO_WARP_GROUPS
         waits, first = LATENCY * phase.round_trips, 0.0
-        alone = longest = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
+        alone = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
+        taken = [shared_seconds(alone, alone, blocks, rows) for blocks in range(1, places + 1)]
     else:
         visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
         waited = 0.0
-        if pipeline.returning:
+        if pipeline.returning or waiting:
             missing = traffic.dram.total_read / traffic.requested.total_read
             running = min(places * gpu.sms, kernel.blocks)
             seconds = waited_seconds(launch, phase, missing, running, rates)
@@ -178,31 +217,43 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         if pipeline.waiting:  # other blocks on the SM run while one waits
             copies, waited = _few_rows(launch, kernel, visit.copies)
             visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
-        alone, longest = max(waited, visit.alone(pipeline)), visit.longest
-        masked = (visit.tensor + visit.softmax) / alone if pipeline.overlapped else 1.0
-        visits = _visits(launch, kernel, masked)
+        visits = _visits(launch, kernel, visit.cut(pipeline, places, rows))
         if pipeline.returning:  # what holds its blocks up is waiting for L2
             units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / gpu.sms
+        taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
         waits = _trips(launch) * LATENCY
         if pipeline.specialised:
-            first = _unbuffered(launch, kernel, rates, visits.alike)
+            first = _unbuffered(launch, kernel, rates, visits.alike) + visit.tensor + visit.softmax - taken[0]
         elif pipeline.asynchronous:
             first = _around(launch, kernel, traffic, rates, places) - waits
         else:  # counted with each visit
             first = 0.0
-    taken = np.array([shared_seconds(alone, longest, blocks, rows) for blocks in range(1, places + 1)])
     around = waits + first * visits.some
-    taken = _while_others_wait(taken, around, visits.mean)
+    taken = _while_others_wait(np.array(taken), around, visits.mean)
     lengths = around + visits.mean * taken
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
-    return Work(kernel, gpu.sms, Lengths(visits, waits, first, float(taken[-1])), speeds, around, units)
+    lengths = Lengths(visits, waits, first, float(taken[-1]))
+    cold = _cold(launch, kernel, traffic, rates) if phase.each and by_instructions(launch, phase) else 0.0
+    work = Work(kernel, gpu.sms, lengths, speeds, around, units, pipeline.specialised, cold)
+    if not (phase.each and by_instructions(launch, phase)):
+        return work
+    busy = places * visit.tensor * visits.mean / lengths.mean
+    return work if busy < POWER_FROM else work.slowed(busy, launch.order)
 
 
-def _trips(launch: Launch) -> int:
-    """Round trips that a block waits for; each further loop begins with empty buffers."""
+def _clock_left(busy: float) -> float:
+    """Share of its clock that an H200 holds while its tensor cores work a share `busy` of the time."""
+    return 1 - POWER_SLOPE * max(0.0, busy - POWER_FROM) / RUNNING_CLOCK
+
+
+def _trips(launch: Launch) -> float:
+    """Round trips that a block waits for, on average; each further loop begins with empty buffers."""
     pipeline = launch.pipeline
     trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
-    return trips + launch.algorithm.loops(launch.problem, launch.tiling) - 1
+    further = launch.algorithm.loops(launch.problem, launch.tiling) - 1
+    # a block without whole tiles makes its visits in one
+    further *= min(1.0, launch.schedule.bounds.full / launch.schedule.grid[0])
+    return trips + TRIPS_OF_A_LOOP * further
 
 
 def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, places: int) -> float:
@@ -228,9 +279,30 @@ def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates, in_step: bool) -> 
     Tiles of unequal length end one by one: half as many ask at once.
     """
     block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
-    if sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) > block:
+    if not _one_buffer(launch, kernel):
         return 0.0
-    return min(kernel.blocks, launch.gpu.sms) * (1 + in_step) * block / rates.memory
+    stored = launch.problem.seq_q / (launch.tiling.block_q * kernel.count)
+    return min(kernel.blocks, launch.gpu.sms) * (1 + in_step * stored) * block / rates.memory
+
+
+def _one_buffer(launch: Launch, kernel: Kernel) -> bool:
+    """Whether an SM has one buffer for Q of its tiles, by way of which O leaves."""
+    block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
+    return sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) <= block
+
+
+def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
+    """Seconds more of the first blocks: all SMs ask HBM at once for Q and the first key blocks.
+
+    No block before these hides that. One that is specialised has barriers and descriptors to make as well.
+    """
+    visit = moved(launch, kernel.phase.each)
+    queries = moved(launch, kernel.phase.before)
+    fresh = min(queries + COLD_VISITS * visit, traffic.compulsory.total_read / kernel.blocks)
+    if launch.pipeline.specialised and _one_buffer(launch, kernel):
+        fresh -= queries  # counted with every tile
+    asking = min(kernel.blocks, launch.gpu.sms) * fresh / rates.memory
+    return asking + COLD_BLOCK * launch.pipeline.specialised
 
 
 def _one_at_a_time(launch: Launch, phase: Phase) -> bool:
@@ -297,9 +369,10 @@ def _visits(launch: Launch, kernel: Kernel, masked: float) -> Visits:
     if phase.launched == HEAD:  # one block takes all of them
         return Visits.equal(float(programs.all_visits * group))
     if programs.count > MOST_LISTED:
-        return Visits.of_programs(programs, group)
+        cut = 1 - bounds.full / max(1, bounds.visible)
+        return Visits.of_programs(programs, group * (1 + (masked - 1) * cut))
     visits = phase.visits.astype(np.float64)
-    if phase.outer == "query" and masked != 1.0:
+    if phase.outer == "query" and masked != 1.0 and len(visits) == len(bounds.full_first):
         visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
     return Visits.listed(visits * group)
 

@@ -94,7 +94,7 @@ def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim
     whole = with_copies(pipeline, arithmetic_seconds(pipeline, products, softmax), copies)
     starts = [mark.start for mark in marks(block, QK, lanes=slice(1, 2))]
     # where all wait for copies, the last group's softmax has no other group's products to run under
-    assert block.period == pytest.approx(whole, rel=1e-6 if pipeline.asynchronous else 0.2)
+    assert block.period == pytest.approx(whole, rel=0.01 if pipeline.asynchronous else 0.2)
     assert block.period >= whole * (1 - 1e-9)
     assert starts[3] - starts[2] == pytest.approx(whole, rel=0.05 if pipeline.asynchronous else 0.2)
 

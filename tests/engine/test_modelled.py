@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
+from engine.model.fitted import SWEPT
 from engine.model.launch import launch
 from engine.model.seconds import step_seconds
 from engine.recordings.file import recordings
 from engine.recordings.rows import MODEL_BLOCKS, experiment_of
 from engine.schedule.step import Operation
+from engine.studies.model_errors import held_rows
 from tests.engine.strategies import experiments
 
 # TFLOP/s measured on an H200, float16, 16k tokens, hidden size 2048: Triton's tutorial 06 (a plain flash2)
@@ -67,28 +69,24 @@ def counted(algorithm: str) -> list[tuple[Experiment, float]]:
 
 
 def swept(algorithm: str) -> list[tuple[Experiment, float]]:
-    """The fastest recorded time of every size of blocks that ran."""
-    best: dict[Experiment, float] = {}
-    for row in (row for each in recordings() for row in each.sweep):
-        if row.algorithm == algorithm and row.times:
-            one = experiment_of(row.problem, algorithm, row.block_q, row.block_kv, "h200")
-            best[one] = min(row.times.p50, best.get(one, row.times.p50))
-    return list(best.items())
+    """The recorded time of every size of blocks that ran, in the launch that the kernel takes."""
+    held = (one for each in recordings() for one in held_rows(each) if one.rows == SWEPT)
+    return [(one.experiment, one.recorded) for one in held if one.experiment.algorithm == algorithm]
 
 
 # (rows, off in the median, at most): what is found, rounded up
 ERRORS = {
-    ("standard", timed): (50, 0.04, 0.27),
-    ("standard", counted): (10, 0.05, 0.13),
-    ("standard", swept): (40, 0.08, 0.36),
+    ("standard", timed): (50, 0.04, 0.22),
+    ("standard", counted): (10, 0.05, 0.10),
+    ("standard", swept): (40, 0.06, 0.36),
     ("flash1", timed): (50, 0.07, 0.39),
     ("flash1", counted): (8, 0.08, 0.15),
     ("flash1", swept): (45, 0.07, 0.26),
-    ("flash2", timed): (50, 0.05, 0.19),
-    ("flash2", counted): (40, 0.03, 0.31),
-    ("flash2", swept): (45, 0.08, 0.31),
-    ("flash3", timed): (50, 0.04, 0.25),
-    ("flash3", counted): (60, 0.05, 0.31),
+    ("flash2", timed): (50, 0.05, 0.18),
+    ("flash2", counted): (40, 0.05, 0.20),
+    ("flash2", swept): (45, 0.07, 0.40),
+    ("flash3", timed): (50, 0.03, 0.27),
+    ("flash3", counted): (60, 0.03, 0.26),
 }
 
 
@@ -111,7 +109,7 @@ def test_a_head_dimension_between_two_costs_the_products_of_the_larger():
     )
     busy = [each.busy["attention"]["tensor core"] for each in (between, larger)]
     assert busy[0] == pytest.approx(busy[1])
-    assert 0.8 < between.seconds / larger.seconds < 1
+    assert 1 < between.seconds / larger.seconds < 1.1  # an H200 takes 1.07: copies of 80 columns look at each
     # 4 N^2 d of 16 heads, d padded to 128, at 0.8 of 989 TFLOP/s
     assert busy[0] == pytest.approx(4 * 16 * 8192**2 * 128 / (0.8 * 989e12), rel=0.01)
 

@@ -132,7 +132,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "through = each",
         "a thread has registers for all",
     ),
-    rates("rates-launch", "LAUNCH = 3e-6", "LAUNCH = 3e-5", "a kernel takes 30 µs to start"),
+    rates("rates-launch", "LAUNCH = 2e-6", "LAUNCH = 3e-5", "a kernel takes 30 µs to start"),
+    rates(
+        "rates-waits",
+        "WAITS_ALONE, WAITS_POWER = 0.7",
+        "WAITS_ALONE, WAITS_POWER = 1.4",
+        "warps wait twice as long",
+    ),
+    rates("rates-power", "0.984, 0.5, 0.35", "0.984, 0.5, 0.1", "tensor cores take little power"),
+    rates("rates-scores", "= 5.2, 1.6, 6.7, 64", "= 6.2, 1.6, 6.7, 64", "a score takes an instruction more"),
     rates(
         "rates-latency",
         "LATENCY = 0.7e-6",
@@ -193,8 +201,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     seconds(
         "seconds-without-hbm",
-        "parts[name] = max(seconds, work.units[HBM]) + LAUNCH",
-        "parts[name] = seconds + LAUNCH",
+        "parts[name] = max(seconds, work.units[HBM]) + started(launch.pipeline)",
+        "parts[name] = seconds + started(launch.pipeline)",
         "a kernel is faster than its bytes",
     ),
     roofline(

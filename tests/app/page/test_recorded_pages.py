@@ -173,8 +173,8 @@ def test_a_fold_says_what_was_fitted_and_how_far_the_model_is_off_on_the_rest(sh
     row = "".join(f"<td>{cell}</td>" for cell in ("1", f"{off:.1%}", f"{off:.1%}"))
     assert f"time under the profiler</td><td class='words'>were left out</td>{row}" in html(page)
     assert (
-        "<td class='words'>time over sizes of blocks, d 64</td><td class='words'>Triton Flash 2</td>"
-        in html(page)
+        "<td class='words'>time over sizes of blocks, d 64; time in its own blocks, d 64</td>"
+        "<td class='words'>Triton Flash 2</td>" in html(page)
     )
     assert flash1.experiment.algorithm == "flash1"
     assert "checked on" not in said

@@ -1,0 +1,107 @@
+"""What the model counts in instructions, clocks and draws: against compiled code and an H200's counters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine import Experiment
+from engine.model.launch import launch
+from engine.model.placement import place_ahead
+from engine.model.rates import Rates
+from engine.model.unfused import issued_seconds
+from engine.model.visit import visit_of
+from engine.model.work import _clock_left
+from engine.recordings.file import recordings
+from engine.recordings.timelines import timelines
+
+CLOCK = 0.984 * 1.83e9  # Hz, of an H200
+# instructions of a warp in the inner loop of flash2, by head dim and blocks: nvdisasm of sm_90a
+LOOPS = {
+    (64, 64, 32): 222,
+    (64, 64, 64): 329,
+    (64, 128, 32): 216,
+    (128, 64, 64): 437,
+    (128, 128, 64): 383,
+    (128, 128, 128): 605,
+    (128, 256, 64): 647,
+    (80, 128, 64): 410,
+    (96, 64, 64): 481,
+    (256, 64, 64): 687,
+    (256, 128, 64): 515,
+    (256, 128, 32): 400,
+}
+# the same of a whole program of the kernel of S, and of the softmax, by head dim, rows of a block and length
+TILES = {
+    (64, 128, 1024): 488,
+    (64, 64, 1024): 504,
+    (128, 128, 1024): 608,
+    (128, 64, 1024): 648,
+    (64, 128, 1001): 760,
+}
+ROWS = {1024: 368, 1001: 512, 1402: 456}
+
+
+def of(algorithm: str, **values):
+    run = launch(Experiment.of(algorithm=algorithm, hardware="h200", heads=16, **values))
+    return run, {kernel.phase.name: kernel.phase for kernel in run.kernels}
+
+
+@pytest.mark.parametrize(("taken", "counted"), LOOPS.items())
+def test_a_visit_issues_what_the_compiled_loop_does(taken, counted):
+    """A scheduler issues one instruction of a warp per clock: four warps of a group, four schedulers."""
+    head_dim, rows, keys = taken
+    run, phases = of("flash2", seq=4096, head_dim=head_dim, block_q=rows, block_kv=keys)
+    visit = visit_of(run, phases["attention"], Rates.of(run.gpu, "float16"))
+    issued = visit.softmax * CLOCK / visit.groups
+    exponentials = rows * keys / 16 / visit.groups  # 16 per clock and SM
+    assert issued == pytest.approx(max(counted, exponentials), rel=0.09)
+
+
+@pytest.mark.parametrize(("taken", "counted"), TILES.items())
+def test_a_tile_of_s_issues_what_the_compiled_kernel_does(taken, counted):
+    head_dim, rows, seq = taken
+    run, phases = of("standard", seq=seq, head_dim=head_dim, block_q=rows, block_kv=64)
+    warps = 8 if rows >= 128 else 4
+    assert issued_seconds(run, phases["scores"]) * CLOCK == pytest.approx(counted * warps / 4, rel=0.09)
+
+
+@pytest.mark.parametrize(("seq", "counted"), ROWS.items())
+def test_the_softmax_issues_what_the_compiled_kernel_does(seq, counted):
+    run, phases = of("standard", seq=seq, head_dim=64)
+    assert issued_seconds(run, phases["softmax"]) * CLOCK == pytest.approx(counted, rel=0.06)
+
+
+def test_the_clock_falls_as_an_h200s_counters_say():
+    """Of calls of flash2 and flash3 of over 100 us: the clock beside the share in which tensor cores work."""
+    found = [
+        (kernel.tensor_percent / 100, kernel.sm_clock)
+        for each in recordings()
+        for row in each.counters
+        if row.provider in ("flash2", "flash3") and row.direction == "forward"
+        for kernel in row.kernels
+        if kernel.sm_clock and kernel.seconds > 1e-4
+    ]
+    off = [abs(CLOCK * _clock_left(busy) / clock - 1) for busy, clock in found]
+    assert len(off) > 50
+    assert np.median(off) < 0.012
+    assert max(off) < 0.07
+
+
+def test_an_sm_draws_its_next_tile_as_it_begins_one():
+    """In a recorded timeline the tile drawn k-th goes where the k-th tile began, not where one ended."""
+    (timeline,) = (
+        each
+        for recording in recordings()
+        for each in timelines(recording)
+        if each.experiment.algorithm == "flash3"
+        and (each.experiment.problem.seq_q, each.experiment.problem.mask.causal) == (16384, True)
+    )
+    sms, drawn = timeline.sms, timeline.sm[timeline.sms :]
+    began, ended = (timeline.sm[np.argsort(each, kind="stable")] for each in (timeline.start, timeline.end))
+    assert (began[: len(drawn)] == drawn).mean() > 0.6
+    assert (ended[: len(drawn)] == drawn).mean() < 0.02
+    sm, start, end = place_ahead(timeline.end - timeline.start, sms)
+    order = sm[np.argsort(start, kind="stable")]
+    assert (order[: len(drawn)] == sm[sms:]).mean() > 0.95
+    assert end.max() == pytest.approx(timeline.seconds, rel=0.02)
