@@ -19,7 +19,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from kernels.flash3_kernel import (
     LN_2,
     ROWS,
-    TILE_NUMBERS,
     _beside_output,
     _draw,
     _load,
@@ -57,27 +56,27 @@ def _load_values(ring, visit, descriptor, batch, head, key):
 
 @gluon.jit
 def _produce(inputs, rings, schedule, counter):
-    """Draw tiles and copy their Q, K and V as flash3's producer does, V transposed."""
+    """Draw tiles and copy their Q, K and V, key blocks from the last to the first."""
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
     tile = gl.program_id(0)
-    row, batch, head = schedule.place(tile)
     tile_visit = 0
     visit = 0
     while tile < schedule.tiles():
+        row, batch, head = schedule.place(tile)
         kv_head = head // schedule.heads_per_kv_head
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
         key = (end - 1) * schedule.BLOCK_KV
         _load(keys, visit, k_tensor, batch, kv_head, key)
         _load(queries, tile_visit, q_tensor, batch, head, row)
+        _load_values(values, visit, v_tensor, batch, kv_head, key)
+        # said before the other copies: a consumer that sees few keys asks before it hands back the others'
+        tile = _draw(counter, next_tiles, tile_visit)
         for _ in range(end - first - 1):
-            _load(keys, visit + 1, k_tensor, batch, kv_head, key - schedule.BLOCK_KV)
-            _load_values(values, visit, v_tensor, batch, kv_head, key)
             key -= schedule.BLOCK_KV
             visit += 1
-        of_keys = batch
-        tile, row, batch, head = _draw(counter, next_tiles, tile_visit, schedule)
-        _load_values(values, visit, v_tensor, of_keys, kv_head, key)
+            _load(keys, visit, k_tensor, batch, kv_head, key)
+            _load_values(values, visit, v_tensor, batch, kv_head, key)
         visit += 1
         tile_visit += 1
 
@@ -281,11 +280,12 @@ def _consume(
         queries.release(tile_visit)
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
+        place = batch, head
+        tile = _next_tile(next_tiles, tile_visit)
+        tile_row, batch, head = schedule.place(tile)
         out = warpgroup_mma_wait(0, deps=[out])
         values.release(visit)
         visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
-        place = batch, head
-        tile, tile_row, batch, head = _next_tile(next_tiles, tile_visit)
         running_sum = gl.convert_layout(gl.sum(running_sum, axis=1), SCORES_ROW, assert_trivial=True)
         _store((out, v_scale, running_max, running_sum), out_block, output, place, row, schedule)
         tile_visit += 1
@@ -325,9 +325,7 @@ def attention_fp8_kernel(
     out_blocks = gl.allocate_shared_memory(
         out_tensor.dtype, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], out_tensor.layout
     )
-    next_tile = gl.allocate_shared_memory(
-        gl.int32, [2 * TILE_NUMBERS, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0])
-    )
+    next_tile = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
     rings = (
         make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
         make_ring(k_blocks, KV_BUFFERS, CONSUMERS),

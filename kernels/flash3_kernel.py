@@ -20,7 +20,6 @@ from kernels.flash3_schedule import Schedule, make_ring
 
 ROWS = gl.constexpr(64)  # query rows of a warp group: what one wgmma takes
 FIRST_TURN_BARRIER = gl.constexpr(8)  # named barriers 8, 9, ...: Triton itself takes the lowest
-TILE_NUMBERS = gl.constexpr(4)  # that say which tile comes next: its number, first row, batch and head
 LN_2 = gl.constexpr(0.6931471805599453)
 
 # the name of the barrier of a block of threads (inside a partition: of its warps) changed in Triton 3.7
@@ -100,15 +99,12 @@ def _load(ring, visit, descriptor, batch, head, row):
 
 
 @gluon.jit
-def _draw(counter, next_tiles, tile_visit, schedule):
-    """The tile to come after this one and its place, which the consumers are told as well."""
+def _draw(counter, next_tiles, tile_visit):
+    """The tile to come after this one, which the consumers are told as well."""
     SCALAR: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
-    tile = gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed")
-    row, batch, head = schedule.place(tile)
-    drawn = tile, row, batch, head
+    drawn = gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed")
     next_tiles.wait_empty(tile_visit)
-    for part in gl.static_range(TILE_NUMBERS):
-        next_tiles.block(tile_visit, part).store(gl.full([1], drawn[part], gl.int32, SCALAR))
+    next_tiles.block(tile_visit).store(gl.full([1], drawn, gl.int32, SCALAR))
     mbarrier.arrive(next_tiles.arrival(tile_visit), count=1)
     return drawn
 
@@ -117,52 +113,44 @@ def _draw(counter, next_tiles, tile_visit, schedule):
 def _produce(inputs, rings, schedule, counter):
     """Draw tiles and copy their Q, K and V, key blocks from the last to the first.
 
-    K of a block comes before V of the one before it, which is when they are used. A tile is drawn when the
-    last but one copy is under way, not earlier: SMs that took theirs long before would not end together.
+    Equal tiles are drawn one ahead. Of unequal ones the next is drawn when all copies of the one before are
+    under way: SMs that took theirs a whole tile before would drift apart, and would not end together.
     """
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
     tile = gl.program_id(0)
-    row, batch, head = schedule.place(tile)
     tile_visit = 0
     visit = 0
     while tile < schedule.tiles():
+        row, batch, head = schedule.place(tile)
         kv_head = head // schedule.heads_per_kv_head
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
         key = (end - 1) * schedule.BLOCK_KV
         _load(keys, visit, k_tensor, batch, kv_head, key)
         _load(queries, tile_visit, q_tensor, batch, head, row)
+        _load(values, visit, v_tensor, batch, kv_head, key)
+        if not schedule.CAUSAL:
+            # before the other copies: a consumer without a row asks before it hands back what others see
+            tile = _draw(counter, next_tiles, tile_visit)
         for _ in range(end - first - 1):
-            _load(keys, visit + 1, k_tensor, batch, kv_head, key - schedule.BLOCK_KV)
-            _load(values, visit, v_tensor, batch, kv_head, key)
             key -= schedule.BLOCK_KV
             visit += 1
-        of_keys = batch
-        tile, row, batch, head = _draw(counter, next_tiles, tile_visit, schedule)
-        _load(values, visit, v_tensor, of_keys, kv_head, key)
+            _load(keys, visit, k_tensor, batch, kv_head, key)
+            _load(values, visit, v_tensor, batch, kv_head, key)
+        if schedule.CAUSAL:
+            tile = _draw(counter, next_tiles, tile_visit)
         visit += 1
         tile_visit += 1
 
 
 @gluon.jit
 def _next_tile(next_tiles, tile_visit):
-    """The tile that the producer drew to come after this one, its first row, batch and head.
-
-    Asked for once all of this tile's keys and values are handed back: the producer draws late.
-    """
+    """The tile that the producer drew to come after this one."""
     next_tiles.wait_full(tile_visit)
-    tile = _told(next_tiles, tile_visit, 0)
-    row = _told(next_tiles, tile_visit, 1)
-    batch = _told(next_tiles, tile_visit, 2)
-    head = _told(next_tiles, tile_visit, 3)
+    drawn = next_tiles.block(tile_visit).load(gl.BlockedLayout([1], [32], [4], [0]))
+    tile = gl.max(drawn, axis=0)
     next_tiles.release(tile_visit)
-    return tile, row, batch, head
-
-
-@gluon.jit
-def _told(next_tiles, tile_visit, PART: gl.constexpr):
-    told = next_tiles.block(tile_visit, PART).load(gl.BlockedLayout([1], [32], [4], [0]))
-    return gl.max(told, axis=0)
+    return tile
 
 
 @gluon.jit
@@ -349,11 +337,16 @@ def _consume(
         )  # fmt: skip
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
+        place = batch, head
+        if not schedule.CAUSAL:
+            tile = _next_tile(next_tiles, tile_visit)
+            tile_row, batch, head = schedule.place(tile)
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
-        place = batch, head
-        tile, tile_row, batch, head = _next_tile(next_tiles, tile_visit)
+        if schedule.CAUSAL:  # drawn late, so asked for once all is handed back
+            tile = _next_tile(next_tiles, tile_visit)
+            tile_row, batch, head = schedule.place(tile)
         _store((out, running_max, running_sum), Q_block, output, place, row, schedule, scale_log2)
         if CONSUMER == 0:
             _store_times(blocks, traced_tile, began, TRACED)
@@ -394,9 +387,7 @@ def attention_kernel(
     )
     k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
     v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
-    next_tile = gl.allocate_shared_memory(
-        gl.int32, [2 * TILE_NUMBERS, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0])
-    )
+    next_tile = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
     rings = (
         make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
         make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
