@@ -89,6 +89,27 @@ def test_a_trace_has_every_tile_once_and_one_after_another_on_its_sm(on_threads,
         assert (moments.diff() >= 0).all()
 
 
+def test_a_tile_is_drawn_when_the_keys_of_the_one_before_are_all_asked_for(on_threads, monkeypatch):
+    """SMs that draw a tile sooner take it before others are free for it, and end apart."""
+    counter = torch.zeros(1, dtype=torch.int32)
+    drawn = []
+
+    class Watched(Descriptor):
+        def rows(self, batch, head, row, column=0):
+            if self.tensor is keys:
+                drawn.append(int(counter))
+            return super().rows(batch, head, row, column)
+
+    monkeypatch.setattr(flash3, "_descriptor", Watched)
+    monkeypatch.setattr(flash3, "multiprocessors", lambda device: 1)
+    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: counter)
+    queries, keys, values = torch.randn(3, 1, 2, 400, 128)
+    out, lse = torch.empty_like(queries), torch.empty(1, 2, 400)
+    flash3._launch(queries, keys, values, out, lse, True, None, 0.1)
+    blocks = [4, 4, 3, 3, 2, 2, 1, 1]  # of 128 keys, by tile: both heads' heaviest come first
+    assert drawn == [tile for tile, seen in enumerate(blocks) for _ in range(seen)]
+
+
 def test_an_order_that_deadlocks_is_caught(on_threads, monkeypatch):
     def skip_without_turns(blocks, visit, keys, values, *_):
         for skipped in range(visit, visit + blocks):
