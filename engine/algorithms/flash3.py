@@ -51,6 +51,11 @@ def heads_together(problem: Problem, taken: Tiling) -> int:
     return problem.group * max(1, KEYS_TOGETHER // (2 * seen * problem.head_dim * problem.itemsize))
 
 
+def draws_ahead(problem: Problem) -> bool:
+    """Where tiles are equal; of unequal ones the next is drawn when all copies of this one are under way."""
+    return problem.mask.looks_ahead
+
+
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
     """The shared memory that the kernel sets aside: every buffer of Q, K and V."""
     q, k, v = (loaded(problem, taken, tensor) for tensor in (Tensor.Q, Tensor.K, Tensor.V))
@@ -90,6 +95,7 @@ ALGORITHM = Algorithm(
     tiling=tiling,
     chooses_tiling=True,
     heads_together=heads_together,
+    draws_ahead=draws_ahead,
     heavy_first=True,
     pipeline=Pipeline(specialised=True, overlapped=True),
     techniques=frozenset(
