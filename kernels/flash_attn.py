@@ -57,15 +57,20 @@ def flash_attn_varlen_func(
     return_attn_probs=False,
     block_table=None,
 ):
-    """O [queries, heads, head_dim of v], of packed sequences; max_seqlen_q and _k are not needed.
+    """O [queries, heads, head_dim of v], of packed sequences; deterministic always.
 
-    It is deterministic always.
+    With block_table, int32 [sequences, pages per sequence], k and v are pages as `flash_attn_with_kvcache`
+    takes them, and there are no gradients. max_seqlen_q is needed there alone, max_seqlen_k nowhere.
     """
-    _refuse(dropout_p=dropout_p, block_table=block_table)
+    _refuse(dropout_p=dropout_p)
     if alibi_slopes is not None and alibi_slopes.dim() == 2:
         raise ValueError("alibi_slopes has two dimensions, packed sequences must share one slope a head")
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
-    out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
+    if block_table is None:
+        out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
+    else:
+        edges = cu_seqlens_q, cu_seqlens_k, max_seqlen_q
+        out, lse = _packed_over_pages(q, k, v, block_table, *edges, options)
     return (out, lse, None) if return_attn_probs else out
 
 
@@ -92,15 +97,14 @@ def flash_attn_with_kvcache(
 ):
     """O [batch, seq_q, heads, head_dim of v], over the first cache_seqlens keys of every cache.
 
-    The caches are [batch, capacity, kv_heads, head_dim], of which cache_batch_idx, [batch], picks; or, with
-    block_table, int32 [batch, pages per sequence], pages [pages, page_size, kv_heads, head_dim] of any size.
+    The caches are [batch, capacity, kv_heads, head_dim], or, with block_table, int32 [batch, pages per
+    sequence], pages [pages, page_size, kv_heads, head_dim] of any size; cache_batch_idx, [batch], picks rows
+    of the caches or of the table.
     k and v, [batch, seq_new, kv_heads, head_dim], if given, are written into the caches behind these keys,
     and count. cache_seqlens is an int, or int32 [batch] on q's device, where it and the table are read;
     without it the caches are full. num_splits is chosen by the caches' room if 0. No gradients.
     """
     _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad)
-    if block_table is not None and cache_batch_idx is not None:
-        raise ValueError("cache_batch_idx is given, it must be None with block_table: the table says which")
     if (k is None) != (v is None):
         raise ValueError("k and v must be given both, or neither")
     if k is not None and cache_seqlens is None:
@@ -108,6 +112,8 @@ def flash_attn_with_kvcache(
     if block_table is None:  # each cache is one page
         rows = torch.arange(len(q), device=q.device) if cache_batch_idx is None else cache_batch_idx
         block_table = rows[:, None]
+    elif cache_batch_idx is not None:
+        block_table = block_table[cache_batch_idx]
     if cache_seqlens is None:
         cache_seqlens = block_table.shape[1] * k_cache.shape[1]
     if isinstance(cache_seqlens, int):
@@ -125,6 +131,24 @@ def flash_attn_with_kvcache(
         )
     out = out.transpose(1, 2)
     return (out, lse) if return_softmax_lse else out
+
+
+def _packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, longest: int, options: dict):
+    """(O, lse) as `attention_varlen` returns them, of keys in pages.
+
+    Sequences are laid side by side, each at the end of `longest` rows, as their last queries stand at the
+    last keys; rows without a query are a query that is there, and are not read.
+    """
+    batch, packed = len(cu_seqlens_q) - 1, torch.arange(len(q), device=q.device)
+    ends = cu_seqlens_q[1:].long()
+    rows = (ends[:, None] - longest + torch.arange(longest, device=q.device)).clamp(0, max(len(q) - 1, 0))
+    sequence = torch.searchsorted(ends, packed, right=True).clamp(max=batch - 1)
+    row = (packed - ends[sequence] + longest).clamp(0, longest - 1)
+    with torch.no_grad():
+        out, lse = attention_paged(
+            *(q[rows].transpose(1, 2), k, v, block_table, cu_seqlens_k.diff()), **options, return_lse=True
+        )
+    return out[sequence, :, row], lse[sequence, :, row].t()
 
 
 def _refuse(**arguments) -> None:

@@ -181,9 +181,32 @@ def test_what_the_adapter_does_not_serve_is_refused(changed, sentence):
     q = torch.zeros(1, 1, 2, 16)
     with pytest.raises(ValueError, match=r"^rotary_cos is given, it must be None: it is not served here$"):
         flash_attn_with_kvcache(q, q, q, rotary_cos=torch.zeros(1, 8))
-    table = torch.zeros(1, 1, dtype=torch.int32)
-    with pytest.raises(ValueError, match=r"^cache_batch_idx is given, it must be None with block_table: "):
-        flash_attn_with_kvcache(q, q, q, cache_batch_idx=table[0], block_table=table)
+
+
+def test_the_adapter_packs_over_pages(device):
+    """Packed queries on keys in pages as on the same keys packed, and one query with a picked row."""
+    lengths, held, page = (4, 0, 1, 20), (9, 5, 0, 33), 16
+    q = drawn(sum(lengths), HEADS, HEAD_DIM).to(device)
+    pools = [drawn(13, page, KV_HEADS, HEAD_DIM, seed=seed).to(device) for seed in (1, 2)]
+    table = torch.arange(12, device=device).flip(0).int().view(4, 3)
+    keys, values = (
+        torch.cat([pool[row].flatten(0, 1)[:n] for row, n in zip(table, held, strict=True)]) for pool in pools
+    )
+    starts = edges(lengths, device), edges(held, device)
+    asked = {"causal": True, "window_size": (6, 0), "softcap": 3.0}
+    out, lse, _ = flash_attn_varlen_func(
+        q, *pools, *starts, max(lengths), 48, **asked, block_table=table, return_attn_probs=True
+    )
+    exact, exact_lse = attention_varlen(
+        q, keys, values, *starts, causal=True, window=(6, 0), softcap=3.0, return_lse=True
+    )
+    assert largest_difference(out, exact.double()) < 1e-5
+    assert largest_difference(lse, exact_lse.double()) < 1e-5
+    last, rows = q[-1].view(1, 1, HEADS, HEAD_DIM), torch.tensor([3], device=device)
+    one = flash_attn_with_kvcache(
+        last, *pools, cache_seqlens=33, cache_batch_idx=rows, block_table=table, **asked
+    )
+    assert largest_difference(one[0, 0], exact[-1].double()) < 1e-5
 
 
 def test_caches_are_picked(device):
