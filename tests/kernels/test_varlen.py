@@ -178,9 +178,57 @@ def test_a_cache_is_appended_to_and_read_to_its_length(splits, new, device):
 def test_what_the_adapter_does_not_serve_is_refused(changed, sentence):
     with pytest.raises((ValueError, TypeError), match=f"^{sentence}$"):
         flash_attn_func(*(torch.zeros(1, 4, 2, 16) for _ in range(3)), **changed)
-    q = torch.zeros(1, 1, 2, 16)
-    with pytest.raises(ValueError, match=r"^rotary_cos is given, it must be None: it is not served here$"):
+    q = torch.zeros(2, 2, 2, 16)
+    with pytest.raises(ValueError, match=r"^rotary_cos and rotary_sin must be given both, with new keys"):
         flash_attn_with_kvcache(q, q, q, rotary_cos=torch.zeros(1, 8))
+    with pytest.raises(ValueError, match=r"^v_cache has gaps between its rows, with cache_leftpad it must"):
+        flash_attn_with_kvcache(q, q, torch.zeros(2, 4, 2, 16)[:, :2], cache_leftpad=torch.zeros(2).int())
+
+
+def turned_by_hand(x, position, angles, adjacent):
+    """A row of columns, pair by pair as complex numbers."""
+    x, half = x.double().clone(), len(angles)
+    pairs = [(2 * i, 2 * i + 1) if adjacent else (i, half + i) for i in range(half)]
+    for (i, j), angle in zip(pairs, angles, strict=True):
+        number = torch.complex(x[..., i], x[..., j]) * torch.polar(torch.ones(()).double(), position * angle)
+        x[..., i], x[..., j] = number.real, number.imag
+    return x
+
+
+@pytest.mark.parametrize(("adjacent", "page"), [(True, None), (False, 4)])
+def test_new_keys_are_turned_and_padding_is_left_out(adjacent, page, device):
+    """Rotary positions count from the cache's begin, padding and all; what lies in the padding is NaN."""
+    held, pads, new, room = [7, 5], [3, 0], 2, 12
+    angles = torch.tensor([1.0, 0.3, 0.05], dtype=torch.float64)
+    steps = torch.outer(torch.arange(room, dtype=torch.float64), angles).to(device)
+    q = drawn(2, new, HEADS, 16, seed=1).to(device)
+    caches = [drawn(2, room, KV_HEADS, 16, seed=seed).to(device) for seed in (2, 3)]
+    for cache in caches:
+        cache[0, : pads[0]] = torch.nan
+    added = [drawn(2, new, KV_HEADS, 16, seed=seed).to(device) for seed in (4, 5)]
+    order = torch.arange(6, device=device).flip(0).view(2, 3)
+    pools = [cache if page is None else torch.empty(6, page, KV_HEADS, 16, device=device) for cache in caches]
+    for pool, cache in zip(pools, caches, strict=True):
+        if page is not None:
+            pool[order] = cache.view(2, 3, page, KV_HEADS, 16)
+    lengths, leftpad = (torch.tensor(each, dtype=torch.int32, device=device) for each in (held, pads))
+    out = flash_attn_with_kvcache(
+        *(q, *pools, *added, steps.cos().float(), steps.sin().float(), lengths),
+        cache_leftpad=leftpad,
+        block_table=None if page is None else order.int(),
+        causal=True,
+        rotary_interleaved=adjacent,
+    )
+    for i, (n, pad) in enumerate(zip(held, pads, strict=True)):
+        rows = [
+            torch.stack([turned_by_hand(each[i, j], n + j, angles, adjacent) for j in range(new)])
+            for each in (q, added[0])
+        ]
+        keys = torch.cat([caches[0][i, pad:n].double(), rows[1]])
+        values = torch.cat([caches[1][i, pad:n], added[1][i]])
+        one = heads_first(*(each[None].float() for each in (rows[0], keys, values)))
+        exact, _ = reference_attention(*one, causal=True)
+        assert largest_difference(out[i : i + 1].transpose(1, 2), exact) < 1e-5
 
 
 def test_the_adapter_packs_over_pages(device):
