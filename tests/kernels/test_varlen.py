@@ -175,9 +175,9 @@ def test_a_cache_is_appended_to_and_read_to_its_length(splits, new, device):
         ({"alibi_slopes": [1.0]}, "alibi_slopes is a list, it must be a torch.Tensor"),
     ],
 )
-def test_what_the_adapter_does_not_serve_is_refused(changed, sentence):
+def test_what_the_adapter_does_not_serve_is_refused(changed, sentence, device):
     with pytest.raises((ValueError, TypeError), match=f"^{sentence}$"):
-        flash_attn_func(*(torch.zeros(1, 4, 2, 16) for _ in range(3)), **changed)
+        flash_attn_func(*(torch.zeros(1, 4, 2, 16, device=device) for _ in range(3)), **changed)
     q = torch.zeros(2, 2, 2, 16)
     with pytest.raises(ValueError, match=r"^rotary_cos and rotary_sin must be given both, with new keys"):
         flash_attn_with_kvcache(q, q, q, rotary_cos=torch.zeros(1, 8))
