@@ -26,7 +26,7 @@ settings.register_profile(
 settings.load_profile("repeatable")
 gc.disable()  # what is imported stays: looking through it again and again takes a fifth of collecting
 
-LONG = ("test_cluster_rows", "test_operator", "test_speed_page")
+LONG = ("test_operator", "test_speed_page")
 
 
 def pytest_collection_modifyitems(items):

@@ -40,7 +40,7 @@ WITHOUT_PRODUCTS = (
 )
 
 
-BESIDE = [sys.executable, SCRIPT, *CASES]
+BESIDE = ["nice", sys.executable, SCRIPT, *CASES]  # the tests go first
 
 
 @pytest.fixture(scope="module")
