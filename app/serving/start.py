@@ -11,6 +11,7 @@ from streamlit import config, net_util
 
 from app import serving
 from app.scenario.first_run import FIRST_RUNS
+from app.serving.again import PARTS
 from app.serving.door import believe_what_can_be
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
@@ -29,7 +30,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     believe_what_can_be()
     send_together()
     set_way(WAY.give)
-    FIRST_RUNS.on = True
+    FIRST_RUNS.on = PARTS.on = True
     address, port = st.get_option("server.address"), st.get_option("server.port")
     print(f"  The dashboard is at http://localhost:{port}")
     if not serving.at_loopback(address):
