@@ -1,7 +1,7 @@
 """The first run of a link, made once: all who open the same link get the messages and the state that it left.
 
 Hundreds open one link at once, and what its page says to each of them is the same to the byte, but for the
-names of files that its buttons would make. This is the one place that knows how Streamlit keeps a session.
+names of files that its buttons would make. This and `again.py` know how Streamlit keeps a session.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ FIRST_RUNS = FirstRuns()
 def _untouched(ctx: ScriptRunContext) -> bool:
     """Whether the session has run nothing yet, and its browser holds nothing of an earlier one."""
     state = ctx.session_state._state
-    return not (state.filtered_state or state._new_widget_state.states or ctx.is_history_navigation)
+    held = state._old_state or state._new_session_state or state._new_widget_state.states
+    return not (held or ctx.is_history_navigation)
 
 
 def _made(ctx: ScriptRunContext, draw: Callable[[], None]) -> FirstRun | None:

@@ -10,8 +10,8 @@ import streamlit as st
 from streamlit import config, net_util
 
 from app import serving
+from app.scenario.again import PARTS
 from app.scenario.first_run import FIRST_RUNS
-from app.serving.again import PARTS
 from app.serving.door import believe_what_can_be
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one

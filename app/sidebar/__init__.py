@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from app import scenario
 from app.figures.hardware import figures_lines, unchecked
-from app.serving.again import PARTS
+from app.scenario.again import PARTS
 from app.sidebar import recording
 from app.sidebar.unused import look
 from app.take_home.offers import subject
@@ -50,26 +49,30 @@ class Field:
     label: str
     given: tuple[tuple[str, Any], ...]
 
-    def draw(self, place: DeltaGenerator) -> None:
+    def draw(self, place: Any) -> None:
         """Draw it there."""
         getattr(place, self.kind)(self.label, **dict(self.given))
 
 
 def show() -> None:
     """Draw every control; each changes one value of the scenario."""
-    _row(_select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets"))
-    _row(_select("Algorithm", "algorithm", _algorithms(), format_func=LABELS.get))
-    _row(_slider("Sequence length", "seq", SEQUENCES), _typed(), widths=(3, 2))
-    _row(_slider("Head dimension", "head_dim", HEAD_DIMS))
-    _row(_block("Query block", "block_q"))
-    _row(_block("Key block", "block_kv"))
-    _row(_number("Heads", "heads", 1, 1024, required=True), _key_heads())
-    _row(_select("Mask", "causal", tuple(MASKS), format_func=MASKS.get), _keys("before", "all", BEFORE_HELP))
-    gpu = _select("GPU", "hardware", tuple(GPUS), format_func=GPU_NAMES.get)
-    _row(_select("Data type", "dtype", tuple(DTYPE_BYTES)), gpu)
-    PARTS.show(st.sidebar, _more, _further(), recording.asked())
-    PARTS.show(st.sidebar, _footprint, _fit())
-    PARTS.show(st.sidebar, _figures, scenario.current().hardware)
+    with st.sidebar:
+        _row(_select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets"))
+        _row(_select("Algorithm", "algorithm", _algorithms(), format_func=LABELS.get))
+        _row(_slider("Sequence length", "seq", SEQUENCES), _typed(), widths=(3, 2))
+        _row(_slider("Head dimension", "head_dim", HEAD_DIMS))
+        _row(_block("Query block", "block_q"))
+        _row(_block("Key block", "block_kv"))
+        _row(_number("Heads", "heads", 1, 1024, required=True), _key_heads())
+        _row(
+            _select("Mask", "causal", tuple(MASKS), format_func=MASKS.get),
+            _keys("before", "all", BEFORE_HELP),
+        )
+        gpu = _select("GPU", "hardware", tuple(GPUS), format_func=GPU_NAMES.get)
+        _row(_select("Data type", "dtype", tuple(DTYPE_BYTES)), gpu)
+        PARTS.show(_more, _further(), recording.asked())
+        PARTS.show(_footprint, _fit())
+        PARTS.show(_figures, scenario.current().hardware)
 
 
 def _field(kind: str, label: str, name: str, help: str | None = None, **given: Any) -> Field:
@@ -92,7 +95,7 @@ def _number(label: str, name: str, least: int, most: int, **more: Any) -> Field:
 
 def _row(*fields: Field, widths: tuple[int, ...] = ()) -> None:
     """Fields side by side, or one alone."""
-    PARTS.show(st.sidebar, _side_by_side, fields, widths)
+    PARTS.show(_side_by_side, fields, widths)
 
 
 def _side_by_side(fields: tuple[Field, ...], widths: tuple[int, ...] = ()) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from enum import Enum, EnumType
 from functools import update_wrapper
 from threading import RLock
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ def kept(most: int, most_bytes: int) -> Callable[[Callable], Kept]:
     return lambda make: Kept(make, most, most_bytes)
 
 
+# most of what a result holds, and nothing that has bytes to speak of
+LEAVES = frozenset({bool, int, float, type(None), frozenset, FunctionType, EnumType})
 _ways: list[Callable[[], None]] = []
 
 
@@ -98,7 +102,7 @@ def array_bytes(value: Any) -> int:
     waiting, total = [value], 0
     while waiting:
         one = waiting.pop()
-        if id(one) in seen:
+        if type(one) in LEAVES or id(one) in seen:
             continue
         seen.add(id(one))
         if isinstance(one, np.ndarray):
@@ -115,4 +119,5 @@ def _parts(value: Any) -> Iterable:
         return value.values()
     if isinstance(value, tuple | list):
         return value
-    return vars(value).values() if hasattr(value, "__dict__") and not isinstance(value, type) else ()
+    plain = isinstance(value, type | Enum) or not hasattr(value, "__dict__")
+    return () if plain else vars(value).values()

@@ -2,7 +2,7 @@
 
 Streamlit makes every widget anew in every run, half of what a rerun costs. A part that a session has shown in
 the run before is sent as it was made for whoever asked for it first; what it holds stays the session's own.
-This and `scenario/first_run.py` know how Streamlit keeps a session.
+This and `first_run.py` know how Streamlit keeps a session.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.delta_generator_singletons import get_dg_singleton_instance
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext, ThreadState
@@ -58,12 +59,11 @@ class Parts:
         self._lock = Lock()
         self.on = False  # a test, and whatever else has no server, draws everything itself
 
-    def show(self, place: DeltaGenerator, draw: Callable[..., None], *what: Hashable) -> None:
-        """Draw in a container, `draw` of `what`, on which alone it depends; its widgets have keys."""
+    def show(self, draw: Callable[..., None], *what: Hashable) -> None:
+        """Draw here and now, `draw` of `what`, on which alone it depends; its widgets have keys."""
         if not self.on:
-            with place:
-                return draw(*what)
-        ctx = get_script_run_ctx()
+            return draw(*what)
+        ctx, place = get_script_run_ctx(), get_dg_singleton_instance().main_dg._active_dg
         script = ThreadState.get().active_script_hash  # a message says whether a page drew it
         asked = script, draw.__module__, draw.__qualname__, what, tuple(place._cursor.delta_path)
         with self._lock:
@@ -88,7 +88,7 @@ PARTS = Parts()
 def _made(ctx: ScriptRunContext, place: DeltaGenerator, draw: Callable[[], None]) -> _Part:
     """Draw it, and note what there is to show it again."""
     before, first = ctx.shared.widget_ids_this_run.snapshot(), place._cursor.index
-    with noted(ctx) as messages, place:
+    with noted(ctx) as messages:
         draw()
     state = ctx.session_state._state
     there = ((name, state._get_widget_metadata(name)) for name in ctx.shared.widget_ids_this_run.snapshot())
