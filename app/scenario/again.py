@@ -21,6 +21,7 @@ from streamlit.runtime.state.common import WidgetMetadata, user_key_from_element
 from streamlit.runtime.state.session_state import SessionState
 
 from app.serving.said import noted, send
+from engine.problem.kept import give_way
 
 MOST = 2048  # parts that are kept, of a few kB each
 
@@ -70,8 +71,8 @@ class Parts:
             if (part := self._kept.get(asked)) is not None:
                 self._kept.move_to_end(asked)
         if part is None or not part.give(ctx, place):
-            made = _made(ctx, place, lambda: draw(*what))
-            self._keep(asked, made)
+            give_way()
+            self._keep(asked, _made(ctx, place, lambda: draw(*what)))
 
     def _keep(self, asked: Hashable, part: _Part) -> None:
         if any(map(_tells_a_value, part.messages)):
