@@ -88,10 +88,13 @@ PARTS = Parts()
 
 def _made(ctx: ScriptRunContext, place: DeltaGenerator, draw: Callable[[], None]) -> _Part:
     """Draw it, and note what there is to show it again."""
+    state = ctx.session_state._state
+    with ctx.session_state._lock:
+        for widget in list(map(state._get_widget_metadata, state._new_widget_state.states)):
+            _leave_out(state, widget)
     before, first = ctx.shared.widget_ids_this_run.snapshot(), place._cursor.index
     with noted(ctx) as messages:
         draw()
-    state = ctx.session_state._state
     there = ((name, state._get_widget_metadata(name)) for name in ctx.shared.widget_ids_this_run.snapshot())
     widgets = [(user_key_from_element_id(name), held) for name, held in there if name not in before and held]
     return _Part(tuple(messages), tuple(widgets), place._cursor.index - first)
@@ -99,14 +102,19 @@ def _made(ctx: ScriptRunContext, place: DeltaGenerator, draw: Callable[[], None]
 
 def _settled(state: SessionState, key: str, widget: WidgetMetadata) -> bool:
     """Whether session and browser hold the same value of a widget, so that its message brings none."""
-    name, said = widget.id, state._new_widget_state.states
-    if key in state._new_session_state or key in state._old_state:
-        return False
-    if widget.disabled and name in said:  # a browser repeats what a widget holds that cannot be moved
-        if name not in state._old_state or state._new_widget_state[name] != state._old_state[name]:
-            return False
-        del said[name]
-    return name in said or name in state._old_state
+    _leave_out(state, widget)
+    said = widget.id in state._new_widget_state.states
+    told = key in state._new_session_state or key in state._old_state or (said and widget.disabled)
+    return not told and (said or widget.id in state._old_state)
+
+
+def _leave_out(state: SessionState, widget: WidgetMetadata | None) -> None:
+    """Leave out what a browser repeats of a grey widget: Streamlit takes it for news, and sets it again."""
+    said, held = state._new_widget_state, state._old_state
+    if widget is None or not widget.disabled or widget.id not in said.states or widget.id not in held:
+        return
+    if said[widget.id] == held[widget.id]:
+        del said.states[widget.id]
 
 
 def _tells_a_value(message: ForwardMsg) -> bool:

@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, local
 
-SHORT = 0.06  # s of a processor: what a page with nothing heavy takes, and some more
+SHORT = 0.03  # s of a processor: what a page with nothing heavy takes, and some more
 PASSING, PATIENCE = 0.25, 3.0  # s that a long run waits between two pieces, and in all, at most
+# s that it waits at least where a short one has ended so many s ago: others come, and are read and answered
+# by a loop that needs the interpreter too
+LEAST, LATELY = 0.002, 1.0
 
 
 @dataclass
@@ -29,7 +32,7 @@ class Way:
     """The runs under way, and how a long one lets the short ones pass."""
 
     def __init__(self):
-        self._short = 0
+        self._short, self._passed = 0, 0.0  # runs under way; when one ended last
         self._changed = Condition()
         self._mine = local()
 
@@ -43,6 +46,8 @@ class Way:
             yield
         finally:
             self._mine.run = None
+            if run.short:
+                self._passed = time.monotonic()
             self._ended(run)
 
     def give(self) -> None:
@@ -57,6 +62,8 @@ class Way:
         begun = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: not self._short, left)
+        if begun - self._passed < LATELY:
+            time.sleep(LEAST)
         run.waited += time.monotonic() - begun
 
     def _ended(self, run: _Run) -> None:
