@@ -95,12 +95,17 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def free_port() -> int:
+    """One of this machine's."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 @contextlib.contextmanager
 def served() -> Iterator[Server]:
     """A fresh server, ready."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
