@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, local
 
-SHORT = 0.03  # s of a processor: what a page with nothing heavy takes, and some more
+SHORT = 0.02  # s of a processor: what a page with nothing heavy takes, and some more
 PASSING, PATIENCE = 0.25, 3.0  # s that a long run waits between two pieces, and in all, at most
 # s that it waits at least where a short one has ended so many s ago: others come, and are read and answered
 # by a loop that needs the interpreter too

@@ -35,7 +35,7 @@ def main() -> None:
     command += ["--dashboard-port", str(port)]
     room = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
-        link = re.search(r"http://\S+", room.stdout.readline())[0]
+        link = re.search(r"http://\S+\w", room.stdout.readline())[0]
         while f":{port}" not in room.stdout.readline():  # it says where the dashboard is
             pass
         with sync_playwright() as playwright:
@@ -70,7 +70,6 @@ def lecture(browser, theme: str, port: int, link: str) -> dict[str, float]:
             phone.locator("#place").get_by_text(f"step {number} of").wait_for(timeout=PATIENCE)
             phone.locator("#choices button:enabled").first.wait_for(timeout=PATIENCE)
         steps.append(time.perf_counter() - begun)
-        presenter.get_by_text(f"{number} of ", exact=False).first.wait_for(timeout=PATIENCE)
         cast = []
         for voters, phone in enumerate(phones, 1):
             choices = phone.locator("#choices button")
