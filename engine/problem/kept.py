@@ -37,10 +37,11 @@ def give_way() -> None:
 
 @dataclass(slots=True)
 class _Result:
-    """What was made, and its bytes; None until it is measured again."""
+    """What was made, its bytes when they were counted last, and whether there may be others now."""
 
     value: Any
-    size: int | None = None
+    size: int = 0
+    uncounted: bool = False
 
 
 class Kept:
@@ -49,6 +50,8 @@ class Kept:
     def __init__(self, make: Callable, most: int, most_bytes: int):
         self._make, self._most, self._most_bytes = make, most, most_bytes
         self._results: OrderedDict[Hashable, _Result] = OrderedDict()
+        self._uncounted: list[_Result] = []
+        self._bytes = 0  # of all results, as counted
         self._making: dict[Hashable, RLock] = {}
         self._lock = RLock()
         update_wrapper(self, make)
@@ -71,29 +74,45 @@ class Kept:
                 with self._lock:
                     self._making.pop(key, None)
             with self._lock:
-                self._results[key] = _Result(value)
+                self._results[key] = made = _Result(value)
+                self._count_later(made)
                 while len(self._results) > self._most or self.bytes > self._most_bytes:
-                    self._results.popitem(last=False)
+                    self._drop(self._results.popitem(last=False)[1])
         return value
 
     def _given(self, key: Hashable) -> Any:
         self._results.move_to_end(key)
         result = self._results[key]
-        result.size = None  # arrays may come to a result when they are asked for
+        self._count_later(result)  # arrays may come to a result when they are asked for
         return result.value
+
+    def _count_later(self, result: _Result) -> None:
+        if not result.uncounted:
+            result.uncounted = True
+            self._uncounted.append(result)
+
+    def _drop(self, result: _Result) -> None:
+        self._bytes -= result.size
+        result.size, result.uncounted = 0, False
 
     @property
     def bytes(self) -> int:
         """Of all results."""
-        for result in self._results.values():
-            if result.size is None:
-                result.size = array_bytes(result.value)
-        return sum(result.size for result in self._results.values())
+        with self._lock:
+            for result in self._uncounted:
+                if result.uncounted:  # and not dropped meanwhile
+                    size = array_bytes(result.value)
+                    self._bytes += size - result.size
+                    result.size, result.uncounted = size, False
+            self._uncounted.clear()
+            return self._bytes
 
     def cache_clear(self) -> None:
         """Forget every result."""
         with self._lock:
             self._results.clear()
+            self._uncounted.clear()
+            self._bytes = 0
 
 
 def array_bytes(value: Any) -> int:
