@@ -52,6 +52,7 @@ def _draw() -> None:
     # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
     failures = []
     for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls(name)):
+        WAY.give()
         try:
             part()
         except Exception as error:  # the others still come: another scenario may be shown

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import scenario
 from app.page import HOME, groups, pages
+from app.scenario.again import PARTS
 from app.serving.said import said_once
 
 NAME = "Attention, tile by tile"
@@ -70,4 +71,8 @@ def _component():
 
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
+    PARTS.show(_keep, page)
+
+
+def _keep(page: str) -> None:
     _component()(key="frame", data=page, height=0)
