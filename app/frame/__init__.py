@@ -45,7 +45,6 @@ def _navigation() -> None:
 
 def turn_to(name: str) -> None:
     """Open another page, with the scenario and the mode of this one."""
-    scenario.end_run()
     st.switch_page(scenario.kept_in_run("pages", {})[name], query_params=scenario.link_values(name))
 
 
