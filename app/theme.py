@@ -174,6 +174,8 @@ PRESENTER_STYLE = """
     [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
     .st-key-gpu { --least: 470px; }
     .grid td, .sms i { font-size: 0.9rem !important; }
+    .katex .reset-size3.size1 { font-size: 1em; } /* an index of an index as large as an index */
+    .katex .reset-size6.size1 { font-size: 0.7em; }
     button p, label p { font-size: 1rem !important; }
     div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
       position: absolute; /* out of the page's flow */

@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from app import scenario
+from app.canvas.bundle import bundle
 from app.page import HOME, groups, pages
 from app.serving.said import said_once
 
@@ -64,7 +65,7 @@ def _page(name: str, title: str) -> st.Page:
 
 @lru_cache(maxsize=1)
 def _component():
-    return st.components.v2.component("frame", js=(HERE / "frame.js").read_text("utf-8"))
+    return st.components.v2.component("frame", js=bundle(HERE / "frame.js"))
 
 
 def show(page: str) -> None:

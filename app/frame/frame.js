@@ -1,6 +1,9 @@
 // What Streamlit's own frame of a page leaves undone: addresses that say nothing stay out of the history,
 // the link that skips to the page skips the pages' names too, and of these the open page's is told apart.
-// And the rules of what stands in for a page's parts while their scripts are loaded hold no longer than that.
+// The rules of what stands in for a page's parts while their scripts are loaded hold no longer than that, and of
+// a slider that moves quickly the server hears the last value.
+
+import { awaitLast } from "./moving.js";
 
 const LOOK = 300; // ms between two looks at whether all is there
 let done = false; // these rules are the window's: one of them is enough
@@ -69,6 +72,7 @@ export default function show() {
   if (done) return;
   done = true;
   tidyHistory();
+  awaitLast(WebSocket.prototype, document);
   window.addEventListener("popstate", () => leave(location.pathname));
   document.addEventListener("click", ({ target }) => {
     if (target.closest?.("[data-testid=stSkipToContent]")) setTimeout(skip);

@@ -12,7 +12,6 @@ from streamlit import config, net_util
 from app import serving
 from app.scenario.first_run import FIRST_RUNS
 from app.serving.door import believe_what_can_be
-from app.serving.moving import await_the_last
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
 from app.serving.way import WAY
@@ -29,7 +28,6 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     look_up_one_by_one()
     believe_what_can_be()
     send_together()
-    await_the_last()
     set_way(WAY.give)
     FIRST_RUNS.on = True
     address, port = st.get_option("server.address"), st.get_option("server.port")
