@@ -43,6 +43,7 @@ STYLE = """
       min-height: 1.72rem; display: flex; align-items: center;
     }
     .st-key-navigation [data-testid="stHtml"] { opacity: 0.65; font-size: 0.86rem; padding-right: 0.2rem; }
+    @media (max-width: 1100px) { .st-key-navigation { column-gap: 0.8rem; } } /* two groups in a line */
     @media (max-width: 767px) {
       .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
       .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }
