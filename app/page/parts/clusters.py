@@ -48,9 +48,8 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
     )
     modelled = {one.row.provider for one in found}
     rows = [_recorded_row(one) for one in found]
-    rows += [
-        [*_about(row), *[""] * 3, row.skipped] for row in recording.cluster if row.provider not in modelled
-    ]
+    beside = (row for row in recording.cluster if row.provider not in modelled)
+    rows += [[*_about(row), *[""] * 3, row.skipped or ""] for row in beside]
     st.html(scrolled(table(head, rows, words=(0, len(head) - 1)), TALL))
     fitted, others = "", share_text(median_error(found, fitted=False))
     if any(one.fitted for one in found):
