@@ -34,7 +34,6 @@ def _draw() -> None:
     scenario.adopt()
     if lecturing():
         lectern.show()
-        scenario.end_run()
         st.stop()
     opened = frame.navigate()
     name = frame.name_of(opened)
@@ -62,7 +61,6 @@ def _draw() -> None:
         presenter.bind()
     frame.show(name)
     scenario.publish(name)
-    scenario.end_run()
     if failures:
         raise failures[0]  # to the terminal; the page says it in the theme's words
 
