@@ -210,13 +210,19 @@ def _start_d_values(visit, block, K, V, d_V, rings, visits, scale_log2, CONSUMER
     row_lse = lse.index(queries.buffer(visit)).reshape([visits.BLOCK_Q]).load(QUERIES)
     weights = gl.exp2(S * scale_log2 - row_lse[None, :])
     P = _as_operand(weights, K.dtype, OPERANDS)
-    d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
-    d_P = warpgroup_mma_wait(1, deps=[d_P])
+    LATE: gl.constexpr = visits.BLOCK_Q > SIDE  # dV + P dO: P and dP of so many queries would be spilled
+    if LATE:
+        d_P = warpgroup_mma_wait(0, deps=[d_P])
+    else:
+        d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
+        d_P = warpgroup_mma_wait(1, deps=[d_P])
     d_S = (weights * d_P).to(K.dtype)
     exchange.block(visit, CONSUMER).store(d_S)
     fence_async_shared()
     barrier_of_warps()
     mbarrier.arrive(exchange.arrival(visit), count=1)
+    if LATE:
+        d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
     return d_V, P, _as_operand(d_S, K.dtype, OPERANDS)
 
 
