@@ -23,7 +23,6 @@ SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
 MASKS = {False: "none", True: "causal"}
-LABELS = {key: record.label for key, record in ALGORITHMS.items()}
 GPU_NAMES = {key: gpu.name for key, gpu in GPUS.items()}
 PARAMETER = {"before": "window", "after": "window", "lengths": "documents"}  # where a field is a part of one
 BEFORE_HELP = (
@@ -58,7 +57,7 @@ def show() -> None:
     """Draw every control; each changes one value of the scenario."""
     with st.sidebar:
         _row(_select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets"))
-        _row(_select("Algorithm", "algorithm", _algorithms(), format_func=LABELS.get))
+        _row(_select("Algorithm", "algorithm", _algorithms(), format_func=_label))
         _row(_slider("Sequence length", "seq", SEQUENCES), _typed(), widths=(3, 2))
         _row(_slider("Head dimension", "head_dim", HEAD_DIMS))
         _row(_block("Query block", "block_q"))
@@ -109,6 +108,10 @@ def _side_by_side(fields: tuple[Field, ...], widths: tuple[int, ...] = ()) -> No
 def _algorithms() -> tuple[str, ...]:
     """What is offered, and what came with a link."""
     return tuple(dict.fromkeys((*offered(), scenario.current().algorithm)))
+
+
+def _label(algorithm: str) -> str:
+    return ALGORITHMS[algorithm].label
 
 
 def _block(label: str, name: str) -> Field:
