@@ -34,7 +34,6 @@ def _draw() -> None:
     scenario.adopt()
     if lecturing():
         lectern.show()
-        scenario.end_run()
         st.stop()
     opened = frame.navigate()
     name = frame.name_of(opened)
@@ -52,6 +51,7 @@ def _draw() -> None:
     # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
     failures = []
     for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls(name)):
+        WAY.give()
         try:
             part()
         except Exception as error:  # the others still come: another scenario may be shown
@@ -61,7 +61,6 @@ def _draw() -> None:
         presenter.bind()
     frame.show(name)
     scenario.publish(name)
-    scenario.end_run()
     if failures:
         raise failures[0]  # to the terminal; the page says it in the theme's words
 

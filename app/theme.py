@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.figures.colours import Palette, palette
 from app.figures.rules import RULES
-from app.page import HOME
+from app.page import HOME, OWN
 from app.presenter import mode
 from app.serving.said import said_once
 from app.tour.style import STYLE as TOUR_STYLE
@@ -26,25 +26,8 @@ STYLE = """
     @media (min-width: 768px) { /* the sidebar comes last, to an edge that is free from the start */
       [data-testid="stSidebar"] { position: absolute !important; inset: 0 auto 0 0; z-index: 999991; }
     }
-    [data-testid="stSidebar"] [class*="st-key-scenario"]:has([data-testid="stSkeleton"]) {
-      min-height: 58px; /* what a control will take */
-    }
     .st-key-growth { min-height: 262px; }
     .st-key-opening { min-height: clamp(440px, 100dvh - 27rem, 760px); }
-    [data-testid="stMain"] [data-testid="stElementContainer"]:has([data-testid="stButtonGroup"]) {
-      min-height: 2.5rem; /* as what stands in for it while its script is loaded */
-    }
-    [class*="st-key-"]:has([data-testid="stSkeleton"]) { /* what it will take */
-      &[class*="st-key-in_a_row"], &[class*="_sliders"] { min-height: 60px; }
-      &[class*="scenario-head_dim"], &[class*="scenario-block_"] { min-height: 51px; } /* a slider's */
-      &.st-key-tools [data-testid="stSkeleton"] { height: 26px; }
-      &[class*="decoding_key"] [data-testid="stSkeleton"] { height: 20px; }
-      &.st-key-flash3_techniques { min-height: 84px; }
-      &.st-key-traffic_bars { min-height: 194px; }
-      &.st-key-decoding_sms { min-height: calc(0.121 * (100vw - 336px) + 10px); }
-      &.st-key-masks_picture { min-height: calc((100vw - 370px) / 5 + 6.8rem); }
-      &.st-key-gains_numbers [data-testid="stElementContainer"] { min-height: 110px; }
-    }
     .st-key-gpu_source { min-width: 20.8rem; }
     .st-key-tiles, .st-key-backward, .st-key-gpu {
       min-height: clamp(var(--least, 560px), 100dvh - 9.5rem, 1400px);
@@ -60,6 +43,7 @@ STYLE = """
       min-height: 1.72rem; display: flex; align-items: center;
     }
     .st-key-navigation [data-testid="stHtml"] { opacity: 0.65; font-size: 0.86rem; padding-right: 0.2rem; }
+    @media (max-width: 1100px) { .st-key-navigation { column-gap: 0.8rem; } } /* two groups in a line */
     @media (max-width: 767px) {
       .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
       .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }
@@ -70,9 +54,8 @@ STYLE = """
     [data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
     [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] { gap: 0.5rem; }
     [data-testid="stSidebar"] [data-testid="stWidgetLabel"] { white-space: nowrap; min-height: 1.2rem; }
-    [data-testid="stMainBlockContainer"]:has([data-testid="stAppSkeleton"]) { padding-top: 0.5rem; }
     [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding-inline: 1.5rem; max-width: none; }
-    [data-testid="stFullScreenFrame"]:has(> .stPlotlyChart) { width: round(down, 100%, 1px); } /* Plotly draws
+    [data-testid="stFullScreenFrame"] { width: round(down, 100%, 1px); } /* Plotly draws
       a chart again whose width it reads as another: it reads three decimals */
     [data-testid="stSliderThumbValue"], [data-testid="stMetricValue"], input[type="number"] {
       font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
@@ -100,9 +83,6 @@ STYLE = """
     .st-key-kernel_status { min-height: 2.6rem; justify-content: center; }
     .st-key-kernel_picture { min-height: clamp(520px, 100dvh - 18rem, 1200px); }
     .st-key-kernel_lab_picture { min-height: 520px; }
-    [data-testid="stMain"]:has(.st-key-kernel_cancel):has(.st-key-watched) { /* they are of the run before */
-      .st-key-kernel_head, .st-key-kernel_picture, .st-key-kernel_lab_picture { opacity: 0.5; }
-    }
     .st-key-kernel_lab { min-height: 8.2rem; }
     .st-key-flash3_words { min-height: 3.2rem; }
     .st-key-flash3_picture { min-height: 34rem; }
@@ -113,6 +93,9 @@ STYLE = """
     [data-testid="stMain"] [class*="st-key-in_a_row"] [data-testid="stColumn"] { min-width: 2.6rem; }
     [data-testid="stMain"] .st-key-in_a_row_softmax_step [data-testid="stColumn"]:last-child {
       min-width: 4.6rem; /* Play */
+    }
+    [data-testid="stMain"] .stElementContainer[class*="st-key-"]:has(> [data-testid="stButtonGroup"]) {
+      min-height: 2.5rem; /* as what stands in for it while its script is loaded */
     }
     [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
     .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
@@ -127,19 +110,50 @@ STYLE = """
   }
 </style>
 """
-# of a claim's table of so many findings, before its script is there
-FINDINGS = "".join(
-    f'[class*="st-key-findings_{rows}_"]:has([data-testid="stSkeleton"]) {{ min-height: {37 + 37 * rows}px }}'
-    for rows in range(1, 10)
+# What a page's parts will take, while the scripts that draw them are loaded; `frame.js` puts the rules aside
+# when all is there, because a browser then looks at every part that changes, and at all around it, for them.
+WAITING = """
+<style id="waiting">
+  :root {
+    [data-testid="stSidebar"] [class*="st-key-scenario"]:has([data-testid="stSkeleton"]) {
+      min-height: 58px; /* a control's */
+    }
+    [data-testid="stMainBlockContainer"]:has([data-testid="stAppSkeleton"]) { padding-top: 0.5rem; }
+    [class*="st-key-"]:has([data-testid="stSkeleton"]) {
+      &[class*="st-key-in_a_row"], &[class*="_sliders"] { min-height: 60px; }
+      &[class*="scenario-head_dim"], &[class*="scenario-block_"] { min-height: 51px; } /* a slider's */
+      &.st-key-tools [data-testid="stSkeleton"] { height: 26px; }
+      &[class*="decoding_key"] [data-testid="stSkeleton"] { height: 20px; }
+      &.st-key-flash3_techniques { min-height: 84px; }
+      &.st-key-traffic_bars { min-height: 194px; }
+      &.st-key-decoding_sms { min-height: calc(0.121 * (100vw - 336px) + 10px); }
+      &.st-key-masks_picture { min-height: calc((100vw - 370px) / 5 + 6.8rem); }
+      &.st-key-gains_numbers [data-testid="stElementContainer"] { min-height: 110px; }
+      FINDINGS
+    }
+  }
+</style>
+""".replace(
+    "FINDINGS",  # a claim's table of so many
+    " ".join(
+        f'&[class*="st-key-findings_{rows}_"] {{ min-height: {37 + 37 * rows}px }}' for rows in range(1, 10)
+    ),
 )
 ASIDE = """
 <style>
   :root {
     @media (min-width: 768px) {
-      [data-testid="stApp"]:not(:has([data-testid="stSidebar"][data-collapsed="true"])) {
-        [data-testid="stMain"], [data-testid="stHeader"] { padding-left: 256px; }
+      :not([data-testid="stSidebar"][data-collapsed="true"] ~ *) > :is(.stMain, .stAppHeader) {
+        padding-left: 256px;
       }
     }
+  }
+</style>
+"""
+KERNEL_STYLE = """
+<style>
+  [data-testid="stMain"]:has(.st-key-kernel_cancel):has(.st-key-watched) { /* they are of the run before */
+    .st-key-kernel_head, .st-key-kernel_picture, .st-key-kernel_lab_picture { opacity: 0.5; }
   }
 </style>
 """
@@ -161,6 +175,8 @@ PRESENTER_STYLE = """
     [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
     .st-key-gpu { --least: 470px; }
     .grid td, .sms i { font-size: 0.9rem !important; }
+    .katex .reset-size3.size1 { font-size: 1em; } /* an index of an index as large as an index */
+    .katex .reset-size6.size1 { font-size: 0.7em; }
     button p, label p { font-size: 1rem !important; }
     div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
       position: absolute; /* out of the page's flow */
@@ -197,7 +213,7 @@ def colours() -> Palette:
 
 def early(aside: bool) -> str:
     """The rules that hold on every page, with a sidebar or without; the document has them."""
-    return STYLE + TOUR_STYLE + f"<style>{FINDINGS}{RULES}</style>" + ASIDE * aside
+    return STYLE + TOUR_STYLE + f"<style>{RULES}</style>" + WAITING + ASIDE * aside
 
 
 def apply(page: str) -> None:
@@ -210,6 +226,6 @@ def apply(page: str) -> None:
     # Streamlit's own grey of a control without effect is too pale to read
     greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
     rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {failed}</style>"
-    rules += START_STYLE * (page == HOME) + PRESENTER_STYLE * mode.presenting()
+    rules += START_STYLE * (page == HOME) + KERNEL_STYLE * (page in OWN) + PRESENTER_STYLE * mode.presenting()
     # the browser loads what draws st.html later than what draws Markdown
     said_once(st.container(key="style"), rules, lambda: st.markdown(rules, unsafe_allow_html=True))

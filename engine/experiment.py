@@ -16,6 +16,7 @@ LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
 LARGEST_BLOCK = 1024
 BLOCKS = ("block_q", "block_kv")
+HASH = "its hash"  # in what an experiment keeps beside its values
 
 
 class ExperimentError(ValueError):
@@ -52,6 +53,17 @@ class Experiment:
         if not isinstance(lengths, int) and sum(lengths) != keys:
             must = f"a number of documents, or lengths that add up to seq_kv, which is {keys}"
             raise ExperimentError("documents", _shown(self.problem.mask.documents_text()), must)
+
+    def __hash__(self) -> int:
+        """Kept, as hundreds of results are looked up by it in a run of a page."""
+        kept = vars(self)
+        if HASH not in kept:
+            kept[HASH] = hash((self.problem, self.algorithm, self.asked, self.hardware))
+        return kept[HASH]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the hash: in another process the same names have others."""
+        return {name: value for name, value in vars(self).items() if name != HASH}
 
     @cached_property
     def tiling(self) -> Tiling:

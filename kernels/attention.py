@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.arguments import check_options
-from kernels.dispatch import ALGORITHMS, FORWARD, chosen, differentiated, forward
+from kernels.dispatch import FORWARD, chosen, differentiated, forward
 from kernels.launch import interpreted
 from kernels.operator import attention_operator, differentiable, traced
 from kernels.ranged import attention_in_ranges, checked_order, chosen_in_ranges, ranges_for
@@ -110,11 +109,9 @@ def attention(
         out, lse = attention_in_ranges(q, k, v, causal, window, terms, options, traced(q, k, v))
         return (out, lse) if return_lse else out
     options = (*mask, scale, algorithm, block_q, block_kv, splits)
-    needs_gradient = differentiated(algorithm, {"q": q, "k": k, "v": v})
-    if traced(q, k, v):
-        check_options(*options[1:], ALGORITHMS)
+    if traced(q, k, v):  # little is asked here: what is, compiled code asks again at every call
         out, lse = attention_operator(q, k, v, *options)
-    elif needs_gradient:
+    elif differentiated(algorithm, {"q": q, "k": k, "v": v}):
         out, lse = differentiable(q, k, v, *options)
     else:
         out, lse = forward(q, k, v, *options)

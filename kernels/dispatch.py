@@ -183,12 +183,18 @@ def differentiated(algorithm: str, tensors: dict) -> bool:
         if getattr(each, "requires_grad", False):
             leaf = name
             break
-    if leaf and algorithm != "auto" and algorithm not in DIFFERENTIABLE:
+    if leaf:
+        check_differentiable(algorithm, leaf)
+    return leaf is not None
+
+
+def check_differentiable(algorithm: str, leaf: str) -> None:
+    """ValueError where an algorithm has no gradient, and a leaf of this name asks for one."""
+    if algorithm != "auto" and algorithm not in DIFFERENTIABLE:
         raise ValueError(
             f"algorithm is {algorithm!r} and {leaf} requires grad, it must be one of"
             f" auto, {', '.join(DIFFERENTIABLE)}, or called under torch.no_grad()"
         )
-    return leaf is not None
 
 
 def _by_flash3(call: Call, algorithm: str, device: torch.device) -> bool:

@@ -212,17 +212,19 @@ def _capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
-_counters: dict[tuple[int, int], Iterator[torch.Tensor]] = {}  # by device and stream
+_counters: dict[int, Iterator[torch.Tensor]] = {}  # by device
 
 
 def _zeroed_counter(device: torch.device) -> torch.Tensor:
-    """An int32 of 0 that no other launch uses; filled by the thousand, as a fill is a launch of its own."""
-    if torch.cuda.is_current_stream_capturing():  # the fill has to be replayed with the launch
+    """An int32 of 0 that no other launch uses; filled by the thousand, as a fill is a launch of its own.
+
+    Not so on streams of the user's: a CUDA graph has to replay the fill with the launch, and where
+    torch.compile makes graphs, it lets nothing outlive a call on its stream.
+    """
+    if driver.active.get_current_stream(device.index):
         return torch.zeros(1, dtype=torch.int32, device=device)
-    stream = device.index, driver.active.get_current_stream(device.index)
-    counter = next(_counters.get(stream, iter(())), None)
+    counter = next(_counters.get(device.index, iter(())), None)
     if counter is None:
-        first, *others = torch.zeros(COUNTERS, COUNTER_STRIDE, dtype=torch.int32, device=device).unbind()
-        _counters[stream] = iter(others)
-        return first
+        counter, *others = torch.zeros(COUNTERS, COUNTER_STRIDE, dtype=torch.int32, device=device).unbind()
+        _counters[device.index] = iter(others)
     return counter

@@ -210,13 +210,19 @@ def _start_d_values(visit, block, K, V, d_V, rings, visits, scale_log2, CONSUMER
     row_lse = lse.index(queries.buffer(visit)).reshape([visits.BLOCK_Q]).load(QUERIES)
     weights = gl.exp2(S * scale_log2 - row_lse[None, :])
     P = _as_operand(weights, K.dtype, OPERANDS)
-    d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
-    d_P = warpgroup_mma_wait(1, deps=[d_P])
+    LATE: gl.constexpr = visits.BLOCK_Q > SIDE  # dV + P dO: P and dP of so many queries would be spilled
+    if LATE:
+        d_P = warpgroup_mma_wait(0, deps=[d_P])
+    else:
+        d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
+        d_P = warpgroup_mma_wait(1, deps=[d_P])
     d_S = (weights * d_P).to(K.dtype)
     exchange.block(visit, CONSUMER).store(d_S)
     fence_async_shared()
     barrier_of_warps()
     mbarrier.arrive(exchange.arrival(visit), count=1)
+    if LATE:
+        d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
     return d_V, P, _as_operand(d_S, K.dtype, OPERANDS)
 
 
@@ -267,7 +273,7 @@ def _store(gradient, output, shared, visits, CONSUMER: gl.constexpr):
 @gluon.jit
 def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUMER: gl.constexpr):
     """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest."""
-    keys, values, queries, d_outs, _, _, exchange = rings
+    keys, values, queries, _, _, _, exchange = rings
     d_k_tensor, d_v_tensor = outputs
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
     K = keys.block(0, CONSUMER).reshape([ROWS, HEAD_DIM])
@@ -287,7 +293,6 @@ def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUM
     d_K = warpgroup_mma(d_S, _rows(queries, 0), d_K, is_async=True)
     d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
     queries.release(0)
-    d_outs.release(0)
     for visit in range(1, visits.count()):
         last_place = place
         place = visits.next_place(place)
@@ -298,7 +303,6 @@ def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUM
         _add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
         d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
         queries.release(visit)
-        d_outs.release(visit)
     d_Q = _start_d_queries(visits.count() - 1, keys, exchange, CONSUMER)
     _store(d_V, d_v_tensor, V_block, visits, CONSUMER)
     d_Q = warpgroup_mma_wait(0, deps=[d_Q])
@@ -310,15 +314,22 @@ def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUM
 
 
 @gluon.jit
+def make_barriers(NUMBER: gl.constexpr, COUNT: gl.constexpr):
+    """Barriers at which COUNT have to arrive."""
+    barriers = gl.allocate_shared_memory(gl.int64, [NUMBER, 1], mbarrier.MBarrierLayout())
+    for barrier in gl.static_range(NUMBER):
+        mbarrier.init(barriers.index(barrier), count=COUNT)
+    return barriers
+
+
+@gluon.jit
 def _make_exchange(blocks):
     """Buffers for dS that both consumers fill and both read.
 
     None waits for an empty one: who has seen the other's dS of visit i knows it done with dQ of visit i - 2,
     so that 4 buffers are enough for i + 2.
     """
-    full = gl.allocate_shared_memory(gl.int64, [EXCHANGES, 1], mbarrier.MBarrierLayout())
-    for buffer in gl.static_range(EXCHANGES):
-        mbarrier.init(full.index(buffer), count=CONSUMERS)
+    full = make_barriers(EXCHANGES, CONSUMERS)
     return Ring(blocks, full, full)
 
 
@@ -353,17 +364,17 @@ def gradient_kernel(
     d_s_blocks = gl.allocate_shared_memory(DTYPE, [EXCHANGES * CONSUMERS, ROWS, BLOCK_Q], EXCHANGE)
     lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
     delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
+    queries = make_ring(q_blocks, BUFFERS, CONSUMERS)
     rings = (
         make_ring(k_blocks, 1, CONSUMERS),
         make_ring(v_blocks, 1, CONSUMERS),
-        make_ring(q_blocks, BUFFERS, CONSUMERS),
-        make_ring(d_out_blocks, BUFFERS, CONSUMERS),
+        queries,
+        Ring(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty),  # who releases Q releases dO
         lse,
         delta,
         _make_exchange(d_s_blocks),
     )
-    head_start = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
-    mbarrier.init(head_start.index(0), count=1)
+    head_start = make_barriers(1, 1)
     fence_async_shared()
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     outputs = (d_k_tensor, d_v_tensor)

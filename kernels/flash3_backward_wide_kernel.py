@@ -22,6 +22,7 @@ from kernels.flash3_backward_kernel import (
     _rows,
     _store,
     _visits_of,
+    make_barriers,
 )
 from kernels.flash3_kernel import ROWS, _as_operand, accumulator_layout, barrier_of_warps
 from kernels.flash3_schedule import Ring, make_ring
@@ -37,9 +38,7 @@ def _make_handover(blocks, BUFFERS: gl.constexpr):
     None waits for an empty one. dS of visit i is full only when P of visit i is read, and P of visit i + 1 is
     stored after that; dS of visit i + 2 comes after P of visit i + 2, and that after dQ of visit i.
     """
-    full = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
-    for buffer in gl.static_range(BUFFERS):
-        mbarrier.init(full.index(buffer), count=1)
+    full = make_barriers(BUFFERS, 1)
     return Ring(blocks, full, full)
 
 

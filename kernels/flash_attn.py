@@ -29,7 +29,7 @@ def flash_attn_func(
 
     deterministic asks for the same bits of dQ every time, as torch.use_deterministic_algorithms(True) does.
     """
-    _refuse(dropout_p=dropout_p)
+    _refuse_dropout(dropout_p)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     heads_first = [tensor.transpose(1, 2) for tensor in (q, k, v)]
     if deterministic and torch.is_grad_enabled():  # of its two backward passes flash2's sums dQ in one order
@@ -57,15 +57,20 @@ def flash_attn_varlen_func(
     return_attn_probs=False,
     block_table=None,
 ):
-    """O [queries, heads, head_dim of v], of packed sequences; max_seqlen_q and _k are not needed.
+    """O [queries, heads, head_dim of v], of packed sequences; deterministic always.
 
-    It is deterministic always.
+    With block_table, int32 [sequences, pages per sequence], k and v are pages as `flash_attn_with_kvcache`
+    takes them, and there are no gradients. max_seqlen_q is needed there alone, max_seqlen_k nowhere.
     """
-    _refuse(dropout_p=dropout_p, block_table=block_table)
+    _refuse_dropout(dropout_p)
     if alibi_slopes is not None and alibi_slopes.dim() == 2:
         raise ValueError("alibi_slopes has two dimensions, packed sequences must share one slope a head")
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
-    out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
+    if block_table is None:
+        out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
+    else:
+        edges = cu_seqlens_q, cu_seqlens_k, max_seqlen_q
+        out, lse = _packed_over_pages(q, k, v, block_table, *edges, options)
     return (out, lse, None) if return_attn_probs else out
 
 
@@ -92,15 +97,20 @@ def flash_attn_with_kvcache(
 ):
     """O [batch, seq_q, heads, head_dim of v], over the first cache_seqlens keys of every cache.
 
-    The caches are [batch, capacity, kv_heads, head_dim], of which cache_batch_idx, [batch], picks; or, with
-    block_table, int32 [batch, pages per sequence], pages [pages, page_size, kv_heads, head_dim] of any size.
+    The caches are [batch, capacity, kv_heads, head_dim], or, with block_table, int32 [batch, pages per
+    sequence], pages [pages, page_size, kv_heads, head_dim] of any size; cache_batch_idx, [batch], picks rows
+    of the caches or of the table.
     k and v, [batch, seq_new, kv_heads, head_dim], if given, are written into the caches behind these keys,
     and count. cache_seqlens is an int, or int32 [batch] on q's device, where it and the table are read;
     without it the caches are full. num_splits is chosen by the caches' room if 0. No gradients.
+
+    cache_leftpad, int32 [batch]: so many keys of each cache are left out at its begin; the others are read
+    through a table of single keys, which is slower. rotary_cos and rotary_sin, [positions, pairs], turn pairs
+    of the first columns of q and k, adjacent ones where rotary_interleaved, else of halves: of k, and of q
+    where there is a mask, by their positions behind the cache's keys, else of all q by the first of these.
     """
-    _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad)
-    if block_table is not None and cache_batch_idx is not None:
-        raise ValueError("cache_batch_idx is given, it must be None with block_table: the table says which")
+    if (rotary_cos is None) != (rotary_sin is None) or (rotary_cos is not None and k is None):
+        raise ValueError("rotary_cos and rotary_sin must be given both, with new keys, or neither")
     if (k is None) != (v is None):
         raise ValueError("k and v must be given both, or neither")
     if k is not None and cache_seqlens is None:
@@ -108,11 +118,22 @@ def flash_attn_with_kvcache(
     if block_table is None:  # each cache is one page
         rows = torch.arange(len(q), device=q.device) if cache_batch_idx is None else cache_batch_idx
         block_table = rows[:, None]
+    elif cache_batch_idx is not None:
+        block_table = block_table[cache_batch_idx]
     if cache_seqlens is None:
         cache_seqlens = block_table.shape[1] * k_cache.shape[1]
     if isinstance(cache_seqlens, int):
         cache_seqlens = torch.full((len(q),), cache_seqlens, dtype=torch.int32, device=q.device)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    if rotary_cos is not None:
+        turn = rotary_cos, rotary_sin, rotary_interleaved
+        masked = options["causal"] or options["window"] is not None
+        q = _turned(q, cache_seqlens, q.shape[1] if masked else 1, *turn)
+        k = _turned(k, cache_seqlens, k.shape[1], *turn)
+    if cache_leftpad is not None:
+        block_table = _behind_padding(k_cache, v_cache, block_table, cache_leftpad)
+        k_cache, v_cache = (cache.view(-1, 1, *cache.shape[2:]) for cache in (k_cache, v_cache))
+        cache_seqlens = cache_seqlens - cache_leftpad
     k, v = (None if new is None else new.transpose(1, 2) for new in (k, v))
     with torch.no_grad():
         out, lse = attention_paged(
@@ -127,13 +148,48 @@ def flash_attn_with_kvcache(
     return (out, lse) if return_softmax_lse else out
 
 
-def _refuse(**arguments) -> None:
-    """ValueError for the first that is given, unless it is 0."""
-    for name, value in arguments.items():
-        if value is not None and not (isinstance(value, int | float) and value == 0):
-            wanted = "0: these kernels drop nothing" if name == "dropout_p" else "None: it is not served here"
-            shown = value if isinstance(value, int | float) else "given"
-            raise ValueError(f"{name} is {shown}, it must be {wanted}")
+def _packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, longest: int, options: dict):
+    """(O, lse) as `attention_varlen` returns them, of keys in pages.
+
+    Sequences are laid side by side, each at the end of `longest` rows, as their last queries stand at the
+    last keys; rows without a query are a query that is there, and are not read.
+    """
+    batch, packed = len(cu_seqlens_q) - 1, torch.arange(len(q), device=q.device)
+    ends = cu_seqlens_q[1:].long()
+    rows = (ends[:, None] - longest + torch.arange(longest, device=q.device)).clamp(0, max(len(q) - 1, 0))
+    sequence = torch.searchsorted(ends, packed, right=True).clamp(max=batch - 1)
+    row = (packed - ends[sequence] + longest).clamp(0, longest - 1)
+    with torch.no_grad():
+        out, lse = attention_paged(
+            *(q[rows].transpose(1, 2), k, v, block_table, cu_seqlens_k.diff()), **options, return_lse=True
+        )
+    return out[sequence, :, row], lse[sequence, :, row].t()
+
+
+def _turned(x, lengths, positions: int, cos, sin, adjacent: bool) -> torch.Tensor:
+    """x, [batch, sequence, heads, head_dim], in rotary embedding (arXiv 2104.09864) from lengths on."""
+    at = lengths[:, None] + torch.arange(positions, device=x.device)
+    cos, sin = (each[at.clamp(max=len(each) - 1)][:, :, None].float() for each in (cos, sin))
+    columns, rest = x.tensor_split([2 * cos.shape[-1]], dim=-1)
+    first, second = columns.unflatten(-1, (-1, 2)).unbind(-1) if adjacent else columns.chunk(2, -1)
+    pair = first * cos - second * sin, second * cos + first * sin
+    turned = torch.stack(pair, -1).flatten(-2) if adjacent else torch.cat(pair, -1)
+    return torch.cat([turned.to(x.dtype), rest], -1)
+
+
+def _behind_padding(k_cache, v_cache, block_table, leftpad) -> torch.Tensor:
+    """A table of single keys, int64 [batch, keys], that begins behind the padding of every sequence."""
+    for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
+        if len(cache) > 1 and cache.stride(0) != cache.shape[1] * cache.stride(1):
+            raise ValueError(f"{name} has gaps between its rows, with cache_leftpad it must have none")
+    page, room = k_cache.shape[1], block_table.shape[1] * k_cache.shape[1]
+    keys = (torch.arange(room, device=k_cache.device) + leftpad.long()[:, None]).clamp(max=room - 1)
+    return block_table.long().gather(1, keys // page) * page + keys % page
+
+
+def _refuse_dropout(dropout_p) -> None:
+    if dropout_p:
+        raise ValueError(f"dropout_p is {dropout_p}, it must be 0: these kernels drop nothing")
 
 
 def _options(softmax_scale, causal, window_size, softcap, alibi_slopes) -> dict:

@@ -1,10 +1,12 @@
 """Attention as an operator that PyTorch knows: for autograd, `torch.compile` and fake tensors."""
 
 import torch
+from torch._C import _any_requires_grad, _len_torch_dispatch_stack
 from torch._C._functorch import unwrap_if_dead
+from torch._library.autograd import Info, make_autograd_impl
 
-from kernels.arguments import check_tensors
-from kernels.dispatch import FORWARD, chosen, forward, gradients
+from kernels.arguments import check_options, check_tensors
+from kernels.dispatch import ALGORITHMS, FORWARD, check_differentiable, chosen, forward, gradients
 from kernels.launch import interpreted, output_like
 
 NO_GRADIENTS = (None,) * 7  # of the options
@@ -28,9 +30,15 @@ attention_operator = torch.ops.attention_tiles.attention.default
 backward_operator = torch.ops.attention_tiles.attention_backward.default
 
 
+def known(options: tuple) -> tuple:
+    """Options that may be checked while PyTorch traces: a number that it keeps open counts as not given."""
+    return tuple(None if isinstance(each, torch.SymInt) else each for each in options)
+
+
 @torch.library.register_fake(attention_operator, lib=LIBRARY)
 def _(q, k, v, *options):
     check_tensors(q, k, v, interpreted())
+    check_options(*known(options[1:]), ALGORITHMS)
     return output_like(q, v), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
@@ -46,11 +54,29 @@ def refuse_second_derivative(ctx, *d_gradients):
     )
 
 
-torch.library.register_autograd(backward_operator, refuse_second_derivative, lib=LIBRARY)
+def register_gradient(operator, name: str, run, backward, setup_context=None) -> None:
+    """As torch.library.register_autograd, but without gradient or tracing `run` is called at once.
+
+    That is how compiled code calls, forward and backward; the dispatcher would come to `run` by a second way
+    through Python.
+    """
+    dispatched = make_autograd_impl(operator, Info(backward, setup_context))
+
+    def by_autograd(keys, *arguments):
+        plain = all(type(tensor) in PLAIN for tensor in arguments[:3]) and not _len_torch_dispatch_stack()
+        if plain and not (torch.is_grad_enabled() and _any_requires_grad(*arguments)):
+            return run(*arguments)
+        return dispatched(keys, *arguments)
+
+    LIBRARY.impl(name, by_autograd, "Autograd", with_keyset=True)
+
+
+register_gradient(backward_operator, "attention_backward", gradients, refuse_second_derivative)
 
 
 def _setup_context(ctx, inputs, output):
     q, k, v, causal, window, scale, algorithm, block_q, block_kv, _splits = inputs
+    check_differentiable(algorithm, "q, k or v")
     ctx.save_for_backward(q, k, v, *output)
     ctx.options = causal, window, scale, algorithm, block_q, block_kv
     ctx.set_materialize_grads(False)
@@ -61,7 +87,7 @@ def _backward(ctx, d_out, d_lse):
     return *d_qkv, *NO_GRADIENTS
 
 
-torch.library.register_autograd(attention_operator, _backward, setup_context=_setup_context, lib=LIBRARY)
+register_gradient(attention_operator, "attention", forward, _backward, _setup_context)
 
 
 class Gradients(torch.autograd.Function):

@@ -9,7 +9,7 @@ from kernels.arguments import Call, check_options, check_tensors, check_terms
 from kernels.backward import backward
 from kernels.dispatch import ALGORITHMS, FORWARD, OWN_BLOCKS, chosen, differentiated
 from kernels.launch import interpreted, multiprocessors, output_like
-from kernels.operator import LIBRARY, refuse_second_derivative
+from kernels.operator import LIBRARY, refuse_second_derivative, register_gradient
 from kernels.ranges import ranges_of, remembered_ranges, window_sides
 from kernels.split_kv import packs, worthwhile
 from kernels.terms import Terms
@@ -99,8 +99,8 @@ def _backward(ctx, d_out, d_lse):
     return d_q, d_k, d_v, None, None if sinks is None else d_sinks, *NO_GRADIENTS
 
 
-torch.library.register_autograd(ranged_operator, _backward, setup_context=_setup_context, lib=LIBRARY)
-torch.library.register_autograd(backward_operator, refuse_second_derivative, lib=LIBRARY)
+register_gradient(ranged_operator, "attention_in_ranges", forward, _backward, _setup_context)
+register_gradient(backward_operator, "attention_in_ranges_backward", gradients, refuse_second_derivative)
 
 
 def attention_in_ranges(

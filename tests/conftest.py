@@ -2,6 +2,7 @@
 
 import tests.one_thread  # noqa: F401, I001 (before anything imports numpy or torch)
 import gc
+import os
 import sys
 from functools import _lru_cache_wrapper
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 import engine.algorithms
 from engine.problem.kept import Kept
 from engine.worker.client import Worker
+from tests.beside import Beside
 
 settings.register_profile(
     "repeatable",
@@ -22,9 +24,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+gc.disable()  # what is imported stays: looking through it again and again takes a fifth of collecting
 
-
-LONG = ("test_compile", "test_distributed", "test_cluster_rows", "test_operator", "test_speed_page")
+LONG = ("test_operator", "test_speed_page")
 
 
 def pytest_collection_modifyitems(items):
@@ -32,13 +34,32 @@ def pytest_collection_modifyitems(items):
 
     Each is given half of the list, and who is done takes over from the end of what the other has left: short
     tests, so that no worker is alone with a long one at the end, nor starts a second dashboard for a few.
+    What waits for a command that runs beside the tests comes late, and not last.
     """
     browser = [item for item in items if item.get_closest_marker("browser")]
     long = [item for item in items if item.path.stem in LONG]
-    taken = {*browser, *long}
+    waiting = [item for item in items if hasattr(item.module, "BESIDE")]
+    taken = {*browser, *long, *waiting}
     short = [item for item in items if item not in taken]
     half = max(0, len(items) // 2 - len(browser))
-    items[:] = browser + short[:half] + long + short[half:]
+    late = (half + len(short)) // 2
+    items[:] = browser + short[:half] + long + short[half:late] + waiting + short[late:]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def beside(request, tmp_path_factory):
+    """A function (file) that gives what the command of a test file printed; all are started here."""
+    folder, run = tmp_path_factory.getbasetemp(), os.getpid()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder, run = folder.parent, os.getppid()
+    beside = Beside(folder, run)
+    for module in {item.module for item in request.session.items if hasattr(item.module, "BESIDE")}:
+        beside.start(module.__name__, module.BESIDE)
+    return beside
+
+
+def pytest_collection_finish():
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -29,6 +29,8 @@ from websockets.asyncio.client import connect
 ROOT = Path(__file__).resolve().parents[1]
 OPENINGS, MOVERS, MOVES, PAUSE = (50, 200, 500), 20, 8, 1.0
 HEAVY = ("algorithm=split_kv&seq=1048576&splits=1024&block_q=16", "seq=1048576&block_q=16&block_kv=16")
+EASE = 6.0  # s between two moves of whoever does not hurry
+VISITED = ("tiles", "masks", "traffic", "speed", "decoding")
 LIMIT = 120.0  # s that a session is waited for
 TYPED = "Sequence length, typed"
 
@@ -93,12 +95,17 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def free_port() -> int:
+    """One of this machine's."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 @contextlib.contextmanager
 def served() -> Iterator[Server]:
     """A fresh server, ready."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
@@ -188,6 +195,29 @@ async def moving(server: Server, heavy: str = "") -> dict[str, float]:
     }
 
 
+async def level(server: Server, minutes: int) -> list[float]:
+    """MB held at the end of each minute, while visitors come, move a slider at their ease, and leave."""
+    end, held = time.monotonic() + 60 * minutes, []
+
+    async def visitor(number: int) -> None:
+        for visit in range(number, 10**9, MOVERS):
+            page = VISITED[visit % len(VISITED)]
+            async with asyncio.timeout(LIMIT), server.session(page) as session:
+                await session.run()
+                for move in range(MOVES):
+                    if time.monotonic() > end:
+                        return
+                    await asyncio.sleep(EASE)
+                    await session.run(64 * (1 + (7 * visit + move) % 40))
+
+    visitors = asyncio.gather(*map(visitor, range(MOVERS)))
+    while not visitors.done():
+        await asyncio.wait([visitors], timeout=60)
+        held.append(server.megabytes)
+    await visitors
+    return held
+
+
 async def measured(openings: tuple[int, ...]) -> dict:
     """All figures; a server for the openings and one for the movers."""
     found: dict = {"unit_ms": 1e3 * unit()}
@@ -212,10 +242,16 @@ async def measured(openings: tuple[int, ...]) -> dict:
 def main() -> None:
     """Print the figures as JSON."""
     parser = argparse.ArgumentParser("python -m tests.load", description=__doc__)
+    parser.add_argument("--level", type=int, help="instead, MB by minute while visitors come and go so long")
     parser.add_argument(
         "--openings", default=",".join(map(str, OPENINGS)), help="windows at once; %(default)s"
     )
-    counts = tuple(min(int(count), 500) for count in parser.parse_args().openings.split(","))
+    options = parser.parse_args()
+    if options.level:
+        with served() as server:
+            print(json.dumps({"megabytes_by_minute": asyncio.run(level(server, options.level))}))
+        return
+    counts = tuple(min(int(count), 500) for count in options.openings.split(","))
     print(json.dumps(asyncio.run(measured(counts)), indent=1))
 
 

@@ -217,7 +217,7 @@ def test_only_the_scenario_asks_streamlit_what_it_does_not_tell():
         name for name, path in NAMED.items() for module, _ in imports(path) if module.startswith("streamlit.")
     }
     inside = {name for name in asking if name.startswith("app/") and not name.startswith("app/serving/")}
-    assert inside == {"app/scenario/link.py", "app/scenario/first_run.py"}
+    assert inside == {f"app/scenario/{name}.py" for name in ("link", "first_run", "again")}
 
 
 def test_no_page_computes():

@@ -15,6 +15,7 @@ TABLES = f"""
   .numbers td {{ text-align: right; font-family: {MONO}; font-variant-numeric: tabular-nums; }}
   .numbers th:first-child, .numbers td:first-child {{ text-align: left; padding-left: 0; }}
   .numbers .words {{ text-align: left; font-family: inherit; }}
+  .numbers .words:not(:first-child) {{ padding-left: 1.4rem; }}
   .numbers td:not(.words), .numbers th:not(.words) {{ white-space: nowrap; }}
   .scrolled {{ overflow: auto; }}
   @media (max-width: 1200px) {{ .numbers {{ font-size: 0.86rem; }} }}

@@ -133,21 +133,33 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
 
 
 def _bars(x, y, panel, hover, *, half=0.375, **look) -> dict:
-    """Bars as one outline: drawn bar by bar they take a browser longer than all the rest of a page."""
+    """Bars as one outline along 0: drawn bar by bar they take a browser longer than the rest of a page."""
     shown = np.isfinite(y)
     x, y = x[shown, None], _short(y[shown])[:, None]
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": (x + half * np.array([-1, -1, 1, 1, np.nan])).ravel(),
-        "y": (y * np.array([0, 1, 1, 0, np.nan])).ravel(),
+        "x": (x + half * np.array([-1, -1, 1, 1])).ravel(),
+        "y": (y * np.array([0, 1, 1, 0])).ravel(),
         "fill": "toself",
         "line": {"width": 0},
         "hoveron": "points",
-        "customdata": np.repeat(y, 5),  # what is pointed at may be a corner below
+        "customdata": np.repeat(y, 4),  # what is pointed at may be a corner below
         "hovertemplate": f"{hover}<extra></extra>",
         "yaxis": panel,
         **look,
+    }
+
+
+def _marks(x, y, panel, hover, colour, *, thick=0.018) -> dict:
+    """Level lines as one outline too, which leads from each to the next along 0 without any width."""
+    marks = _bars(x, y, panel, hover, half=0.5, fillcolor=colour)
+    heights = _short(y)[:, None]
+    return {
+        **marks,
+        "x": (x[:, None] + 0.5 * np.array([-1, -1, 1, 1, -1, -1])).ravel(),
+        "y": (heights * np.array([0, 1, 1, 1, 1, 0]) + thick / 2 * np.array([0, 1, 1, -1, -1, 0])).ravel(),
+        "customdata": np.repeat(heights, 6),
     }
 
 
@@ -216,15 +228,7 @@ def _weights(steps, step, stop, colours) -> list[dict]:
             line={"color": colours.muted, "width": 1},
         ),
         _bars(position[:stop], now[:stop], "y2", "now %{customdata:.4g}", fillcolor=colours.s),
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": (position[:, None] + np.array([-0.5, 0.5, np.nan])).ravel(),
-            "y": np.repeat(_short(steps.final), 3),
-            "line": {"color": colours.ink, "width": 2},
-            "hovertemplate": "in the end %{y:.4g}<extra></extra>",
-            "yaxis": "y2",
-        },
+        _marks(position, steps.final, "y2", "in the end %{customdata:.4g}", colours.ink),
     ]
 
 

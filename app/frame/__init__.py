@@ -9,7 +9,9 @@ from pathlib import Path
 import streamlit as st
 
 from app import scenario
+from app.canvas.bundle import bundle
 from app.page import HOME, groups, pages
+from app.scenario.again import PARTS
 from app.serving.said import said_once
 
 NAME = "Attention, tile by tile"
@@ -45,7 +47,6 @@ def _navigation() -> None:
 
 def turn_to(name: str) -> None:
     """Open another page, with the scenario and the mode of this one."""
-    scenario.end_run()
     st.switch_page(scenario.kept_in_run("pages", {})[name], query_params=scenario.link_values(name))
 
 
@@ -65,9 +66,13 @@ def _page(name: str, title: str) -> st.Page:
 
 @lru_cache(maxsize=1)
 def _component():
-    return st.components.v2.component("frame", js=(HERE / "frame.js").read_text("utf-8"))
+    return st.components.v2.component("frame", js=bundle(HERE / "frame.js"))
 
 
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
+    PARTS.show(_keep, page)
+
+
+def _keep(page: str) -> None:
     _component()(key="frame", data=page, height=0)

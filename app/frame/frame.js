@@ -1,16 +1,42 @@
 // What Streamlit's own frame of a page leaves undone: addresses that say nothing stay out of the history,
 // the link that skips to the page skips the pages' names too, and of these the open page's is told apart.
+// The rules of what stands in for a page's parts while their scripts are loaded hold no longer than that, and of
+// a slider that moves quickly the server hears the last value.
 
+import { awaitLast } from "./moving.js";
+
+const LOOK = 300; // ms between two looks at whether all is there
 let done = false; // these rules are the window's: one of them is enough
+let path, timer;
 
 /** Streamlit writes a page's address twice, first without its values: Back would have to be pressed twice. */
 function tidyHistory() {
   const push = history.pushState.bind(history);
   history.pushState = (state, unused, url) => {
     const to = new URL(url ?? location.href, location.href);
+    leave(to.pathname);
     if (to.pathname === location.pathname && !location.search) history.replaceState(state, unused, url);
     else push(state, unused, url);
   };
+}
+
+/** Whether the rules of what stands in for parts hold. */
+function waits(on) {
+  const rules = document.getElementById("waiting"),
+    media = on ? "all" : "not all";
+  if (rules && rules.media !== media) rules.media = media;
+}
+
+/** Another page than the one that was last shown has parts of other kinds. */
+function leave(to) {
+  if (to !== path) waits(true);
+}
+
+/** Puts them aside once every part is there. */
+function settle() {
+  if (document.querySelector("[data-testid=stSkeleton], [data-testid=stAppSkeleton]"))
+    timer = setTimeout(settle, LOOK);
+  else waits(false);
 }
 
 /** To what stands below the pages' names. */
@@ -40,9 +66,14 @@ function middle(element) {
 /** `data` names the page, so that this is called when another is opened. */
 export default function show() {
   point();
+  path = location.pathname;
+  clearTimeout(timer);
+  timer = setTimeout(settle, LOOK);
   if (done) return;
   done = true;
   tidyHistory();
+  awaitLast(WebSocket.prototype, document);
+  window.addEventListener("popstate", () => leave(location.pathname));
   document.addEventListener("click", ({ target }) => {
     if (target.closest?.("[data-testid=stSkipToContent]")) setTimeout(skip);
   });

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.figures.tables import scrolled
 from app.glossary.terms import found_on_pages, listed
+from app.scenario.again import PARTS
 from app.serving.said import said_once
 
 HERE = Path(__file__).parent
@@ -23,6 +24,10 @@ def _hover():
 
 def hover() -> None:
     """Mark the first of each term on the page; pointing at any of them tells what it means."""
+    PARTS.show(_mark)
+
+
+def _mark() -> None:
     _hover()(key="glossary", data=found_on_pages(), height=0)
 
 

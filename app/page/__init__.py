@@ -1,6 +1,6 @@
 """The pages, in the order of the navigation: a file each, with its words, its layout and a function `show()`.
 
-A page is imported when it is first opened, so that none waits for another's libraries; that is why its title
+A page is imported when it is first opened, or by a server before its first visitor: that is why its title
 stands here. Adding a page is a file in this folder and a line in this list.
 
 The folder is not named "pages": one of that name beside main.py Streamlit takes for an application of its own

@@ -12,6 +12,7 @@ from app import frame, scenario
 from app.page import HOME, pages
 from app.presenter import keys, lectern, mode
 from app.room import screen
+from app.scenario.again import PARTS
 
 WHILE_PRESENTING = {
     "p": "present",
@@ -39,8 +40,12 @@ def button() -> None:
 
 def bind() -> None:
     """The key that begins a presentation."""
-    keys.bind({"p": "present"}, key="presenter_keys")
+    PARTS.show(_bind)
     screen.step_down()
+
+
+def _bind() -> None:
+    keys.bind({"p": "present"}, key="presenter_keys")
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ changes one value of it (`widgets`); every run shows it in the widgets and write
 from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, url_values
 from app.scenario.own import own, own_values, tie
 from app.scenario.presets import PRESETS, first, preset
-from app.scenario.state import arrive, current, end_run, go, kept, kept_in_run, notices, place, replace
+from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace
 from app.scenario.widgets import control, divisors, options
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "control",
     "current",
     "divisors",
-    "end_run",
     "first",
     "go",
     "kept",

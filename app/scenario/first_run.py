@@ -1,7 +1,7 @@
 """The first run of a link, made once: all who open the same link get the messages and the state that it left.
 
 Hundreds open one link at once, and what its page says to each of them is the same to the byte, but for the
-names of files that its buttons would make. This is the one place that knows how Streamlit keeps a session.
+names of files that its buttons would make. This and `again.py` know how Streamlit keeps a session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamlit.runtime import get_instance
 from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
-from streamlit.runtime.state.session_state import Value
+from streamlit.runtime.state.session_state import Value, _is_internal_key
 
 from app.scenario.state import RUN
 from app.serving.said import noted, send
@@ -138,7 +138,8 @@ FIRST_RUNS = FirstRuns()
 def _untouched(ctx: ScriptRunContext) -> bool:
     """Whether the session has run nothing yet, and its browser holds nothing of an earlier one."""
     state = ctx.session_state._state
-    return not (state.filtered_state or state._new_widget_state.states or ctx.is_history_navigation)
+    own = not all(map(_is_internal_key, (*state._old_state, *state._new_session_state)))
+    return not (own or state._new_widget_state.states or ctx.is_history_navigation)
 
 
 def _made(ctx: ScriptRunContext, draw: Callable[[], None]) -> FirstRun | None:

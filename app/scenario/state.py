@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import sleep
 from typing import TypeVar
 
 import streamlit as st
@@ -11,8 +10,7 @@ import streamlit as st
 from engine.experiment import Experiment
 
 EXPERIMENT, OWN, NOTICES, PLACE = "experiment", "own experiment", "notices", "place"
-ARRIVED, RUN, ENDED = "arrived", "run", "run has ended"
-MOVING = 0.08  # s after which no further move of a slider is awaited: a key that is held repeats sooner
+ARRIVED, RUN = "arrived", "run"
 BY_LINK = "by link"  # where a scenario that a link brought has arrived at: wherever the link leads
 Value = TypeVar("Value")
 
@@ -94,20 +92,8 @@ def kept(name: str, first: Value) -> Value:
 
 
 def begin_run() -> None:
-    """Forget what was kept in the run before.
-
-    A run that has overtaken the one before waits a moment, before the browser hears of it: while a slider is
-    moved quickly the next one overtakes it in turn, and only the last is drawn.
-    """
-    overtook = not st.session_state.get(ENDED, True)
-    st.session_state[RUN], st.session_state[ENDED] = {}, False
-    if overtook:
-        sleep(MOVING)
-
-
-def end_run() -> None:
-    """Note that the page has been drawn, or left for another."""
-    st.session_state[ENDED] = True
+    """Forget what was kept in the run before."""
+    st.session_state[RUN] = {}
 
 
 def kept_in_run(name: str, first: Value) -> Value:

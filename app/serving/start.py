@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 import streamlit as st
 from streamlit import config, net_util
 
 from app import serving
+from app.page import PAGES
+from app.scenario.again import PARTS
 from app.scenario.first_run import FIRST_RUNS
 from app.serving.door import believe_what_can_be
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
 from app.serving.way import WAY
 from engine.problem.kept import set_way
+from engine.recordings.file import recordings
 
+TURN = 0.001  # s that one thread computes before another may: a page waits several times for its turn
 LOOPBACK = ["localhost", "127.0.0.1", "::1", "[::1]"]
 
 
@@ -24,18 +31,32 @@ LOOPBACK = ["localhost", "127.0.0.1", "::1", "[::1]"]
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Before the first visitor; the last lines are printed when the port is known."""
     prepare()
+    settle()
     wake_once(asyncio.get_running_loop())
     look_up_one_by_one()
     believe_what_can_be()
     send_together()
     set_way(WAY.give)
-    FIRST_RUNS.on = True
+    FIRST_RUNS.on = PARTS.on = True
     address, port = st.get_option("server.address"), st.get_option("server.port")
     print(f"  The dashboard is at http://localhost:{port}")
     if not serving.at_loopback(address):
         others = "may run kernels" if serving.opened() else "can look and run nothing"
         print(f"  It is open to the network: others find it at this machine's own address and {others}.")
     yield
+
+
+def settle() -> None:
+    """Have what the pages import and the recordings there before the first visitor.
+
+    They stay, so nobody looks for garbage in them any more: each time held all visitors up for 0.1 s.
+    """
+    for name in ("pandas", *(f"app.page.{page}" for page in PAGES)):
+        import_module(name)
+    recordings()
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(TURN)
 
 
 def wake_once(loop: asyncio.AbstractEventLoop) -> None:

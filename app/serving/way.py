@@ -12,8 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, local
 
-SHORT = 0.06  # s of a processor: what a page with nothing heavy takes, and some more
+SHORT = 0.05  # s of a processor: what a page with nothing heavy takes, and some more
 PASSING, PATIENCE = 0.25, 3.0  # s that a long run waits between two pieces, and in all, at most
+TIMES = 3  # as long as it has computed it waits in all, at most: where all runs are slow, none is held up
+# s that it waits at least where a short one has ended so many s ago: others come, and are read and answered
+# by a loop that needs the interpreter too
+LEAST, LATELY = 0.002, 1.0
 
 
 @dataclass
@@ -29,7 +33,7 @@ class Way:
     """The runs under way, and how a long one lets the short ones pass."""
 
     def __init__(self):
-        self._short = 0
+        self._short, self._passed = 0, 0.0  # runs under way; when one ended last
         self._changed = Condition()
         self._mine = local()
 
@@ -43,20 +47,24 @@ class Way:
             yield
         finally:
             self._mine.run = None
+            if run.short:
+                self._passed = time.monotonic()
             self._ended(run)
 
     def give(self) -> None:
         """Let the short ones pass, if this thread's run has computed for long and its patience lasts."""
         run = getattr(self._mine, "run", None)
-        if run is None or time.thread_time() - run.began < SHORT:
+        if run is None or (computed := time.thread_time() - run.began) < SHORT:
             return
         self._ended(run)
-        left = min(PASSING, PATIENCE - run.waited)
+        left = min(PASSING, min(PATIENCE, TIMES * computed) - run.waited)
         if left <= 0:
             return
         begun = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: not self._short, left)
+        if begun - self._passed < LATELY:
+            time.sleep(LEAST)
         run.waited += time.monotonic() - begun
 
     def _ended(self, run: _Run) -> None:

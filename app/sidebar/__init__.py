@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from app import scenario
 from app.figures.hardware import figures_lines, unchecked
+from app.scenario.again import PARTS
 from app.sidebar import recording
 from app.sidebar.unused import look
 from app.take_home.offers import subject
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import LARGEST_SEQUENCE
-from engine.problem.hardware import GPUS, Gpu
+from engine.problem.hardware import GPUS
 from engine.problem.problem import DTYPE_BYTES
 
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
+MASKS = {False: "none", True: "causal"}
+GPU_NAMES = {key: gpu.name for key, gpu in GPUS.items()}
+PARAMETER = {"before": "window", "after": "window", "lengths": "documents"}  # where a field is a part of one
 BEFORE_HELP = (
     "A window: a query sees its own key, this many before it, and as many after it as More says. Leave it "
     "empty for no window."
@@ -36,29 +40,69 @@ KEYS_HELP = (
 )
 
 
+@dataclass(frozen=True)
+class Field:
+    """A widget of Streamlit's and all that it is drawn from."""
+
+    kind: str
+    label: str
+    given: tuple[tuple[str, Any], ...]
+
+    def draw(self, place: Any) -> None:
+        """Draw it there."""
+        getattr(place, self.kind)(self.label, **dict(self.given))
+
+
 def show() -> None:
     """Draw every control; each changes one value of the scenario."""
     with st.sidebar:
-        _select(st, "Scenario", "preset", list(scenario.PRESETS), placeholder="presets")
-        _select(st, "Algorithm", "algorithm", _algorithms(), format_func=lambda key: ALGORITHMS[key].label)
-        _sequence()
-        _slider("Head dimension", "head_dim", HEAD_DIMS)
-        _block("Query block", "block_q")
-        _block("Key block", "block_kv")
-        _heads()
-        _mask()
-        _machine()
-        _more()
-        _footprint()
-        _figures(scenario.current().gpu)
+        _row(_select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets"))
+        _row(_select("Algorithm", "algorithm", _algorithms(), format_func=_label))
+        _row(_slider("Sequence length", "seq", SEQUENCES), _typed(), widths=(3, 2))
+        _row(_slider("Head dimension", "head_dim", HEAD_DIMS))
+        _row(_block("Query block", "block_q"))
+        _row(_block("Key block", "block_kv"))
+        _row(_number("Heads", "heads", 1, 1024, required=True), _key_heads())
+        _row(
+            _select("Mask", "causal", tuple(MASKS), format_func=MASKS.get),
+            _keys("before", "all", BEFORE_HELP),
+        )
+        gpu = _select("GPU", "hardware", tuple(GPUS), format_func=GPU_NAMES.get)
+        _row(_select("Data type", "dtype", tuple(DTYPE_BYTES)), gpu)
+        PARTS.show(_more, _further(), recording.asked())
+        PARTS.show(_footprint, _fit())
+        PARTS.show(_figures, scenario.current().hardware)
 
 
-def _slider(label: str, name: str, usual: tuple[int, ...]) -> None:
-    st.select_slider(label, scenario.options(name, usual), **look(name), **scenario.control(name))
+def _field(kind: str, label: str, name: str, help: str | None = None, **given: Any) -> Field:
+    """A widget that shows and changes one value of the scenario, greyed where that has no effect."""
+    tied = scenario.control(name, given["options"] if kind == "selectbox" else None)
+    return Field(kind, label, tuple({**look(PARAMETER.get(name, name), help), **given, **tied}.items()))
 
 
-def _select(place, label: str, name: str, options: Sequence[Any], **more: Any) -> None:
-    place.selectbox(label, options, **more, **look(name), **scenario.control(name, options))
+def _slider(label: str, name: str, usual: tuple[int, ...]) -> Field:
+    return _field("select_slider", label, name, options=tuple(scenario.options(name, usual)))
+
+
+def _select(label: str, name: str, options: tuple, **more: Any) -> Field:
+    return _field("selectbox", label, name, options=options, **more)
+
+
+def _number(label: str, name: str, least: int, most: int, **more: Any) -> Field:
+    return _field("number_input", label, name, min_value=least, max_value=most, **more)
+
+
+def _row(*fields: Field, widths: tuple[int, ...] = ()) -> None:
+    """Fields side by side, or one alone."""
+    PARTS.show(_side_by_side, fields, widths)
+
+
+def _side_by_side(fields: tuple[Field, ...], widths: tuple[int, ...] = ()) -> None:
+    if len(fields) == 1:
+        return fields[0].draw(st)
+    alignment = "bottom" if widths else "top"  # one of them has no label
+    for field, place in zip(fields, st.columns(widths or 2, vertical_alignment=alignment), strict=True):
+        field.draw(place)
 
 
 def _algorithms() -> tuple[str, ...]:
@@ -66,88 +110,71 @@ def _algorithms() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*offered(), scenario.current().algorithm)))
 
 
-def _block(label: str, name: str) -> None:
+def _label(algorithm: str) -> str:
+    return ALGORITHMS[algorithm].label
+
+
+def _block(label: str, name: str) -> Field:
     """A slider; where the algorithm has blocks of its own, they are shown and cannot be moved."""
     experiment = scenario.current()
     if not experiment.record.chooses_tiling:
         return _slider(label, name, BLOCKS)
     own = getattr(experiment.tiling, name)
-    key, why = f"own {name} {own}", f"{experiment.record.label} chooses its own blocks by head dimension."
-    st.select_slider(label, sorted({*BLOCKS, own}), own, key=key, disabled=True, help=why)
+    why = f"{experiment.record.label} chooses its own blocks by head dimension."
+    given = {"options": tuple(sorted({*BLOCKS, own})), "value": own, "key": f"own {name} {own}"}
+    return Field("select_slider", label, tuple({**given, "disabled": True, "help": why}.items()))
 
 
-def _sequence() -> None:
-    powers, exact = st.columns([3, 2], vertical_alignment="bottom")
-    with powers:
-        _slider("Sequence length", "seq", SEQUENCES)
-    exact.number_input(
-        "Sequence length, typed",
-        1,
-        LARGEST_SEQUENCE,
-        label_visibility="collapsed",
-        required=True,
-        **look("seq typed"),
-        **scenario.control("seq typed"),
-    )
+def _typed() -> Field:
+    label, looks = "Sequence length, typed", {"label_visibility": "collapsed", "required": True}
+    return _number(label, "seq typed", 1, LARGEST_SEQUENCE, **looks)
 
 
-def _heads() -> None:
-    queries, keys = st.columns(2)
-    queries.number_input("Heads", 1, 1024, required=True, **look("heads"), **scenario.control("heads"))
-    heads = scenario.current().problem.heads
-    _select(keys, "KV heads", "kv_heads", scenario.divisors(heads))
+def _key_heads() -> Field:
+    return _select("KV heads", "kv_heads", tuple(scenario.divisors(scenario.current().problem.heads)))
 
 
-def _mask() -> None:
-    mask, before = st.columns(2)
-    _select(mask, "Mask", "causal", (False, True), format_func={False: "none", True: "causal"}.get)
-    _keys(before, "Keys before", "before", "all", look("window", BEFORE_HELP))
-
-
-def _keys(place, label: str, name: str, empty: str, more: dict[str, Any]) -> None:
+def _keys(side: str, empty: str, why: str, **more: Any) -> Field:
     """One side of a window; `empty` is shown where there is none."""
-    place.number_input(label, 0, LARGEST_SEQUENCE - 1, placeholder=empty, **more, **scenario.control(name))
+    bounds = 0, LARGEST_SEQUENCE - 1
+    return _number(f"Keys {side}", side, *bounds, help=why, placeholder=empty, **more)
 
 
-def _machine() -> None:
-    dtype, gpu = st.columns(2)
-    _select(dtype, "Data type", "dtype", list(DTYPE_BYTES))
-    _select(gpu, "GPU", "hardware", list(GPUS), format_func=lambda key: GPUS[key].name)
+def _further() -> tuple[tuple[Field, ...], ...]:
+    """What is seldom moved, in rows."""
+    batch = _number("Batch", "batch", 1, 4096, required=True)
+    keys = _number("Keys", "seq_kv", 1, LARGEST_SEQUENCE, help=KEYS_HELP, placeholder="equal")
+    causal = scenario.current().problem.mask.causal
+    unused = {"disabled": True} if causal else {}
+    after = _keys("after", "none" if causal else "all", AFTER_HELP, **unused)
+    return (batch, keys), (after, _field("text_input", "Documents", "lengths", DOCUMENTS_HELP))
 
 
-def _more() -> None:
+def _more(rows: tuple[tuple[Field, ...], ...], recordings: recording.Asked) -> None:
     with st.expander("More"):
-        batch, keys = st.columns(2)
-        batch.number_input("Batch", 1, 4096, required=True, **look("batch"), **scenario.control("batch"))
-        keys.number_input(
-            "Keys",
-            1,
-            LARGEST_SEQUENCE,
-            placeholder="equal",
-            **look("seq_kv", KEYS_HELP),
-            **scenario.control("seq_kv"),
-        )
-        after, documents = st.columns(2)
-        causal = scenario.current().problem.mask.causal
-        unused = {"disabled": True} if causal else {}
-        _keys(after, "Keys after", "after", "none" if causal else "all", look("window", AFTER_HELP) | unused)
-        documents.text_input("Documents", **look("documents", DOCUMENTS_HELP), **scenario.control("lengths"))
-        recording.show()
+        for fields in rows:
+            _side_by_side(fields)
+        recording.show(recordings)
 
 
-def _footprint() -> None:
+def _fit() -> str:
     """A few short lines, green or red: what a thread block of what the page shows keeps on the chip."""
     experiment = subject()
     footprint, record = simulate(experiment).footprint, experiment.record
+    words = " ".join(filter(None, (record.parts_words, record.caveat, unchecked(experiment.gpu))))
+    told = f"{footprint.consequence}{footprint.spilled}"
     colour = "green" if footprint.fits else "red"
+    return f":{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]"
+
+
+def _footprint(words: str) -> None:
     with st.container(border=True, key="footprint"):
-        words = " ".join(filter(None, (record.parts_words, record.caveat, unchecked(experiment.gpu))))
-        told = f"{footprint.consequence}{footprint.spilled}"
-        st.markdown(f":{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]")
+        st.markdown(words)
 
 
-def _figures(gpu: Gpu) -> None:
-    """Every figure of the GPU with its source."""
+def _figures(hardware: str) -> None:
+    """Every figure of a GPU with its source."""
+    gpu = GPUS[hardware]
     with st.expander(f"Figures of the {gpu.name}, and their sources"):
         lines = (f"**{group}**: {words}  \n:gray[{source}]" for group, words, source in figures_lines(gpu))
         st.markdown("\n\n".join(lines))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import streamlit as st
 
 from app import scenario, serving
@@ -22,17 +24,31 @@ def chosen_recording() -> Recording | None:
     return every.get(widgets.value_beside("recording"), next(iter(every.values()), None))
 
 
-def show() -> None:
-    """The choice and the upload, with a sentence on each file: what it brings, or why it cannot be shown."""
-    names = list(_all())
-    st.selectbox("Recording", names, index=0 if names else None, key=widgets.key_beside("recording"))
+class Asked(NamedTuple):
+    """What there is to choose from, and what is said of files."""
+
+    names: tuple[str, ...]
+    brings: str
+    warnings: tuple[str, ...]
+    may_upload: bool
+
+
+def asked() -> Asked:
+    """All that the choice is drawn from."""
     own, sentence = _own()
-    if own:
-        st.success(_brings(own))
-    for words in (sentence, *refused()):
-        if words:
-            st.warning(plain(words))
-    if not serving.may_run():
+    warnings = tuple(plain(words) for words in (sentence, *refused()) if words)
+    return Asked(tuple(_all()), _brings(own) if own else "", warnings, serving.may_run())
+
+
+def show(there: Asked) -> None:
+    """The choice and the upload, with a sentence on each file: what it brings, or why it cannot be shown."""
+    first = 0 if there.names else None
+    st.selectbox("Recording", there.names, index=first, key=widgets.key_beside("recording"))
+    if there.brings:
+        st.success(there.brings)
+    for words in there.warnings:
+        st.warning(words)
+    if not there.may_upload:
         st.caption(serving.REFUSED)
         return
     st.file_uploader(

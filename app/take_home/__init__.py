@@ -11,6 +11,7 @@ import streamlit as st
 
 from app.canvas.bundle import bundle
 from app.canvas.scripts import loader
+from app.scenario.again import PARTS
 from app.take_home import snippet
 from app.take_home.offers import CSV, HTML, TRACE, offered, subject
 from engine import Experiment, simulate
@@ -36,8 +37,7 @@ def show() -> None:
     experiment = subject()
     name = _scenario(experiment)
     with st.popover("Download", key="take_home"):
-        _page_files()(key="page_files", data={"scenario": name})
-        st.caption("These files open anywhere, without a server or a network.")
+        PARTS.show(_from_the_page, name)
         with st.container(horizontal=True):
             for title, make in (offered(HTML) or {"Player": lambda: _player(experiment)}).items():
                 _file(f"{title}, HTML", make, f"{name}-{_slug(title)}.html", "text/html")
@@ -47,11 +47,20 @@ def show() -> None:
             _traces(experiment, name)
             for title, make in offered(CSV).items():
                 _file(f"{title}, CSV", make, f"attention-{_slug(title)}.csv", "text/csv")
-        st.caption(
-            "This Python computes the scenario from the repository's root: first the model, then the kernel."
-        )
-        st.code(snippet.model(experiment), None)
-        st.code(snippet.kernel(experiment), None)
+        PARTS.show(_snippets, experiment)
+
+
+def _from_the_page(name: str) -> None:
+    _page_files()(key="page_files", data={"scenario": name})
+    st.caption("These files open anywhere, without a server or a network.")
+
+
+def _snippets(experiment: Experiment) -> None:
+    st.caption(
+        "This Python computes the scenario from the repository's root: first the model, then the kernel."
+    )
+    st.code(snippet.model(experiment), None)
+    st.code(snippet.kernel(experiment), None)
 
 
 def _scenario(experiment: Experiment) -> str:

@@ -4,7 +4,7 @@ STYLE = """
 <style>
   :root {
     .st-key-tour_head { flex-wrap: wrap; column-gap: 1rem; }
-    .st-key-tour_head > :has([data-testid="stHeading"]) { flex: 1 1 16rem; width: auto; }
+    .st-key-tour_head > :first-child { /* the title */ flex: 1 1 16rem; width: auto; }
     .st-key-tour_text { min-height: 4.9rem; margin-top: -0.5rem; }
     .st-key-tour_words { gap: 0.35rem; }
     .st-key-tour_head button p, .st-key-tour_words button p { font-size: 1rem; }

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.problem.kept import give_way
+
+AT_ONCE = 8  # steps, some milliseconds
 DRIFT = 0.2  # of several blocks on an SM the last runs so much slower than the first, fitted to an H200
 
 
@@ -69,6 +72,8 @@ def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_step
     found: list[tuple[np.ndarray, np.ndarray]] = []
     step, ended = 0, 0
     while len(begun) and step < most_steps:
+        if step % AT_ONCE == 0:
+            give_way()
         here[begun + ahead * progress.astype(np.int64)] = True
         chunks = here.nonzero()[0]
         here[chunks] = False

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from enum import Enum, EnumType
 from functools import update_wrapper
 from threading import RLock
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ def kept(most: int, most_bytes: int) -> Callable[[Callable], Kept]:
     return lambda make: Kept(make, most, most_bytes)
 
 
+# most of what a result holds, and nothing that has bytes to speak of
+LEAVES = frozenset({bool, int, float, type(None), frozenset, FunctionType, EnumType})
 _ways: list[Callable[[], None]] = []
 
 
@@ -33,10 +37,11 @@ def give_way() -> None:
 
 @dataclass(slots=True)
 class _Result:
-    """What was made, and its bytes; None until it is measured again."""
+    """What was made, its bytes when they were counted last, and whether there may be others now."""
 
     value: Any
-    size: int | None = None
+    size: int = 0
+    uncounted: bool = False
 
 
 class Kept:
@@ -45,6 +50,8 @@ class Kept:
     def __init__(self, make: Callable, most: int, most_bytes: int):
         self._make, self._most, self._most_bytes = make, most, most_bytes
         self._results: OrderedDict[Hashable, _Result] = OrderedDict()
+        self._uncounted: list[_Result] = []
+        self._bytes = 0  # of all results, as counted
         self._making: dict[Hashable, RLock] = {}
         self._lock = RLock()
         update_wrapper(self, make)
@@ -67,29 +74,45 @@ class Kept:
                 with self._lock:
                     self._making.pop(key, None)
             with self._lock:
-                self._results[key] = _Result(value)
+                self._results[key] = made = _Result(value)
+                self._count_later(made)
                 while len(self._results) > self._most or self.bytes > self._most_bytes:
-                    self._results.popitem(last=False)
+                    self._drop(self._results.popitem(last=False)[1])
         return value
 
     def _given(self, key: Hashable) -> Any:
         self._results.move_to_end(key)
         result = self._results[key]
-        result.size = None  # arrays may come to a result when they are asked for
+        self._count_later(result)  # arrays may come to a result when they are asked for
         return result.value
+
+    def _count_later(self, result: _Result) -> None:
+        if not result.uncounted:
+            result.uncounted = True
+            self._uncounted.append(result)
+
+    def _drop(self, result: _Result) -> None:
+        self._bytes -= result.size
+        result.size, result.uncounted = 0, False
 
     @property
     def bytes(self) -> int:
         """Of all results."""
-        for result in self._results.values():
-            if result.size is None:
-                result.size = array_bytes(result.value)
-        return sum(result.size for result in self._results.values())
+        with self._lock:
+            for result in self._uncounted:
+                if result.uncounted:  # and not dropped meanwhile
+                    size = array_bytes(result.value)
+                    self._bytes += size - result.size
+                    result.size, result.uncounted = size, False
+            self._uncounted.clear()
+            return self._bytes
 
     def cache_clear(self) -> None:
         """Forget every result."""
         with self._lock:
             self._results.clear()
+            self._uncounted.clear()
+            self._bytes = 0
 
 
 def array_bytes(value: Any) -> int:
@@ -98,7 +121,7 @@ def array_bytes(value: Any) -> int:
     waiting, total = [value], 0
     while waiting:
         one = waiting.pop()
-        if id(one) in seen:
+        if type(one) in LEAVES or id(one) in seen:
             continue
         seen.add(id(one))
         if isinstance(one, np.ndarray):
@@ -115,4 +138,5 @@ def _parts(value: Any) -> Iterable:
         return value.values()
     if isinstance(value, tuple | list):
         return value
-    return vars(value).values() if hasattr(value, "__dict__") and not isinstance(value, type) else ()
+    plain = isinstance(value, type | Enum) or not hasattr(value, "__dict__")
+    return () if plain else vars(value).values()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 from types import SimpleNamespace
 
 import pytest
 import streamlit as st
 from starlette.websockets import WebSocketDisconnect
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 
 from app.canvas import scripts
 from app.canvas.bundle import bundle
 from app.player import HERE, moving
 from app.serving import said, sending
-from tests.app.test_server import answer
+from tests.app.test_server import ROOT, answer
 from tests.app.test_serving import _run
 
 
@@ -138,3 +141,11 @@ def test_an_overtaken_run_says_nothing_more(monkeypatch, running):
     monkeypatch.setattr(said, "get_instance", lambda: SimpleNamespace(_session_mgr=sessions))
     said.send(SimpleNamespace(_enqueue=runner.enqueue, session_id="one"), ["a", "b"])
     assert (queued, woken) == ((["a", "b"], [1]) if running else ([], []))
+
+
+def test_a_message_that_asks_for_a_run_begins_as_the_browser_takes_it_to():
+    asks = BackMsg(rerun_script=ClientState(query_string="seq=64")).SerializeToString()
+    (first,) = re.findall(r"RERUN = (0x\w+)", (ROOT / "app" / "frame" / "moving.js").read_text("utf-8"))
+    assert asks[0] == int(first, 16)
+    others = (BackMsg(stop_script=True), BackMsg(app_heartbeat=True), BackMsg(clear_cache=True))
+    assert all(other.SerializeToString()[0] != asks[0] for other in others)

@@ -45,7 +45,7 @@ def test_a_long_run_waits_for_a_short_one_and_no_longer(clock, monkeypatch):
             ways.give()  # it is short until it has computed for long
             done.append("short")
             computed.set()
-            clock[0] = 2 * way.SHORT
+            clock[0] = 60
             ways.give()
             done.append("long")
 
@@ -82,6 +82,19 @@ def test_long_runs_do_not_wait_for_each_other_and_patience_ends(clock, monkeypat
     passing.join(30)
     ways.give()  # outside of a run nobody waits
     assert ways._short == 0
+
+
+def test_a_run_waits_no_longer_than_some_times_what_it_has_computed(clock, monkeypatch):
+    monkeypatch.setattr(way.time, "sleep", lambda seconds: None)
+    ways, waited = way.Way(), []
+    ways._short = 1  # one that never ends
+    monkeypatch.setattr(ways._changed, "wait_for", lambda done, seconds: waited.append(seconds))
+    monkeypatch.setattr(way.time, "monotonic", lambda: sum(waited))
+    with ways.run():
+        clock[0] = way.SHORT
+        for _ in range(9):
+            ways.give()
+    assert sum(waited) == pytest.approx(way.TIMES * way.SHORT)
 
 
 def test_a_computation_gives_way_before_each_piece_that_is_made(monkeypatch):

@@ -157,6 +157,7 @@ def test_switching_pages_and_going_back_keeps_the_scenario(page, dashboard):
 
 def test_sliders_pressed_quickly_typed_numbers_and_presets_follow_each_other(page, dashboard):
     opened(page, f"{dashboard}/masks?seq=64")
+    page.wait_for_function("!`${WebSocket.prototype.send}`.includes('[native code]')")  # it may wait
     control = slider(page, "Sequence")
     control.focus()
     for end, key in (("32768", "ArrowRight"), ("64", "ArrowLeft"), ("32768", "ArrowRight")):

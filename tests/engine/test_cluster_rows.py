@@ -1,7 +1,6 @@
 """Several GPUs, measured: two processes over gloo, what a profiler saw as marks, rows in and out of files."""
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +20,13 @@ ROW = ClusterTiming("ring", "Ring", "forward", PROBLEM, 4, Extent(1e-3, 2e-3, 3e
 LANES = ClusterTimeline(
     "ring", "forward", PROBLEM, 2, (GpuMarks((0, 1), (0, 5), (10, 20)), GpuMarks((0,), (1,), (2,)))
 )
+BESIDE = [sys.executable, Path(__file__).with_name("cluster_ranks.py")]
 
 
-def test_two_processes_measure_a_ring_over_gloo():
+def test_two_processes_measure_a_ring_over_gloo(beside):
     pytest.importorskip("torch")
     pytest.importorskip("kernels", exc_type=ImportError)
-    script = Path(__file__).parent / "cluster_ranks.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    first, second = json.loads(done.stdout.splitlines()[-1])
+    first, second = json.loads(beside(__name__).splitlines()[-1])
     assert first == second  # every rank has the same rows, of which the first writes
     rows, lanes = first
     ring, sent, off = rows

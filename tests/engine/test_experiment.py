@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, ExperimentError
-from engine.experiment import PARAMETERS
+from engine.experiment import HASH, PARAMETERS
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask
 from tests.engine.strategies import experiments
@@ -99,3 +99,15 @@ def test_pairs_and_lengths_are_read_and_given_back(values, mask):
     shorter = experiment.changed(seq=512, seq_kv=512).problem.mask
     if isinstance(mask.documents, tuple):
         assert sum(shorter.documents) == 512
+
+
+def test_an_experiment_takes_no_hash_along_to_another_process():
+    import pickle
+
+    one = Experiment.of(seq=640)
+    assert {one: 1}[Experiment.of(seq=640)] == 1
+    other = pickle.loads(pickle.dumps(one))
+    assert HASH in vars(one)
+    assert HASH not in vars(other)
+    assert (other, hash(other)) == (one, hash(one))
+    assert hash(one.changed(seq=641)) != hash(one)

@@ -81,9 +81,9 @@ def test_what_is_run_has_one_key_head_and_few_tiles():
 
 def test_what_cannot_run_says_so_in_a_sentence(kernel_worker):
     large = ended(kernel_worker, Experiment.of(seq=256, head_dim=256, block_q=256, block_kv=256))
-    assert re.fullmatch(
-        r"the scheduler stops: it needs \d+ KiB, but an H200 allows 227 KiB per block", large.error
-    )
+    scheduler = r"the scheduler stops: it needs \d+ KiB, but an H200 allows 227 KiB per block"
+    kernel = r"flash2 with 256 x 256 blocks .* needs \d+ bytes of shared memory a block.*"  # on a GPU
+    assert re.fullmatch(f"{scheduler}|{kernel}", large.error)
 
 
 def test_gradients_agree_with_documents_and_a_window_to_both_sides(kernel_worker):

@@ -56,7 +56,6 @@ def test_every_row_stands_beside_the_plain_one_that_looks_as_far():
         assert beside(row, rows) is (none if row.problem.mask in ahead else causal)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has no interpreter")
 def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
     rows = [
         replace(row, times=TIMES, tflops=rate, commit=commit)
@@ -73,6 +72,7 @@ def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
     assert found[10].seen == pytest.approx(0.5, rel=1e-4)  # of pairs, whatever V is
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has no interpreter")
 def test_rows_are_checked_before_they_are_timed(monkeypatch):
     rows = [small(row) for row in (*variants.plan(FORWARD)[8:], variants.plan(BACKWARD)[-1])]
     found = variants.timed(rows, ONCE, cuda=False)

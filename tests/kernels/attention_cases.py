@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
+import pytest
 import torch
 
 from kernels.reference import visible_mask
+
+ON_CPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: nothing to interpret")
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ import inspect
 from dataclasses import replace
 from functools import cache
 
+import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
-TAKEN = ("_patch_lang", "_LangPatchScope", "_get_np_dtype", "interpreter_builder", "GridExecutor")
+TAKEN = ("_patch_lang", "_patch_attr", "_LangPatchScope", "_get_np_dtype", "GridExecutor")
+TAKEN += ("interpreter_builder", "interpreter_semantic")
 
 
 class PatchedOnce:
@@ -49,10 +51,55 @@ def by_element(np_dtype):
     return of
 
 
+def patch_attr(package, name, member, builder, scope):
+    """`_patch_attr`, of which every call copies its keywords to leave one out."""
+    semantic = interpreter.interpreter_semantic
+
+    def called(*args, **keywords):
+        keywords["_semantic"] = semantic
+        return member(*args, **keywords)
+
+    scope.set_attr(package, name, called)
+
+
+def patch_shapes() -> None:
+    """From here on a shape of types and tensors is checked and wrapped once, and not at every operation."""
+    begin_block, begin_tensor = tl.block_type.__init__, tl.tensor.__init__
+    by_lengths, by_shape, tensors = {}, {}, {}  # the last two by the identity of a type's shape
+
+    def block(self, element_ty, shape):
+        known = by_shape.get(id(shape))
+        if known is None or known[0] is not shape:
+            lengths = tuple([each.value if type(each) is tl.constexpr else each for each in shape])
+            known = by_lengths.get(lengths)
+            if known is None or not all(type(each) is int for each in lengths):
+                begin_block(self, element_ty, shape)
+                known = self.shape, self.numel, str(self.shape)
+                by_lengths[lengths] = by_shape[id(self.shape)] = known
+                return
+        self.element_ty = element_ty
+        self.shape, self.numel, shown = known
+        self.name = f"<{shown}, {element_ty}>"
+
+    def tensor(self, handle, type):
+        shape = type.shape if type.is_block() else ()
+        known = tensors.get(id(shape))
+        if known is None or known[0] is not shape:
+            begin_tensor(self, handle, type)
+            tensors[id(shape)] = shape, self.shape, self.numel
+            return
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        _, self.shape, self.numel = known
+
+    tl.block_type.__init__, tl.tensor.__init__ = block, tensor
+
+
 def quicken() -> None:
     """From here on no language is patched twice, and no sum computed twice for an assertion that is off."""
-    if any(not hasattr(interpreter, name) for name in TAKEN):
+    if any(not hasattr(interpreter, name) for name in TAKEN) or not triton.__version__.startswith("3.7."):
         return
+    patch_shapes()
+    interpreter._patch_attr = patch_attr
     builder = interpreter.interpreter_builder
     # an overflow is looked for with three more operations, and asserted in debug mode alone
     builder.options = replace(builder.options, sanitize_overflow=builder.options.debug)

@@ -1,9 +1,7 @@
 """Attention over several ranks, processes over gloo, held against float64 on the whole sequence."""
 
-import functools
 import json
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,23 +23,23 @@ WAITING = ("4:ended", "4:ended in a known call", "4:silent", "2:watched")  # for
 SETS = ("4:results", "2:others", "1:around", "+".join(WAITING))
 
 
-@functools.cache
-def run() -> dict[str, list[dict]]:
-    """What each rank of each set found: one process that imports torch once, and forks.
+BESIDE = [sys.executable, SCRIPT, *SETS]  # one process that imports torch once, and forks
+
+
+@pytest.fixture(scope="module")
+def ranks(beside):
+    """A function (set) that gives what each rank of it found.
 
     Half a minute of CPU: four ranks compute every case, each against float64 on the whole sequence.
     """
-    command = [sys.executable, str(SCRIPT), *SETS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    found = json.loads(beside(__name__))
 
+    def of(name: str) -> list[dict]:
+        for each in found[name]:
+            assert "failed" not in each, each["failed"]
+        return found[name]
 
-def ranks(name: str) -> list[dict]:
-    """What each rank of a set found."""
-    for each in run()[name]:
-        assert "failed" not in each, each["failed"]
-    return run()[name]
+    return of
 
 
 def worst(found: list[dict], name: str) -> float:
@@ -50,30 +48,30 @@ def worst(found: list[dict], name: str) -> float:
 
 
 @pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name)
-def test_four_ranks_agree_with_float64(case):
+def test_four_ranks_agree_with_float64(case, ranks):
     assert worst(ranks("4:results"), case.name) < 1
 
 
 @pytest.mark.parametrize("name", ["kernels-causal-ring", "kernels-window"])
-def test_the_kernels_themselves_on_two_ranks(name):
+def test_the_kernels_themselves_on_two_ranks(name, ranks):
     assert worst(ranks("2:others"), name) < 1
 
 
 @pytest.mark.parametrize("mistake", PLANTED)
-def test_a_planted_mistake_is_noticed(mistake):
+def test_a_planted_mistake_is_noticed(mistake, ranks):
     assert worst(ranks("2:others"), mistake) > 10
 
 
-def test_unshard_gives_back_what_shard_took_apart():
+def test_unshard_gives_back_what_shard_took_apart(ranks):
     assert all(each["round trips"] for each in ranks("2:others"))
 
 
-def test_the_compiler_and_checkpointing_go_around_it():
+def test_the_compiler_and_checkpointing_go_around_it(ranks):
     (found,) = ranks("1:around")
     assert found == {"compiled": True, "checkpointed": True}
 
 
-def test_a_device_mesh_serves_for_its_group():
+def test_a_device_mesh_serves_for_its_group(ranks):
     assert all(each["by mesh"] for each in ranks("2:others"))
 
 
@@ -94,20 +92,20 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("name", SENTENCES)
-def test_every_rank_is_told_the_same_before_anything_is_sent(name):
+def test_every_rank_is_told_the_same_before_anything_is_sent(name, ranks):
     said = [each["sentences"][name] for each in ranks("2:others")]
     assert re.search(SENTENCES[name], said[0]), said[0]
     assert len(set(said)) == 1
 
 
-def test_without_copy_engines_a_sentence_names_the_method_that_runs():
+def test_without_copy_engines_a_sentence_names_the_method_that_runs(ranks):
     for each in ranks("2:others"):
         (sentence,) = each["sentences"]["no copy engines"]
         assert sentence.startswith("ring runs as ring_send: copy engines are a GPU's")
 
 
 @pytest.mark.parametrize("how", ["ended", "ended in a known call", "silent"])
-def test_a_lost_rank_is_named_in_a_set_time(how):
+def test_a_lost_rank_is_named_in_a_set_time(how, ranks):
     for each in ranks(f"4:{how}")[:3]:
         assert re.match(r"PeerLostError: rank.* 3 ha(s|ve) ended or been silent for 1.5 s", each[how]), each[
             how
@@ -115,7 +113,7 @@ def test_a_lost_rank_is_named_in_a_set_time(how):
         assert float(re.search(r"\(([\d.]+) s\)$", each[how])[1]) < 20
 
 
-def test_the_watch_ends_a_process_whose_gpu_waits_for_ever():
+def test_the_watch_ends_a_process_whose_gpu_waits_for_ever(ranks):
     waiting, gone = ranks("2:watched")
     assert "watched" not in gone
     sentence = r"^rank 1 has ended or been silent for .* rank 0 ends its process$"

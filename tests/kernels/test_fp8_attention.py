@@ -53,9 +53,9 @@ def test_any_strides_are_served():
         ({"splits": 2}, "only split_kv splits"),
     ],
 )
-def test_other_masks_and_terms_are_refused(options, sentence):
+def test_other_masks_and_terms_are_refused(options, sentence, device):
     with pytest.raises(ValueError, match=sentence):
-        attention(*tensors(), algorithm="fp8", **options)
+        attention(*tensors(device=device), algorithm="fp8", **options)
 
 
 def test_gradients_and_probes_are_refused():
@@ -78,10 +78,10 @@ def test_without_a_hopper_gpu_it_says_so():
         attention_fp8(*tensors())
 
 
-def test_where_it_serves_it_runs_only_when_asked_for(monkeypatch):
+def test_where_it_serves_it_runs_only_when_asked_for(monkeypatch, device):
     monkeypatch.setattr(dispatch, "_without_fp8", lambda *_: None)
-    assert "auto never takes it" in explain(*tensors(), algorithm="fp8")
-    assert not explain(*tensors()).startswith("fp8")
+    assert "auto never takes it" in explain(*tensors(device=device), algorithm="fp8")
+    assert not explain(*tensors(device=device)).startswith("fp8")
 
 
 @pytest.mark.gpu

@@ -4,6 +4,7 @@ import pytest
 import torch
 from attention_cases import Shape, largest_difference, random_qkv
 from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernels import attention
 
@@ -57,6 +58,34 @@ def test_the_operator_is_registered_as_pytorch_asks(tensors):
 def test_a_bad_option_is_named_with_gradients_too(tensors):
     with pytest.raises(ValueError, match=r"^window is 2\.5, it must be None or a whole number of keys"):
         attention(*tensors, window=2.5)
+
+
+def test_a_bad_option_is_named_while_pytorch_traces(device):
+    with (
+        FakeTensorMode(),
+        pytest.raises(ValueError, match=r"^window is 0, it must be None or a whole number"),
+    ):
+        attention(*(fake(device, 2, 8) for _ in range(3)), window=0)
+    with (
+        FakeTensorMode(),
+        pytest.raises(ValueError, match=r"^algorithm is 'flash1' and q, k or v requires grad"),
+    ):
+        attention(*(fake(device, 2, 8).requires_grad_() for _ in range(3)), algorithm="flash1")
+
+
+class Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, operator, types, arguments=(), options=None):
+        self.operators = [*getattr(self, "operators", ()), str(operator)]
+        return operator(*arguments, **(options or {}))
+
+
+def test_a_dispatch_mode_sees_the_operator_with_gradients_and_without(tensors):
+    """Where none looks on, it is called without a second dispatch."""
+    with Seen() as seen:
+        by_operator(*(tensor.detach() for tensor in tensors))
+        torch.autograd.grad(by_operator(*tensors).sum(), tensors)
+    assert seen.operators.count("attention_tiles.attention.default") == 2
+    assert seen.operators.count("attention_tiles.attention_backward.default") == 1
 
 
 def by_operator(q, k, v):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import largest_difference
+from attention_cases import ON_CPU, largest_difference
 from torch._subclasses import FakeTensorMode
 
 from kernels import attention_paged, reference_attention
@@ -170,6 +170,7 @@ def test_compiled_in_one_graph_that_appends(device):
         ({"softcap": 0}, "softcap is 0, it must be None or a finite number above 0"),
     ],
 )  # fmt: skip
+@ON_CPU
 def test_what_no_cache_has_is_refused(changed, sentence):
     pool = torch.zeros(3, 16, 2, 16)
     right = {

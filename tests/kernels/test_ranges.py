@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 import torch
-from attention_cases import ALGORITHMS, DTYPES, Shape, dtype_name, largest_difference, random_qkv
+from attention_cases import ALGORITHMS, DTYPES, ON_CPU, Shape, dtype_name, largest_difference, random_qkv
 
 from kernels import attention, explain, reference_attention
 
@@ -147,6 +147,7 @@ REFUSED = [
 ]
 
 
+@ON_CPU
 @pytest.mark.parametrize(("arguments", "sentence"), REFUSED)
 def test_a_bad_argument_is_named(arguments, sentence):
     with pytest.raises((ValueError, TypeError)) as refusal:
@@ -155,6 +156,8 @@ def test_a_bad_argument_is_named(arguments, sentence):
     assert "\n" not in str(refusal.value)
 
 
+# torch 2.11 on Python 3.12 warns of itself when its compiler is first imported
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 def test_pytorch_compiles_it_into_one_graph(device):
     q, k, v = (tensor.requires_grad_() for tensor in random_qkv(SHAPES[1], torch.float32, device))
     sinks = torch.zeros(1, device=device, requires_grad=True)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import DTYPES, dtype_name, largest_difference
+from attention_cases import DTYPES, ON_CPU, dtype_name, largest_difference
 from torch._subclasses import FakeTensorMode
 
 from kernels import attention, attention_varlen, explain, flash3, reference_attention
@@ -115,6 +115,7 @@ def test_what_does_not_fit_is_refused(dims, sentence):
     assert str(refusal.value).startswith(sentence)
 
 
+@ON_CPU
 def test_flash3_refuses_in_the_sentence_that_auto_gives():
     q, k, v = drawn((64, 128), torch.float16, "cpu")
     assert flash3.unserved_layout(q, k, v) == (
@@ -146,6 +147,7 @@ def test_blocks_are_chosen_by_both_head_dims(dims, stages, keys, tma):
     assert served_by_tma(call, q, k, v) == tma
 
 
+@ON_CPU
 def test_several_gpus_refuse_it_in_a_sentence():
     q, k, v = drawn((16, 24), torch.float32, "cpu", tokens=(8, 8))
     said = described(q, k, v, False, None, None, "auto", False, ("auto",))

@@ -175,15 +175,86 @@ def test_a_cache_is_appended_to_and_read_to_its_length(splits, new, device):
         ({"alibi_slopes": [1.0]}, "alibi_slopes is a list, it must be a torch.Tensor"),
     ],
 )
-def test_what_the_adapter_does_not_serve_is_refused(changed, sentence):
+def test_what_the_adapter_does_not_serve_is_refused(changed, sentence, device):
     with pytest.raises((ValueError, TypeError), match=f"^{sentence}$"):
-        flash_attn_func(*(torch.zeros(1, 4, 2, 16) for _ in range(3)), **changed)
-    q = torch.zeros(1, 1, 2, 16)
-    with pytest.raises(ValueError, match=r"^rotary_cos is given, it must be None: it is not served here$"):
+        flash_attn_func(*(torch.zeros(1, 4, 2, 16, device=device) for _ in range(3)), **changed)
+    q = torch.zeros(2, 2, 2, 16)
+    with pytest.raises(ValueError, match=r"^rotary_cos and rotary_sin must be given both, with new keys"):
         flash_attn_with_kvcache(q, q, q, rotary_cos=torch.zeros(1, 8))
-    table = torch.zeros(1, 1, dtype=torch.int32)
-    with pytest.raises(ValueError, match=r"^cache_batch_idx is given, it must be None with block_table: "):
-        flash_attn_with_kvcache(q, q, q, cache_batch_idx=table[0], block_table=table)
+    with pytest.raises(ValueError, match=r"^v_cache has gaps between its rows, with cache_leftpad it must"):
+        flash_attn_with_kvcache(q, q, torch.zeros(2, 4, 2, 16)[:, :2], cache_leftpad=torch.zeros(2).int())
+
+
+def turned_by_hand(x, position, angles, adjacent):
+    """A row of columns, pair by pair as complex numbers."""
+    x, half = x.double().clone(), len(angles)
+    pairs = [(2 * i, 2 * i + 1) if adjacent else (i, half + i) for i in range(half)]
+    for (i, j), angle in zip(pairs, angles, strict=True):
+        number = torch.complex(x[..., i], x[..., j]) * torch.polar(torch.ones(()).double(), position * angle)
+        x[..., i], x[..., j] = number.real, number.imag
+    return x
+
+
+@pytest.mark.parametrize(("adjacent", "page"), [(True, None), (False, 4)])
+def test_new_keys_are_turned_and_padding_is_left_out(adjacent, page, device):
+    """Rotary positions count from the cache's begin, padding and all; what lies in the padding is NaN."""
+    held, pads, new, room = [7, 5], [3, 0], 2, 12
+    angles = torch.tensor([1.0, 0.3, 0.05], dtype=torch.float64)
+    steps = torch.outer(torch.arange(room, dtype=torch.float64), angles).to(device)
+    q = drawn(2, new, HEADS, 16, seed=1).to(device)
+    caches = [drawn(2, room, KV_HEADS, 16, seed=seed).to(device) for seed in (2, 3)]
+    for cache in caches:
+        cache[0, : pads[0]] = torch.nan
+    added = [drawn(2, new, KV_HEADS, 16, seed=seed).to(device) for seed in (4, 5)]
+    order = torch.arange(6, device=device).flip(0).view(2, 3)
+    pools = [cache if page is None else torch.empty(6, page, KV_HEADS, 16, device=device) for cache in caches]
+    for pool, cache in zip(pools, caches, strict=True):
+        if page is not None:
+            pool[order] = cache.view(2, 3, page, KV_HEADS, 16)
+    lengths, leftpad = (torch.tensor(each, dtype=torch.int32, device=device) for each in (held, pads))
+    out = flash_attn_with_kvcache(
+        *(q, *pools, *added, steps.cos().float(), steps.sin().float(), lengths),
+        cache_leftpad=leftpad,
+        block_table=None if page is None else order.int(),
+        causal=True,
+        rotary_interleaved=adjacent,
+    )
+    for i, (n, pad) in enumerate(zip(held, pads, strict=True)):
+        rows = [
+            torch.stack([turned_by_hand(each[i, j], n + j, angles, adjacent) for j in range(new)])
+            for each in (q, added[0])
+        ]
+        keys = torch.cat([caches[0][i, pad:n].double(), rows[1]])
+        values = torch.cat([caches[1][i, pad:n], added[1][i]])
+        one = heads_first(*(each[None].float() for each in (rows[0], keys, values)))
+        exact, _ = reference_attention(*one, causal=True)
+        assert largest_difference(out[i : i + 1].transpose(1, 2), exact) < 1e-5
+
+
+def test_the_adapter_packs_over_pages(device):
+    """Packed queries on keys in pages as on the same keys packed, and one query with a picked row."""
+    lengths, held, page = (4, 0, 1, 20), (9, 5, 0, 33), 16
+    q = drawn(sum(lengths), HEADS, HEAD_DIM).to(device)
+    pools = [drawn(13, page, KV_HEADS, HEAD_DIM, seed=seed).to(device) for seed in (1, 2)]
+    table = torch.arange(12, device=device).flip(0).int().view(4, 3)
+    keys, values = (
+        torch.cat([pool[row].flatten(0, 1)[:n] for row, n in zip(table, held, strict=True)]) for pool in pools
+    )
+    starts = edges(lengths, device), edges(held, device)
+    asked = {"causal": True, "window_size": (6, 0), "softcap": 3.0}
+    out, lse, _ = flash_attn_varlen_func(
+        q, *pools, *starts, max(lengths), 48, **asked, block_table=table, return_attn_probs=True
+    )
+    exact, exact_lse = attention_varlen(
+        q, keys, values, *starts, causal=True, window=(6, 0), softcap=3.0, return_lse=True
+    )
+    assert largest_difference(out, exact.double()) < 1e-5
+    assert largest_difference(lse, exact_lse.double()) < 1e-5
+    last, rows = q[-1].view(1, 1, HEADS, HEAD_DIM), torch.tensor([3], device=device)
+    one = flash_attn_with_kvcache(
+        last, *pools, cache_seqlens=33, cache_batch_idx=rows, block_table=table, **asked
+    )
+    assert largest_difference(one[0, 0], exact[-1].double()) < 1e-5
 
 
 def test_caches_are_picked(device):

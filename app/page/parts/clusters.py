@@ -44,12 +44,13 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
     )
     head = (
         *("method", "tokens", "mask", "KV heads", "pass", "GPUs"),
-        *("recorded", "efficiency", "modelled", "error", ""),
+        *("recorded", "efficiency", "modelled", "error", "note"),
     )
     modelled = {one.row.provider for one in found}
     rows = [_recorded_row(one) for one in found]
-    rows += [[*_about(row), *[""] * 4] for row in recording.cluster if row.provider not in modelled]
-    st.html(scrolled(table(head, rows), TALL))
+    beside = (row for row in recording.cluster if row.provider not in modelled)
+    rows += [[*_about(row), *[""] * 3, row.skipped or ""] for row in beside]
+    st.html(scrolled(table(head, rows, words=(0, len(head) - 1)), TALL))
     fitted, others = "", share_text(median_error(found, fitted=False))
     if any(one.fitted for one in found):
         share = share_text(median_error(found, fitted=True))
@@ -70,10 +71,10 @@ def _recorded_row(one: Held) -> list[str]:
 
 
 def _about(row: ClusterTiming) -> list[str]:
-    """What was measured, and its median."""
+    """What was measured, and its median; nothing where there was none."""
     passed = "forward" if row.direction == FORWARD else "both"
     problem, mask = row.problem, "causal" if row.problem.mask.causal else "none"
-    median = seconds_text(row.times.median) if row.times else row.skipped
+    median = seconds_text(row.times.median) if row.times else ""
     return [row.label, f"{problem.seq_q:,}", mask, f"{problem.kv_heads}", passed, f"{row.gpus}", median]
 
 

@@ -9,7 +9,6 @@ from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.util import calc_hash
 
 from app import scenario
-from app.scenario import state
 from app.scenario.link import notices
 from app.scenario.widgets import _with, changed
 from engine.experiment import BY_NAME, Experiment
@@ -96,16 +95,6 @@ def test_a_browser_that_asked_before_it_heard_of_its_link_is_told_again(open_app
     app.query_params["seq"] = "1024"  # the browser's, while it is being told 2048
     app.sidebar.select_slider(key="scenario seq").set_value(1024).run()
     assert told[-2:] == ["2048", "1024"]
-
-
-def test_only_a_run_that_has_overtaken_another_waits_for_the_next(open_app, monkeypatch):
-    waited = []
-    monkeypatch.setattr(state, "sleep", waited.append)
-    app = open_app("masks").run()
-    assert waited == []
-    app.session_state[state.ENDED] = False  # as a run leaves it that is overtaken
-    app.run().run()
-    assert waited == [state.MOVING]
 
 
 def test_keys_after_a_query_alone_leave_all_before():
