@@ -147,7 +147,7 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
     chosen = dict(tiling(head_dim, seq_q, seq_kv, causal, window))
     block_kv = chosen.pop("BLOCK_KV")
     heads_per_kv_head = heads // kv_heads
-    bytes_of_keys = 2 * seq_kv * head_dim * k.element_size()
+    bytes_of_keys = 2 * (window or seq_kv) * head_dim * k.element_size()  # that a query sees
     query_blocks = -(-seq_q // (ROWS.value * chosen["CONSUMERS"]))
     arguments = {
         "batch_heads": batch * heads,

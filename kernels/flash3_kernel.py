@@ -111,7 +111,11 @@ def _draw(counter, next_tiles, tile_visit):
 
 @gluon.jit
 def _produce(inputs, rings, schedule, counter):
-    """Draw tiles and copy their Q, K and V, key blocks from the last to the first."""
+    """Draw tiles and copy their Q, K and V, key blocks from the last to the first.
+
+    Equal tiles are drawn one ahead. Of unequal ones the next is drawn when all copies of the one before are
+    under way: SMs that took theirs a whole tile before would drift apart, and would not end together.
+    """
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
     tile = gl.program_id(0)
@@ -125,13 +129,16 @@ def _produce(inputs, rings, schedule, counter):
         _load(keys, visit, k_tensor, batch, kv_head, key)
         _load(queries, tile_visit, q_tensor, batch, head, row)
         _load(values, visit, v_tensor, batch, kv_head, key)
-        # said before the other copies: a consumer that sees few keys asks before it hands back the others'
-        tile = _draw(counter, next_tiles, tile_visit)
+        if not schedule.CAUSAL:
+            # before the other copies: a consumer without a row asks before it hands back what others see
+            tile = _draw(counter, next_tiles, tile_visit)
         for _ in range(end - first - 1):
             key -= schedule.BLOCK_KV
             visit += 1
             _load(keys, visit, k_tensor, batch, kv_head, key)
             _load(values, visit, v_tensor, batch, kv_head, key)
+        if schedule.CAUSAL:
+            tile = _draw(counter, next_tiles, tile_visit)
         visit += 1
         tile_visit += 1
 
@@ -331,11 +338,15 @@ def _consume(
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
         place = batch, head
-        tile = _next_tile(next_tiles, tile_visit)
-        tile_row, batch, head = schedule.place(tile)
+        if not schedule.CAUSAL:
+            tile = _next_tile(next_tiles, tile_visit)
+            tile_row, batch, head = schedule.place(tile)
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
+        if schedule.CAUSAL:  # drawn late, so asked for once all is handed back
+            tile = _next_tile(next_tiles, tile_visit)
+            tile_row, batch, head = schedule.place(tile)
         _store((out, running_max, running_sum), Q_block, output, place, row, schedule, scale_log2)
         if CONSUMER == 0:
             _store_times(blocks, traced_tile, began, TRACED)

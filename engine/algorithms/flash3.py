@@ -46,9 +46,14 @@ def tiling(problem: Problem, asked: Tiling) -> Tiling:
 
 
 def heads_together(problem: Problem, taken: Tiling) -> int:
-    """As many as their K and V fit KEYS_TOGETHER."""
-    keys = 2 * problem.seq_kv * problem.head_dim * problem.itemsize
-    return problem.group * max(1, KEYS_TOGETHER // keys)
+    """As many as their K and V fit KEYS_TOGETHER; with a window, those that a query sees."""
+    seen = min(problem.mask.window or problem.seq_kv, problem.seq_kv)
+    return problem.group * max(1, KEYS_TOGETHER // (2 * seen * problem.head_dim * problem.itemsize))
+
+
+def draws_ahead(problem: Problem) -> bool:
+    """Where tiles are equal; of unequal ones the next is drawn when all copies of this one are under way."""
+    return problem.mask.looks_ahead
 
 
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
@@ -90,6 +95,7 @@ ALGORITHM = Algorithm(
     tiling=tiling,
     chooses_tiling=True,
     heads_together=heads_together,
+    draws_ahead=draws_ahead,
     heavy_first=True,
     pipeline=Pipeline(specialised=True, overlapped=True),
     techniques=frozenset(

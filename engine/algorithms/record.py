@@ -79,6 +79,10 @@ def _one(problem: Problem, tiling: Tiling) -> int:
     return 1
 
 
+def _never(problem: Problem) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """One algorithm; whoever needs a fact about it asks its record, and nobody asks for its name.
@@ -95,6 +99,7 @@ class Algorithm:
         chooses_tiling: whether that is the algorithm's own, whatever is asked.
         own_tiling: (problem) -> what its kernel takes on a Hopper GPU when given no blocks; None: no other.
         heads_together: (problem, tiling) -> heads that start their heaviest query blocks together.
+        draws_ahead: (problem) -> whether a block that stays on its SM draws its next tile as it begins one.
         loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
         pipeline: what its kernels do at the same time.
@@ -130,6 +135,7 @@ class Algorithm:
     chooses_tiling: bool = False
     own_tiling: Callable[[Problem], Tiling] | None = None
     heads_together: Callable[[Problem, Tiling], int] = _one
+    draws_ahead: Callable[[Problem], bool] = _never
     loops: Callable[[Problem, Tiling], int] = _one
     heavy_first: bool = False
     pipeline: Pipeline = Pipeline()

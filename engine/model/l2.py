@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.model.launch import HEAVY_FIRST, Kernel, Launch
+from engine.model.launch import Kernel, Launch
 from engine.model.reuse import Programs, walk
 from engine.problem.hardware import Gpu
 from engine.schedule.bytes import Bytes
@@ -30,9 +30,6 @@ NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 200 
 # a head's K and V are cut into so many at most, the latter where blocks share an SM and drift apart
 CHUNKS, DRIFTING_CHUNKS = 16, 32
 MOST_WAVES = 8  # over whole heads are followed; those after them are taken to go on alike
-# times as much is used between two uses as where all tiles start in step: in the second set of heads whose
-# tiles are drawn, more in each after it, of so many at most; fitted to flash3, d 256
-OUT_OF_STEP, FURTHER, MOST_SETS = 1.2, 0.1, 4
 
 
 def gone(share):
@@ -68,7 +65,7 @@ def fetched_again(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], 
     walked = {tensor for tensor in phase.loaded if _is_walked(schedule, phase, tensor)}
     if not walked:
         return {}, {}
-    again = _walked_again(launch, kernel, walked) + _out_of_step(launch, kernel, walked)
+    again = _walked_again(launch, kernel, walked)
     row = {tensor: schedule.amounts[tensor].factor for tensor in walked}
     return {tensor: again * row[tensor] / sum(row.values()) for tensor in walked}, {}
 
@@ -96,23 +93,6 @@ def _rewritten(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dic
         {tensor: again * row[tensor] for tensor in phase.loaded},
         {tensor: again * row[tensor] for tensor in stored},
     )
-
-
-def _out_of_step(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> float:
-    """Bytes fetched again as tiles, heaviest first, get out of step from one set of heads to the next.
-
-    Every tile stands at rows of its own, so that between two uses of the same bytes all that run pass by.
-    """
-    schedule, window = launch.schedule, launch.problem.mask.window
-    sets = -(-kernel.heads // kernel.together)
-    if not launch.pipeline.specialised or launch.order != HEAVY_FIRST or sets == 1 or window is not None:
-        return 0.0
-    row = sum(schedule.amounts[tensor].factor for tensor in walked)
-    beside = min(launch.gpu.sms, kernel.together * kernel.count) * launch.tiling.block_q * row
-    share = beside / launch.problem.group / launch.gpu.l2_effective_bytes
-    stretched = OUT_OF_STEP + FURTHER * np.minimum(np.arange(sets - 1), MOST_SETS - 2)
-    asked = kernel.heads / sets * kernel.phase.programs.all_visits * launch.tiling.block_kv * row
-    return float(asked * gone(share * stretched).sum())
 
 
 @dataclass(frozen=True)

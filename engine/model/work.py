@@ -121,7 +121,7 @@ class Work:
         speeds: [places + 1], see `engine.model.placement`.
         around: seconds of a block before its first visit and after its last, on average.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
-        ahead: whether they are tiles of which an SM draws the next as it begins one.
+        ahead: whether they are tiles of which an SM draws the next as it begins one, not as it ends one.
         cold: seconds more of the first blocks of all SMs.
     """
 
@@ -234,7 +234,8 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
     lengths = Lengths(visits, waits, first, float(taken[-1]))
     cold = _cold(launch, kernel, traffic, rates) if phase.each and by_instructions(launch, phase) else 0.0
-    work = Work(kernel, gpu.sms, lengths, speeds, around, units, pipeline.specialised, cold)
+    ahead = launch.algorithm.draws_ahead(launch.problem)
+    work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead, cold)
     if not (phase.each and by_instructions(launch, phase)):
         return work
     busy = places * visit.tensor * visits.mean / lengths.mean

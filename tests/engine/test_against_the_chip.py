@@ -61,13 +61,12 @@ def test_no_algorithm_asks_for_less_than_the_chip_counts():
 def test_the_cache_model_says_what_dram_delivers(algorithm):
     off = np.abs(deviations(algorithm, "modelled_dram_read", "dram_read"))
     assert np.median(off) < 0.02
-    assert off.max() < {"flash3": 0.28, "flash2": 0.16}.get(
-        algorithm, 0.1
-    )  # d 256, causal; d 64, 131,072 keys
+    most = {"flash3": 0.18, "flash2": 0.16}  # d 64, of 65,536 and of 131,072 keys
+    assert off.max() < most.get(algorithm, 0.1)
 
 
-def test_a_second_set_of_causal_heads_reads_more_than_a_first():
-    """d 256 on an H200: K and V of 2 heads of 16,384 keys are one set; of 8 the sets get out of step."""
+def test_a_second_set_of_causal_heads_reads_no_more_than_a_first():
+    """d 256 on an H200: K and V of 2 heads of 16,384 keys are one set; of 8 the sets stay in step."""
     calls = {
         one.experiment.problem.heads: one
         for one in rows("flash3")
@@ -75,15 +74,10 @@ def test_a_second_set_of_causal_heads_reads_more_than_a_first():
         and one.experiment.problem.mask.causal
         and one.experiment.problem.seq_kv == 16384
     }
-    times = {
-        heads: (one.modelled_dram_read, one.dram_read / one.simulation.traffic.compulsory.total_read)
-        for heads, one in calls.items()
-    }
-    once = {heads: one.simulation.traffic.compulsory.total_read for heads, one in calls.items()}
-    assert times[2][0] == once[2]
-    assert times[2][1] < 1.03
-    assert times[8][1] > 2.5
-    assert times[8][0] / once[8] == pytest.approx(times[8][1], rel=0.15)
+    for heads in (2, 8):
+        once = calls[heads].simulation.traffic.compulsory.total_read
+        assert calls[heads].modelled_dram_read == once
+        assert calls[heads].dram_read == pytest.approx(once, rel=0.01)
 
 
 def test_what_the_write_counter_misses_fits_in_the_cache():

@@ -7,8 +7,9 @@ import pytest
 
 from engine import Experiment
 from engine.model.launch import launch
-from engine.model.placement import place_ahead
+from engine.model.placement import place, place_ahead
 from engine.model.rates import Rates
+from engine.model.timeline import Timeline
 from engine.model.unfused import issued_seconds
 from engine.model.visit import visit_of
 from engine.model.work import _clock_left
@@ -73,14 +74,14 @@ def test_the_softmax_issues_what_the_compiled_kernel_does(seq, counted):
 
 
 def test_the_clock_falls_as_an_h200s_counters_say():
-    """Of calls of flash2 and flash3 of over 100 us: the clock beside the share in which tensor cores work."""
+    """Of calls of flash2 and flash3 of over 200 us: the clock beside the share in which tensor cores work."""
     found = [
         (kernel.tensor_percent / 100, kernel.sm_clock)
         for each in recordings()
         for row in each.counters
         if row.provider in ("flash2", "flash3") and row.direction == "forward"
         for kernel in row.kernels
-        if kernel.sm_clock and kernel.seconds > 1e-4
+        if kernel.sm_clock and kernel.seconds > 2e-4
     ]
     off = [abs(CLOCK * _clock_left(busy) / clock - 1) for busy, clock in found]
     assert len(off) > 50
@@ -88,20 +89,32 @@ def test_the_clock_falls_as_an_h200s_counters_say():
     assert max(off) < 0.07
 
 
-def test_an_sm_draws_its_next_tile_as_it_begins_one():
-    """In a recorded timeline the tile drawn k-th goes where the k-th tile began, not where one ended."""
+def flash3_timelines() -> list[Timeline]:
+    """Recorded ones of which SMs ran more than one tile."""
+    found = [each for recording in recordings() for each in timelines(recording)]
+    return [each for each in found if each.experiment.algorithm == "flash3" and len(each) > each.sms]
+
+
+def test_an_sm_draws_its_next_of_unequal_tiles_as_it_ends_one():
+    """In a recorded timeline the tile drawn k-th often goes where the k-th ended, never where it began."""
     (timeline,) = (
         each
-        for recording in recordings()
-        for each in timelines(recording)
-        if each.experiment.algorithm == "flash3"
-        and (each.experiment.problem.seq_q, each.experiment.problem.mask.causal) == (16384, True)
+        for each in flash3_timelines()
+        if (each.experiment.problem.seq_q, each.experiment.problem.mask.causal) == (16384, True)
     )
-    sms, drawn = timeline.sms, timeline.sm[timeline.sms :]
+    drawn = timeline.sm[timeline.sms :]
     began, ended = (timeline.sm[np.argsort(each, kind="stable")] for each in (timeline.start, timeline.end))
-    assert (began[: len(drawn)] == drawn).mean() > 0.6
-    assert (ended[: len(drawn)] == drawn).mean() < 0.02
-    sm, start, end = place_ahead(timeline.end - timeline.start, sms)
-    order = sm[np.argsort(start, kind="stable")]
-    assert (order[: len(drawn)] == sm[sms:]).mean() > 0.95
-    assert end.max() == pytest.approx(timeline.seconds, rel=0.02)
+    assert (ended[: len(drawn)] == drawn).mean() > 0.35
+    assert (began[: len(drawn)] == drawn).mean() < 0.02
+
+
+def test_recorded_tiles_drawn_when_the_model_says_end_when_they_did():
+    """Drawn otherwise, two calls would end 2% sooner or later."""
+    told = 0
+    for timeline in flash3_timelines():
+        seconds, sms = timeline.end - timeline.start, timeline.sms
+        ends = [place(seconds, sms, np.ones(2))[2].max(), place_ahead(seconds, sms)[2].max()]
+        ahead = timeline.experiment.record.draws_ahead(timeline.experiment.problem)
+        assert ends[ahead] == pytest.approx(timeline.seconds, rel=0.01)
+        told += abs(ends[not ahead] / timeline.seconds - 1) > 0.02
+    assert told >= 2

@@ -93,6 +93,18 @@ def test_a_kernel_keeps_its_own_tiling_until_it_is_given_blocks():
     assert own.changed(algorithm="flash1").tiling.block_q == 64  # as asked: flash1 has no other
 
 
+@pytest.mark.parametrize(("window", "together"), [(None, 64), (100, 2620), (4096, 64), (4095, 64)])
+def test_flash3_starts_as_many_heads_together_as_its_kernel(window, together):
+    """2 query heads share a KV head; K and V that a query sees are 4 * 64 bytes a key, of 32 MiB."""
+    from kernels.flash3 import _prepared
+
+    experiment = Experiment.of(**LONG | {"algorithm": "flash3", "kv_heads": 16, "window": window})
+    q, k = (torch.empty(1, heads, 4096, 64, dtype=torch.float16) for heads in (32, 16))
+    _, _, arguments = _prepared(q, k, k, q, True, window, 0.1)
+    assert arguments["heads_together"] == together
+    assert flash3.heads_together(experiment.problem, experiment.tiling) == together
+
+
 def test_constants_are_those_of_the_kernels():
     kernel0, kernel2, kernel3, kernel_split, backward = (
         import_module(f"kernels.{name}")

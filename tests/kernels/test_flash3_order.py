@@ -8,6 +8,8 @@ import pytest
 import torch
 from gluon_threads import DeadlockError, Descriptor, Kernel
 
+from engine.algorithms.flash3 import draws_ahead
+from engine.problem.problem import Mask, Problem
 from kernels import flash3, flash3_kernel, reference_attention
 from kernels.trace import BlockTimes
 
@@ -87,6 +89,35 @@ def test_a_trace_has_every_tile_once_and_one_after_another_on_its_sm(on_threads,
         mine = tiles[tiles[:, 0] == sm, 1:]
         moments = mine[mine[:, 0].argsort()].reshape(-1)
         assert (moments.diff() >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("mask", "blocks"),  # of 128 keys, by tile: both heads' heaviest come first
+    [("none", [4] * 8), ("causal", [4, 4, 3, 3, 2, 2, 1, 1]), ("window", [3] * 4 + [2, 2, 1, 1])],
+)
+def test_an_unequal_tile_is_drawn_when_the_keys_of_the_one_before_are_all_asked_for(
+    on_threads, monkeypatch, mask, blocks
+):
+    """SMs that draw it sooner take it before others are free for it, and end apart."""
+    counter = torch.zeros(1, dtype=torch.int32)
+    drawn = []
+
+    class Watched(Descriptor):
+        def rows(self, batch, head, row, column=0):
+            if self.tensor is keys:
+                drawn.append(int(counter))
+            return super().rows(batch, head, row, column)
+
+    monkeypatch.setattr(flash3, "_descriptor", Watched)
+    monkeypatch.setattr(flash3, "multiprocessors", lambda device: 1)
+    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: counter)
+    queries, keys, values = torch.randn(3, 1, 2, 400, 128)
+    out, lse = torch.empty_like(queries), torch.empty(1, 2, 400)
+    causal, window = MASKS[mask]
+    flash3._launch(queries, keys, values, out, lse, causal, window, 0.1)
+    ahead = draws_ahead(Problem(1, 2, 2, 400, 400, 128, "float16", Mask(causal, window)))
+    expected = [tile + (ahead and key > 0) for tile, seen in enumerate(blocks) for key in range(seen)]
+    assert drawn == expected
 
 
 def test_an_order_that_deadlocks_is_caught(on_threads, monkeypatch):

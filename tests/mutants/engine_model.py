@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.mutant import of_engine as _of
 
 l2 = _of("model/l2.py", "l2")
+flash3 = _of("algorithms/flash3.py", "instructions")
 crossing = _of("model/crossing.py", "crossing")
 launch = _of("model/launch.py", "simulated")
 occupancy = _of("model/occupancy.py", "footprint", "against_the_chip")
@@ -38,13 +39,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "GONE = 0.72 ",
         "bytes leave L2 too early",
         "l2",
-        "against_the_chip",
-    ),
-    l2(
-        "l2-always-in-step",
-        "return float(asked * gone(share * stretched).sum())",
-        "return 0.0",
-        "further sets of causal heads read as little as the first",
         "against_the_chip",
     ),
     l2(
@@ -186,6 +180,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "the tensor cores are said to idle",
         "modelled",
         "counted",
+    ),
+    flash3(
+        "flash3-draws-ahead",
+        "return problem.mask.looks_ahead",
+        "return True",
+        "an SM draws the next of unequal tiles as it begins one",
     ),
     work(
         "work-trips",
