@@ -64,9 +64,7 @@ def take() -> None:
             try:
                 state.replace(_with(state.current(), name, value))
             except ExperimentError as error:
-                if (
-                    name == "lengths"
-                ):  # typed; other controls offer no such value, so no reader has asked for it
+                if name == "lengths":  # typed; other controls offer no such value
                     state.note(f"The scenario was not changed, because {error}.")
             held[name] = count, value
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from engine.algorithms import FORWARD
 from engine.measuring import clock
 from engine.measuring.shapes import training_problem
-from engine.measuring.trial import attempt, random_inputs
+from engine.measuring.trial import attempt, not_timed, random_inputs
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
 from engine.recordings.recording import INPUTS, NUMBERS, Fp8Timing
@@ -50,7 +50,7 @@ def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list
         out, reason = attempt(call, cuda)
         error = None if reason else _relative_error(out, exact)
         if error is not None and not error < WRONG:
-            reason = f"not timed, because its result is wrong: it is off by {error:.2g} of O"
+            reason = not_timed(f"it is off by {error:.2g} of O")
         found[row.numbers] = replace(row, skipped=reason, relative_error=None if reason else error)
         if reason is None:
             calls[row.numbers] = call

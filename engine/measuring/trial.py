@@ -81,7 +81,12 @@ class Trial:
         off = (
             "it has NaN" if isnan(error) else f"it is off by {error:.2g}, allowed is {self.exact.allowed:.2g}"
         )
-        return f"not timed, because its result is wrong: {off}"
+        return not_timed(off)
+
+
+def not_timed(off: str) -> str:
+    """Why a call whose result is wrong, and how, has no time."""
+    return f"not timed, because its result is wrong: {off}"
 
 
 def random_inputs(problem: Problem, cuda: bool, v_dim: int | None = None) -> tuple:

@@ -12,7 +12,7 @@ from typing import Any
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.measuring import clock
 from engine.measuring.shapes import training_problem
-from engine.measuring.trial import attempt, mask_arguments, random_inputs
+from engine.measuring.trial import attempt, mask_arguments, not_timed, random_inputs
 from engine.problem.flops import pair_flops
 from engine.problem.problem import Mask
 from engine.recordings.recording import VariantTiming
@@ -54,7 +54,7 @@ def timed(rows: Sequence[VariantTiming], repeats: clock.Repeats, cuda: bool) -> 
             found[row] = replace(row, error=error, allowed=allowed)
             if not error <= allowed:
                 del calls[row]
-                reason = f"not timed, because its result is wrong: it is off by {error:.2g}"
+                reason = not_timed(f"it is off by {error:.2g}")
         if reason is not None:
             found[row] = replace(row, skipped=reason)
     for row, times in clock.in_turns(calls, repeats, cuda).items():

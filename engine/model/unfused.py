@@ -7,7 +7,7 @@ alignment: each takes instructions of its own, and no copy of one runs ahead.
 from __future__ import annotations
 
 from engine.model.launch import Launch
-from engine.model.occupancy import columns, threads_of
+from engine.model.occupancy import WARP, columns, threads_of
 from engine.model.rates import RUNNING_CLOCK, SCHEDULED
 from engine.problem.gpu import Gpu
 from engine.problem.problem import Mask
@@ -23,7 +23,7 @@ CAUSAL_NUMBER, WINDOW_NUMBER = 3, 5  # more by number of S where those are looke
 ROW_NUMBER, ROW_REST, ROWS_REST = 12, 96, 70
 APART = 9.5  # more by number that moves by itself
 SOFTMAX_NUMBERS = 1024  # of a row for each of its warps, of which there are FEWEST_WARPS to MOST_WARPS
-FEWEST_WARPS, MOST_WARPS, WARP = 4, 32, 32
+FEWEST_WARPS, MOST_WARPS = 4, 32
 
 
 def running_clock(gpu: Gpu) -> float:

@@ -175,7 +175,7 @@ class Work:
             parts = [(rounds, busy), (float(rest > 0), busy * rest / self.slots)]
         else:
             parts = [(1.0, busy * self.even / self.makespan(order))]
-        stretched = sum(part / _clock_left(working) for part, working in parts) / sum(
+        stretched = sum(part / clock_left(working) for part, working in parts) / sum(
             part for part, _ in parts
         )
         return replace(self, lengths=replace(self.lengths, visit=self.lengths.visit * stretched))
@@ -233,16 +233,16 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     lengths = around + visits.mean * taken
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
     lengths = Lengths(visits, waits, first, float(taken[-1]))
-    cold = _cold(launch, kernel, traffic, rates) if phase.each and by_instructions(launch, phase) else 0.0
     ahead = launch.algorithm.draws_ahead(launch.problem)
-    work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead, cold)
+    work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead)
     if not (phase.each and by_instructions(launch, phase)):
         return work
+    work = replace(work, cold=_cold(launch, kernel, traffic, rates))
     busy = places * visit.tensor * visits.mean / lengths.mean
     return work if busy < POWER_FROM else work.slowed(busy, launch.order)
 
 
-def _clock_left(busy: float) -> float:
+def clock_left(busy: float) -> float:
     """Share of its clock that an H200 holds while its tensor cores work a share `busy` of the time."""
     return 1 - POWER_SLOPE * max(0.0, busy - POWER_FROM) / RUNNING_CLOCK
 

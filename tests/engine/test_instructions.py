@@ -12,7 +12,7 @@ from engine.model.rates import Rates
 from engine.model.timeline import Timeline
 from engine.model.unfused import issued_seconds
 from engine.model.visit import visit_of
-from engine.model.work import _clock_left
+from engine.model.work import clock_left
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 
@@ -83,7 +83,7 @@ def test_the_clock_falls_as_an_h200s_counters_say():
         for kernel in row.kernels
         if kernel.sm_clock and kernel.seconds > 2e-4
     ]
-    off = [abs(CLOCK * _clock_left(busy) / clock - 1) for busy, clock in found]
+    off = [abs(CLOCK * clock_left(busy) / clock - 1) for busy, clock in found]
     assert len(off) > 50
     assert np.median(off) < 0.012
     assert max(off) < 0.07
