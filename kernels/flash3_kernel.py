@@ -16,10 +16,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.flash3_schedule import Schedule, make_ring
+from kernels.flash3_schedule import WARP_GROUP, Schedule, make_ring, named_barrier
 
 ROWS = gl.constexpr(64)  # query rows of a warp group: what one wgmma takes
 FIRST_TURN_BARRIER = gl.constexpr(8)  # named barriers 8, 9, ...: Triton itself takes the lowest
+KEYS_BARRIER = gl.constexpr(11)  # and the one after it: a buffer of K each
+VALUES_BARRIER = gl.constexpr(13)
 LN_2 = gl.constexpr(0.6931471805599453)
 
 # the name of the barrier of a block of threads (inside a partition: of its warps) changed in Triton 3.7
@@ -37,29 +39,16 @@ def doublings(start, end):
     return (end // start).bit_length() - 1 if start else 0
 
 
-@gluon.constexpr_function
-def named_barrier_asm(action, name, threads):
-    return f"bar.{action} {name}, {threads}; mov.b32 $0, $1;"
-
-
-@gluon.jit
-def _named_barrier(ACTION: gl.constexpr, NAME: gl.constexpr):
-    """PTX `bar.sync` or `bar.arrive` between two warp groups."""
-    ASM: gl.constexpr = named_barrier_asm(ACTION, NAME, 256)
-    thread = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
-    gl.inline_asm_elementwise(ASM, "=r,r", [thread], dtype=gl.int32, is_pure=False, pack=1)
-
-
 @gluon.jit
 def _take_turn(CONSUMER: gl.constexpr, TURNS: gl.constexpr):
     if TURNS:
-        _named_barrier("sync", FIRST_TURN_BARRIER + CONSUMER)
+        named_barrier("sync", FIRST_TURN_BARRIER + CONSUMER, 2 * WARP_GROUP)
 
 
 @gluon.jit
 def _pass_turn(CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr):
     if TURNS:
-        _named_barrier("arrive", FIRST_TURN_BARRIER + (CONSUMER + 1) % CONSUMERS)
+        named_barrier("arrive", FIRST_TURN_BARRIER + (CONSUMER + 1) % CONSUMERS, 2 * WARP_GROUP)
 
 
 @gluon.jit
@@ -390,8 +379,9 @@ def attention_kernel(
     next_tile = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
     rings = (
         make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
-        make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
-        make_ring(v_blocks, KV_BUFFERS, CONSUMERS),
+        # by name where Q is held: elsewhere that was up to 2% slower
+        make_ring(k_blocks, KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
+        make_ring(v_blocks, KV_BUFFERS, CONSUMERS, VALUES_BARRIER if HELD else 0),
         make_ring(next_tile, 2, CONSUMERS),
     )
     fence_async_shared()

@@ -5,26 +5,46 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 from triton.language.core import _aggregate as aggregate
 
+WARP_GROUP = gl.constexpr(128)  # threads
+
+
+@gluon.constexpr_function
+def named_barrier_asm(action, threads):
+    return f"bar.{action} $1, {threads}; mov.b32 $0, $1;"
+
+
+@gluon.jit
+def named_barrier(ACTION: gl.constexpr, name, THREADS: gl.constexpr, OWN: gl.constexpr = WARP_GROUP):
+    """PTX `bar.sync` or `bar.arrive` of the OWN threads that run this, of THREADS in all."""
+    ASM: gl.constexpr = named_barrier_asm(ACTION, THREADS)
+    names = gl.full([OWN], name, gl.int32, gl.BlockedLayout([1], [32], [OWN // 32], [0]))
+    gl.inline_asm_elementwise(ASM, "=r,r", [names], dtype=gl.int32, is_pure=False, pack=1)
+
 
 @aggregate
 class Ring:
     """Buffers that one side fills and the other drains; visit i uses buffer i modulo their number.
 
     Each buffer has two barriers: `full` (it holds visit i) and `empty` (whoever read visit i is done).
-    A buffer is one of `blocks`, or several that are filled together.
+    A buffer is one of `blocks`, or several that are filled together. With a NAME, readers hand it back by the
+    named barrier NAME + buffer, which a warp passes alone: before an mbarrier Triton gathers the warp group.
     """
 
     blocks: gl.shared_memory_descriptor
     full: gl.shared_memory_descriptor
     empty: gl.shared_memory_descriptor
     PARTS: gl.constexpr
+    NAME: gl.constexpr
+    THREADS: gl.constexpr
 
     @gluon.constexpr_function
-    def __init__(self, blocks, full, empty):
+    def __init__(self, blocks, full, empty, NAME=0, READERS=0):
         self.blocks = blocks
         self.full = full
         self.empty = empty
         self.PARTS = gl.constexpr(blocks.shape[0] // full.shape[0])
+        self.NAME = gl.constexpr(NAME)
+        self.THREADS = gl.constexpr(READERS * 128 + 32)  # readers and the warp that fills
 
     @gluon.jit
     def buffer(self, visit):
@@ -45,7 +65,10 @@ class Ring:
 
     @gluon.jit
     def wait_empty(self, visit):
-        mbarrier.wait(self.empty.index(self.buffer(visit)), self._parity(visit) ^ 1)
+        if self.NAME == 0:
+            mbarrier.wait(self.empty.index(self.buffer(visit)), self._parity(visit) ^ 1)
+        elif visit >= self.full.shape[0]:
+            named_barrier("sync", self.NAME + self.buffer(visit), self.THREADS, 32)
 
     @gluon.jit
     def arrival(self, visit):
@@ -54,18 +77,21 @@ class Ring:
 
     @gluon.jit
     def release(self, visit):
-        mbarrier.arrive(self.empty.index(self.buffer(visit)), count=1)
+        if self.NAME == 0:
+            mbarrier.arrive(self.empty.index(self.buffer(visit)), count=1)
+        else:
+            named_barrier("arrive", self.NAME + self.buffer(visit), self.THREADS)
 
 
 @gluon.jit
-def make_ring(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr):
+def make_ring(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAME: gl.constexpr = 0):
     """A ring of BUFFERS, a power of two, over `blocks`; each is read by READERS warp groups."""
     full = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     for buffer in gl.static_range(BUFFERS):
         mbarrier.init(full.index(buffer), count=1)
         mbarrier.init(empty.index(buffer), count=READERS)
-    return Ring(blocks, full, empty)
+    return Ring(blocks, full, empty, NAME, READERS)
 
 
 @aggregate

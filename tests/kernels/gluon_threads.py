@@ -155,12 +155,13 @@ class Block:
             self.errors.append(error)
         self._pass_on()
 
-    def named_barrier(self, action, name):
-        """PTX bar.sync and bar.arrive of 256 threads: two warp groups."""
+    def named_barrier(self, action, name, threads, own=128):
+        """PTX bar.sync and bar.arrive of `own` threads, of so many in all."""
         barrier = self.named.setdefault(name, SimpleNamespace(arrived=0, phase=0))
         phase = barrier.phase
-        barrier.arrived += 1
-        if barrier.arrived == 2:
+        barrier.arrived += own
+        assert barrier.arrived <= threads, "more arrivals than this barrier expects in a phase"
+        if barrier.arrived == threads:
             barrier.arrived, barrier.phase = 0, phase + 1
         if action == "sync":
             self.wait_until(lambda: barrier.phase != phase)
@@ -366,7 +367,7 @@ def kernel_of_block(kernel, program, programs):
         "warpgroup_mma_wait": products.wait,
         "fence_async_shared": lambda: None,
         "barrier_of_warps": lambda: None,
-        "_named_barrier": block.named_barrier,
+        "named_barrier": block.named_barrier,
         "_beside": lambda column, tensor: column[:, None],
     }
     names = {}

@@ -63,7 +63,7 @@ def test_default_blocks_hardly_spill(compiled):
     """flash2's dK and dV where causal, and flash3's backward pass, are faster for filling all registers."""
     defaults = [kernel for kernel in compiled if ":0:0:" in kernel["case"]]
     spilled = {kernel["kernel"]: kernel["spilled"] for kernel in defaults if kernel["spilled"]}
-    assert spilled.pop("attention_kernel", 0) <= 12  # with Triton 3.6, at a head_dim of 64 where causal
+    assert spilled.pop("attention_kernel", 0) <= 20  # at a head_dim of 256, outside the loop over keys
     assert set(spilled) <= {"key_gradient_kernel", "gradient_kernel", "wide_gradient_kernel"}
     assert all(size <= 256 for size in spilled.values())  # bytes a thread
 
