@@ -262,6 +262,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a window of W keeps W + 1 keys",
     ),
     order(
+        "flash3-handed-back-not-waited-for",
+        "elif visit >= self.full.shape[0]:",
+        "elif visit > self.full.shape[0]:",
+        "the third block is copied over the first before all have read that",
+    ),
+    order(
         "flash3-heads-of-a-set",
         "batch_head = first_head + tile_in_set % heads",
         "batch_head = tile_in_set % heads",
