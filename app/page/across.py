@@ -81,7 +81,8 @@ def show() -> None:
         _efficiency(spread, found, colours)
     with rounds:
         _hiding(spread, colours)
-    memory, merging = st.columns([1, 1.2], gap="large")
+    with st.container(key="apart_across"):
+        memory, merging = st.columns([1, 1.2], gap="large")
     with memory:
         _memory(spread)
     with merging:

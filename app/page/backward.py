@@ -100,15 +100,20 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         ["products per tile", *(str(PRODUCTS[way]) for way in WAYS)],
         ["× forward", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
         ["FLOPs, visited tiles", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
-        ["kept in memory", *(bytes_text(costs.kept[way]) for way in WAYS)],
-        ["bytes past DRAM", *(bytes_text(costs.moved[way]) if way in costs.moved else "" for way in WAYS)],
-        ["requested", *(bytes_text(costs.requested[way]) if way in costs.requested else "" for way in WAYS)],
+        ["kept in memory", *_by_way(costs.kept)],
+        ["crosses HBM", *_by_way(costs.moved)],
+        ["asked of L2", *_by_way(costs.requested)],
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
     st.html(
         scrolled(table(["all heads", *WAYS.values()], rows, title="What recomputing P costs and saves"), 460)
     )
     st.caption(_compared())
+
+
+def _by_way(amounts: dict[str, int]) -> list[str]:
+    """Bytes of each way, empty where they are not known."""
+    return [bytes_text(amounts[way]) if way in amounts else "" for way in WAYS]
 
 
 def _compared() -> str:

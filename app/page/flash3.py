@@ -71,13 +71,15 @@ def show() -> None:
     head.header(_headline(experiment, shown, full), anchor=False)
     with st.container(key="flash3_words"):
         st.caption(_what_runs(experiment, shown))
-    picture, numbers = st.columns([2.6, 1], gap="large")
+    with st.container(key="apart_inside"):
+        picture, numbers = st.columns([2.6, 1], gap="large")
     block = lanes_of(experiment, shown.pipeline if shown.techniques >= LOOP else full.pipeline)
     with picture:
         _picture(experiment, shown, block)
     with numbers:
         _numbers(shown, full, block)
-    fall, recorded = st.columns([1, 1.15], gap="large")
+    with st.container(key="apart_techniques"):
+        fall, recorded = st.columns([1, 1.15], gap="large")
     with fall:
         _waterfall(experiment)
     with recorded:
