@@ -139,7 +139,7 @@ def three_passes(hand: ByHand) -> str:
 
 
 def online(hand: ByHand, *, both: bool) -> str:
-    """m, l, α and O of the row after its first tile, or after both."""
+    """m, l, α and O of the row after its first piece, or after both."""
     first, second = hand.of_row()
     m, total, m_next, alpha = (number(values[ROW]) for values in (first.m, first.l, second.m, second.alpha))
     terms, added = (" + ".join(map(number, visit.weights[ROW])) for visit in (first, second))
@@ -155,7 +155,7 @@ def online(hand: ByHand, *, both: bool) -> str:
     known = (
         rows if both else [(name, one, two if two == rows[0][2] else UNKNOWN) for name, one, two in rows[:5]]
     )
-    head = "<tr><td></td><th>after tile 1</th><th>after tile 2</th></tr>"
+    head = "<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>"
     return STYLE + _lines(head, [_row(_words(name), *map(_cell_of, cells)) for name, *cells in known])
 
 

@@ -222,7 +222,7 @@ def bytes_over_memory(
             **line,
             "y": theorem,
             "mode": "lines",
-            "name": "8 N²d²/M",
+            "name": "8 N²d²/M numbers",
             "line": {"color": colours.v, "dash": "dot", "width": 3},
         },
         {
