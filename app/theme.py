@@ -183,6 +183,7 @@ PRESENTER_STYLE = """
       > * { flex: 1; width: auto; }
     }
     [data-testid="stMetricLabel"] p { white-space: normal; }
+    [data-testid="stMarkdownContainer"] code { font-size: 0.86rem; }
     .grid td, .sms i { font-size: 0.9rem !important; }
     .katex .reset-size3.size1 { font-size: 1em; } /* an index of an index as large as an index */
     .katex .reset-size6.size1 { font-size: 0.7em; }

@@ -40,6 +40,7 @@ STYLE = f"""
   .ruler {{ position: relative; height: 3rem; margin: 0.2rem 0 1.2rem; border-bottom: 2px solid; }}
   .ruler i {{ position: absolute; bottom: 0; width: 1px; height: 1.6rem; background: currentColor; }}
   .ruler span {{ position: absolute; bottom: 1.65rem; transform: translateX(-50%); font: 1rem {MONO}; }}
+  @media (max-width: 640px) {{ .ruler span:nth-of-type(even):not(:last-child) {{ display: none; }} }}
   .scores {{ display: grid; grid-template-columns: repeat(32, 1fr); gap: 2px; margin: 0.2rem 0 1rem; }}
   .scores i {{ height: 1.4rem; }}
   .gantt {{ display: grid; grid-template-columns: auto 1fr; gap: 0.25rem 0.8rem; margin: 0.2rem 0 1.1rem; }}
