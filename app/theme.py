@@ -100,6 +100,7 @@ STYLE = """
     }
     [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
     .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
+    @media (max-width: 480px) { .katex-display { font-size: 0.88em; } }
     [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
     @media (min-width: 641px) {
       .st-key-in_a_row_numbers [data-testid="stMetricValue"] { font-size: clamp(1.3rem, 1.9vw, 2.25rem); }

@@ -22,7 +22,7 @@ STYLE = f"""
   .hand figcaption {{ font-weight: 700; padding-bottom: 0.2rem; }}
   .hand table, table.hand-rows {{ border-collapse: separate; border-spacing: 2px; margin: 0; border: none; }}
   .hand td {{ border: none; {CELLS}; }}
-  .hand tr.faint td {{ opacity: 0.3; }}
+  .hand tr.faint td {{ opacity: 0.75; }}
   .hand td.gap {{ min-width: 0.5rem; padding: 0; background: none !important; }}
   .hand tr.gap td {{ height: 0.5rem; background: none !important; }}
   table.hand-rows td, table.hand-rows th {{ border: none; padding: 0.35rem 0.3rem; text-align: right; }}
@@ -181,7 +181,7 @@ def _row(*cells: str) -> str:
 
 def _lines(head: str, rows: Sequence[str], size: str = "") -> str:
     body = f"<thead>{head}</thead><tbody>{''.join(rows)}</tbody>"
-    return f"<div class='hand-scroll {size}'><table class='hand-rows'>{body}</table></div>"
+    return f"<div class='hand-scroll {size}' tabindex='0'><table class='hand-rows'>{body}</table></div>"
 
 
 def tiled(hand: ByHand, colours: Palette) -> str:
