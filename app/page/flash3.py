@@ -23,6 +23,7 @@ from app.page.parts import fp8
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
+from app.take_home.offers import set_subject
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.rates import RUNNING_CLOCK
@@ -66,6 +67,7 @@ def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
     full, head = variant(experiment, ALL), st.container(key="flash3_head")
+    set_subject(experiment.changed(algorithm=flash3.ALGORITHM.key))
     unused("This page always shows FlashAttention-3.", "algorithm")
     shown = variant(experiment, _toggles())
     head.header(_headline(experiment, shown, full), anchor=False)
