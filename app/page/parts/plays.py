@@ -17,4 +17,4 @@ def plays(experiment: Experiment, payload: Callable[[], bytes], key: str) -> Non
     if footprint.fits:
         player(payload(), key=key)
     else:
-        st.text(f"Nothing plays with these blocks. {footprint.sentence}")
+        st.text(f"Nothing plays with these blocks. {footprint.consequence}")
