@@ -234,9 +234,11 @@ def apply(page: str) -> None:
     failed = (
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
-    # Streamlit's own grey of a control without effect is too pale to read
+    # Streamlit's own grey of a control without effect is too pale to read, and so are its colours of code
     greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
-    rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {failed}</style>"
+    told = {"comment": colours().muted, "keyword": colours().q, "string": colours().s, "boolean": colours().s}
+    code = " ".join(f"[data-testid='stCode'] .token.{kind} {{ color: {ink}; }}" for kind, ink in told.items())
+    rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {code} {failed}</style>"
     rules += START_STYLE * (page == HOME) + KERNEL_STYLE * (page in OWN) + PRESENTER_STYLE * mode.presenting()
     # the browser loads what draws st.html later than what draws Markdown
     said_once(st.container(key="style"), rules, lambda: st.markdown(rules, unsafe_allow_html=True))

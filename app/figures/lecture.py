@@ -174,15 +174,16 @@ def gantt(rows: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], second
 def one_query(keys: int, colours: Palette) -> str:
     """A single row of scores against all keys of a cache."""
 
-    def row(colour: str, count: int) -> str:
+    def row(named: str, colour: str, count: int) -> str:
         cells = "<i style='background:color-mix(in srgb, {} 45%, transparent)'></i>"
-        return f"<div class='scores'>{cells.format(colour) * count}</div>"
+        name = f"<b style='color:color-mix(in srgb, {colour} 75%, currentColor)'>{named}</b>"
+        return f"{name}<div class='scores'>{cells.format(colour) * count}</div>"
 
     return STYLE + (
-        f"<b style='color:{colours.q}'>Q: one row</b>{row(colours.q, 1)}"
-        f"<b style='color:{colours.k}'>K: {keys:,} rows</b>{row(colours.k, 32)}"
-        f"<b style='color:{colours.s}'>S: one row of {keys:,} scores</b>{row(colours.s, 32)}"
-        f"<b style='color:{colours.v}'>V: {keys:,} rows</b>{row(colours.v, 32)}"
+        row("Q: one row", colours.q, 1)
+        + row(f"K: {keys:,} rows", colours.k, 32)
+        + row(f"S: one row of {keys:,} scores", colours.s, 32)
+        + row(f"V: {keys:,} rows", colours.v, 32)
     )
 
 
