@@ -26,7 +26,7 @@ STYLE = """
     @media (min-width: 768px) { /* the sidebar comes last, to an edge that is free from the start */
       [data-testid="stSidebar"] { position: absolute !important; inset: 0 auto 0 0; z-index: 999991; }
     }
-    .st-key-growth { min-height: 262px; }
+    .st-key-growth { min-height: 18.72rem; }
     .st-key-opening { min-height: clamp(440px, 100dvh - 27rem, 760px); }
     .st-key-gpu_source { min-width: 20.8rem; }
     .st-key-tiles, .st-key-backward, .st-key-gpu {
@@ -47,6 +47,7 @@ STYLE = """
     @media (max-width: 767px) {
       .st-key-navigation { flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; }
       .st-key-navigation [data-testid="stHorizontalBlock"] { flex-wrap: nowrap; }
+      .st-key-navigation > * { flex-basis: max-content !important; max-width: none; } /* not the window's */
     }
     [data-testid="stSidebarContent"], [data-testid="stSidebarHeader"] { padding-inline: 0; }
     [data-testid="stSidebarHeader"] { height: 1.6rem; margin-block: 0; }
@@ -99,6 +100,7 @@ STYLE = """
     }
     [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
     .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
+    @media (max-width: 480px) { .katex-display { font-size: 0.88em; } }
     [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
     @media (min-width: 641px) {
       .st-key-in_a_row_numbers [data-testid="stMetricValue"] { font-size: clamp(1.3rem, 1.9vw, 2.25rem); }
@@ -167,13 +169,22 @@ START_STYLE = """
 """
 PRESENTER_STYLE = """
 <style>
-  html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; --now: 1.4rem; }
+  html { font-size: clamp(19px, 1.48vw, 32px) !important; --below: 2.1rem; --room: 1; --now: 1.4rem;
+    --full: none; /* of a picture's button: f fills the screen */
+  }
   :root {
     [data-testid="stSidebar"], [data-testid="stHeader"] { display: none !important; }
     [data-testid="stMain"] { padding-left: 0 !important; }
     [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
     [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
     .st-key-gpu { --least: 470px; }
+    [class*="st-key-apart"] [data-testid="stColumn"] { min-width: 100%; } /* for want of room beside */
+    .st-key-apart_inside [data-testid="stColumn"]:last-child [data-testid="stVerticalBlock"] {
+      flex-flow: row wrap;
+      > * { flex: 1; width: auto; }
+    }
+    [data-testid="stMetricLabel"] p { white-space: normal; }
+    [data-testid="stMarkdownContainer"] code { font-size: 0.86rem; }
     .grid td, .sms i { font-size: 0.9rem !important; }
     .katex .reset-size3.size1 { font-size: 1em; } /* an index of an index as large as an index */
     .katex .reset-size6.size1 { font-size: 0.7em; }
@@ -223,9 +234,11 @@ def apply(page: str) -> None:
     failed = (
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
-    # Streamlit's own grey of a control without effect is too pale to read
+    # Streamlit's own grey of a control without effect is too pale to read, and so are its colours of code
     greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
-    rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {failed}</style>"
+    told = {"comment": colours().muted, "keyword": colours().q, "string": colours().s, "boolean": colours().s}
+    code = " ".join(f"[data-testid='stCode'] .token.{kind} {{ color: {ink}; }}" for kind, ink in told.items())
+    rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {code} {failed}</style>"
     rules += START_STYLE * (page == HOME) + KERNEL_STYLE * (page in OWN) + PRESENTER_STYLE * mode.presenting()
     # the browser loads what draws st.html later than what draws Markdown
     said_once(st.container(key="style"), rules, lambda: st.markdown(rules, unsafe_allow_html=True))

@@ -30,7 +30,7 @@ def html_file(html: str, css: str, js: str, data: Any, title: str, above: str = 
     The JavaScript is one module whose default export is named `show`; `above` and `below` are HTML around it.
     """
     script = f'<script type="module">\n{js}\n{START}\n</script>'
-    return document(title, css, f"{above}{html}{below}\n{_carried(data)}\n{script}")
+    return document(title, css, f"<main>{above}{html}{below}</main>\n{_carried(data)}\n{script}")
 
 
 def document(title: str, css: str, body: str, policy: str = POLICY) -> str:

@@ -41,7 +41,7 @@ LOOKS = {
     "sdpa_cudnn": Look("lime", name="PyTorch cuDNN"),
     "sdpa_efficient": Look("rose", name="PyTorch efficient"),
     "fa3": Look("s"),
-    "fa4": Look("q"),
+    "fa4": Look("q", name="FlashAttention-4"),
     "tutorial06": Look("statistics"),
 }
 SPARE = (  # for algorithms that have no look of their own yet, in their order

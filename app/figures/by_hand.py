@@ -22,7 +22,7 @@ STYLE = f"""
   .hand figcaption {{ font-weight: 700; padding-bottom: 0.2rem; }}
   .hand table, table.hand-rows {{ border-collapse: separate; border-spacing: 2px; margin: 0; border: none; }}
   .hand td {{ border: none; {CELLS}; }}
-  .hand tr.faint td {{ opacity: 0.3; }}
+  .hand tr.faint td {{ opacity: 0.75; }}
   .hand td.gap {{ min-width: 0.5rem; padding: 0; background: none !important; }}
   .hand tr.gap td {{ height: 0.5rem; background: none !important; }}
   table.hand-rows td, table.hand-rows th {{ border: none; padding: 0.35rem 0.3rem; text-align: right; }}
@@ -139,7 +139,7 @@ def three_passes(hand: ByHand) -> str:
 
 
 def online(hand: ByHand, *, both: bool) -> str:
-    """m, l, α and O of the row after its first tile, or after both."""
+    """m, l, α and O of the row after its first piece, or after both."""
     first, second = hand.of_row()
     m, total, m_next, alpha = (number(values[ROW]) for values in (first.m, first.l, second.m, second.alpha))
     terms, added = (" + ".join(map(number, visit.weights[ROW])) for visit in (first, second))
@@ -155,7 +155,7 @@ def online(hand: ByHand, *, both: bool) -> str:
     known = (
         rows if both else [(name, one, two if two == rows[0][2] else UNKNOWN) for name, one, two in rows[:5]]
     )
-    head = "<tr><td></td><th>after tile 1</th><th>after tile 2</th></tr>"
+    head = "<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>"
     return STYLE + _lines(head, [_row(_words(name), *map(_cell_of, cells)) for name, *cells in known])
 
 
@@ -181,7 +181,7 @@ def _row(*cells: str) -> str:
 
 def _lines(head: str, rows: Sequence[str], size: str = "") -> str:
     body = f"<thead>{head}</thead><tbody>{''.join(rows)}</tbody>"
-    return f"<div class='hand-scroll {size}'><table class='hand-rows'>{body}</table></div>"
+    return f"<div class='hand-scroll {size}' tabindex='0'><table class='hand-rows'>{body}</table></div>"
 
 
 def tiled(hand: ByHand, colours: Palette) -> str:

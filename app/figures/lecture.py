@@ -40,6 +40,7 @@ STYLE = f"""
   .ruler {{ position: relative; height: 3rem; margin: 0.2rem 0 1.2rem; border-bottom: 2px solid; }}
   .ruler i {{ position: absolute; bottom: 0; width: 1px; height: 1.6rem; background: currentColor; }}
   .ruler span {{ position: absolute; bottom: 1.65rem; transform: translateX(-50%); font: 1rem {MONO}; }}
+  @media (max-width: 640px) {{ .ruler span:nth-of-type(even):not(:last-child) {{ display: none; }} }}
   .scores {{ display: grid; grid-template-columns: repeat(32, 1fr); gap: 2px; margin: 0.2rem 0 1rem; }}
   .scores i {{ height: 1.4rem; }}
   .gantt {{ display: grid; grid-template-columns: auto 1fr; gap: 0.25rem 0.8rem; margin: 0.2rem 0 1.1rem; }}
@@ -173,15 +174,16 @@ def gantt(rows: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], second
 def one_query(keys: int, colours: Palette) -> str:
     """A single row of scores against all keys of a cache."""
 
-    def row(colour: str, count: int) -> str:
+    def row(named: str, colour: str, count: int) -> str:
         cells = "<i style='background:color-mix(in srgb, {} 45%, transparent)'></i>"
-        return f"<div class='scores'>{cells.format(colour) * count}</div>"
+        name = f"<b style='color:color-mix(in srgb, {colour} 75%, currentColor)'>{named}</b>"
+        return f"{name}<div class='scores'>{cells.format(colour) * count}</div>"
 
     return STYLE + (
-        f"<b style='color:{colours.q}'>Q: one row</b>{row(colours.q, 1)}"
-        f"<b style='color:{colours.k}'>K: {keys:,} rows</b>{row(colours.k, 32)}"
-        f"<b style='color:{colours.s}'>S: one row of {keys:,} scores</b>{row(colours.s, 32)}"
-        f"<b style='color:{colours.v}'>V: {keys:,} rows</b>{row(colours.v, 32)}"
+        row("Q: one row", colours.q, 1)
+        + row(f"K: {keys:,} rows", colours.k, 32)
+        + row(f"S: one row of {keys:,} scores", colours.s, 32)
+        + row(f"V: {keys:,} rows", colours.v, 32)
     )
 
 
@@ -222,7 +224,7 @@ def bytes_over_memory(
             **line,
             "y": theorem,
             "mode": "lines",
-            "name": "8 N²d²/M",
+            "name": "8 N²d²/M numbers",
             "line": {"color": colours.v, "dash": "dot", "width": 3},
         },
         {

@@ -11,6 +11,7 @@ from app.figures.colours import Palette
 from app.figures.sheet import sheet
 
 TEXT = " class='words'"
+USUAL_TYPE = 14  # px of the page's type, without a presenter
 LABEL_WIDTH = 5.43  # rem that a bar leaves for its total
 
 
@@ -45,8 +46,9 @@ def _cell(text: str, words: bool) -> str:
 
 
 def scrolled(content: str, height: int) -> str:
-    """The same in a box of at most this height, in pixels, that the keyboard can scroll."""
-    return f"<div class='scrolled' tabindex='0' style='max-height:{height}px'>{content}</div>"
+    """The same in a box that the keyboard can scroll, of at most this height, in pixels of the usual type."""
+    most = f"max-height:{height / USUAL_TYPE:.2f}rem"
+    return f"<div class='scrolled' tabindex='0' style='{most}'>{content}</div>"
 
 
 @dataclass(frozen=True)

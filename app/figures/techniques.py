@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log10
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from app.figures.base import SANS, drawn
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 WIDTH = 13  # pixels of a bar
 WORDS = 120  # pixels to the right of the axis, for the words beside the longest bar
 NAME = {"size": 13, "family": SANS}
+NAME_LENGTH = 20  # characters of a line of a name: a phone has room for no more beside the bars
 
 
 def waterfall(names: Sequence[str], steps: Sequence[Variant], colours: Palette) -> go.Figure:
@@ -26,7 +28,7 @@ def waterfall(names: Sequence[str], steps: Sequence[Variant], colours: Palette) 
         names: of the techniques, one for every step after the first.
         steps: of `ladder`, one technique more each.
     """
-    labels = ["unfused", *(f"+ {name}" for name in names)]
+    labels = ["unfused", *("<br>".join(wrap(f"+ {name}", NAME_LENGTH)) for name in names)]
     times = [step.seconds for step in steps if step.seconds is not None]
     traces, notes, before = [], [], steps[0].seconds
     for label, step in zip(labels, steps, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 from app.figures.tables import scrolled, table
 from engine.watch.labs import Lab
 
-LOW = 330  # px that a long table takes
+LOW, TALL = 330, 900  # px that a long table takes, and one that scrolls sideways only, on narrow screens
 
 
 def findings(found: dict[str, Any]) -> str:
@@ -17,7 +17,7 @@ def findings(found: dict[str, Any]) -> str:
         [each["sentence"], str(each["line"] or ""), _index(each["program"]), each["tensor"] or ""]
         for each in found["findings"]
     ]
-    return table(["finding", "line", "program", "tensor"], rows, title="Findings")
+    return scrolled(table(["finding", "line", "program", "tensor"], rows, title="Findings"), TALL)
 
 
 def by_tensor(found: dict[str, Any]) -> str:
@@ -30,7 +30,7 @@ def by_tensor(found: dict[str, Any]) -> str:
     ]  # fmt: skip
     other = "FlashAttention-2" if "visits" in found else "needed"
     head = ["", "read", "written", f"{other}: read", "written"]
-    return table(head, rows, title="Bytes by tensor")
+    return scrolled(table(head, rows, title="Bytes by tensor"), TALL)
 
 
 def by_program(found: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ def mathml(latex: str) -> str:
     drawn = _row(parts, stop=None)
     if "\\left" not in latex:  # there brackets are as tall as a letter
         drawn = re.sub(r"<mo>(?=[()\[\]|])", "<mo stretchy='false'>", drawn)
-    return f"<math display='block'>{drawn}</math>"
+    return f"<math display='block' tabindex='0'>{drawn}</math>"
 
 
 def _row(parts: list[str], stop: str | None) -> str:

@@ -11,7 +11,7 @@ from app.figures import speed, traffic
 from app.figures.algorithms import name as algorithm_name
 from app.gallery import words as markdown
 from app.gallery.formulas import mathml
-from app.gallery.shell import above, both
+from app.gallery.shell import above, both, sideways
 from app.gallery.svg import chart
 from app.gallery.tour import bytes_by_length, bytes_by_tensor, memory_by_length, under_the_roof
 from app.gallery.written import written
@@ -39,9 +39,7 @@ def bytes_moved(experiment: Experiment) -> str:
     """Bytes by tensor, over the length and over block sizes, and the memory that the tensors take."""
     tiling, costs = experiment.tiling, by_tiling(experiment)
     blocks = (tiling.block_q, tiling.block_kv)
-    grid = both(
-        lambda colours: f"<div class='scroll'>{traffic.bytes_by_tiling(costs, blocks, colours)}</div>"
-    )
+    grid = both(lambda colours: sideways(traffic.bytes_by_tiling(costs, blocks, colours)))
     return (
         f"{bytes_by_tensor(experiment)}{bytes_by_length(experiment)}{memory_by_length(experiment)}"
         "<p><b>Requested bytes over block sizes</b>, counted. Crossed-out sizes need more shared memory than "
@@ -110,7 +108,7 @@ def _claim(one: Checked) -> str:
         f"<section class='card'><h2>{claim.number}. {escape(claim.says)}</h2>"
         f"<p><span class='verdict'>{escape(one.verdict.capitalize())}</span> "
         f"<span class='note'>Source: a {escape(claim.source)}</span></p>"
-        f"<div class='scroll'>{claims_figures.findings_table(one.findings)}</div>"
+        f"{sideways(claims_figures.findings_table(one.findings))}"
         f"{markdown.html(one.why)}{_broken() if claim.number == BROKEN else ''}{mathml(claim.formula)}"
         "</section>"
     )
@@ -120,5 +118,5 @@ def _broken() -> str:
     """The update as it was written beside the right one."""
     course, alt = rising(), "Error of O, block by block"
     return both(lambda colours: chart(claims_figures.broken(course, colours), alt)) + (
-        f"<div class='scroll'>{claims_figures.broken_table(course)}</div>"
+        f"{sideways(claims_figures.broken_table(course))}"
     )

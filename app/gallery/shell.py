@@ -23,7 +23,7 @@ def styles() -> str:
 
 def head(title: str, about: str) -> str:
     """What stands above a page's picture."""
-    way = f"<nav class='site'><a href='{HOME}'>{NAME}</a><b>{escape(title)}</b></nav>"
+    way = f"<nav class='site'><a href='{HOME}'>{NAME}</a><h1>{escape(title)}</h1></nav>"
     return f"{way}<p class='about'>{escape(about)}</p>"
 
 
@@ -42,6 +42,11 @@ def page(title: str, about: str, body: str, script: str = "") -> str:
 def both(make: Callable[[Palette], str]) -> str:
     """A picture in both themes, of which the reader's is shown."""
     return f"<div class='on-light'>{make(LIGHT)}</div><div class='on-dark'>{make(DARK)}</div>"
+
+
+def sideways(content: str) -> str:
+    """What is wider than a narrow screen, which keys scroll too."""
+    return f"<div class='scroll' tabindex='0'>{content}</div>"
 
 
 def frame(file: str, title: str) -> str:

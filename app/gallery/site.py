@@ -164,9 +164,9 @@ def _index(listing: dict[str, list[Entry]]) -> str:
     ways = (
         "<p class='ways'><a href='tour.html'>Start the lecture</a><a href='tiles-flash2.html'>Explore</a></p>"
     )
-    opening = f"<style>{styles()}</style><main class='prose'><h1>{NAME}</h1><p>{start.SENTENCE}</p>{ways}"
+    opening = f"<style>{styles()}</style><div class='prose'><h1>{NAME}</h1><p>{start.SENTENCE}</p>{ways}"
     if (work := start.shown()) is None:
         return page(NAME, start.SENTENCE, ways + lists)
     told = f"<p><b>{start.conclusion(work)}</b></p><p class='note'>{start.origin(work)}</p>"
     below = f"<div class='prose'>{told}{lists}</div>"
-    return start.moving().offline(start.payload(work), NAME, f"{opening}</main>", below)
+    return start.moving().offline(start.payload(work), NAME, f"{opening}</div>", below)

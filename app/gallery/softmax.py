@@ -10,7 +10,7 @@ from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.gallery.formulas import mathml
-from app.gallery.shell import both
+from app.gallery.shell import both, sideways
 from app.gallery.svg import chart
 from app.page.softmax import FORMULAS, error_text, number, sentence
 from engine.trace.softmax import PRESETS, OnlineSteps, Preset, errors, online_steps
@@ -48,8 +48,8 @@ def _row(preset: Preset) -> str:
     return (
         f"<section class='card'><h2>{escape(preset.name)}</h2><p>{escape(preset.what)}</p>"
         f"{both(lambda colours: chart(_figure(scores, steps, colours), alt))}"
-        f"<div class='scroll'>{table(HEAD, told, words=(4,))}</div>"
-        f"<div class='scroll'>{table((DTYPE, 'largest error of a weight'), worst)}</div></section>"
+        f"{sideways(table(HEAD, told, words=(4,)))}"
+        f"{sideways(table((DTYPE, 'largest error of a weight'), worst))}</section>"
     )
 
 

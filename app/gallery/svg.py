@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from app.figures.base import MONO, SANS
+from app.gallery.shell import sideways
 
 WIDTH, LEGEND_LINE, GLYPH = 720, 20, 7.4  # px; the last of a character of 12 px
 RIGHT, BOTTOM, TOP = 14, 46, 12
@@ -72,9 +73,9 @@ def chart(figure: Any, alt: str) -> str:
         parts += _trace(trace, x, y)
     parts += [_annotation(words, x, y) for words in layout.get("annotations", ())]
     parts += _key(legend, layout)
-    return (
-        f"<div class='scroll'><svg viewBox='0 0 {WIDTH} {_n(height)}' role='img' aria-label='{escape(alt)}' "
-        f"font-family=\"{SANS}\" font-size='12'>{''.join(parts)}</svg></div>"
+    return sideways(
+        f"<svg viewBox='0 0 {WIDTH} {_n(height)}' role='img' aria-label='{escape(alt)}' "
+        f"font-family=\"{SANS}\" font-size='12'>{''.join(parts)}</svg>"
     )
 
 

@@ -13,7 +13,7 @@ from app.figures import traffic
 from app.figures.colours import LIGHT
 from app.gallery import words as markdown
 from app.gallery.formulas import mathml
-from app.gallery.shell import both, frame, page
+from app.gallery.shell import both, frame, page, sideways
 from app.gallery.svg import chart
 from app.gallery.written import written
 from app.tour import words
@@ -100,9 +100,7 @@ def bytes_by_tensor(experiment: Experiment) -> str:
     """Bytes of every tensor that cross DRAM."""
     title = "<p><b>Bytes by tensor and direction</b>, all heads, DRAM, modelled</p>"
     found = by_algorithm(experiment)
-    return title + both(
-        lambda colours: f"<div class='scroll'>{traffic.by_tensor(found, 'dram', colours)}</div>"
-    )
+    return title + both(lambda colours: sideways(traffic.by_tensor(found, "dram", colours)))
 
 
 def bytes_by_length(experiment: Experiment) -> str:

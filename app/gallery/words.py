@@ -29,7 +29,7 @@ def html(markdown: str) -> str:
     parts = []
     for number, piece in enumerate(pieces):
         if number % 2:
-            parts.append(f"<pre><code>{escape(piece)}</code></pre>")
+            parts.append(f"<pre tabindex='0'><code>{escape(piece)}</code></pre>")
         else:
             parts += [_block(block) for block in re.split(r"\n\s*\n", piece.strip()) if block.strip()]
     return "\n".join(parts)

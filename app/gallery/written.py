@@ -17,6 +17,7 @@ from app.canvas.moving import Moving
 from app.figures.colours import Palette
 from app.gallery import words
 from app.gallery.formulas import mathml
+from app.gallery.shell import sideways
 from app.gallery.svg import chart
 from app.scenario import state
 from engine.experiment import Experiment
@@ -43,7 +44,7 @@ class Written:
         self.parts.append(f"<div class='note'>{words.html(text)}</div>")
 
     def html(self, text: str, **_: Any) -> None:
-        self.parts.append(f"<div class='scroll'>{text}</div>")
+        self.parts.append(sideways(text))
 
     def latex(self, text: str, **_: Any) -> None:
         self.parts.append(mathml(text))

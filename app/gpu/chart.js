@@ -20,16 +20,18 @@ export class ChartPanel {
   }
 
   layout({ model, u, dpr, theme }, box) {
-    this.narrow = box.w < 660 * u;
+    this.low = box.h < 170 * u; // as in a hall's type, where a line of words and the SMs must do
+    this.narrow = !this.low && box.w < 660 * u;
     const lane = model.lanes[this.number],
       left = 46 * u,
       top = (this.narrow ? 62 : 26) * u,
-      strip = 30 * u,
+      strip = this.low ? 0 : 30 * u,
+      gap = this.low ? 0 : 8 * u,
       axis = 26 * u;
-    const h = box.h - top - strip - axis - 8 * u;
+    const h = box.h - top - strip - axis - gap;
     Object.assign(this, { model, lane, dpr, theme, u, pictures: new Map() });
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h };
-    this.strip = { ...this.plot, y: this.plot.y + h + 8 * u, h: strip };
+    this.strip = { ...this.plot, y: this.plot.y + h + gap, h: strip };
     this.row = h / lane.sms;
   }
 
@@ -72,8 +74,10 @@ export class ChartPanel {
     const style = { size: 11.5, color: theme.muted, mono: true };
     pen.text("SM 0", plot.x - 6 * u, plot.y + 9 * u, { ...style, align: "right" });
     pen.text(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, { ...style, align: "right" });
-    pen.text(String(lane.sms), plot.x - 6 * u, strip.y + 9 * u, { ...style, align: "right" });
-    pen.text("0", plot.x - 6 * u, strip.y + strip.h, { ...style, align: "right" });
+    if (!this.low) {
+      pen.text(String(lane.sms), plot.x - 6 * u, strip.y + 9 * u, { ...style, align: "right" });
+      pen.text("0", plot.x - 6 * u, strip.y + strip.h, { ...style, align: "right" });
+    }
     this.axis(pen, window);
     if (time < window[0] || time > window[1]) return;
     ctx.fillStyle = theme.edge;
@@ -81,10 +85,10 @@ export class ChartPanel {
   }
 
   title(pen, box) {
-    const { lane, plot, narrow } = this,
+    const { lane, plot, narrow, low } = this,
       { u, theme } = pen,
       y = box.y + 14 * u;
-    const width = pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
+    const width = low ? -12 * u : pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
     const facts = `${duration(lane.microseconds / 1e6)} · SMs busy ${percent(lane.busy)} · tail ${duration(lane.tail / 1e6)}`;
     const style = { size: 13, mono: true, room: plot.w };
     const source = { size: 12.5, color: theme.good };
@@ -193,6 +197,7 @@ export class ChartPanel {
         align: last ? "right" : "center",
       });
     }
+    if (this.low) return;
     pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, {
       size: 11.5,
       weight: 600,

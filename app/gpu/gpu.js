@@ -172,7 +172,7 @@ class GpuPlayer extends TimedPlayer {
       } = this,
       span = this.window;
     this.stage.paint({ time, head, colouring, window: span });
-    const where = `${microseconds(time, model.longest < 1000 ? 0.1 : 1)} µs, slowed down ${grouped(1e6 / pace)} times`;
+    const where = `${microseconds(time, model.longest < 1000 ? 0.1 : 1)} µs, ${grouped(1e6 / pace)}× slower`;
     this.controls.show({
       sentence: sentence(model, time),
       where,

@@ -57,7 +57,7 @@ export class HeadsPanel {
       pen.box(x, box.y + 24 * u, 10 * u, 10 * u, color, 2);
       x += 15 * u + pen.text(words, x + 14 * u, box.y + 33 * u, { size: 12, color: theme.muted }) + 14 * u;
     }
-    if (box.w > 230 * u)
+    if (box.w > 260 * u)
       pen.text("heads × query blocks", box.x + box.w, box.y + 14 * u, {
         size: 12,
         color: theme.muted,
@@ -129,7 +129,7 @@ export class TilesPanel {
     const title = model.heads > 1 ? `Head ${head} of ${grouped(model.heads)}` : "Its tiles";
     const width = pen.text(title, box.x, box.y + 14 * u, { size: 14, weight: 650 });
     const words = model.heads > 1 ? "as it ran · ↑ ↓ choose" : "as it ran";
-    if (box.w > 230 * u)
+    if (box.w > 260 * u)
       pen.text(words, box.x + width + 10 * u, box.y + 14 * u, {
         size: 12.5,
         color: theme.muted,
@@ -154,7 +154,7 @@ export class TilesPanel {
     if (cw >= 5 * u)
       for (let j = 1; j < keyBlocks; j++) ctx.fillRect(grid.x + j * cw - 0.5, grid.y, 1, grid.h);
     const blocks =
-      box.w > 230 * u
+      box.w > 260 * u
         ? `${plural(queryBlocks, "query block")} × ${plural(keyBlocks, "key block")}`
         : `${grouped(queryBlocks)} × ${grouped(keyBlocks)} blocks`;
     pen.text(blocks, grid.x, grid.y + grid.h + 16 * u, {

@@ -3,9 +3,8 @@
 import { Clock } from "../canvas/clock.js";
 import { clamp, duration } from "../canvas/format.js";
 import { readTheme, wear } from "../canvas/look.js";
-import { aboveOf } from "../canvas/stage.js";
 import { Transport } from "../canvas/transport.js";
-import { leftOf, pictureOf, placedRows } from "./picture.js";
+import { leftOf, pictureOf } from "./picture.js";
 import { sentenceAt } from "./words.js";
 
 const WALK_SECONDS = 24; // from the first mark to the last
@@ -15,8 +14,6 @@ const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose mid
 const STEPS = 1000; // positions of the scrubber
 const STEP = 0.01; // of the way, by an arrow key
 const USUAL_TYPE = 14; // px, of the page; a presenter's is larger
-const LEAST = 0.75; // of that type's size: what is smaller is not read from the back of a hall
-const BELOW = 64; // px, of the buttons below the picture
 const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
 
 /** The bar below: it adds to play and scrub two keys, which are heard only while the picture has the focus. */
@@ -83,11 +80,9 @@ class InsideView {
     this.move(this.share);
   }
 
-  /** How large the picture is: it grows with the page's type, while picture and buttons fit the window. */
+  /** How large the picture is: it grows with the page's type. */
   unit() {
-    const type = parseFloat(getComputedStyle(document.documentElement).fontSize) / USUAL_TYPE;
-    const room = window.innerHeight - aboveOf(this.picture) - BELOW;
-    return clamp(room / placedRows(this.data).height, Math.max(1, LEAST * type), Math.max(1, type));
+    return Math.max(1, parseFloat(getComputedStyle(document.documentElement).fontSize) / USUAL_TYPE);
   }
 
   move(share) {

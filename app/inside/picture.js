@@ -85,7 +85,7 @@ export function pictureOf(data, width, theme, u) {
   const x = (seconds) => left + seconds * scale,
     parts = [];
   for (
-    let tick = 0, step = roundStep(data.seconds, (width - left) / 75);
+    let tick = 0, step = roundStep(data.seconds, (width - left) / 95);
     tick <= data.seconds;
     tick += step
   ) {

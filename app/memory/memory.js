@@ -79,8 +79,8 @@ class MemoriesView {
       [{ memory: hbm }, { memory: l2 }] = squares;
     const faster = times(l2.bytes_per_second / hbm.bytes_per_second);
     return (
-      `Areas are to scale: those on the chip are enlarged ${grouped(enlarged)} times, and the dot in HBM is L2 as it ` +
-      `would be without. Bytes pass at one speed, so the pipe from L2, ${faster} times as thick as that from HBM, ` +
+      `Areas are to scale: those on the chip are enlarged ${grouped(enlarged)} times, and the dot in HBM is L2 ` +
+      `without that. Bytes pass at one speed, so the pipe from L2, ${faster} times as thick as that from HBM, ` +
       "brings as many times the bytes per second. Rates are peaks; the sidebar names the source of L2's."
     );
   }

@@ -18,6 +18,7 @@ from app.figures.units import bytes_text, scaled, seconds_text, short
 from app.page.parts import clusters
 from app.page.parts.elements import chart, one_of
 from app.sidebar.recording import chosen_recording
+from app.sidebar.unused import unused
 from app.take_home.offers import TRACE, offer
 from engine.algorithms import BACKWARD, FORWARD
 from engine.model.cluster.export import cluster_trace
@@ -65,6 +66,8 @@ COMPONENTS = 1  # of O that are shown as numbers
 def show() -> None:
     """Draw the page."""
     head = st.container(key="across_head")
+    unused("This page has tokens and masks of its own.", "seq", "seq_kv", "causal", "window", "documents")
+    unused("Every GPU runs the kernel that suits it, in its own blocks.", "algorithm", "block_q", "block_kv")
     recordings = cluster_recordings(chosen_recording())
     spread, beside, backward = _asked(recordings)
     runs = runs_of(spread, beside, backward, recordings)
@@ -81,7 +84,8 @@ def show() -> None:
         _efficiency(spread, found, colours)
     with rounds:
         _hiding(spread, colours)
-    memory, merging = st.columns([1, 1.2], gap="large")
+    with st.container(key="apart_across"):
+        memory, merging = st.columns([1, 1.2], gap="large")
     with memory:
         _memory(spread)
     with merging:

@@ -14,8 +14,8 @@ from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
 from app.page.parts.elements import chart, compiled, fold, smaller_sibling, verdict
 from app.page.parts.job import job_panel
+from app.page.parts.plays import plays
 from app.page.parts.recorded import commits_text, shape_text
-from app.player import player
 from app.player.backward import build
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -78,10 +78,7 @@ def show() -> None:
         "from Q, K and the saved log-sum-exp: here twice, once for dK/dV and once for dQ, where the papers' "
         "single kernel does so once. The N × N matrix never touches HBM."
     )
-    if simulate(experiment).footprint.fits:
-        player(build(experiment), key="backward")
-    else:
-        st.text(f"Nothing plays with these blocks. {simulate(experiment).footprint.sentence}")
+    plays(experiment, lambda: build(experiment), "backward")
     recording = chosen_recording()
     costs = partial(_costs, experiment, recomputation(experiment))
     fold("backward costs", costs, "What does recomputing P cost, and what does it save?")
@@ -100,15 +97,20 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         ["products per tile", *(str(PRODUCTS[way]) for way in WAYS)],
         ["× forward", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
         ["FLOPs, visited tiles", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
-        ["kept in memory", *(bytes_text(costs.kept[way]) for way in WAYS)],
-        ["bytes past DRAM", *(bytes_text(costs.moved[way]) if way in costs.moved else "" for way in WAYS)],
-        ["requested", *(bytes_text(costs.requested[way]) if way in costs.requested else "" for way in WAYS)],
+        ["kept in memory", *_by_way(costs.kept)],
+        ["crosses HBM", *_by_way(costs.moved)],
+        ["asked of L2", *_by_way(costs.requested)],
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
     st.html(
         scrolled(table(["all heads", *WAYS.values()], rows, title="What recomputing P costs and saves"), 460)
     )
     st.caption(_compared())
+
+
+def _by_way(amounts: dict[str, int]) -> list[str]:
+    """Bytes of each way, empty where they are not known."""
+    return [bytes_text(amounts[way]) if way in amounts else "" for way in WAYS]
 
 
 def _compared() -> str:

@@ -23,6 +23,7 @@ from app.page.parts import fp8
 from app.page.parts.elements import chart
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
+from app.take_home.offers import set_subject
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.rates import RUNNING_CLOCK
@@ -66,18 +67,21 @@ def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
     full, head = variant(experiment, ALL), st.container(key="flash3_head")
+    set_subject(experiment.changed(algorithm=flash3.ALGORITHM.key))
     unused("This page always shows FlashAttention-3.", "algorithm")
     shown = variant(experiment, _toggles())
     head.header(_headline(experiment, shown, full), anchor=False)
     with st.container(key="flash3_words"):
         st.caption(_what_runs(experiment, shown))
-    picture, numbers = st.columns([2.6, 1], gap="large")
+    with st.container(key="apart_inside"):
+        picture, numbers = st.columns([2.6, 1], gap="large")
     block = lanes_of(experiment, shown.pipeline if shown.techniques >= LOOP else full.pipeline)
     with picture:
         _picture(experiment, shown, block)
     with numbers:
         _numbers(shown, full, block)
-    fall, recorded = st.columns([1, 1.15], gap="large")
+    with st.container(key="apart_techniques"):
+        fall, recorded = st.columns([1, 1.15], gap="large")
     with fall:
         _waterfall(experiment)
     with recorded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app import scenario
 from app.figures.units import bound_text
 from app.page.parts.job import job_of
-from app.player import player
+from app.page.parts.plays import plays
 from app.player.payload import build
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
@@ -16,10 +16,10 @@ KERNEL_AND_SCHEDULER = ("kernel", "trace")
 
 
 def show() -> None:
-    """The player of the current scenario."""
+    """The player of the current scenario, or why nothing plays."""
     experiment = scenario.current()
     unused("The tiles of one head are the same whoever shares its keys.", "kv_heads")
-    player(build(experiment, *_agreement(experiment)), key="tiles")
+    plays(experiment, lambda: build(experiment, *_agreement(experiment)), "tiles")
 
 
 def _agreement(experiment: Experiment) -> tuple[str, bool]:

@@ -55,7 +55,8 @@ def show() -> None:
         st.caption("  \n".join(MEANINGS.values()))
     with numbers:
         _numbers(simulations, kind)
-    length, blocks, filled = st.columns(3, gap="medium")
+    with st.container(key="apart_traffic"):
+        length, blocks, filled = st.columns(3, gap="medium")
     with length:
         st.markdown(f"**Over the length**: {_origin(kind)}")
         chart(_bytes_by_length(experiment, kind, colours), "Bytes over the sequence length")

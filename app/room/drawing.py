@@ -91,12 +91,12 @@ def _page(payload: dict[str, Any], experiment: Experiment) -> str:
 def _document(title: str, above: str, picture: Drawn, below: str = "") -> str:
     """A document for a phone, with a picture between words."""
     text, moved = picture
-    above = LINK.sub("", f"<style>{styles()}{STYLE}</style><main class='prose'>{above}{text}</main>")
+    above = LINK.sub("", f"<style>{styles()}{STYLE}</style><div class='prose'>{above}{text}</div>")
     below = LINK.sub("", f"<div class='prose'>{below}</div>") + TALL
     if moved:
         moving, data = moved
         return moving.offline(data, title, above, below)
-    return document(title, "", above + below)
+    return document(title, "", f"<main>{above}{below}</main>")
 
 
 def _start(_: Experiment) -> Drawn:

@@ -44,7 +44,7 @@ def payload(work: SameWork, height: int | None = None) -> dict[str, Any]:
     problem = work.problem
     return {
         "lanes": [
-            _lane("Standard attention", "S and P go to memory and come back", work.stored, True),
+            _lane("Standard attention", "S and P go to memory and back", work.stored, True),
             _lane("FlashAttention-2", "S and P stay on the chip, tile by tile", work.fused, False),
         ],
         "height": height,
@@ -85,7 +85,7 @@ def origin(work: SameWork) -> str:
         f"Bytes were recorded by the hardware counters of an {device.gpu} and the time by the same "
         f"profiler on {device.date[:10]}: {problem.batch * problem.heads} heads, {problem.seq_kv:,} tokens, "
         f"head dimension {problem.head_dim}, {problem.dtype}, both as Triton kernels in blocks of "
-        f"{work.fused.block_q} × {work.fused.block_kv}, with L2 emptied before each kernel. "
-        f"A square stands for {bytes_text(FLIGHT)}; "
+        f"{work.fused.block_q} × {work.fused.block_kv}, with L2 emptied before each kernel; the counters "
+        f"miss what still lay in L2 when a kernel ended. A square stands for {bytes_text(FLIGHT)}; "
         "the picture spreads a kernel's bytes evenly over its time."
     )

@@ -43,7 +43,6 @@ function paintHead(pen, { x, y, w }, lane, { bytes, seconds, done }) {
   const { theme, u } = pen,
     narrow = w < 640;
   pen.text(lane.name, x, y + 18 * u, { size: 18, weight: 650 });
-  pen.text(lane.about, x, y + 37 * u, { size: 13, color: theme.muted });
   const color = done ? theme.ink : theme.muted,
     look = { size: narrow ? 17 : 22, weight: 650, mono: true, align: "right", color };
   const right = x + w;
@@ -54,6 +53,8 @@ function paintHead(pen, { x, y, w }, lane, { bytes, seconds, done }) {
     pen.text(duration(seconds), right, y + 24 * u, look);
     pen.text(traffic(Math.round(bytes)), right - 130 * u, y + 24 * u, look);
   }
+  const room = w - (narrow ? 100 : 260) * u;
+  pen.text(lane.about, x, y + 37 * u, { size: 13, color: theme.muted, room });
 }
 
 /** The way between the memories, and the squares on it: to the chip above, from it below. */

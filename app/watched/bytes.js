@@ -37,7 +37,7 @@ export class BytesPanel {
       weight: 650,
     });
     if (flash2)
-      pen.text("line: FlashAttention-2, counted", box.x + box.w, box.y + 13 * u, {
+      pen.text("line: FlashAttention-2", box.x + box.w, box.y + 13 * u, {
         ...style,
         align: "right",
       });

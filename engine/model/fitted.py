@@ -37,9 +37,9 @@ class Fit:
 
 
 FITS = (
-    Fit("flash1", SWEPT, (64,), "what a visit waits that waits for every load and store"),
-    Fit("flash1", TIMED, None, "what a visit waits that waits for every load and store"),
-    Fit("flash1", COUNTED, None, "what a visit waits that waits for every load and store"),
+    Fit("flash1", SWEPT, (64,), "how long a visit waits for every load and store"),
+    Fit("flash1", TIMED, None, "how long a visit waits for every load and store"),
+    Fit("flash1", COUNTED, None, "how long a visit waits for every load and store"),
     Fit("flash2", SWEPT, (64,), "how long warp groups wait beside their instructions"),
     Fit("flash2", TIMED, (64,), "how long warp groups wait beside their instructions"),
     Fit("flash2", TIMED, (256,), "how much longer where registers are full"),

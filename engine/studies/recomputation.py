@@ -42,7 +42,7 @@ class Recomputation:
     @property
     def saved(self) -> dict[str, float]:
         """How many times less two kernels keep, compute and move than with P stored; below 1 it is more."""
-        amounts = {"Memory": self.kept, "FLOPs": self.flops, "DRAM bytes": self.moved}
+        amounts = {"Memory": self.kept, "FLOPs": self.flops, "Bytes across HBM": self.moved}
         return {name: ways[STORED] / ways[TWO_KERNELS] for name, ways in amounts.items()}
 
 

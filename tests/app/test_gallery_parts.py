@@ -87,14 +87,14 @@ def test_a_gap_in_a_line_is_not_bridged():
     ],
 )  # fmt: skip
 def test_a_formula_becomes_mathml(latex, made):
-    assert mathml(latex) == f"<math display='block'><mrow>{made}</mrow></math>"
+    assert mathml(latex) == f"<math display='block' tabindex='0'><mrow>{made}</mrow></math>"
 
 
 def test_words_are_shown_as_they_are_meant_and_html_as_it_is_written():
     made = html("**S** of `N < d`, <b>x</b>\n\n- one\n- two\n\n```python\na < b\n```")
     assert made == (
         "<p><b>S</b> of <code>N &lt; d</code>, &lt;b&gt;x&lt;/b&gt;</p>\n"
-        "<ul><li>one</li><li>two</li></ul>\n<pre><code>a &lt; b\n</code></pre>"
+        "<ul><li>one</li><li>two</li></ul>\n<pre tabindex='0'><code>a &lt; b\n</code></pre>"
     )
 
 

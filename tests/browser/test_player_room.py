@@ -8,6 +8,8 @@ from tests.browser.players import BOX, opened, page, shown, state
 
 pytestmark = pytest.mark.browser
 __all__ = ["page"]
+APART = """[...document.querySelectorAll('.st-key-navigation > *')]
+    .every((group) => group.firstElementChild.scrollWidth <= group.clientWidth + 1)"""
 
 
 def test_full_screen_holds_the_whole_player_and_escape_leaves_it(page, dashboard):
@@ -41,6 +43,7 @@ def test_a_phone_shows_grid_and_traffic_without_complaint(page, dashboard):
         page.keyboard.press(key)
     box = page.locator(".player").bounding_box()
     assert box["x"] + box["width"] <= 390
+    assert page.evaluate(APART), "a group of the navigation lies on the next"
     assert page.watch.complaints == []
 
 

@@ -338,7 +338,7 @@ def test_bytes_are_compared_at_one_level_of_memory():
     costs, least = recomputation(experiment), simulate(experiment).traffic.compulsory.total
     assert costs.moved[STORED] == 2 * heads * (7 * n * n + 8 * n * d)
     assert least <= costs.moved[TWO_KERNELS] < 1.05 * least
-    assert costs.saved["DRAM bytes"] == costs.moved[STORED] / costs.moved[TWO_KERNELS] > 10
+    assert costs.saved["Bytes across HBM"] == costs.moved[STORED] / costs.moved[TWO_KERNELS] > 10
     assert costs.requested[TWO_KERNELS] > 10 * costs.moved[TWO_KERNELS]
 
 

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { ChartPanel } from "../../app/gpu/chart.js";
 import { GridLayout } from "../../app/player/grid_layout.js";
 import { layoutOf } from "../../app/player/layout.js";
 import { Model } from "../../app/player/model.js";
@@ -92,4 +93,18 @@ test("tiles are as wide as their rows, the last ones narrower, and are found at 
   assert.equal(grid.tileAt(grid.x[2], y), null);
   assert.equal(grid.tileAt(x, grid.y0 - 1), null);
   assert.deepEqual([grid.queryAt(grid.y0), grid.queryAt(grid.y0 + grid.h)], [0, -1]);
+});
+
+test("the SMs keep most of a chart's height, however low it is", () => {
+  const lanes = [{ sms: 132 }];
+  for (const [w, h, u] of [
+    [870, 170, 1.4], // beside another, in a hall's type
+    [760, 250, 1],
+    [348, 200, 0.83],
+  ]) {
+    const chart = new ChartPanel(0);
+    chart.layout({ model: { lanes }, u, dpr: 1, theme: {} }, { x: 0, y: 0, w, h });
+    assert.ok(chart.plot.h > 0.4 * h, `${w} by ${h}`);
+    assert.ok(chart.strip.y + chart.strip.h < h);
+  }
 });

@@ -69,7 +69,7 @@ def test_the_page_says_what_the_engine_computes(own_worker):
     assert "<td>2×</td><td>2.5×</td><td>3.5×</td>" in text
     values = {metric.label: metric.value for metric in page.metric}
     # N^2 2-byte elements against 12 bytes a row, 4096 / 6; 7 products for 4
-    assert values == {"Memory: saving": "683×", "FLOPs: more": "1.75×", "DRAM bytes: saving": "17.7×"}
+    assert values == {"Memory: saving": "683×", "FLOPs: more": "1.75×", "Bytes across HBM: saving": "17.7×"}
     assert any("Fits: 97 KiB of 227 KiB of shared memory" in caption.value for caption in page.caption)
 
 

@@ -123,3 +123,9 @@ def test_the_footprint_says_what_is_needed_and_what_there_is(open_app):
     ]
     assert box.startswith(":red[**Does not fit: needs")
     assert "one thread block may use 163 KiB" in box
+
+
+def test_nothing_plays_in_blocks_that_do_not_fit(open_app):
+    page = open_app("tiles", block_q="256", block_kv="256", head_dim="256", dtype="float32")
+    (told,) = [text.value for text in page.main.text if "Nothing plays" in text.value]
+    assert "These tiles are too big for an H200: one thread block may use 227 KiB" in told

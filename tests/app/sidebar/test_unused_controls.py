@@ -16,6 +16,7 @@ from tests.app.worker_page import html, opened
         ("decoding", "selectbox", "causal", "true"),
         ("backward", "selectbox", "algorithm", "flash1"),
         ("decoding", "select_slider", "block_q", "32"),
+        ("across", "select_slider", "seq", "4096"),
     ],
 )
 def test_a_control_without_effect_is_greyed_with_the_reason_and_has_none(open_app, page, kind, name, value):
