@@ -116,3 +116,11 @@ def test_torch_func_differentiates_it_once(tensors):
     assert torch.equal(torch.func.grad(squares)(q), expected)
     with pytest.raises(NotImplementedError, match=r"^attention has a first derivative only"):
         torch.func.grad(lambda q: torch.func.grad(squares)(q).sum())(q)
+
+
+def test_what_a_transform_left_behind_is_served(tensors):
+    q, k, v = tensors
+    expected = attention(q, k, v, **BLOCKS)
+    left = []
+    torch.func.grad(lambda k: (left.append(k), k.sum())[1])(k)
+    assert torch.equal(attention(q, left[0], v, **BLOCKS), expected)
