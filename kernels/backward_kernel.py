@@ -5,14 +5,19 @@ import triton.language as tl
 
 from kernels.scores import capped, key_blocks_in, masked, query_blocks_in, seen_by, slope_of, sloped, uncapped
 from kernels.tile import (
+    added,
     head_start,
     inlined,
     key_blocks_of,
+    load_parts,
     load_tile,
     matmul,
     narrowed,
+    products_of,
     query_blocks_of,
+    store_parts,
     store_tile,
+    zeros_of,
 )
 
 
@@ -24,13 +29,14 @@ def add_to_keys(
     BLOCK_Q: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Add what query blocks start to stop - 1 of a head give to dK / scale and dV of a key block."""
+    PARTS: tl.constexpr = 3 if HEAD_DIM == 192 else 1
     for query_block in range(start, stop):
         queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-        q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, RAGGED)
+        q_tile = load_parts(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, RAGGED)
         d_out_tile = load_tile(d_out_head, d_out_strides, queries, v_columns, seq_q, V_DIM, RAGGED)
         lse = tl.load(lse_head + queries)
         delta = tl.load(delta_head + queries)
-        products = matmul(k_tile, tl.trans(q_tile))  # transposed throughout: [keys, queries]
+        products = products_of(k_tile, q_tile, PARTS)  # transposed throughout: [keys, queries]
         if ranges is None:
             view = None
         else:
@@ -48,7 +54,7 @@ def add_to_keys(
         d_scores = weights * (d_weights - delta[None, :])
         if ranges is not None:
             d_scores = uncapped(d_scores, limited, cap)
-        d_k += matmul(narrowed(d_scores, q_tile.dtype), q_tile)
+        d_k = added(d_k, narrowed(d_scores, d_out_tile.dtype), q_tile, PARTS)
     return d_k, d_v
 
 
@@ -65,6 +71,7 @@ def key_gradient_kernel(
 
     ranges, seers, slopes and cap as in `kernels.scores`, None where the plain mask is all.
     """
+    PARTS: tl.constexpr = 3 if HEAD_DIM == 192 else 1
     key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
     key_block = tl.program_id(0) % key_blocks
     batch = tl.program_id(0) // key_blocks // kv_heads
@@ -73,9 +80,9 @@ def key_gradient_kernel(
     columns, v_columns = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_V)
     k_head = head_start(k, k_strides, batch, kv_head)
     v_head = head_start(v, v_strides, batch, kv_head)
-    k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, True)
+    k_tile = load_parts(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, True)
     v_tile = load_tile(v_head, v_strides, keys, v_columns, seq_kv, V_DIM, True)
-    k_sum = tl.zeros([BLOCK_KV, BLOCK_D], tl.float32)
+    k_sum = zeros_of(BLOCK_KV, BLOCK_D, PARTS)
     v_sum = tl.zeros([BLOCK_KV, BLOCK_V], tl.float32)
     if ranges is None:
         start, full_start, full_stop, stop = query_blocks_of(
@@ -115,7 +122,7 @@ def key_gradient_kernel(
             )  # fmt: skip
     d_k_head = head_start(d_k, d_k_strides, batch, kv_head)
     d_v_head = head_start(d_v, d_v_strides, batch, kv_head)
-    store_tile(d_k_head, d_k_strides, keys, columns, seq_kv, HEAD_DIM, k_sum * scale)
+    store_parts(d_k_head, d_k_strides, keys, columns, seq_kv, HEAD_DIM, k_sum, scale)
     store_tile(d_v_head, d_v_strides, keys, v_columns, seq_kv, V_DIM, v_sum)
 
 
@@ -127,11 +134,12 @@ def add_to_queries(
     BLOCK_KV: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Add what key blocks start to stop - 1 give to dQ / scale of a query block."""
+    PARTS: tl.constexpr = 3 if HEAD_DIM == 192 else 1
     for key_block in range(start, stop):
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
-        k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, RAGGED)
+        k_tile = load_parts(k_head, k_strides, keys, columns, seq_kv, HEAD_DIM, RAGGED)
         v_tile = load_tile(v_head, v_strides, keys, v_columns, seq_kv, V_DIM, RAGGED)
-        products = matmul(q_tile, tl.trans(k_tile))
+        products = products_of(q_tile, k_tile, PARTS)
         if view is not None:
             limited = capped(products, cap)
             products = sloped(limited, slope, view, keys[None, :])
@@ -144,7 +152,7 @@ def add_to_queries(
         d_scores = weights * (d_weights - delta[:, None])
         if view is not None:
             d_scores = uncapped(d_scores, limited, cap)
-        d_q += matmul(narrowed(d_scores, k_tile.dtype), k_tile)
+        d_q = added(d_q, narrowed(d_scores, v_tile.dtype), k_tile, PARTS)
     return d_q
 
 
@@ -158,6 +166,7 @@ def query_gradient_kernel(
     EVEN: tl.constexpr,
 ):  # fmt: skip
     """One program a query block of a head: dQ; ranges, slopes and cap as above."""
+    PARTS: tl.constexpr = 3 if HEAD_DIM == 192 else 1
     query_blocks = tl.cdiv(seq_q, BLOCK_Q)
     batch_head = tl.program_id(0) // query_blocks
     query_block = tl.program_id(0) % query_blocks
@@ -173,11 +182,11 @@ def query_gradient_kernel(
     d_out_head = head_start(d_out, d_out_strides, batch, head)
     k_head = head_start(k, k_strides, batch, kv_head)
     v_head = head_start(v, v_strides, batch, kv_head)
-    q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
+    q_tile = load_parts(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
     d_out_tile = load_tile(d_out_head, d_out_strides, queries, v_columns, seq_q, V_DIM, True)
     lse_rows = tl.load(lse + rows + queries)
     delta_rows = tl.load(delta + rows + queries)
-    q_sum = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+    q_sum = zeros_of(BLOCK_Q, BLOCK_D, PARTS)
     first = query_block * BLOCK_Q
     last = tl.minimum(first + BLOCK_Q, seq_q) - 1
     if ranges is None:
@@ -211,4 +220,4 @@ def query_gradient_kernel(
             CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, True, not EVEN,
         )  # fmt: skip
     d_q_head = head_start(d_q, d_q_strides, batch, head)
-    store_tile(d_q_head, d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum * scale)
+    store_parts(d_q_head, d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum, scale)

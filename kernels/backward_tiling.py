@@ -11,6 +11,7 @@ from kernels.launch import MOST_STAGES, REMEMBERED, warps
 
 # block_q, block_kv, warps, stages by the wider head dim: the fastest of those measured on an H200, N 4096 up
 KEY_TILING = {64: (64, 64, 4, 3), 128: (64, 64, 4, 2), 256: (64, 64, 8, 2), 512: (64, 32, 4, 2)}
+V_KEY_TILING = {(192, 128): (32, 64, 4, 3)}  # by head dims of K and V, where V has one of its own
 QUERY_TILING = {64: (128, 64, 4, 3), 128: (128, 64, 8, 3), 256: (64, 32, 4, 3), 512: (128, 64, 8, 1)}
 
 
@@ -28,6 +29,7 @@ def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int |
     own = block_q is None and block_kv is None and dtype != torch.float32
     if own:
         keys, queries = (tiling[max(64, call.widest)] for tiling in (KEY_TILING, QUERY_TILING))
+        keys = V_KEY_TILING.get((call.head_dim, call.out_dim), keys)
     else:
         wide, narrow = default_blocks(call.widest, dtype) if dtype == torch.float32 else (64, 64)
         keys = (block_q or narrow, block_kv or wide)

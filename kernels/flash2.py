@@ -25,11 +25,12 @@ from kernels.tile import (
     head_start,
     inlined,
     key_blocks_of,
+    load_parts,
     load_tile,
     log_sum_exp,
-    matmul,
     normalised,
     online_softmax_update,
+    products_of,
     store_probe,
     store_tile,
 )
@@ -65,18 +66,6 @@ def load_keys(
     else:
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
         return load_tile(head, place, keys, columns, seq_kv, HEAD_DIM, RAGGED)
-
-
-@inlined
-def products_of(q, k, PARTS: tl.constexpr):
-    """q k^T; of three parts of 64 columns, their sum."""
-    if PARTS == 1:
-        return matmul(q, tl.trans(k))
-    else:
-        products = matmul(q[0], tl.trans(k[0]))
-        products += matmul(q[1], tl.trans(k[1]))
-        products += matmul(q[2], tl.trans(k[2]))
-        return products
 
 
 @inlined
@@ -202,13 +191,8 @@ def flash2_kernel(
         k_place, v_place = k_strides, v_strides
     probe_tile = (batch_head.to(tl.int64) * query_blocks + query_block) * key_blocks
     q_head = head_start(q, q_strides, batch, head)
-    if TMA and HEAD_DIM == 192:
-        part = tl.arange(0, 64)
-        q_tile = (
-            load_tile(q_head, q_strides, queries, part, seq_q, HEAD_DIM, True),
-            load_tile(q_head, q_strides, queries, part + 64, seq_q, HEAD_DIM, True),
-            load_tile(q_head, q_strides, queries, part + 128, seq_q, HEAD_DIM, True),
-        )
+    if TMA:
+        q_tile = load_parts(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
     else:
         q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, HEAD_DIM, True)
     if TMA and MASK == "none" and HEAD_DIM == 128 and BLOCK_Q == 128:

@@ -88,6 +88,66 @@ def matmul(a, b):
 
 
 @inlined
+def load_parts(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, RAGGED: tl.constexpr):
+    """`load_tile`; of 192 columns three tiles of 64, for a tile of Triton has 128 or 256."""
+    if COLUMN_COUNT == 192:
+        part = tl.arange(0, 64)
+        return (
+            load_tile(start, strides, rows, part, row_count, COLUMN_COUNT, RAGGED),
+            load_tile(start, strides, rows, part + 64, row_count, COLUMN_COUNT, RAGGED),
+            load_tile(start, strides, rows, part + 128, row_count, COLUMN_COUNT, RAGGED),
+        )
+    else:
+        return load_tile(start, strides, rows, columns, row_count, COLUMN_COUNT, RAGGED)
+
+
+@inlined
+def products_of(a, b, PARTS: tl.constexpr):
+    """a b^T; of three parts of 64 columns each, their sum."""
+    if PARTS == 1:
+        return matmul(a, tl.trans(b))
+    else:
+        products = matmul(a[0], tl.trans(b[0]))
+        products += matmul(a[1], tl.trans(b[1]))
+        products += matmul(a[2], tl.trans(b[2]))
+        return products
+
+
+@inlined
+def zeros_of(ROWS: tl.constexpr, COLUMNS: tl.constexpr, PARTS: tl.constexpr):
+    """Zeros to add to, in so many parts."""
+    if PARTS == 1:
+        return tl.zeros([ROWS, COLUMNS], tl.float32)
+    else:
+        return (
+            tl.zeros([ROWS, 64], tl.float32),
+            tl.zeros([ROWS, 64], tl.float32),
+            tl.zeros([ROWS, 64], tl.float32),
+        )
+
+
+@inlined
+def added(total, a, b, PARTS: tl.constexpr):
+    """total + a b, part by part of b's columns."""
+    if PARTS == 1:
+        return total + matmul(a, b)
+    else:
+        return total[0] + matmul(a, b[0]), total[1] + matmul(a, b[1]), total[2] + matmul(a, b[2])
+
+
+@inlined
+def store_parts(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, tile, factor):
+    """`store_tile` of a tile, or of the three parts of one, times a factor."""
+    if COLUMN_COUNT == 192:
+        part = tl.arange(0, 64)
+        store_tile(start, strides, rows, part, row_count, COLUMN_COUNT, tile[0] * factor)
+        store_tile(start, strides, rows, part + 64, row_count, COLUMN_COUNT, tile[1] * factor)
+        store_tile(start, strides, rows, part + 128, row_count, COLUMN_COUNT, tile[2] * factor)
+    else:
+        store_tile(start, strides, rows, columns, row_count, COLUMN_COUNT, tile * factor)
+
+
+@inlined
 def visible(queries, keys, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
     """Which keys each query sees; queries and keys broadcast, as [:, None] and [None, :] or as each other."""
     position = queries + offset

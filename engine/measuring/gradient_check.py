@@ -33,7 +33,8 @@ MOST_HEADS = 4  # query heads that share the key head
 TIMES = 4  # the unfused formulas' error, and rounding units, that a gradient may be off
 ORIGIN = (
     f"{TIMES} times the error of the unfused formulas, matrices rounded to the dtype, on the same numbers, "
-    f"plus {TIMES} rounding units of the largest value, plus what float32 leaves where dP − δ should be 0"
+    f"plus {TIMES} rounding units of the largest value, plus what float32 leaves where dP − δ should be 0 "
+    "and in the exponents of P"
 )
 
 Gradients = Mapping[str, np.ndarray]
@@ -90,7 +91,7 @@ def check(payload: dict[str, Any]) -> Generator[Update, None, GradientCheck]:
     yield Update(0.8, "Computing in float64")
     exact = unfused_gradients(problem, *inputs)
     rounded = unfused_gradients(problem, *inputs, dtype=problem.dtype)
-    floors = cancellation(problem, *inputs)
+    floors = {**cancellation(problem, *inputs), **exponents(problem, *inputs)}
     allowed = {name: _allowed(problem, rounded[name], exact[name], floors[name]) for name in GRADIENTS}
     held = {"kernel": kernel, "trace": trace, "float64": exact}
     largest = {
@@ -119,17 +120,23 @@ def _unfused_head(problem: Problem, q, k, v, d_out, dtype: str | None) -> tuple[
         return matrix if dtype is None else round_to(matrix, dtype).astype(np.float64)
 
     q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
-    seen = visible(problem)
-    scores = np.where(seen, stored(q @ k.T * problem.scale), -np.inf)
-    m = scores.max(1, keepdims=True)
-    exponentials = np.where(seen, np.exp(scores - np.where(np.isneginf(m), 0.0, m)), 0.0)
-    total = exponentials.sum(1, keepdims=True)
-    weights = stored(exponentials / np.where(total == 0, 1.0, total))
+    weights = stored(_weights(problem, stored(q @ k.T * problem.scale))[0])
     d_weights = stored(d_out @ v.T)
     delta = (weights * d_weights).sum(1, keepdims=True)
     d_scores = stored(weights * (d_weights - delta))
     gradients = (d_scores @ k * problem.scale, d_scores.T @ q * problem.scale, weights.T @ d_out)
     return tuple(stored(gradient) for gradient in gradients)
+
+
+def _weights(problem: Problem, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """P, and lse [seq_q, 1], 0 of a row that sees no key."""
+    seen = visible(problem)
+    m = np.where(seen, scores, -np.inf).max(1, keepdims=True)
+    m = np.where(np.isneginf(m), 0.0, m)
+    exponentials = np.where(seen, np.exp(np.where(seen, scores, 0.0) - m), 0.0)
+    total = exponentials.sum(1, keepdims=True)
+    total = np.where(total == 0, 1.0, total)
+    return exponentials / total, m + np.log(total)
 
 
 def cancellation(problem: Problem, q, k, v, d_out) -> dict[str, float]:
@@ -138,7 +145,22 @@ def cancellation(problem: Problem, q, k, v, d_out) -> dict[str, float]:
         float(np.linalg.norm(array, axis=-1).max()) for array in (q, k, v, d_out)
     )
     difference = (problem.head_dim**0.5 + 4) * ROUNDING * d_norm * v_norm
-    return {"dQ": difference * k_norm * problem.scale, "dK": difference * q_norm * problem.scale, "dV": 0.0}
+    return {"dQ": difference * k_norm * problem.scale, "dK": difference * q_norm * problem.scale}
+
+
+def exponents(problem: Problem, q, k, v, d_out) -> dict[str, float]:
+    """What dV may be off by as P is exp2 of the difference of two float32s, s and lse: roundings at random.
+
+    d products are summed to s, whose partial sums grow, and s is scaled once; lse is a sum's logarithm,
+    turned to natural units and back, and subtracted; exp2 is off by 2^-22.5 on a GPU (PTX ISA, ex2.approx).
+    """
+    k, squares = k.astype(np.float64), 0.0
+    for own, gradient in zip(q.astype(np.float64), d_out.astype(np.float64), strict=True):
+        scores = own @ k.T * problem.scale
+        weights, lse = _weights(problem, scores)
+        units = (problem.head_dim / 3 + 1) * scores**2 + 5 * lse**2 + 2
+        squares = squares + (weights**2 * units).T @ gradient**2
+    return {"dV": float(ROUNDING * np.sqrt(np.max(squares)))}
 
 
 def _allowed(problem: Problem, rounded: np.ndarray, exact: np.ndarray, floor: float) -> float:

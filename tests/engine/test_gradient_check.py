@@ -8,6 +8,7 @@ import pytest
 from engine.experiment import Experiment
 from engine.measuring import gradient_check as subject
 from engine.measuring.gradient_check import CHECK, GRADIENTS, check, small_backward, unfused_gradients
+from engine.problem.bounds import visible
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.worker.client import Job, Worker
@@ -55,6 +56,24 @@ def test_a_gradient_that_is_off_by_a_part_in_fifty_is_found(monkeypatch, field, 
     *_, result = returned(check(small_backward(Experiment.of(**SMALL, dtype="float32")).flat()))
     assert [gradient for gradient in GRADIENTS if not result.holds(gradient)] == [name]
     assert result.largest[name, ("kernel", "float64")] <= result.allowed[name]
+
+
+@pytest.mark.parametrize(("dropped", "holds"), [(0, True), (3, False), (13, False)], ids=str)
+def test_dv_may_be_off_by_what_float32_leaves_in_exponents_and_not_by_more(dropped, holds):
+    """dropped: bits of lse that are lost; float32 with 13 fewer is TF32."""
+    problem = small_backward(Experiment.of(**SMALL | SCENARIOS["more queries than keys, float32"])).problem
+    q, k, v = make_inputs(problem, heads=1)
+    inputs = q, k[0], v[0], make_output_gradient(problem, heads=1)
+    scores = np.float32(0) + sum(q[0][:, [c]] * k[0][:, c] for c in range(problem.head_dim))
+    scores *= np.float32(problem.scale)
+    _, lse = subject._weights(problem, scores)
+    unit = np.float32(2) ** dropped * np.spacing(np.abs(lse).astype(np.float32))
+    lse = np.floor(lse / unit) * unit
+    weights = np.where(visible(problem), np.exp((scores - lse).astype(np.float32)), 0)
+    d_v = weights.astype(np.float32).T @ inputs[-1][0]
+    exact, rounded = (unfused_gradients(problem, *inputs, dtype=dtype)["dV"] for dtype in (None, "float32"))
+    allowed = subject._allowed(problem, rounded, exact, subject.exponents(problem, *inputs)["dV"])
+    assert (np.abs(d_v - exact).max() <= allowed) == holds
 
 
 def returned(job):

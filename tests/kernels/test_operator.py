@@ -106,7 +106,7 @@ def test_a_second_derivative_is_refused_in_a_sentence(attend, tensors):
         d_q.sum().backward()
 
 
-def test_torch_func_differentiates_it_once(tensors):
+def test_torch_func_differentiates_it_once_and_what_it_leaves_behind_is_served(tensors):
     q, k, v = (tensor.detach() for tensor in tensors)
 
     def squares(q):
@@ -116,3 +116,6 @@ def test_torch_func_differentiates_it_once(tensors):
     assert torch.equal(torch.func.grad(squares)(q), expected)
     with pytest.raises(NotImplementedError, match=r"^attention has a first derivative only"):
         torch.func.grad(lambda q: torch.func.grad(squares)(q).sum())(q)
+    left = []
+    torch.func.grad(lambda k: (left.append(k), k.sum())[1])(k)
+    assert torch.equal(attention(tensors[0], left[0], v, **BLOCKS), attention(q, k, v, **BLOCKS))

@@ -13,7 +13,7 @@ from kernels.flash2 import loop_stages, served_by_tma
 from kernels.flash_attn import flash_attn_func
 
 BLOCKS = {"block_q": 16, "block_kv": 16}
-DIMS = [(24, 16), (16, 40), (7, 33)]  # V is narrower; wider; neither is a power of two
+DIMS = [(24, 16), (16, 40), (7, 33), (192, 16)]  # V narrower; wider; no powers of two; Q and K in parts
 MASKS = {
     "causal": {"causal": True},
     "every-term": {"documents": [20, 11], "softcap": 3.0, "sinks": 1.0, "window": (9, 4)},
@@ -26,6 +26,8 @@ GRID = [  # mask, algorithm, head dims, dtype
     ("causal", "flash2", 0, 2),
     ("causal", "flash2", 1, 1),
     ("every-term", "flash2", 2, 0),
+    ("every-term", "flash2", 3, 0),
+    ("causal", "flash2", 3, 1),
     ("causal", "split_kv", 1, 0),
     ("every-term", "split_kv", 0, 1),
 ]
@@ -127,7 +129,7 @@ def test_flash3_refuses_in_the_sentence_that_auto_gives():
 @pytest.mark.parametrize(
     ("dims", "stages", "keys", "tma"),
     [
-        ((192, 128), 3, (64, 64, 8, 2), True),  # 227 KiB: Q 64, and K and V 48 each time
+        ((192, 128), 3, (32, 64, 4, 3), True),  # 227 KiB: Q 64, and K and V 48 each time
         ((64, 256), 3, (64, 64, 8, 2), True),  # Q 16, and 40
         ((64, 512), 2, (64, 32, 4, 2), True),  # Q 8, P 8, and 72
         ((128, 64), 3, (64, 64, 4, 2), False),

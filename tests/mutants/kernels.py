@@ -191,14 +191,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     two_kernels(
         "backward-zero-dq",
-        "d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum * scale)",
-        "d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum * 0)",
+        "d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum, scale)",
+        "d_q_strides, queries, columns, seq_q, HEAD_DIM, q_sum, 0.0)",
         "dQ is zero",
     ),
     two_kernels(
         "backward-dk-unscaled",
-        "HEAD_DIM, k_sum * scale)",
-        "HEAD_DIM, k_sum)",
+        "HEAD_DIM, k_sum, scale)",
+        "HEAD_DIM, k_sum, 1.0)",
         "dK lacks the scale",
     ),
     backward(
