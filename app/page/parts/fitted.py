@@ -24,7 +24,7 @@ ROWS = {
     DRAM: "DRAM reads beyond the compulsory ones",
     DRAWN_TIMES: "time, of calls drawn by lot",
     DRAWN_DRAM: "all DRAM reads, of the same",
-    DRAWN_REQUESTS: "bytes that tiles request, of the same",
+    DRAWN_REQUESTS: "bytes from L2 to the SMs, of the same",
 }
 SET = ("constants", "set on an H200's rows of", "kernels")
 UNWRITTEN = (
