@@ -28,7 +28,8 @@ ALL_FROM = 48 * KIB  # shared memory of a block beyond which Triton asks for all
 ROOMY = 132 * KIB  # shared memory up to which the driver makes room for twice as many narrow blocks
 KEPT = 0.78  # of L1, which holds what is walked over again; fitted to a scan of flash1 on an H200
 PASSING = 0.2  # of bytes that are read once, what they displace of those; likewise
-STRAY = 0.45  # of a turn of all SMs, by which an SM's next tile is off it; fitted to unfused calls
+# of a turn of all SMs, by which an SM's next tile is off it after so many rounds; fitted to unfused calls
+STRAY, SETTLED = 0.45, 10
 PASSES, MOST_PASSES = 32, 512  # followed, over equal rows and over others; the rest is taken to go on alike
 STATIONS = 64  # of a pass over as many bytes as L1 has
 FORGOTTEN = 8  # times L1's bytes after which nothing is left
@@ -119,16 +120,16 @@ def _followed(
 def _neighbours_share(launch: Launch, kernel: Kernel) -> float:
     """The share of reads of Q that find it in L1: the tile before on the same SM had the same rows.
 
-    Tiles go to the SMs in turn, STRAY off it: of a row of `across` those that come a turn or more after
-    the row's first have a neighbour in it, of which the next K displaces a part.
+    Tiles go to the SMs in turn, and stray from it as a random walk does, up to STRAY: of a row of `across`
+    those that come a turn or more after the row's first have a neighbour in it, of which the next K displaces
+    a part.
     """
     across, sms = launch.schedule.grid[1], launch.gpu.sms
-    turn = NormalDist(sms, STRAY * sms)
+    rounds = kernel.blocks / (sms * kernel.resident)
+    turn = NormalDist(sms, STRAY * sms * math.sqrt(min(1.0, rounds / SETTLED)))
     behind = (across - sms) * turn.cdf(across) + turn.variance * turn.pdf(across)
-    amounts, block = launch.schedule.amounts, launch.tiling.block_kv
-    lasts = math.exp(-amounts[Tensor.K].of(0, block) / (KEPT * l1_bytes(launch, kernel)))
-    first = min(1.0, sms * kernel.resident / kernel.blocks)  # tiles that have no other before them
-    return (1 - first) * lasts * behind / across
+    keys = launch.schedule.amounts[Tensor.K].of(0, launch.tiling.block_kv)
+    return math.exp(-keys / (KEPT * l1_bytes(launch, kernel))) * behind / across
 
 
 def _split_sectors(launch: Launch, kernel: Kernel) -> float:
@@ -145,12 +146,13 @@ def _split_sectors(launch: Launch, kernel: Kernel) -> float:
     edges = (launch.schedule.grid[1] - 1) * (1 - 1 / aligned)
     width = tiling.block_kv * problem.itemsize
     lines = tiling.block_q * 2 * width + launch.schedule.amounts[Tensor.V].of(0, tiling.block_kv)
-    lasts = math.exp(-kernel_share(launch, kernel) * lines / (KEPT * l1_bytes(launch, kernel)))
+    filled = _sharing(launch, kernel) * lines / (KEPT * l1_bytes(launch, kernel))
+    lasts = 1.0 if filled < 1 else math.exp(-filled)
     return kernel.heads * problem.seq_q * (edges * SECTOR * (1 - lasts) + _beyond(row))
 
 
-def kernel_share(launch: Launch, kernel: Kernel) -> int:
-    """Blocks that share an SM, as many as there are."""
+def _sharing(launch: Launch, kernel: Kernel) -> int:
+    """Blocks that share an SM, where there are as many."""
     return min(kernel.resident, -(-kernel.blocks // launch.gpu.sms))
 
 

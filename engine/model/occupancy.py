@@ -17,7 +17,8 @@ from engine.schedule.step import STATISTIC_BYTES, Operation, Step
 
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block
 WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
-RETURNING_REGISTERS = 40  # more where sums come from memory and go back, in which they are held twice
+# more where sums come from memory and go back, and are held twice; the compiler takes fewer under a mask
+RETURNING_REGISTERS, MASKED_RETURNING = 40, 24
 WINDOW_REGISTERS = 24  # more, to tell which keys a window hides
 REGISTER_BYTES = 4
 MOST_REGISTERS = 255  # of a thread
@@ -32,8 +33,11 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     if algorithm.pipeline.specialised:
         return 1
     threads = threads_of(schedule, phase)
-    working = WORKING_REGISTERS + RETURNING_REGISTERS * bool(phase.rewritten)
-    working += WINDOW_REGISTERS * (schedule.problem.mask.window is not None)
+    working, mask = WORKING_REGISTERS, schedule.problem.mask
+    if phase.rewritten:
+        working += MASKED_RETURNING if mask.hides else RETURNING_REGISTERS
+    elif mask.window is not None:
+        working += WINDOW_REGISTERS
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
     registers = min(registers, REGISTER_BYTES * MOST_REGISTERS * threads)
     by_shared_memory = gpu.shared_bytes_sm // (set_aside(algorithm, schedule, phase, gpu) + RESERVED)

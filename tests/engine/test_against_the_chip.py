@@ -59,7 +59,7 @@ def test_no_algorithm_asks_for_less_than_the_chip_counts():
 
 def test_what_l1_answers_is_modelled_as_the_chip_counts_it():
     """Of a call of flash1 the tiles request up to three times what comes from L2, of unfused ones 1.12."""
-    for algorithm, before, median, most in (("flash1", 2.0, 0.025, 0.12), ("standard", 0.11, 0.007, 0.027)):
+    for algorithm, before, median, most in (("flash1", 2.0, 0.005, 0.2), ("standard", 0.11, 0.005, 0.028)):
         off = np.abs(deviations(algorithm, "modelled_read", "read"))
         assert deviations(algorithm, "requested_read", "read").max() > before
         assert np.median(off) < median
