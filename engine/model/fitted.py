@@ -5,7 +5,7 @@ of a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody
 looked at: all calls in usual blocks are taken for them, so that none of these counts as left out. A kernel's
 instructions were counted in compiled code, and the clock that power leaves is the counted one: no time set
 either. Starts, further loops, a window's registers and d 256 were set on 90 calls that are in no recording,
-what L1 keeps on 67 more of flash1, and how far unfused tiles stray on recorded reads from L2 too.
+what L1 keeps on 97 more of flash1, and how far unfused tiles stray on recorded reads from L2 too.
 Causal and windowed calls of flash3 were recorded again once their tiles were drawn late: these set nothing.
 """
 
