@@ -103,7 +103,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     l1("l1-holds-all", "KEPT = 0.78", "KEPT = 1.0", "L1 answers more than it holds"),
     l1("l1-half-a-sector", "SECTOR = 32", "SECTOR = 16", "L2 gives half a sector"),
-    l1("l1-always-in-turn", "STRAY = 0.45", "STRAY = 0.01", "every tile goes to the SM whose turn it is"),
+    l1(
+        "l1-always-in-turn",
+        "SETTLED = 0.45, 10",
+        "SETTLED = 0.01, 10",
+        "every tile goes to the SM whose turn it is",
+    ),
     l1(
         "l1-beside-one-block",
         "needed = kernel.resident * each",
