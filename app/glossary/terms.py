@@ -185,7 +185,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "query block|query tile": "A group of consecutive rows of Q that are on the chip at the same time.",
         "recorded": "Measured on a named GPU on the date given, and stored in a file.",
         "requested|requested bytes|asked of L2": (
-            "What the tiles request from memory beyond the SM, whether a cache or DRAM answers."
+            "What the tiles request from memory beyond the SM: counted, whether a cache or DRAM answers."
         ),
         "ring attention|ring of GPUs": (
             "Every GPU keeps its queries while the keys and values of all GPUs pass by, a block per round."

@@ -32,7 +32,10 @@ KINDS = {
     "compulsory": "compulsory",
 }
 MEANINGS = {
-    "requested": "**Asked of L2** are the bytes that the tiles request from beyond the SM.",
+    "requested": (
+        "**Asked of L2** are the bytes that the tiles request, counted. Of FlashAttention-1's and of unfused "
+        "attention's an SM's own L1 cache answers some, which the page Agreement models."
+    ),
     "dram": (
         "**Crosses HBM** are the bytes of DRAM: the compulsory ones and what L2 must fetch again; each "
         "kernel starts with empty caches."

@@ -26,6 +26,7 @@ VISIT = (
 # what the kernel takes in 16 bits where K and V are copied by TMA and no blocks are given
 OWN_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
 OTHER_BLOCKS = 128, 64  # of other head dimensions, which TMA does not copy
+FLOAT32_BLOCKS = {64: (32, 32), 128: (32, 16), 256: (16, 16)}  # by head dimension up to; TMA copies none
 OWN_STAGES = {64: 2, 128: 3, 256: 2}  # tiles of K and V in flight
 SHORT = 1024  # keys up to which it takes other blocks
 SHORT_BLOCKS, SHORT_STAGES = {128: (64, 64)}, 3
@@ -35,12 +36,13 @@ HEADS_TOGETHER = {64: 16, 128: 8, 256: 8}  # that start their heaviest query blo
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: each query block stays on the chip while the key blocks that it sees pass by."""
     bounds = key_bounds(problem, tiling)
+    copied = tuple(replace(step, boxed=tiling.own and step.operation == Operation.LOAD) for step in VISIT)
     phase = Phase(
         name="attention",
         outer="query",
         programs=Programs(bounds.first, bounds.stop),
         before=(load(Tensor.Q),),
-        each=VISIT,
+        each=copied,
         after=(store(Tensor.O), store(Tensor.LSE)),
     )
     return Schedule(problem, tiling, (phase,), bounds)
@@ -52,8 +54,10 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 
 def own_tiling(problem: Problem) -> Tiling:
-    """By head dimension; another one where keys are few."""
+    """By head dimension; another one where keys are few, or in float32."""
     taken = problem.head_dim
+    if problem.dtype == "float32":
+        return Tiling(*next(blocks for size, blocks in FLOAT32_BLOCKS.items() if size >= taken))
     if taken not in OWN_BLOCKS:
         return Tiling(*OTHER_BLOCKS)
     if problem.seq_kv <= SHORT and taken in SHORT_BLOCKS:

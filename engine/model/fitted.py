@@ -4,7 +4,8 @@ The constants stand in `engine.model.rates`, `pipeline`, `l2` and `reuse`, and `
 of a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody wrote down which rows were
 looked at: all calls in usual blocks are taken for them, so that none of these counts as left out. A kernel's
 instructions were counted in compiled code, and the clock that power leaves is the counted one: no time set
-either. Starts, further loops, a window's registers and d 256 were set on 90 calls that are in no recording.
+either. Starts, further loops, a window's registers and d 256 were set on 90 calls that are in no recording,
+what L1 keeps on 97 more of flash1, and how far unfused tiles stray on recorded reads from L2 too.
 Causal and windowed calls of flash3 were recorded again once their tiles were drawn late: these set nothing.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 FITTED_ON = "h200"  # the preset whose recording was looked at; of any other GPU every row is left out
 TIMED, SWEPT, COUNTED, DRAM = "timed", "swept", "counted", "dram"  # kinds of recorded rows
-# of calls drawn by lot, which set nothing: seconds, bytes read from DRAM, bytes that tiles request
+# of calls drawn by lot, which set nothing: seconds, bytes read from DRAM, bytes from L2 to the SMs
 DRAWN_TIMES, DRAWN_DRAM, DRAWN_REQUESTS = DRAWN = ("drawn times", "drawn dram", "drawn requests")
 
 

@@ -17,6 +17,8 @@ from engine.schedule.step import STATISTIC_BYTES, Operation, Step
 
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block
 WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
+# more where sums come from memory and go back, and are held twice; the compiler takes fewer under a mask
+RETURNING_REGISTERS, MASKED_RETURNING = 40, 24
 WINDOW_REGISTERS = 24  # more, to tell which keys a window hides
 REGISTER_BYTES = 4
 MOST_REGISTERS = 255  # of a thread
@@ -30,23 +32,27 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     """Blocks of threads of one kernel that share an SM; 1 where even one does not fit, or where it stays."""
     if algorithm.pipeline.specialised:
         return 1
-    threads, returning = threads_of(schedule, phase), bool(phase.rewritten)
-    working = WORKING_REGISTERS * (1 + returning)  # sums as they come from memory, and as they go back
-    working += WINDOW_REGISTERS * (schedule.problem.mask.window is not None)
+    threads = threads_of(schedule, phase)
+    working, mask = WORKING_REGISTERS, schedule.problem.mask
+    if phase.rewritten:
+        working += MASKED_RETURNING if mask.hides else RETURNING_REGISTERS
+    elif mask.window is not None:
+        working += WINDOW_REGISTERS
     registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
+    registers = min(registers, REGISTER_BYTES * MOST_REGISTERS * threads)
     by_shared_memory = gpu.shared_bytes_sm // (set_aside(algorithm, schedule, phase, gpu) + RESERVED)
     return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))
 
 
 def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
     """Bytes of shared memory that a block of one kernel is launched with, in as many stages as fit."""
-    held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
+    held, streamed = (_loaded(schedule, phase, steps) for steps in (phase.before, phase.each))
     return held + tiles_in_flight(algorithm, schedule, phase, gpu) * streamed
 
 
 def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
     """Copies of what a visit loads that a block keeps; with 1 nothing is copied ahead."""
-    held, streamed = (_loaded(schedule, steps) for steps in (phase.before, phase.each))
+    held, streamed = (_loaded(schedule, phase, steps) for steps in (phase.before, phase.each))
     if not streamed or any(step.operation == Operation.STORE for step in phase.each):
         return 1
     most = schedule.tiling.stages if schedule.tiling.own else algorithm.stages
@@ -55,9 +61,13 @@ def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu:
 
 def threads_of(schedule: Schedule, phase: Phase) -> int:
     """Threads of a block of one kernel: two warp groups from so many rows on."""
+    return WIDE if _rows(schedule, phase) >= WIDE_ROWS else NARROW
+
+
+def _rows(schedule: Schedule, phase: Phase) -> int:
+    """Of the sums that a block keeps."""
     by_query = phase.outer == "query" or phase.rewritten
-    rows = schedule.tiling.block_q if by_query else schedule.tiling.block_kv
-    return WIDE if rows >= WIDE_ROWS else NARROW
+    return schedule.tiling.block_q if by_query else schedule.tiling.block_kv
 
 
 def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
@@ -68,10 +78,11 @@ def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
     return REGISTER_BYTES * max(0, numbers - left)
 
 
-def _loaded(schedule: Schedule, steps: Iterable[Step]) -> int:
-    """Bytes of the matrices' blocks that these steps load."""
+def _loaded(schedule: Schedule, phase: Phase, steps: Iterable[Step]) -> int:
+    """Bytes of the matrices' blocks that these steps load; sums that go back stay in registers."""
     tiling = schedule.tiling
-    amounts = (schedule.amounts[step.tensor] for step in steps if step.operation == Operation.LOAD)
+    loads = {step.tensor for step in steps if step.operation == Operation.LOAD} - phase.rewritten
+    amounts = (schedule.amounts[tensor] for tensor in loads)
     each = sum(
         amount.of(tiling.block_q, tiling.block_kv) for amount in amounts if amount.factor > STATISTIC_BYTES
     )
@@ -82,11 +93,12 @@ def _accumulated(schedule: Schedule, phase: Phase) -> int:
     """Bytes of float32 sums: a tile of scores where one is computed, and what is stored after the visits."""
     problem, tiling = schedule.problem, schedule.tiling
     scores = any(step.operation == Operation.SCORES for step in phase.each)
-    rows = tiling.block_q if phase.outer == "query" else tiling.block_kv
+    rows = _rows(schedule, phase)
     outputs = sum(
         step.operation == Operation.STORE and schedule.amounts[step.tensor].factor > 2 * STATISTIC_BYTES
         for step in phase.each + phase.after
     )
+    outputs *= 1 + bool(phase.rewritten)
     wide = columns(problem.head_dim)
     return REGISTER_BYTES * (scores * tiling.block_q * tiling.block_kv + outputs * rows * wide)
 

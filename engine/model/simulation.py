@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from engine.experiment import Experiment
 from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
+from engine.model.l1 import from_l2
 from engine.model.launch import Launch, launch
 from engine.model.seconds import Modelled, modelled_time
 from engine.model.traffic import Traffic, traffic
@@ -28,6 +29,11 @@ class Simulation:
         """The schedule on its GPU; not kept here, as thousands of simulations are."""
         return launch(self.experiment)
 
+    @cached_property
+    def from_l2(self) -> int:
+        """Bytes that the SMs read from L2: modelled, see `engine.model.l1`."""
+        return from_l2(self.launch)
+
     @property
     def schedule(self) -> Schedule:
         """The loop nests of one head."""
@@ -43,6 +49,7 @@ class Simulation:
             "stages": tiling.stages,
             "tile_read_bytes": bytes_.requested.total_read,
             "tile_write_bytes": bytes_.requested.total_written,
+            "l2_read_bytes": self.from_l2,
             "compulsory_read_bytes": bytes_.compulsory.total_read,
             "compulsory_write_bytes": bytes_.compulsory.total_written,
             "dram_read_bytes": bytes_.dram.total_read,

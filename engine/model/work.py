@@ -229,13 +229,16 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         else:  # counted with each visit
             first = 0.0
     around = waits + first * visits.some
-    taken = _while_others_wait(np.array(taken), around, visits.mean)
+    instructed = bool(phase.each) and by_instructions(launch, phase)
+    if not instructed or kernel.blocks > places * gpu.sms:  # blocks of one round wait together
+        taken = _while_others_wait(taken, around, visits.mean)
+    taken = np.array(taken)
     lengths = around + visits.mean * taken
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
     lengths = Lengths(visits, waits, first, float(taken[-1]))
     ahead = launch.algorithm.draws_ahead(launch.problem)
     work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead)
-    if not (phase.each and by_instructions(launch, phase)):
+    if not instructed:
         return work
     work = replace(work, cold=_cold(launch, kernel, traffic, rates))
     busy = places * visit.tensor * visits.mean / lengths.mean
@@ -378,7 +381,7 @@ def _visits(launch: Launch, kernel: Kernel, masked: float) -> Visits:
     return Visits.listed(visits * group)
 
 
-def _while_others_wait(taken: np.ndarray, around: float, visits: float) -> np.ndarray:
+def _while_others_wait(taken: list[float], around: float, visits: float) -> np.ndarray:
     """[places] seconds of a visit where so many blocks are on an SM, of which some wait for memory.
 
     taken: the same, were all of them at work. A block works for `visits` of these and waits for `around`.

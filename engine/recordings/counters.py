@@ -55,9 +55,14 @@ class RecordedCounters:
     seconds = property(lambda self: self.row.total("seconds"), doc="Of all kernels under the profiler.")
 
     @property
-    def modelled_read(self) -> int:
-        """Bytes that the tiles request."""
+    def requested_read(self) -> int:
+        """Bytes that the tiles request: counted by the scheduler."""
         return self.simulation.traffic.requested.total_read
+
+    @property
+    def modelled_read(self) -> int:
+        """Modelled bytes from L2 to the SMs: what L1 does not answer, in whole sectors."""
+        return self.simulation.from_l2
 
     @property
     def modelled_dram_read(self) -> int:

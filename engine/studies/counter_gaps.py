@@ -18,12 +18,14 @@ class Gaps:
 
     Attributes:
         l1_share: of the bytes that tiles request, what comes from L1 and not from L2; below 0 if more comes.
+        from_l2_off: of the modelled bytes from L2 to the SMs, relative to those counted.
         l2_share: of the bytes from L2 to the SMs, what L2 did not fetch from DRAM.
         dram_over_compulsory: DRAM reads, recorded, over the bytes that must be read once.
         model_off: of the modelled DRAM reads, relative to those counted.
     """
 
     l1_share: float
+    from_l2_off: float
     l2_share: float
     dram_over_compulsory: float
     model_off: float
@@ -37,7 +39,8 @@ class Gaps:
 def gaps(one: RecordedCounters) -> Gaps:
     """The gaps of one call."""
     return Gaps(
-        l1_share=1 - one.read / one.modelled_read,
+        l1_share=1 - one.read / one.requested_read,
+        from_l2_off=one.modelled_read / one.read - 1,
         l2_share=1 - one.dram_read / one.read,
         dram_over_compulsory=one.dram_read / one.simulation.traffic.compulsory.total_read,
         model_off=one.modelled_dram_read / one.dram_read - 1,
@@ -52,6 +55,7 @@ class Deviation:
         excess: of what DRAM delivers beyond the compulsory bytes, which any model has right; None where no
             call reads more than those.
         exceeding: how many calls do.
+        requested: of the bytes from L2 to the SMs.
         l1_serves: whether a GPU counted fewer requested bytes of any, because L1 serves the rest.
     """
 
@@ -73,7 +77,7 @@ def deviations(rows: Sequence[RecordedCounters]) -> dict[str, Deviation]:
             _off([(row.modelled_dram_read, row.dram_read) for row in own]),
             _off(beyond) if beyond else None,
             len(beyond),
-            any(row.modelled_read > (1 + SERVED) * row.read for row in own),
+            any(row.requested_read > (1 + SERVED) * row.read for row in own),
         )
     return found
 

@@ -38,7 +38,7 @@ class Held:
         rows: which kind, see `engine.model.fitted`.
         fitted: whether constants were set on it.
         modelled, recorded: seconds; of DRAM bytes read beyond the compulsory ones; of calls drawn by lot
-            seconds, all bytes read from DRAM, or bytes that tiles request.
+            seconds, all bytes read from DRAM, or bytes from L2 to the SMs.
     """
 
     experiment: Experiment

@@ -54,7 +54,16 @@ def test_boxes_that_hang_over_the_end_are_asked_for_whole():
 def test_no_algorithm_asks_for_less_than_the_chip_counts():
     # some of the tiles' requests end in the L1 cache of the SM: the chip counts what goes past it
     for algorithm in MODELLED:
-        assert deviations(algorithm, "modelled_read", "read").min() > -1e-3
+        assert deviations(algorithm, "requested_read", "read").min() > -1e-3
+
+
+def test_what_l1_answers_is_modelled_as_the_chip_counts_it():
+    """Of a call of flash1 the tiles request up to three times what comes from L2, of unfused ones 1.12."""
+    for algorithm, before, median, most in (("flash1", 2.0, 0.005, 0.2), ("standard", 0.11, 0.005, 0.028)):
+        off = np.abs(deviations(algorithm, "modelled_read", "read"))
+        assert deviations(algorithm, "requested_read", "read").max() > before
+        assert np.median(off) < median
+        assert off.max() < most
 
 
 @pytest.mark.parametrize("algorithm", MODELLED)
@@ -108,6 +117,12 @@ RESIDENT = [
     ("flash2", 128, 128, 32, 2),
     ("flash2", 64, 64, 64, 4),
     ("flash1", 64, 32, 32, 4),
+    ("flash1", 64, 64, 64, 2),
+    ("flash1", 64, 64, 32, 3),
+    ("flash1", 64, 64, 128, 2),
+    ("flash1", 64, 128, 32, 1),
+    ("flash1", 128, 32, 64, 3),
+    ("flash1", 256, 32, 32, 2),
     ("flash1", 128, 64, 64, 2),
     ("flash1", 64, 128, 64, 1),
     ("standard", 128, 128, 64, 3),
@@ -123,8 +138,16 @@ def test_an_sm_holds_as_many_blocks_as_it_was_seen_to_hold(algorithm, head_dim, 
     assert launch(experiment).kernels[0].resident == places
 
 
-@pytest.mark.parametrize(("algorithm", "median"), [("standard", 0.15), ("flash1", 0.25), ("flash2", 0.10)])
+@pytest.mark.parametrize(("algorithm", "median"), [("standard", 0.05), ("flash1", 0.25), ("flash2", 0.05)])
 def test_the_modelled_time_is_near_the_recorded_one(algorithm, median):
     time = np.abs(deviations(algorithm, "modelled_seconds", "seconds"))
     assert np.median(time) < median
     assert time.max() < 0.5
+
+
+def test_blocks_of_one_round_wait_together():
+    """Two blocks of 64 x 64 on an SM, N 1,000 and 1,024: were one at work while the other waits, 8% less."""
+    short = [one for one in rows("flash2") if one.seconds < 20e-6 and one.experiment.tiling.block_q == 64]
+    assert len(short) == 2
+    for one in short:
+        assert -0.045 < one.modelled_seconds / one.seconds - 1 < 0.03

@@ -32,8 +32,9 @@ def calls(*read: float, algorithm: str = "flash2", **more):
 def test_each_gap_is_between_two_levels():
     (one,) = calls(2e7)
     found = gaps(one)
-    assert found.l1_share * one.modelled_read == pytest.approx(one.modelled_read - 2e7)
+    assert found.l1_share * one.requested_read == pytest.approx(one.requested_read - 2e7)
     assert found.l1_serves
+    assert (1 + found.from_l2_off) * 2e7 == pytest.approx(one.modelled_read)
     assert found.l2_share == pytest.approx(1 - 7 / 20)
     assert found.dram_over_compulsory * one.simulation.traffic.compulsory.total_read == pytest.approx(7e6)
     assert (1 + found.model_off) * 7e6 == pytest.approx(one.modelled_dram_read)

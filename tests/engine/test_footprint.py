@@ -38,7 +38,7 @@ def test_no_more_blocks_are_said_to_run_than_are_launched():
     several, one = (
         footprint_of(Experiment.of(algorithm="flash1", heads=heads)).consequence for heads in (16, 1)
     )
-    assert several == "3 thread blocks fit on each SM, but only 16 are launched: 16 of 132 SMs are busy."
+    assert several == "2 thread blocks fit on each SM, but only 16 are launched: 16 of 132 SMs are busy."
     assert "only 1 is launched: 1 of 132" in one
 
 

@@ -27,7 +27,8 @@ def call_of(experiment: Experiment):
     from kernels.arguments import checked
 
     problem = experiment.problem
-    q = torch.empty(1, problem.heads, problem.seq_q, problem.head_dim, dtype=torch.float16)
+    dtype = getattr(torch, problem.dtype)
+    q = torch.empty(1, problem.heads, problem.seq_q, problem.head_dim, dtype=dtype)
     return checked(
         q, q, q, causal=problem.mask.causal, window=problem.mask.window, scale=None, algorithm="flash2",
         algorithms=("flash2",), block_q=None, block_kv=None, splits=None, interpreted=True,
@@ -45,9 +46,12 @@ def test_flash2_takes_the_tiling_that_its_kernel_takes(head_dim, seq):
     assert (tiling.block_q, tiling.block_kv, tiling.stages) == (block_q, block_kv, stages)
 
 
-@pytest.mark.parametrize("head_dim", [16, 80, 96])
-def test_flash2_takes_the_blocks_that_its_kernel_takes_where_tma_does_not_copy(head_dim):
-    experiment = Experiment.of(head_dim=head_dim, seq=4096, causal=True).in_own_tiling()
+@pytest.mark.parametrize(
+    ("head_dim", "dtype"),
+    [*((size, "bfloat16") for size in (16, 80, 96)), *((size, "float32") for size in (16, 64, 80, 128, 256))],
+)
+def test_flash2_takes_the_blocks_that_its_kernel_takes_where_tma_does_not_copy(head_dim, dtype):
+    experiment = Experiment.of(head_dim=head_dim, seq=4096, causal=True, dtype=dtype).in_own_tiling()
     call, tiling = call_of(experiment), experiment.tiling
     assert (tiling.block_q, tiling.block_kv) == (call.block_q, call.block_kv)
     assert flash2.heads_together(experiment.problem, tiling) == 1

@@ -131,6 +131,8 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
             asked[one.experiment.algorithm].append(one.off)
     assert max(asked["flash3"]) < 1e-3  # the counter that its blocks draw tiles from
     assert max(asked["flash2"]) < 0.016  # what finds no register
+    assert (median(asked["flash1"]) < 0.006, max(asked["flash1"]) < 0.022) == (True, True)
+    assert (median(asked["standard"]) < 0.005, max(asked["standard"]) < 0.011) == (True, True)
     recorded = {sum(kernel.dram_read for kernel in row.kernels) for row in judging}
     assert {one.recorded for one in held if one.rows == DRAWN_DRAM} == recorded
     (line,) = (each for each in errors(recording) if (each.algorithm, each.rows) == ("flash1", DRAWN_TIMES))

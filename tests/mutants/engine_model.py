@@ -13,6 +13,7 @@ placement = _of("model/placement.py", "placement")
 rates = _of("model/rates.py", "modelled", "memories")
 visit = _of("model/visit.py", "modelled")
 work = _of("model/work.py", "modelled", "simulated")
+l1 = _of("model/l1.py", "l1", "against_the_chip")
 seconds = _of("model/seconds.py", "modelled")
 roofline = _of("model/roofline.py", "footprint")
 export = _of("model/export.py", "export")
@@ -99,6 +100,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "WORKING_REGISTERS = 48",
         "WORKING_REGISTERS = 96",
         "an SM holds fewer blocks than it can",
+    ),
+    l1("l1-holds-all", "KEPT = 0.78", "KEPT = 1.0", "L1 answers more than it holds"),
+    l1("l1-half-a-sector", "SECTOR = 32", "SECTOR = 16", "L2 gives half a sector"),
+    l1(
+        "l1-always-in-turn",
+        "SETTLED = 0.45, 10",
+        "SETTLED = 0.01, 10",
+        "every tile goes to the SM whose turn it is",
+    ),
+    l1(
+        "l1-beside-one-block",
+        "needed = kernel.resident * each",
+        "needed = each",
+        "shared memory of one block alone is set aside",
+    ),
+    work(
+        "work-first-round-apart",
+        "kernel.blocks > places * gpu.sms",
+        "kernel.blocks > 0",
+        "of blocks that begin together one works while the others wait",
+        "against_the_chip",
     ),
     footprint(
         "footprint-context-in-bits",

@@ -142,7 +142,7 @@ def test_the_agreement_page_holds_counters_against_the_model(shelf):
         "2 scenarios were recorded on NVIDIA H200, 2026-11-21; the model simulates each of them now."
         in words(page)
     )
-    assert "the L1 cache answers the rest" in words(page)
+    assert "the L1 cache answers some of it, which is modelled" in words(page)
     (flash2, _) = recorded_counters(RECORDING)
     ratio = flash2.modelled_read / 3.775e7
     assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td><td>{ratio:.3f}</td>" in html(page)
@@ -194,6 +194,8 @@ def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
     cells = (bytes_text(amount) for amount in (requested.total_read, requested.total_written))
     cells = "".join(f"<td>{cell}</td>" for cell in cells)
     assert f"requested by tiles, counted by the scheduler</td>{cells}" in html(page)
+    between = bytes_text(one.simulation.from_l2), bytes_text(requested.total_written)
+    assert f"between L2 and the SMs, modelled</td><td>{between[0]}</td><td>{between[1]}</td>" in html(page)
     assert "DRAM, recorded</td><td>7 MB</td><td>1 MB</td>" in html(page)
     assert "of output were still in L2 and had not been written back" in words(page)
     assert f"reads differ from the recorded ones by {one.modelled_dram_read / 7e6 - 1:+.1%}".replace(

@@ -1,0 +1,163 @@
+"""What the SMs read from L2: modelled. Tiles request bytes; L1 answers some, and L2 gives whole sectors.
+
+L1 has what shared memory leaves of an SM's memory. Its replacement is close to random, so that bytes last
+through E bytes read since with the chance exp(-E / C): a walk over W bytes again and again then has a share
+h = exp(-(1 - h) W / C) of them there, which an H200's counters follow with C of KEPT of the room. Copies that
+run ahead (cp.async of 16 bytes, TMA) pass L1 by. Registers that spill are in no number here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from statistics import NormalDist
+
+from engine.model.launch import Kernel, Launch
+from engine.model.occupancy import NARROW, RESERVED, set_aside, threads_of, tiles_in_flight
+from engine.model.traffic import requested_bytes
+from engine.model.unfused import number_by_number, waits_for_rows
+from engine.problem.gpu import KIB
+from engine.schedule.nest import ROWS, TILE
+from engine.schedule.step import Tensor
+
+SECTOR = 32  # bytes, the least that L2 gives
+LEAST = 28 * KIB  # of L1, beside all the shared memory that an SM can have
+CARVED = tuple(size * KIB for size in (8, 16, 32, 64, 100, 132, 164, 196, 228))  # CUDA C++ Programming Guide
+ALL_FROM = 48 * KIB  # shared memory of a block beyond which Triton asks for all there is
+ROOMY = 132 * KIB  # shared memory up to which the driver makes room for twice as many narrow blocks
+KEPT = 0.78  # of L1, which holds what is walked over again; fitted to a scan of flash1 on an H200
+PASSING = 0.2  # of bytes that are read once, what they displace of those; likewise
+# of a turn of all SMs, by which an SM's next tile is off it after so many rounds; fitted to unfused calls
+STRAY, SETTLED = 0.45, 10
+PASSES, MOST_PASSES = 32, 512  # followed, over equal rows and over others; the rest is taken to go on alike
+STATIONS = 64  # of a pass over as many bytes as L1 has
+FORGOTTEN = 8  # times L1's bytes after which nothing is left
+
+
+def from_l2(launch: Launch) -> int:
+    """Bytes that all SMs together read from L2; over batch and heads."""
+    return round(sum(_of_kernel(launch, kernel) for kernel in launch.kernels))
+
+
+def _of_kernel(launch: Launch, kernel: Kernel) -> float:
+    phase = kernel.phase
+    asked = requested_bytes(replace(launch.schedule, phases=(phase,)))
+    read = float(asked.total_read)
+    if phase.rewritten:
+        return read - _walked_hits(launch, kernel)
+    if phase.launched == TILE:
+        return read - _neighbours_share(launch, kernel) * asked.read[Tensor.Q]
+    return read + _split_sectors(launch, kernel) if number_by_number(launch, phase) else read
+
+
+def l1_bytes(launch: Launch, kernel: Kernel) -> int:
+    """L1 of an SM beside the shared memory that the driver sets aside for a kernel."""
+    gpu, schedule, phase = launch.gpu, launch.schedule, kernel.phase
+    each = set_aside(launch.algorithm, schedule, phase, gpu) + RESERVED
+    if Tensor.P in phase.loaded:
+        alone = waits_for_rows(launch, phase)  # a tile at a time
+        tiles = 1 if alone else tiles_in_flight(launch.algorithm, schedule, phase, gpu)
+        each += tiles * schedule.amounts[Tensor.P].of(launch.tiling.block_q, launch.tiling.block_kv)
+    room = gpu.shared_bytes_sm + LEAST
+    if each > ALL_FROM + RESERVED:
+        return LEAST
+    narrow = threads_of(schedule, phase) == NARROW
+    needed = kernel.resident * each
+    wanted = max(needed, min(ROOMY, needed * (1 + narrow)))
+    return room - min(gpu.shared_bytes_sm, next((size for size in CARVED if size >= wanted), room))
+
+
+def _walked_hits(launch: Launch, kernel: Kernel) -> float:
+    """Bytes of rows that come back for every key block, and are still in L1."""
+    sms, heads = launch.gpu.sms, kernel.heads
+    together = min(heads, sms * kernel.resident) / sms
+    fewer = max(1, math.floor(together))
+    more = 0.0 if together <= 1 else (together - fewer) * (fewer + 1) / together  # heads on fuller SMs
+    shares = ((fewer, 1 - more), (fewer + 1, more))
+    return heads * sum(share * _head_hits(launch, kernel, blocks) for blocks, share in shares if share)
+
+
+def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
+    """The same of one head, where so many share the SM's L1."""
+    phase, tiling, amounts = kernel.phase, launch.tiling, launch.schedule.amounts
+    kept = KEPT * l1_bytes(launch, kernel) / together
+    row = sum(amounts[tensor].factor for tensor in phase.loaded)
+    passing = PASSING * sum(amounts[tensor].of(0, tiling.block_kv) for tensor in (Tensor.K, Tensor.V))
+    block = max(tiling.block_q, math.ceil(kept / STATIONS / row))  # rows of a station
+    rows = [
+        (first * tiling.block_q, min(stop * tiling.block_q, launch.problem.seq_q))
+        for first, stop in zip(phase.first.tolist(), phase.stop.tolist(), strict=True)
+    ]
+    far = FORGOTTEN * kept / row  # rows of a pass after which nothing is left of it
+    near = [(low, high) for low, high in rows if 0 < high - low < far]
+    mask = launch.problem.mask
+    if near and mask.causal and mask.window is None and not mask.packed:  # each a little shorter
+        thin = -(-len(near) // MOST_PASSES)
+        return thin * sum(_followed(near[::thin], block, row, kept, passing))
+    hits = _followed(near[: MOST_PASSES if mask.hides else PASSES], block, row, kept, passing)
+    return sum(hits) + (len(near) - len(hits)) * (hits[-1] if hits else 0.0)
+
+
+def _followed(
+    passes: list[tuple[int, int]], block: int, row: int, kept: float, passing: float
+) -> list[float]:
+    """Bytes of each pass that are found in L1; a pass goes over the rows from one to another."""
+    read, last, found = 0.0, {}, []
+    for low, high in passes:
+        read, hit = read + passing, 0.0
+        edges = sorted({low, high, *range(-(-low // block) * block, high, block)})
+        for start, stop in pairwise(edges):
+            bytes_, station = (stop - start) * row, start // block
+            there = math.exp((last[station] - max(0.0, read - kept)) / kept) if station in last else 0.0
+            hit += there * bytes_
+            read += (1 - there) * bytes_
+            last[station] = max(0.0, read - kept)
+        found.append(hit)
+    return found
+
+
+def _neighbours_share(launch: Launch, kernel: Kernel) -> float:
+    """The share of reads of Q that find it in L1: the tile before on the same SM had the same rows.
+
+    Tiles go to the SMs in turn, and stray from it as a random walk does, up to STRAY: of a row of `across`
+    those that come a turn or more after the row's first have a neighbour in it, of which the next K displaces
+    a part.
+    """
+    across, sms = launch.schedule.grid[1], launch.gpu.sms
+    rounds = kernel.blocks / (sms * kernel.resident)
+    turn = NormalDist(sms, STRAY * sms * math.sqrt(min(1.0, rounds / SETTLED)))
+    behind = (across - sms) * turn.cdf(across) + turn.variance * turn.pdf(across)
+    keys = launch.schedule.amounts[Tensor.K].of(0, launch.tiling.block_kv)
+    return math.exp(-keys / (KEPT * l1_bytes(launch, kernel))) * behind / across
+
+
+def _split_sectors(launch: Launch, kernel: Kernel) -> float:
+    """Bytes of sectors beyond what is asked, where rows of S or P begin within one: once more at every edge.
+
+    Blocks of whole rows read a run of them in one go. By key blocks a sector that two share comes twice,
+    unless it is still in L1, through which the lines of a block's rows and V pass meanwhile.
+    """
+    problem, tiling, phase = launch.problem, launch.tiling, kernel.phase
+    row = problem.seq_kv * problem.itemsize
+    if phase.launched == ROWS:
+        return kernel.heads * problem.seq_q / phase.rows * _beyond(row * phase.rows)
+    aligned = SECTOR // math.gcd(row, SECTOR)  # one row of so many begins at a sector's start
+    edges = (launch.schedule.grid[1] - 1) * (1 - 1 / aligned)
+    width = tiling.block_kv * problem.itemsize
+    lines = tiling.block_q * 2 * width + launch.schedule.amounts[Tensor.V].of(0, tiling.block_kv)
+    filled = _sharing(launch, kernel) * lines / (KEPT * l1_bytes(launch, kernel))
+    lasts = 1.0 if filled < 1 else math.exp(-filled)
+    return kernel.heads * problem.seq_q * (edges * SECTOR * (1 - lasts) + _beyond(row))
+
+
+def _sharing(launch: Launch, kernel: Kernel) -> int:
+    """Blocks that share an SM, where there are as many."""
+    return min(kernel.resident, -(-kernel.blocks // launch.gpu.sms))
+
+
+def _beyond(length: int) -> float:
+    """Bytes of sectors beyond a run of so many, on average over where runs one after another begin."""
+    step = math.gcd(length, SECTOR)
+    starts = range(0, SECTOR, step)
+    return sum(-(-(start + length) // SECTOR) * SECTOR - length for start in starts) / len(starts)
