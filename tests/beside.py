@@ -20,7 +20,7 @@ class Beside:
     """The commands of one run of the tests, with a folder that all its workers share."""
 
     def __init__(self, folder: Path, run: int):
-        self.folder, self.run, self.commands, self.started = folder / "beside", run, {}, []
+        self.folder, self.run, self.commands = folder / "beside", run, {}
         self.folder.mkdir(exist_ok=True)
 
     def start(self, name: str, command: list) -> None:
@@ -35,7 +35,7 @@ class Beside:
         environment = {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder / "triton")}
         program = [sys.executable, "-S", __file__, str(self.run), str(folder), *self.commands[name]]
         environment = {**os.environ, **environment}
-        self.started.append(subprocess.Popen(program, cwd=ROOT, env=environment, start_new_session=True))
+        os.posix_spawn(sys.executable, program, environment)  # of a Popen Python complains if nobody waits
 
     def __call__(self, name: str) -> str:
         """What a command printed, when it has ended; AssertionError with its errors where it failed."""
@@ -62,6 +62,8 @@ def runs(process: int) -> bool:
 def main(run: str, name: str, *command: str) -> None:
     """Run the command, its output in files, and write last how it ended."""
     folder = Path(name)
+    os.setsid()
+    os.chdir(ROOT)
     with (folder / "printed").open("w") as printed, (folder / "errors").open("w") as errors:
         process = subprocess.Popen(command, stdout=printed, stderr=errors)
     while process.poll() is None:

@@ -6,6 +6,7 @@ import os
 import sys
 from functools import _lru_cache_wrapper
 from importlib.util import find_spec
+from itertools import chain
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -59,6 +60,7 @@ def beside(request, tmp_path_factory):
 
 
 def pytest_collection_finish():
+    gc.freeze()  # looked through no more, however much the tests make
     gc.enable()
 
 
@@ -71,8 +73,10 @@ def pytest_terminal_summary(terminalreporter):
 
 def forget() -> None:
     """Clear what the product remembers: it was made of the algorithms that there were."""
-    for found in gc.get_objects():
-        if type(found) in (_lru_cache_wrapper, Kept) and found.__module__.split(".")[0] in ("engine", "app"):
+    rooms = [vars(module) for name, module in sys.modules.items() if name.split(".")[0] in ("engine", "app")]
+    kinds = [vars(found) for room in rooms for found in room.values() if isinstance(found, type)]
+    for found in chain.from_iterable(map(dict.values, map(dict, rooms + kinds))):
+        if isinstance(found, (_lru_cache_wrapper, Kept)):
             found.cache_clear()
 
 

@@ -24,6 +24,8 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--js-flags=--no-maglev --interrupt-budget=2000000",  # a page is opened anew again and again: only what
+    # is hot is worth optimising
 ]
 LOCAL_SCHEMES = ("data", "blob", "about")
 SIZE = {"width": 1440, "height": 900}
