@@ -50,6 +50,7 @@ PAGES = {
     "claims": ("Verdict",),
     "tour?step=6": ("M, memory",),
 }
+FIRST = {"gpu": ("radio", "this scenario"), "tour?step=6": ("button", "The answer")}  # else no slider acts
 WATCH = """() => {
     const main = document.querySelector('[data-testid=stMain]');
     const seen = window.__seen = { key: 0, changed: 0 };
@@ -125,9 +126,10 @@ def _page(browser, pid: int, address: str, name: str, options) -> bool:
     page.wait_for_selector("[data-testid=stMain] [data-testid=stElementContainer] >> visible=true")
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
     page.wait_for_timeout(2500)
-    if (answer := page.get_by_role("button", name="The answer")).is_visible():  # a slider comes with it
-        answer.click()
-        page.wait_for_timeout(500)
+    if name in FIRST:
+        role, label = FIRST[name]
+        page.get_by_role(role, name=label).click()
+        page.wait_for_timeout(1000)
     page.evaluate(WATCH)
     controls = [each for each in PAGES[name] if each not in BUTTONS][:2] if options.fewer else PAGES[name]
     late = [_control(page, pid, name, control, options) for control in controls]
