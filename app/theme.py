@@ -38,7 +38,8 @@ STYLE = """
     .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
     .st-key-navigation p { white-space: nowrap; }
     .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4rem; }
-    .st-key-navigation :first-child > [data-testid="stSkeleton"] { width: 2.4rem; } /* of a group's name */
+    .st-key-navigation > :first-child [data-testid="stSkeleton"] { width: 2.8rem; } /* of a short name */
+    .st-key-navigation :first-child > [data-testid="stSkeleton"] { width: 2.4rem; } /* of a group's */
     .st-key-navigation [data-testid="stElementContainer"] {
       min-height: 1.72rem; display: flex; align-items: center;
     }
@@ -121,33 +122,54 @@ WAITING = """
       min-height: 58px; /* a control's */
     }
     [data-testid="stMainBlockContainer"]:has([data-testid="stAppSkeleton"]) { padding-top: 0.5rem; }
+    [class*="st-key-in_a_row"], [class*="_sliders"] .stElementContainer:not([class*="metric"]) {
+      &:has([data-testid="stSkeleton"]) { min-height: 4.25rem; }
+    }
     [class*="st-key-"]:has([data-testid="stSkeleton"]) {
-      &[class*="st-key-in_a_row"], &[class*="_sliders"] { min-height: 60px; }
       &[class*="scenario-head_dim"], &[class*="scenario-block_"] { min-height: 51px; } /* a slider's */
       &.st-key-tools [data-testid="stSkeleton"] { height: 26px; }
       &[class*="decoding_key"] [data-testid="stSkeleton"] { height: 20px; }
-      &.st-key-flash3_techniques { min-height: 84px; }
-      &.st-key-traffic_bars { min-height: 194px; }
+      &.st-key-flash3_techniques { min-height: 6rem; }
+      &.st-key-traffic_bars { min-height: 13.9rem; }
       &.st-key-decoding_sms { min-height: calc(0.121 * (100vw - 336px) + 10px); }
       &.st-key-masks_picture { min-height: calc((100vw - 370px) / 5 + 6.8rem); }
-      &.st-key-gains_numbers [data-testid="stElementContainer"] { min-height: 110px; }
+      &.st-key-gains_numbers [data-testid="stElementContainer"] { min-height: 7.86rem; }
       FINDINGS
+      @media (min-width: 1700px) { &.st-key-flash3_techniques { min-height: 3.8rem; } }
+      &[class*="own-mask"] { min-width: 14.8rem; } /* a row of buttons' */
+      &[class*="own-pass"] { min-width: 13rem; }
+      &[class*="own-beside"] { min-width: min(37.8rem, 100vw - 3rem); }
+      @media (max-width: 768px) { /* what stands beside another stands below it here */
+        &.st-key-gpu_controls { min-height: 6rem; }
+        &.st-key-decoding_sms { min-height: calc(27.27vw - 13px); }
+        &.st-key-masks_picture { min-height: calc(150vw + 16.5rem); }
+      }
+      @media (max-width: 520px) { /* and buttons take more lines */
+        &.st-key-flash3_techniques { min-height: 15rem; }
+        &.st-key-traffic_bars { min-height: 15.4rem; }
+        &.st-key-claims_verdict { min-height: 6.5rem; }
+        &[class*="own-beside"], &.st-key-agreement_quantity { min-height: 4.25rem; }
+      }
     }
   }
 </style>
 """.replace(
     "FINDINGS",  # a claim's table of so many
     " ".join(
-        f'&[class*="st-key-findings_{rows}_"] {{ min-height: {37 + 37 * rows}px }}' for rows in range(1, 10)
+        f'&[class*="st-key-findings_{rows}_"] {{ min-height: {2.64 * (1 + rows):.2f}rem }}'
+        for rows in range(1, 10)
     ),
 )
 ASIDE = """
 <style>
   :root {
-    @media (min-width: 768px) {
+    @media (min-width: 769px) { /* below, Streamlit closes it by itself */
       :not([data-testid="stSidebar"][data-collapsed="true"] ~ *) > :is(.stMain, .stAppHeader) {
         padding-left: 256px;
       }
+    }
+    @media (max-width: 768px) { /* there is a button that opens it, from the start */
+      [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding-top: 4.25rem; }
     }
   }
 </style>
@@ -222,9 +244,13 @@ def colours() -> Palette:
     return replace(chosen, scale=mode.type_size() / mode.USUAL_TYPE) if mode.presenting() else chosen
 
 
-def early(aside: bool) -> str:
-    """The rules that hold on every page, with a sidebar or without; the document has them."""
-    return STYLE + TOUR_STYLE + f"<style>{RULES}</style>" + WAITING + ASIDE * aside
+def early(aside: bool, presented: bool) -> str:
+    """The rules that hold on every page, with a sidebar or without; the document has them.
+
+    Those of a presentation are there until a run has sent them: it may end, while the document stays.
+    """
+    room = PRESENTER_STYLE.replace("<style>", '<style id="presented">') * presented
+    return STYLE + TOUR_STYLE + f"<style>{RULES}</style>" + WAITING + ASIDE * aside + room
 
 
 def apply(page: str) -> None:

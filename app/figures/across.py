@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from app.figures.base import drawn
+from app.figures.base import LEGEND, drawn
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, seconds_text, share_text, short
 from engine.model.cluster.lanes import COMPUTING, Lanes
@@ -84,8 +84,14 @@ def efficiency(
             "ticktext": [f"{tick:,}" for tick in TICKS if tick <= most],
             "range": [-0.06, math.log10(most) + 0.08],
         },
-        y={"range": [0, 1.06], "tickformat": ".0%", "title_text": "efficiency"},
+        y={
+            "range": [0, 1.06],
+            "tickvals": [share / 5 for share in range(6)],
+            "ticktext": [f"{share / 5:.0%}" for share in range(6)],
+            "title_text": "efficiency",
+        },
         legend=True,
+        margin={"t": LEGEND + 20},  # of two lines
         shapes=[{**mark, "line": {"color": colours.muted, "width": 1, "dash": "dot"}}],
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.figures.base import drawn
+from app.figures.base import EDGE, drawn
 from app.figures.colours import Palette
 from engine.measuring.agreement import Agreement
 from engine.schedule.schedule import Schedule
@@ -65,6 +65,7 @@ def _grid(tiles: np.ndarray, shown: np.ndarray, strong: str, words: str, colours
         legend=False,
         x={"title_text": "" if one else "key block", "showticklabels": not one, **plain},
         y={"title_text": "query block", "autorange": "reversed", **plain},
+        margin={"l": 48, "r": 99, "b": EDGE if one else 49},  # labels, and on the right the colours' key
     )
 
 

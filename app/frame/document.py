@@ -27,6 +27,10 @@ GROUND = """
   @media (prefers-color-scheme: dark) { html { background: #0f1318; } }
 </style>
 """
+# Else Streamlit looks for its server below a page first, and the console says that none is there
+SERVER = """
+<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location).href };</script>
+"""
 # Streamlit lays the sidebar over a phone's page, and keeps whether it is open: for the next visit it is not
 DRAWER = """
 <script>
@@ -49,9 +53,10 @@ def routes() -> list[Route]:
 
 
 def _opened(request: Request) -> HTMLResponse:
-    modes = parse_qs(request.url.query, keep_blank_values=True).keys()
-    aside = request.url.path != "/" and not {"present", LECTERN} & modes
-    return HTMLResponse(document(aside), headers={"Cache-Control": "no-cache"})
+    modes = parse_qs(request.url.query, keep_blank_values=True)
+    aside = request.url.path != "/" and not {"present", LECTERN} & modes.keys()
+    presented = modes.get("present") == ["true"] and LECTERN not in modes
+    return HTMLResponse(document(aside, presented), headers={"Cache-Control": "no-cache"})
 
 
 def _home(request: Request) -> RedirectResponse:
@@ -68,11 +73,11 @@ def _script(request: Request) -> Response:
     return Response(packed, headers=kept, media_type="text/javascript")
 
 
-@lru_cache(maxsize=2)
-def document(aside: bool) -> str:
-    """The document's text, of a page with a sidebar or without."""
+@lru_cache(maxsize=3)
+def document(aside: bool, presented: bool) -> str:
+    """The document's text, of a page with a sidebar or without, or of one that is shown to a room."""
     static = Path(st.__file__).parent / "static"
     scripts = (script.name for name in SCRIPTS for script in (static / "static" / "js").glob(f"{name}.*.js"))
     early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
-    head = f"{early}{GROUND}{DRAWER}{theme.early(aside)}</head>"
+    head = f"{SERVER}{early}{GROUND}{DRAWER}{theme.early(aside, presented)}</head>"
     return (static / "index.html").read_text("utf-8").replace("</head>", head, 1)

@@ -1,7 +1,7 @@
 // What Streamlit's own frame of a page leaves undone: addresses that say nothing stay out of the history,
 // the link that skips to the page skips the pages' names too, and of these the open page's is told apart.
-// The rules of what stands in for a page's parts while their scripts are loaded hold no longer than that, and of
-// a slider that moves quickly the server hears the last value.
+// The rules of what stands in for a page's parts while their scripts are loaded hold no longer than that, folds
+// open at once, and of a slider that moves quickly the server hears the last value.
 
 import { awaitLast } from "./moving.js";
 
@@ -36,7 +36,18 @@ function leave(to) {
 function settle() {
   if (document.querySelector("[data-testid=stSkeleton], [data-testid=stAppSkeleton]"))
     timer = setTimeout(settle, LOOK);
-  else waits(false);
+  else {
+    waits(false);
+    document.getElementById("presented")?.remove(); // a run has sent these rules by now
+  }
+}
+
+/** A fold grows for half a second, and as its content comes meanwhile it jumps back in the end: it opens at once. */
+function openAtOnce(details) {
+  const { animate } = details;
+  details.animate = function (frames, options) {
+    return animate.call(this, frames, { ...options, duration: 0 });
+  };
 }
 
 /** To what stands below the pages' names. */
@@ -73,6 +84,7 @@ export default function show() {
   done = true;
   tidyHistory();
   awaitLast(WebSocket.prototype, document);
+  openAtOnce(HTMLDetailsElement.prototype);
   window.addEventListener("popstate", () => leave(location.pathname));
   document.addEventListener("click", ({ target }) => {
     if (target.closest?.("[data-testid=stSkipToContent]")) setTimeout(skip);

@@ -3,7 +3,9 @@
 // wait while it draws: it hears them before its timers.
 
 const QUICK = 350, // ms within which one key after another moves a slider quickly
-  MOVING = 80, // ms after which no further key is awaited: one that is held repeats sooner
+  LATE = 1.5, // times as long as between the last two keys a further one is awaited,
+  LEAST = 50, // ms at least, as a busy browser hears two at once,
+  MOST = 80, // and at most: one that is held repeats sooner
   RERUN = 0x5a, // the first byte of a message that asks for a run; it says whole what all widgets hold
   KEYS = /^(Arrow|Page|Home$|End$)/;
 
@@ -20,8 +22,9 @@ export function awaitLast(prototype, target, now = () => performance.now()) {
     held = null;
     if (ready) send.call(ready.socket, ready.data);
   };
+  const awaited = () => Math.min(Math.max(LATE * (last - before), LEAST), MOST);
   const look = () => {
-    const left = last + MOVING - now();
+    const left = last + awaited() - now();
     if (left > 0) timer = setTimeout(look, left);
     else release();
   };
@@ -41,7 +44,7 @@ export function awaitLast(prototype, target, now = () => performance.now()) {
   target.addEventListener("pointerdown", other, true);
 
   prototype.send = function (data) {
-    const moving = last - before < QUICK && now() - last < MOVING;
+    const moving = last - before < QUICK && now() - last < awaited();
     clearTimeout(timer);
     if (data[0] !== RERUN || !moving) {
       if (data[0] === RERUN) held = null; // it says what this says, and less

@@ -119,7 +119,8 @@ class Room:
         self._phones: dict[str, Phone] = {}
         self._votes = Bucket(*ROOM_VOTES, clock)
         self._ballots = Ballots()
-        self._hands: dict[Question, tuple[int, ...]] = {}
+        self._hands: dict[int, tuple[int, ...]] = {}
+        self._asked_by: dict[Question, object] = {}  # which session asked it last
         self._leader: object | None = None
         self._since: float | None = None  # when it was first led
         self._joined = False  # whether any phone ever has
@@ -165,10 +166,10 @@ class Room:
             for picture in (*reversed(shown.ahead), shown.picture):  # the newest wish is served first
                 self._pictures.want(picture)
         with self._lock:
-            changed, self._shown = shown != self._shown, shown
             if shown.question:
-                self._ballots.number(shown.question)
-                self._hands[shown.question] = shown.hands
+                self._ask(session, shown.question)
+                self._hands[self._ballots.number(shown.question)] = shown.hands
+            changed, self._shown = shown != self._shown, shown
             counts = self._counts()
         if changed:
             self._refresh()
@@ -177,8 +178,17 @@ class Room:
     def csv(self) -> str:
         """All questions with their votes, as a file."""
         with self._lock:
-            rows = [(question, votes, self._hands[question]) for question, votes in self._ballots.rows()]
-        return sheet(rows)
+            asked = self._ballots.asked().items()
+            return sheet([(each, self._ballots.counts(at), self._hands[at]) for at, each in asked])
+
+    def _ask(self, session: object, question: Question) -> None:
+        """Another lecture in the same room has another audience: no vote of the one before counts.
+
+        What stands on the screen already is asked by a window that was loaded again.
+        """
+        if question != self._shown.question and self._asked_by.get(question, session) is not session:
+            self._ballots.ask_anew(question)
+        self._asked_by[question] = session
 
     # The phones' side, in the loop.
 
@@ -246,7 +256,8 @@ class Room:
         question = self._shown.question
         if question is None:
             return []
-        pairs = zip(self._ballots.counts(question), self._shown.hands, strict=True)
+        counts = self._ballots.counts(self._ballots.number(question))
+        pairs = zip(counts, self._shown.hands, strict=True)
         return [phones + hands for phones, hands in pairs]
 
     def _refresh(self) -> None:

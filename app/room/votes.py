@@ -22,21 +22,33 @@ class Question:
 
 
 class Ballots:
-    """Who chose what, by the number that a question gets when it is first asked."""
+    """Who chose what, by the number that a question gets when it is asked."""
 
     def __init__(self):
-        self._numbers: dict[Question, int] = {}
+        self._numbers: dict[Question, int] = {}  # as they were asked last
+        self._asked: dict[int, Question] = {}
         self._votes: dict[int, dict[str, int]] = {}
-        self._asked = 0
+        self._count = 0
 
     def number(self, question: Question) -> int:
         """The number of a question, from 1 on; beyond MOST_QUESTIONS the oldest is forgotten."""
         if question not in self._numbers:
-            if len(self._numbers) == MOST_QUESTIONS:
-                del self._votes[self._numbers.pop(next(iter(self._numbers)))]
-            self._asked += 1
-            self._numbers[question], self._votes[self._asked] = self._asked, {}
+            if len(self._asked) == MOST_QUESTIONS:
+                self._forget(next(iter(self._asked)))
+            self._count += 1
+            self._numbers[question], self._asked[self._count] = self._count, question
+            self._votes[self._count] = {}
         return self._numbers[question]
+
+    def _forget(self, number: int) -> None:
+        question = self._asked.pop(number)
+        del self._votes[number]
+        if self._numbers.get(question) == number:
+            del self._numbers[question]
+
+    def ask_anew(self, question: Question) -> None:
+        """Let it have another number, and no votes yet; those that it has are kept."""
+        self._numbers.pop(question, None)
 
     def cast(self, number: int, voter: str, choice: int) -> bool:
         """Count a vote in place of what the voter chose before; whether there was room for it."""
@@ -46,18 +58,18 @@ class Ballots:
         votes[voter] = choice
         return True
 
-    def counts(self, question: Question) -> list[int]:
+    def counts(self, number: int) -> list[int]:
         """Votes for each choice."""
-        votes = list(self._votes[self.number(question)].values())
-        return [votes.count(choice) for choice in range(len(question.choices))]
+        votes = list(self._votes[number].values())
+        return [votes.count(choice) for choice in range(len(self._asked[number].choices))]
 
     def of(self, voter: str) -> dict[int, int]:
         """What a voter has chosen, by the question's number."""
         return {number: votes[voter] for number, votes in self._votes.items() if voter in votes}
 
-    def rows(self) -> list[tuple[Question, list[int]]]:
-        """Every question in the order of asking, with its counts."""
-        return [(question, self.counts(question)) for question in self._numbers]
+    def asked(self) -> dict[int, Question]:
+        """Every question by its number, in the order of asking."""
+        return self._asked
 
 
 def sheet(rows: Sequence[tuple[Question, Sequence[int], Sequence[int]]]) -> str:

@@ -48,7 +48,12 @@ def test_a_page_has_its_style_before_the_browser_draws_it():
         assert DRAWER in head, name  # a phone's is closed before Streamlit opens it
         assert (theme.ASIDE in head) == (name != HOME), name
         assert all(f"/{script}." in head for script in SCRIPTS), name
-    assert theme.ASIDE not in answer("/tiles", "present=true").body.decode()  # a room sees no sidebar
+    usual, room = (answer("/tiles", query).body.decode() for query in ("", "present=true"))
+    assert theme.ASIDE not in room  # it sees no sidebar
+    large = theme.PRESENTER_STYLE.split("<style>")[1]
+    assert f'<style id="presented">{large}' in room
+    assert large not in usual + answer("/tiles", "present=true&presenter=true").body.decode()
+    assert 'getElementById("presented")?.remove()' in (ROOT / "app" / "frame" / "frame.js").read_text("utf-8")
 
 
 def test_the_name_of_start_leads_to_the_bare_address():

@@ -121,9 +121,7 @@ class Watch:
         self.complaints.append(str(error))
 
     def _message(self, message) -> None:
-        # on a page with a path Streamlit looks for its server below that path first: one 404, and it goes on
-        probe = "/_stcore/" in message.location.get("url", "") and "404" in message.text
-        if message.type == "error" and not probe:
+        if message.type == "error":
             self.complaints.append(message.text)
 
     def _request(self, request) -> None:

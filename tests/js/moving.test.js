@@ -42,10 +42,28 @@ test("of a held key the first and the last value are sent, the last once no othe
   const all = room(t);
   drag(all, [1, 2, 3, 4, 5]);
   assert.deepEqual(all.sent, [1]);
-  all.wait(39);
+  all.wait(19);
   assert.deepEqual(all.sent, [1]);
   all.wait(1);
   assert.deepEqual(all.sent, [1, 5]);
+});
+
+test("the last value waits as the keys are apart, and neither for an instant nor for long", (t) => {
+  for (const [apart, waited] of [
+    [2, 50],
+    [200, 80],
+  ]) {
+    const all = room(t);
+    drag(all, [1, 2], apart);
+    all.press();
+    all.send(3);
+    const before = all.sent.length;
+    all.wait(waited - 1);
+    assert.equal(all.sent.length, before, `${apart} ms apart`);
+    all.wait(1);
+    assert.equal(all.sent.at(-1), 3, `${apart} ms apart`);
+    t.mock.timers.reset();
+  }
 });
 
 test("keys far apart wait for nobody", (t) => {

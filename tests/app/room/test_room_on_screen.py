@@ -82,6 +82,9 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     assert told["replies"][0].startswith("All of them is what unfused attention does")
     asked = words.filled(step.question, step.experiment)
     assert room.csv().splitlines()[2] == f"step {STEP} of {STEPS},{asked},{options[1].text},2,1"
+    for name in ("tour_next", "present", "present", "tour_back"):  # the same window leads again
+        press(app, name)
+    assert state(room)["votes"] == [1, 3, 0]
 
 
 def test_a_presentation_shows_its_pages_to_the_phones_and_the_pictures_that_come_next(open_app, room):
