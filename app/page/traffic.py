@@ -33,8 +33,8 @@ KINDS = {
 }
 MEANINGS = {
     "requested": (
-        "**Asked of L2** are the bytes that the tiles request, counted. Of FlashAttention-1's and of unfused "
-        "attention's an SM's own L1 cache answers some, which the page Agreement models."
+        "**Asked of L2** are the bytes that the tiles request, counted. For FlashAttention-1 and unfused "
+        "attention an SM's own L1 cache answers some of them; the page Agreement models how many."
     ),
     "dram": (
         "**Crosses HBM** are the bytes of DRAM: the compulsory ones and what L2 must fetch again; each "

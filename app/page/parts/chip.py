@@ -283,8 +283,8 @@ def _missed(rows: list[RecordedCounters]) -> str:
     """What the counters do not see, and the model does."""
     serving = [kernel(name) for name, off in deviations(rows).items() if off.l1_serves]
     l1 = (
-        f"The scheduler counts what tiles request. Of {' and '.join(serving)} the L1 cache answers some of "
-        "it, which is modelled, not counted: reads that come back, and rows that neighbours share. Registers "
+        f"The scheduler counts what tiles request. For {' and '.join(serving)} the L1 cache answers some of "
+        "it, which is modelled, not counted: rows that are read again, and rows that neighbours share. Registers "
         "that spill are in neither number: up to 2% of FlashAttention-2's bytes at d 256 in 64 × 64 blocks. "
         if serving
         else ""
