@@ -5,6 +5,8 @@ of a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody
 looked at: all calls in usual blocks are taken for them, so that none of these counts as left out. A kernel's
 instructions were counted in compiled code, and the clock that power leaves is the counted one: no time set
 either. Starts, further loops, a window's registers and d 256 were set on 90 calls that are in no recording.
+How much sooner a tile of flash3 with rows for fewer warp groups ends was read off traces of calls that are in
+no recording, and a kernel's bytes of instructions off compiled code: no counter set either.
 Causal and windowed calls of flash3 were recorded again once their tiles were drawn late: these set nothing.
 """
 

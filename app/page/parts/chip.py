@@ -24,7 +24,16 @@ from engine.recordings.counters import (
     roofline_points,
 )
 from engine.recordings.recording import Recording
-from engine.studies.counter_gaps import FETCHED_AGAIN, Gaps, busiest, deviations, gaps, left_in_cache
+from engine.studies.counter_gaps import (
+    COUNTED_TWICE,
+    FETCHED_AGAIN,
+    Gaps,
+    busiest,
+    deviations,
+    gaps,
+    left_in_cache,
+    scatter,
+)
 
 COUNTERS = (
     "scenario",
@@ -32,7 +41,10 @@ COUNTERS = (
     *("DRAM read, modelled", "recorded", "ratio"),
     *("DRAM written, modelled", "recorded", "left in L2"),
 )
-EMPTIED = "The profiler empties the caches before every kernel, and so does the model."
+EMPTIED = (
+    "The profiler empties the caches before every kernel, and so does the model: its DRAM reads include a "
+    "kernel's instructions, once."
+)
 UNITS = {
     "tensor core": "tensor cores",
     "exp": "exp and float32",
@@ -44,7 +56,8 @@ UNITS = {
 }
 BEYOND = (
     "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are of "
-    "what the others read beyond those."
+    "what the others read beyond those. There the counter itself scatters: {} calls of an H200, counted "
+    "again in another session, read {} more or less in the median and {} at most."
 )
 PEAKS = (
     "as a share of the same peaks, those of the SM's units at the clock they had (exponentials without "
@@ -76,7 +89,8 @@ def agreement(recording: Recording, colours: Palette) -> None:
     st.html(
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
-    st.caption(f"{BEYOND} {_missed(rows)}")
+    band = BEYOND.format(len(COUNTED_TWICE), *(share_text(apart, 1) for apart in scatter()))
+    st.caption(f"{band} {_missed(rows)}")
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes the tiles request** (read, past the SM)")
