@@ -86,8 +86,8 @@ def test_what_is_gone_grows_with_what_passed_and_with_a_smaller_cache():
 
 
 # (heads, tokens): of d 64, bytes that DRAM delivered to flash3 on an H200, in MB; 2 or 3 runs differ by up to
-# 1.3% in one session, and calls of other rows by up to 11% from one session to another. Of the 78 calls of their
-# scan the model is off by more than 12% on 12, 36% on 2 heads of 98,340 tokens and 74% on 393,216 of d 128
+# 1.3% in one session, and other calls by up to 11% from one session to another. Of the 78 calls of their scan
+# the model is off by more than 12% on 12: by 36% on 2 heads of 98,340 tokens, by 74% on 393,216 of d 128.
 HEADS_OUT_OF_STEP = {
     (4, 76032): 120.1,  # 396 tiles a head, 12 waves of whole heads
     (4, 76046): 134.4,  # and one of 14 rows: a head ends early on one SM, the next begins out of step
