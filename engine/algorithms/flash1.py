@@ -84,6 +84,7 @@ ALGORITHM = Algorithm(
         "rewrites O in 16 bits at every visit. The paper measured other code, so its speed was another."
     ),
     probed=True,
+    code=18_000,
     traced=True,
     interpreter_ms=(8.0, 0.1),
 )

@@ -100,6 +100,7 @@ ALGORITHM = Algorithm(
     techniques=frozenset({"fusion", "queries", "tiling", "online", "deferred", "asynchronous"}),
     kernel="flash2",
     probed=True,
+    code=28_000,
     traced=True,
     differentiable=True,
     interpreter_ms=(6.0, 0.1),

@@ -104,6 +104,7 @@ ALGORITHM = Algorithm(
     kernel="flash3",
     language="Gluon",
     unserved=unserved,
+    code=60_000,
     traced=True,
     differentiable=True,
 )

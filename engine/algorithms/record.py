@@ -115,6 +115,7 @@ class Algorithm:
         probed: whether the kernel can report m, l and alpha of every tile.
         caveat: why its kernel's time is not what its paper measured, in a sentence; where there is one, it
             races others only when it is chosen itself. Empty: no reason.
+        code: bytes of instructions of its kernels together, as compiled for Hopper in usual blocks.
         traced: whether the kernel can write down which SM ran each of its blocks, and when.
         differentiable: whether it has a backward pass.
         interpreter_ms: of Triton's interpreter, for a tile and for each 1000 scores of it (float16, one core
@@ -150,6 +151,7 @@ class Algorithm:
     unserved: Callable[[Problem, Gpu], str | None] = _always_served
     caveat: str = ""
     probed: bool = False
+    code: int = 0
     traced: bool = False
     differentiable: bool = False
     interpreter_ms: tuple[float, float] | None = None

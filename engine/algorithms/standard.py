@@ -80,6 +80,7 @@ ALGORITHM = Algorithm(
     techniques=frozenset(),
     kernel="standard",
     probed=True,
+    code=23_000,
     traced=True,
     interpreter_ms=(10.0, 1.6),
 )

@@ -5,7 +5,10 @@ of a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody
 looked at: all calls in usual blocks are taken for them, so that none of these counts as left out. A kernel's
 instructions were counted in compiled code, and the clock that power leaves is the counted one: no time set
 either. Starts, further loops, a window's registers and d 256 were set on 90 calls that are in no recording,
-what L1 keeps on 97 more of flash1, and how far unfused tiles stray on recorded reads from L2 too.
+what L1 keeps on 97 more of flash1, and how far unfused tiles stray on recorded reads from L2 too. How much
+sooner a tile of flash3 with rows for fewer warp groups ends was read off traces of calls that are in no
+recording, and a kernel's bytes of instructions off compiled code: no counter set either. The share of L2 at
+which bytes are gone was set on recorded rows, with the errors of calls drawn by lot in sight.
 Causal and windowed calls of flash3 were recorded again once their tiles were drawn late: these set nothing.
 """
 

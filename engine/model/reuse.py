@@ -26,6 +26,7 @@ class Programs:
         reverse: whether it visits them from the last to the first.
         around: what each moves alone, half of it when it starts and half when it ends.
         visit: what each moves alone at every chunk.
+        pace: chunks that each gets through in a step, at most 1.
     """
 
     stream: np.ndarray
@@ -34,6 +35,7 @@ class Programs:
     reverse: bool
     around: float
     visit: float
+    pace: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_step
     slots = min(sms * places, count)
     speed = 1 - DRIFT * (np.arange(slots) // sms) / max(1, places - 1)
     progress, waiting = np.zeros(slots), slots
-    begun, length = ends[:slots].copy(), visits[:slots].copy()  # of the programs that run
+    # of the programs that run
+    begun, length, pace = ends[:slots].copy(), visits[:slots].copy(), programs.pace[:slots].copy()
     last = np.full(len(every), -1)  # step at which a chunk was last used
     here = np.zeros(len(every), bool)
     used = np.zeros(most_steps + 1)  # by the step of its last use
@@ -86,22 +89,23 @@ def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_step
             np.subtract.at(used, before, again)
         used[step] += size.sum() + len(begun) * programs.visit
         last[chunks] = step
-        progress += speed
+        progress += speed * pace
         free = (progress >= length).nonzero()[0]
         step += 1
         if len(free):
             ended += len(free)
             started = min(len(free), count - waiting)
-            new = slice(waiting, waiting + started)
-            begun[free[:started]], length[free[:started]] = ends[new], visits[new]
-            progress[free[:started]] = 0
+            now, new = free[:started], slice(waiting, waiting + started)
+            begun[now], length[now], pace[now] = ends[new], visits[new], programs.pace[new]
+            progress[now] = 0
             waiting += started
             used[step - 1] += len(free) * programs.around / 2
             used[step] += started * programs.around / 2
             if started < len(free):
                 kept = np.ones(len(begun), bool)
                 kept[free[started:]] = False
-                begun, length, progress, speed = begun[kept], length[kept], progress[kept], speed[kept]
+                begun, length, progress = begun[kept], length[kept], progress[kept]
+                speed, pace = speed[kept], pace[kept]
     columns = zip(*found, strict=True) if found else ((np.zeros(0),),) * 2
     on_their_way = float((progress / length).sum())
     return Reuse(*(np.concatenate(column) for column in columns), ended + on_their_way)

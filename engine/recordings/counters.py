@@ -66,8 +66,8 @@ class RecordedCounters:
 
     @property
     def modelled_dram_read(self) -> int:
-        """Modelled bytes from DRAM."""
-        return self.simulation.traffic.dram.total_read
+        """Modelled bytes from DRAM: of the tensors, and of instructions, which the counter has too."""
+        return self.simulation.traffic.dram.total_read + self.experiment.record.code
 
     @property
     def modelled_dram_written(self) -> int:

@@ -39,7 +39,7 @@ def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
     assert one.experiment == experiment
     assert (one.read, one.dram_read, one.seconds) == (8.0, 4.0, 2e-3)
     assert one.requested_read == one.modelled_read == simulation.traffic.requested.total_read
-    assert one.modelled_dram_read == simulation.traffic.dram.total_read
+    assert one.modelled_dram_read == simulation.traffic.dram.total_read + one.experiment.record.code
     assert "causal" in described(experiment)
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
+from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
-from engine.studies.counter_gaps import busiest, deviations, gaps, left_in_cache
+from engine.studies.counter_gaps import COUNTED_TWICE, busiest, deviations, gaps, left_in_cache, scatter
 
 DEVICE = Device("NVIDIA H200", "580.95", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(1, 16, 16, 1024, 1024, 64, "float16", Mask())
@@ -65,3 +66,17 @@ def test_what_is_left_in_the_cache_is_that_of_a_kernel():
 def test_the_busiest_unit_is_never_the_tail():
     (one,) = calls(2e7, tensor_percent=41.0, sm_percent=10.0)
     assert busiest(one) == ("tensor core", 0.41)
+
+
+def test_the_counter_scatters_between_sessions():
+    """The first readings are those of the recordings; half of the second ones differ by some 5%."""
+    recorded = [
+        round(one.dram_read / 1e6, 1)
+        for each in (*recordings(), *recordings(JUDGES))
+        for one in recorded_counters(each)
+    ]
+    assert all(first in recorded for first, _ in COUNTED_TWICE)
+    apart = sorted(abs(second / first - 1) for first, second in COUNTED_TWICE)
+    middle, most = scatter()
+    assert middle == pytest.approx((apart[9] + apart[10]) / 2, rel=0.05)
+    assert (0.04 < middle < 0.055, 0.10 < most < 0.115) == (True, True)

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import struct
 import sys
 from contextlib import redirect_stdout
 
@@ -59,8 +60,15 @@ def compile_launches(compiled: list) -> None:
     driver.set_active(HopperDriver())
 
 
+def code_bytes(cubin: bytes) -> int:
+    """Bytes of an ELF file's sections of instructions (flag SHF_EXECINSTR, 4)."""
+    (headers,), (count,) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<H", cubin, 60)
+    sections = [struct.unpack_from("<2I4Q", cubin, headers + 64 * index) for index in range(count)]
+    return sum(size for _, _, flags, _, _, size in sections if flags & 4)
+
+
 def resources(kernel, log: str) -> dict:
-    """Registers a thread, bytes of spill stores and of shared memory, and what multiplies the matrices."""
+    """Registers a thread, bytes of spill stores, shared memory and code, what multiplies the matrices."""
     ptx = kernel.asm["ptx"]
     spilled = re.search(r"(\d+) bytes spill stores", log)
     return {
@@ -68,6 +76,7 @@ def resources(kernel, log: str) -> dict:
         "registers": int(re.search(r"Used (\d+) registers", log)[1]),
         "spilled": int(spilled[1]) if spilled else 0,
         "shared": kernel.metadata.shared,
+        "code": code_bytes(kernel.asm["cubin"]),
         "warps": kernel.metadata.num_warps,
         "traced": "%globaltimer" in ptx,
         "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.algorithms import ALGORITHMS
+
 SCRIPT = Path(__file__).with_name("compile_for_hopper.py")
 CASES = [
     "standard:float16:64:0:0:causal:forward",
@@ -79,6 +81,19 @@ def test_two_blocks_of_pages_are_under_way(compiled):
     paged = [kernel for kernel in compiled if kernel["kernel"] == "paged_kernel"]
     assert len(paged) == 2
     assert all(kernel["shared"] >= 2 * 2 * 128 * 128 * 2 for kernel in paged)  # of 64 keys three
+
+
+def test_records_say_how_long_the_compiled_kernels_are(compiled):
+    """Within the spread over blocks, head dims and masks: what a profiler with empty caches counts too."""
+    cases = {
+        "standard": "standard:float16:128:0:0:none:trace",
+        "flash1": "flash1:bfloat16:64:0:0:window:forward",
+        "flash2": "flash2:float16:128:0:0:none:forward",
+        "flash3": "flash3:float16:256:0:0:none:forward",
+    }
+    for name, case in cases.items():
+        kernels = {kernel["kernel"]: kernel["code"] for kernel in compiled if kernel["case"] == case}
+        assert ALGORITHMS[name].code == pytest.approx(sum(kernels.values()), rel=0.3)
 
 
 def test_only_a_traced_kernel_reads_the_clock(compiled):

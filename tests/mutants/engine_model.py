@@ -36,7 +36,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     l2(
         "l2-gone-earlier",
-        "GONE = 0.82 ",
+        "GONE = 0.84 ",
         "GONE = 0.72 ",
         "bytes leave L2 too early",
         "l2",

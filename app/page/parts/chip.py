@@ -24,7 +24,17 @@ from engine.recordings.counters import (
     roofline_points,
 )
 from engine.recordings.recording import Recording
-from engine.studies.counter_gaps import FETCHED_AGAIN, SERVED, Gaps, busiest, deviations, gaps, left_in_cache
+from engine.studies.counter_gaps import (
+    COUNTED_TWICE,
+    FETCHED_AGAIN,
+    SERVED,
+    Gaps,
+    busiest,
+    deviations,
+    gaps,
+    left_in_cache,
+    scatter,
+)
 
 COUNTERS = (
     "scenario",
@@ -33,7 +43,10 @@ COUNTERS = (
     *("DRAM read, modelled", "recorded", "ratio"),
     *("DRAM written, modelled", "recorded", "left in L2"),
 )
-EMPTIED = "The profiler empties the caches before every kernel, and so does the model."
+EMPTIED = (
+    "The profiler empties the caches before every kernel, and so does the model: its DRAM reads include a "
+    "kernel's instructions, once."
+)
 UNITS = {
     "tensor core": "tensor cores",
     "exp": "exp and float32",
@@ -45,7 +58,8 @@ UNITS = {
 }
 BEYOND = (
     "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are of "
-    "what the others read beyond those."
+    "what the others read beyond those. There the counter itself scatters: {} calls of an H200, counted "
+    "again in another session, read {} more or less in the median and {} at most."
 )
 PEAKS = (
     "as a share of the same peaks, those of the SM's units at the clock they had (exponentials without "
@@ -77,7 +91,8 @@ def agreement(recording: Recording, colours: Palette) -> None:
     st.html(
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
-    st.caption(f"{BEYOND} {_missed(rows)}")
+    band = BEYOND.format(len(COUNTED_TWICE), *(share_text(apart, 1) for apart in scatter()))
+    st.caption(f"{band} {_missed(rows)}")
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes from L2 to the SMs**")
@@ -284,8 +299,9 @@ def _missed(rows: list[RecordedCounters]) -> str:
     serving = [kernel(name) for name, off in deviations(rows).items() if off.l1_serves]
     l1 = (
         f"The scheduler counts what tiles request. For {' and '.join(serving)} the L1 cache answers some of "
-        "it, which is modelled, not counted: rows that are read again, and rows that neighbours share. Registers "
-        "that spill are in neither number: up to 2% of FlashAttention-2's bytes at d 256 in 64 × 64 blocks. "
+        "it, which is modelled, not counted: rows that are read again, and rows that neighbours share. "
+        "Registers that spill are in neither number: up to 2% of FlashAttention-2's bytes at d 256 in "
+        "64 × 64 blocks. "
         if serving
         else ""
     )

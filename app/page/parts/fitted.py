@@ -30,7 +30,9 @@ SET = ("constants", "set on an H200's rows of", "kernels")
 UNWRITTEN = (
     "Where no head dimension is named, nobody wrote down which rows were looked at, so all of them count as "
     "having set the constant. What L1 keeps was set on 97 calls of FlashAttention-1 in no recording, "
-    "and how far unfused tiles stray from their turn on reads from L2, recorded ones included."
+    "and how far unfused tiles stray from their turn on reads from L2, recorded ones included. The share of "
+    "L2 at which bytes are gone was set on recorded rows, but with the errors of the calls drawn by lot in "
+    "sight."
 )
 HEAD = ("kernel", "what was recorded", "these rows", "count", "median error", "worst error")
 
