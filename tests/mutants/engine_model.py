@@ -51,6 +51,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "against_the_chip",
     ),
     l2(
+        "l2-last-tile-as-long",
+        "return seconds.min() / seconds",
+        "return np.ones(len(outer))",
+        "the last tile of a head, with few rows, takes as long as the others",
+        "l2",
+        "against_the_chip",
+    ),
+    l2(
         "l2-rewritten-once",
         "share = together * rows[1:] * sum(row.values())",
         "share = rows[1:] * sum(row.values())",
