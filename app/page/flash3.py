@@ -21,6 +21,7 @@ from app.figures.units import (
 )
 from app.page.parts import fp8
 from app.page.parts.elements import chart
+from app.presenter.mode import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from app.take_home.offers import set_subject
@@ -69,14 +70,17 @@ def show() -> None:
     full, head = variant(experiment, ALL), st.container(key="flash3_head")
     set_subject(experiment.changed(algorithm=flash3.ALGORITHM.key))
     unused("This page always shows FlashAttention-3.", "algorithm")
-    shown = variant(experiment, _toggles())
-    head.header(_headline(experiment, shown, full), anchor=False)
-    with st.container(key="flash3_words"):
-        st.caption(_what_runs(experiment, shown))
+    above = None if presenting() else st.container()  # in a room the picture has the first screen
     with st.container(key="apart_inside"):
         picture, numbers = st.columns([2.6, 1], gap="large")
+    first = picture.container()
+    with above or picture:
+        shown = variant(experiment, _toggles())
+        with st.container(key="flash3_words"):
+            st.caption(_what_runs(experiment, shown))
+    head.header(_headline(experiment, shown, full), anchor=False)
     block = lanes_of(experiment, shown.pipeline if shown.techniques >= LOOP else full.pipeline)
-    with picture:
+    with first:
         _picture(experiment, shown, block)
     with numbers:
         _numbers(shown, full, block)
