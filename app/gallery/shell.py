@@ -52,3 +52,9 @@ def sideways(content: str) -> str:
 def frame(file: str, title: str) -> str:
     """Another page of the site within this one."""
     return f"<iframe src='{file}' title='{escape(title)}' loading='lazy'></iframe>"
+
+
+def unseen(title: str) -> str:
+    """The heading of a framed page, for those who hear it: the page around it shows the same words."""
+    hidden = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)"
+    return f"<h1 style='{hidden}'>{escape(title)}</h1>"

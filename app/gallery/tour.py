@@ -13,7 +13,7 @@ from app.figures import traffic
 from app.figures.colours import LIGHT
 from app.gallery import words as markdown
 from app.gallery.formulas import mathml
-from app.gallery.shell import both, frame, page, sideways
+from app.gallery.shell import both, frame, page, sideways, unseen
 from app.gallery.svg import chart
 from app.gallery.written import written
 from app.tour import words
@@ -83,7 +83,7 @@ def _picture(picture: str, step: Step, file: str, name: str, files: dict[str, st
     if not moved:
         return text
     moving, data = moved
-    files[file] = moving.offline(data, step.title)
+    files[file] = moving.offline(data, step.title, unseen(step.title))
     return text + frame(file, step.title)
 
 
