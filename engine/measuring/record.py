@@ -10,8 +10,7 @@ import argparse
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -34,13 +33,13 @@ from engine.measuring.drawn import drawn
 from engine.measuring.implementations import contenders
 from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.ranks import Ranks, started
+from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import Scenario
 from engine.measuring.shapes import training_problem
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
-from engine.recordings.file import SECTIONS, RecordingError, load, save
-from engine.recordings.journal import Journal
-from engine.recordings.recording import Device, Recording, Row, Timing, identity
+from engine.recordings.file import RecordingError
+from engine.recordings.recording import Timing, identity
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))
@@ -49,93 +48,6 @@ DEFAULT_BUDGET = 1800.0
 COMPILING = 0.5  # of the time left, at most
 IN_TURNS = clock.Repeats(4, 20, 0.06)
 ALONE = clock.Repeats(4, 10, 0.04)
-
-
-class Recorder:
-    """A recording that grows: rows by what they are about, kept as they come, until the time is up.
-
-    Raises RecordingError where the file cannot be written, or is another machine's or version's.
-    """
-
-    def __init__(self, path: Path, device: Device, budget: float, say: Callable[[str], None] = print):
-        self.path, self.device, self.say = path, device, say
-        self.started = time.monotonic()
-        self.end = self.started + budget
-        self.rows: dict[str, dict[tuple, Row]] = {name: {} for name in SECTIONS}
-        if path.exists():
-            self._resume(load(path))
-        # of several processes only the first writes
-        self.journal = Journal(path, device) if os.environ.get("RANK", "0") == "0" else None
-        if self.journal is not None and self.journal.rows:
-            try:
-                self._same(self.journal.device)
-            except RecordingError:
-                self.journal.close(done=False)
-                raise
-            for section, row in self.journal.rows:
-                self.rows[section][identity(row)] = row
-
-    @property
-    def left(self) -> float:
-        """Seconds of the budget that are left."""
-        return self.end - time.monotonic()
-
-    def has(self, section: str, row: Row) -> bool:
-        """Whether such a row was measured before."""
-        return identity(row) in self.rows[section]
-
-    def add(self, section: str, rows: Iterable[Row]) -> None:
-        """Keep rows: each is on the disk before the next."""
-        for row in rows:
-            self.rows[section][identity(row)] = row
-            if self.journal is not None:
-                self.journal.add(section, row)
-
-    def save(self) -> None:
-        """Write the whole file."""
-        if self.journal is None:
-            return
-        try:
-            save(self.recording, self.path)
-        except OSError as error:
-            raise RecordingError(
-                f"{self.path} cannot be written: {error.strerror}; its rows are in {self.journal.path}"
-            ) from None
-        self.journal.clear()
-
-    def close(self) -> None:
-        """Write the whole file, and let others record."""
-        self.save()
-        if self.journal is not None:
-            self.journal.close()
-
-    @property
-    def recording(self) -> Recording:
-        """What there is so far."""
-        return Recording(self.device, **{name: tuple(rows.values()) for name, rows in self.rows.items()})
-
-    def tell(self, what: str) -> None:
-        """A line of progress."""
-        self.say(f"{time.monotonic() - self.started:6.0f} s  {what}")
-
-    def _resume(self, before: Recording) -> None:
-        self._same(before.device)
-        for name in SECTIONS:
-            self.rows[name] = {identity(row): row for row in getattr(before, name)}
-
-    def _same(self, before: Device) -> None:
-        """Refuse to mix rows of two GPUs, drivers, versions or commits."""
-        for what in ("gpu", "driver", "versions", "commit"):
-            then, now = getattr(before, what), getattr(self.device, what)
-            if then != now:
-                raise RecordingError(
-                    f"{self.path.name} was recorded with {what} {_shown(then)}, here it is {_shown(now)}:"
-                    " name another file"
-                )
-
-
-def _shown(value) -> str:
-    return value if isinstance(value, str) else ", ".join(f"{name} {said}" for name, said in value.items())
 
 
 def contenders_bench() -> Bench:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.algorithms import Pipeline
+from engine.model.block_seconds import EXP, HBM, L2, TENSOR, started, work_of
 from engine.model.launch import Launch
 from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import SCORE_OPERATIONS, Rates
 from engine.model.traffic import Traffic
 from engine.model.traffic import traffic as traffic_of
-from engine.model.work import EXP, HBM, L2, TENSOR, Work, started, work_of
+from engine.model.work import Work
 from engine.schedule.step import EXPONENTIALS, Operation
 
 LAUNCHING, TAIL = "launch", "tail"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from engine.experiment import Experiment
+from engine.model.block_seconds import HBM, started, work_of
 from engine.model.launch import ORDERS, launch
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.model.traffic import traffic
-from engine.model.work import HBM, started, work_of
 from engine.problem.kept import kept
 
 MOST_BLOCKS = 200_000  # that one timeline holds

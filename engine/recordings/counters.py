@@ -9,11 +9,11 @@ from operator import itemgetter
 
 from engine.algorithms import FORWARD, algorithm, offered
 from engine.experiment import Experiment, ExperimentError
+from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.drawable import described
 from engine.model.l2 import kept_bytes
 from engine.model.rates import Rates
 from engine.model.simulation import Simulation, simulate
-from engine.model.work import HBM, L2, TENSOR
 from engine.problem.flops import field_flops
 from engine.problem.hardware import gpu_named
 from engine.recordings.nearest import (

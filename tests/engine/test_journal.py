@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.__main__ import main as engine_main
-from engine.measuring.record import Recorder
+from engine.measuring.recorder import Recorder
 from engine.recordings import file
 from engine.recordings.file import RecordingError, load, recordings, refused, save
 from tests.engine.test_recording import DEVICE
@@ -28,7 +28,7 @@ def recorder(path: Path, **device) -> Recorder:
 def test_rows_are_there_after_kill_nine(tmp_path):
     out = tmp_path / "mine.json"
     program = (
-        "import os, signal\nfrom pathlib import Path\nfrom engine.measuring.record import Recorder\n"
+        "import os, signal\nfrom pathlib import Path\nfrom engine.measuring.recorder import Recorder\n"
         "from tests.engine.test_journal import DEVICE, ROWS\n"
         f"r = Recorder(Path({str(out)!r}), DEVICE, 60.0, print)\n"
         "for at, row in enumerate(ROWS):\n    r.add('timings', [row])\n    print(at, flush=True)\n"

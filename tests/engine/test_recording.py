@@ -12,7 +12,8 @@ import pytest
 from engine.experiment import Experiment
 from engine.measuring import shapes, sweep
 from engine.measuring.implementations import implementations
-from engine.measuring.record import Recorder, main, record_timings
+from engine.measuring.record import main, record_timings
+from engine.measuring.recorder import Recorder
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import (
     LARGEST_FILE,

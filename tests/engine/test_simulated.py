@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from engine import Experiment, simulate
 from engine.algorithms import ALGORITHMS
 from engine.model.block_requests import block_requests
+from engine.model.block_seconds import started, work_of
 from engine.model.launch import HEAVY_FIRST, NATURAL, ORDERS, launch
 from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
 from engine.model.timeline import TimelineError
-from engine.model.work import PLACED_ONE_BY_ONE, started, work_of
+from engine.model.work import PLACED_ONE_BY_ONE
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from engine.schedule.nest import ROWS

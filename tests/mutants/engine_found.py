@@ -17,7 +17,7 @@ decoding = _of("studies/decoding.py", "decoding")
 masks = _of("studies/masks.py", "masks")
 techniques = _of("studies/techniques.py", "techniques")
 verdict = _of("studies/claims/verdict.py", "claims")
-record = _of("measuring/record.py", "recording", "journal")
+record = _of("measuring/recorder.py", "recording", "journal")
 parse = _of("measuring/counters.py", "counters")
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -12,7 +12,7 @@ footprint = _of("model/footprint.py", "footprint")
 placement = _of("model/placement.py", "placement")
 rates = _of("model/rates.py", "modelled", "memories")
 visit = _of("model/visit.py", "modelled")
-work = _of("model/work.py", "modelled", "simulated")
+block = _of("model/block_seconds.py", "modelled", "simulated")
 l1 = _of("model/l1.py", "l1", "against_the_chip")
 seconds = _of("model/seconds.py", "modelled")
 roofline = _of("model/roofline.py", "footprint")
@@ -123,8 +123,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "needed = each",
         "shared memory of one block alone is set aside",
     ),
-    work(
-        "work-first-round-apart",
+    block(
+        "block-first-round-apart",
         "kernel.blocks > places * gpu.sms",
         "kernel.blocks > 0",
         "of blocks that begin together one works while the others wait",
@@ -203,8 +203,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "return alone",
         "blocks that share an SM do not slow one another",
     ),
-    work(
-        "work-units-of-one-head",
+    block(
+        "block-units-of-one-head",
         "TENSOR: traffic.heads * padded * one_head.flops / rates.matrix",
         "TENSOR: padded * one_head.flops / rates.matrix",
         "the tensor cores are said to idle",
@@ -217,8 +217,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "return True",
         "an SM draws the next of unequal tiles as it begins one",
     ),
-    work(
-        "work-trips",
+    block(
+        "block-trips",
         "trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)",
         "trips = ROUND_TRIPS",
         "a block that copies ahead waits as long as one that does not",

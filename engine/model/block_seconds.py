@@ -1,0 +1,247 @@
+"""What the blocks of threads of a kernel have to do, and how long each takes on its SM: modelled from rates.
+
+A visit keeps three units of the SM busy, see `visit`; `pipeline` says what of that an algorithm does at the
+same time. Further blocks on the same SM fill the gaps: each adds the time of the busiest unit only, from two
+warp groups on, and while some wait for memory the others have more of the SM. A visit of split keys, whose
+rows are few, waits for a round trip and for its keys to pass the SM's own way from L2; what L2 delivers in
+all is shared by the SMs that have keys to read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from engine.algorithms import Pipeline
+from engine.model.launch import Kernel, Launch
+from engine.model.occupancy import columns, tiles_in_flight
+from engine.model.rates import (
+    CACHE_BYTES_PER_CLOCK,
+    COLD_BLOCK,
+    COLD_VISITS,
+    LATENCY,
+    LAUNCH,
+    LAUNCH_BETWEEN_EVENTS,
+    POWER_FROM,
+    ROUND_TRIPS,
+    SCORE_OPERATIONS,
+    TRIPS_OF_A_LOOP,
+    TWO_WARP_GROUPS,
+    Rates,
+)
+from engine.model.traffic import Traffic, counts, requested_bytes
+from engine.model.unfused import issued_seconds, waits_for_rows
+from engine.model.visit import by_instructions, moved, shared_seconds, visit_of, waited_seconds
+from engine.model.work import Lengths, Visits, Work
+from engine.schedule.nest import HEAD, ROWS, TILE, Phase
+from engine.schedule.programs import MOST_LISTED
+from engine.schedule.schedule import Schedule
+from engine.schedule.step import EXPONENTIALS, Operation, Tensor
+
+TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
+
+
+def started(pipeline: Pipeline) -> float:
+    """Seconds that the start of a kernel takes."""
+    return LAUNCH_BETWEEN_EVENTS if pipeline.waiting else LAUNCH
+
+
+def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
+    """The blocks of one kernel and how long each takes."""
+    gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
+    waiting = waits_for_rows(launch, phase)
+    if phase.launched == TILE or _one_at_a_time(launch, phase) or waiting:  # no other visit to copy under
+        pipeline = replace(pipeline, asynchronous=False)
+    rates = Rates.of(gpu, launch.problem.dtype)
+    places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
+    units = _units(launch.schedule, phase, traffic, rates)
+    if phase.launched == ROWS:
+        units[EXP] = max(units[EXP], issued_seconds(launch, phase) * kernel.blocks / gpu.sms)
+    if not phase.each:
+        visits, rows = Visits.equal(1.0), TWO_WARP_GROUPS
+        waits, first = LATENCY * phase.round_trips, 0.0
+        alone = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
+        taken = [shared_seconds(alone, alone, blocks, rows) for blocks in range(1, places + 1)]
+    else:
+        visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
+        waited = 0.0
+        if pipeline.returning or waiting:
+            missing = traffic.dram.total_read / traffic.requested.total_read
+            running = min(places * gpu.sms, kernel.blocks)
+            seconds = waited_seconds(launch, phase, missing, running, rates)
+            visit = replace(visit, waited=max(0.0, seconds - visit.copies))
+        if pipeline.waiting:  # other blocks on the SM run while one waits
+            copies, waited = _few_rows(launch, kernel, visit.copies)
+            visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
+        visits = _visits(launch, kernel, visit.cut(pipeline, places, rows))
+        if pipeline.returning:  # what holds its blocks up is waiting for L2
+            units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / gpu.sms
+        taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
+        waits = _trips(launch) * LATENCY
+        if pipeline.specialised:
+            first = _unbuffered(launch, kernel, rates, visits.alike) + visit.tensor + visit.softmax - taken[0]
+        elif pipeline.asynchronous:
+            first = _around(launch, kernel, traffic, rates, places) - waits
+        else:  # counted with each visit
+            first = 0.0
+    around = waits + first * visits.some
+    instructed = bool(phase.each) and by_instructions(launch, phase)
+    if not instructed or kernel.blocks > places * gpu.sms:  # blocks of one round wait together
+        taken = _while_others_wait(taken, around, visits.mean)
+    taken = np.array(taken)
+    lengths = around + visits.mean * taken
+    speeds = np.concatenate(([1.0], lengths[-1] / lengths))
+    lengths = Lengths(visits, waits, first, float(taken[-1]))
+    ahead = launch.algorithm.draws_ahead(launch.problem)
+    work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead)
+    if not instructed:
+        return work
+    work = replace(work, cold=_cold(launch, kernel, traffic, rates))
+    busy = places * visit.tensor * visits.mean / lengths.mean
+    return work if busy < POWER_FROM else work.slowed(busy, launch.order)
+
+
+def _trips(launch: Launch) -> float:
+    """Round trips that a block waits for, on average; each further loop begins with empty buffers."""
+    pipeline = launch.pipeline
+    trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
+    further = launch.algorithm.loops(launch.problem, launch.tiling) - 1
+    # a block without whole tiles makes its visits in one
+    further *= min(1.0, launch.schedule.bounds.full / launch.schedule.grid[0])
+    return trips + TRIPS_OF_A_LOOP * further
+
+
+def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, places: int) -> float:
+    """Seconds of a block around its visits, which nothing hides: round trips and the SM's own way from L2.
+
+    Or HBM, where that takes longer: blocks stay in step, so that all that run ask it at once for what they
+    copy before their first visit, and store at once.
+    """
+    gpu, phase = launch.gpu, kernel.phase
+    around = moved(launch, phase.before + phase.after)
+    visit = moved(launch, tuple(step for step in phase.each if step.operation == Operation.LOAD))
+    through = places * (around + visit) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    most = phase.programs.all_visits / max(1, phase.programs.filled)
+    ahead = min(most, tiles_in_flight(launch.algorithm, launch.schedule, phase, gpu))
+    fresh = min(around + ahead * visit, traffic.compulsory.total / kernel.blocks)
+    at_once = places * min(kernel.blocks, gpu.sms) * fresh / rates.memory
+    return max(_trips(launch) * LATENCY + through, at_once)
+
+
+def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates, in_step: bool) -> float:
+    """Seconds of HBM for Q and O of all tiles that run, where an SM has one buffer for both; else 0.
+
+    Tiles of unequal length end one by one: half as many ask at once.
+    """
+    block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
+    if not _one_buffer(launch, kernel):
+        return 0.0
+    stored = launch.problem.seq_q / (launch.tiling.block_q * kernel.count)
+    return min(kernel.blocks, launch.gpu.sms) * (1 + in_step * stored) * block / rates.memory
+
+
+def _one_buffer(launch: Launch, kernel: Kernel) -> bool:
+    """Whether an SM has one buffer for Q of its tiles, by way of which O leaves."""
+    block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
+    return sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) <= block
+
+
+def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
+    """Seconds more of the first blocks: all SMs ask HBM at once for Q and the first key blocks.
+
+    No block before these hides that. One that is specialised has barriers and descriptors to make as well.
+    """
+    visit = moved(launch, kernel.phase.each)
+    queries = moved(launch, kernel.phase.before)
+    fresh = min(queries + COLD_VISITS * visit, traffic.compulsory.total_read / kernel.blocks)
+    if launch.pipeline.specialised and _one_buffer(launch, kernel):
+        fresh -= queries  # counted with every tile
+    asking = min(kernel.blocks, launch.gpu.sms) * fresh / rates.memory
+    return asking + COLD_BLOCK * launch.pipeline.specialised
+
+
+def _one_at_a_time(launch: Launch, phase: Phase) -> bool:
+    """Whether the tiles of a visit are so large that those of the next have no place beside them."""
+    algorithm = launch.algorithm
+    if algorithm.pipeline.specialised or algorithm.pipeline.waiting or not phase.each:
+        return False
+    return tiles_in_flight(algorithm, launch.schedule, phase, launch.gpu) == 1
+
+
+def _few_rows(launch: Launch, kernel: Kernel, copies: float) -> tuple[float, float]:
+    """Seconds of an SM for a visit's copies, and those that a visit on its own waits for them.
+
+    copies: the first, were all SMs to copy at once.
+    """
+    gpu, phase = launch.gpu, kernel.phase
+    through = moved(launch, phase.each) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    copying = min(gpu.sms, kernel.heads * phase.programs.filled)
+    return max(through, copies * copying / gpu.sms), LATENCY + through
+
+
+def _units(schedule: Schedule, phase: Phase, traffic: Traffic, rates: Rates) -> dict[str, float]:
+    """Seconds that each unit of the whole GPU needs for all of a kernel's work."""
+    one_head, requested = traffic.per_head, traffic.requested
+    if len(schedule.phases) > 1:
+        alone = replace(schedule, phases=(phase,))
+        one_head, requested = counts(alone), requested_bytes(alone)
+    on_chip = any(step.operation in EXPONENTIALS for step in phase.each)
+    padded = columns(schedule.problem.head_dim) / schedule.problem.head_dim
+    softmax = one_head.exponentials / rates.exponentials
+    softmax += SCORE_OPERATIONS * one_head.exponentials / rates.vector if on_chip else 0.0
+    return {
+        TENSOR: traffic.heads * padded * one_head.flops / rates.matrix,
+        EXP: traffic.heads * softmax,
+        L2: requested.total / rates.cache,
+        HBM: _dram_bytes(schedule, phase, traffic) / rates.memory,
+    }
+
+
+def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
+    """A kernel's share of the modelled DRAM bytes: what several kernels read is divided evenly among them."""
+
+    def moves(phase: Phase) -> set[tuple]:
+        return {(step.operation, step.tensor) for step in phase.before + phase.each + phase.after}
+
+    movers = Counter(move for each in schedule.phases for move in moves(each))
+    amounts = {Operation.LOAD: traffic.dram.read, Operation.STORE: traffic.dram.written}
+    return sum(
+        amounts[operation][tensor] / movers[operation, tensor]
+        for operation, tensor in moves(phase)
+        if operation in amounts
+    )
+
+
+def _visits(launch: Launch, kernel: Kernel, masked: float) -> Visits:
+    """Visits of each block of a head, where one of a tile that the mask cuts counts `masked`.
+
+    Such tiles are few, and flash3 takes them one after another, without overlap.
+    """
+    phase, bounds, programs = kernel.phase, launch.schedule.bounds, kernel.phase.programs
+    if phase.launched == TILE:  # each is one visit
+        return Visits.equal(1.0)
+    group = launch.schedule.problem.group if phase.shared else 1
+    if phase.launched == HEAD:  # one block takes all of them
+        return Visits.equal(float(programs.all_visits * group))
+    if programs.count > MOST_LISTED:
+        cut = 1 - bounds.full / max(1, bounds.visible)
+        return Visits.of_programs(programs, group * (1 + (masked - 1) * cut))
+    visits = phase.visits.astype(np.float64)
+    if phase.outer == "query" and masked != 1.0 and len(visits) == len(bounds.full_first):
+        visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
+    return Visits.listed(visits * group)
+
+
+def _while_others_wait(taken: list[float], around: float, visits: float) -> np.ndarray:
+    """[places] seconds of a visit where so many blocks are on an SM, of which some wait for memory.
+
+    taken: the same, were all of them at work. A block works for `visits` of these and waits for `around`.
+    """
+    every = np.arange(1, len(taken) + 1)
+    working = every.astype(float)
+    for _ in range(8):
+        busy = visits * np.interp(working, every, taken)
+        working = 1 + (every - 1) * busy / (around + busy) if around else working
+    return np.interp(working, every, taken)
