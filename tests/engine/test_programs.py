@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine import Experiment
 from engine.algorithms import ring
-from engine.model import l2, work
+from engine.model import block_seconds, l2
 from engine.model.drawable import watchable
 from engine.model.launch import launch
 from engine.model.simulation import simulate
@@ -34,7 +34,7 @@ def test_runs_of_alike_blocks_sum_to_what_every_block_does(experiment, splits, g
     listed = simulate(experiment)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            for module in (bounds, l2, work):
+            for module in (bounds, l2, block_seconds):
                 patch.setattr(module, "MOST_LISTED", 0)
             forget()
             summed = simulate(experiment)
