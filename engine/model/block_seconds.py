@@ -225,11 +225,12 @@ def _visits(launch: Launch, kernel: Kernel, masked: float) -> Visits:
     group = launch.schedule.problem.group if phase.shared else 1
     if phase.launched == HEAD:  # one block takes all of them
         return Visits.equal(float(programs.all_visits * group))
+    cut_apart = masked != 1.0 and phase.outer == "query" and programs.splits == 1
     if programs.count > MOST_LISTED:
-        cut = 1 - bounds.full / max(1, bounds.visible)
+        cut = cut_apart * (1 - bounds.full / max(1, bounds.visible))
         return Visits.of_programs(programs, group * (1 + (masked - 1) * cut))
     visits = phase.visits.astype(np.float64)
-    if phase.outer == "query" and masked != 1.0 and len(visits) == len(bounds.full_first):
+    if cut_apart:
         visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
     return Visits.listed(visits * group)
 
