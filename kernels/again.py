@@ -5,9 +5,12 @@ from copy import copy
 from inspect import getclosurevars
 from types import SimpleNamespace
 
+import torch
 from triton import knobs
 from triton.runtime import driver
 
+# without the questions that torch.cuda.current_device asks first; PyTorch for CPUs alone has none
+current_device = getattr(torch._C, "_cuda_getDevice", None)
 MOST_ADDRESSES = 4096  # of a tensor, for which a TMA descriptor is kept; a memory that is full begins anew
 
 
@@ -39,16 +42,21 @@ class Again:
         for place, _ in self._places:
             arguments[place] = None  # or the tensors would live as long
         self._arguments = arguments
+        first = next(getattr(tensor, "base", tensor) for tensor in tensors if tensor is not None)
+        self._device = first.device.index
+        self._stream = driver.active.get_current_stream
         self._programs = programs
         self._compiled = compiled
 
     def __call__(self, *addresses: int) -> None:
-        """Start it on the current device's current stream."""
+        """Start it on its tensors' device, on the stream that is current there."""
+        if current_device() != self._device:  # making it the current one takes microseconds
+            with torch.cuda.device(self._device):
+                return self(*addresses)
         arguments = self._arguments.copy()
         for (place, maps), address in zip(self._places, addresses, strict=True):
             arguments[place] = address if maps is None else maps[address]
-        stream = driver.active.get_current_stream(driver.active.get_current_device())
-        fixed = self._fixed
+        stream, fixed = self._stream(self._device), self._fixed
         if knobs.runtime.launch_enter_hook.calls or knobs.runtime.launch_exit_hook.calls:
             fixed = self._hooked(stream)
         if self._nested:

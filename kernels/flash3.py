@@ -9,7 +9,7 @@ import torch
 from triton.runtime import driver
 
 from kernels.again import Again
-from kernels.launch import addresses, multiprocessors, on_device
+from kernels.launch import address, multiprocessors, on_device
 from kernels.trace import BlockTimes
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
@@ -100,11 +100,10 @@ def flash3(
     batch, heads, seq_q, _ = q.shape
     out = torch.empty_like(q)
     lse = torch.empty((batch, heads, seq_q), dtype=torch.float32, device=q.device)
-    with on_device(q.device):
-        if times is None and memory and (again := memory.get("flash3")):
-            again(*addresses((q, k, v, out, lse, _zeroed_counter(q.device))))
-            return out, lse
-        again = _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
+    if times is None and memory and (again := memory.get("flash3")):
+        again(*map(address, (q, k, v, out, lse, _zeroed_counter(q.device))))
+        return out, lse
+    again = _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
     if again is not None and times is None and memory is not None:
         memory["flash3"] = again
     return out, lse
@@ -126,7 +125,8 @@ def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None =
     tiles = arguments["batch_heads"] * arguments["query_blocks"]
     blocks = times and times.room("attention", tiles, q.device)
     tensors = (*descriptors, lse, _zeroed_counter(q.device), blocks)
-    return started(attention_kernel, programs, tensors, arguments)
+    with on_device(q.device):
+        return started(attention_kernel, programs, tensors, arguments)
 
 
 def started(kernel, programs: int, tensors: tuple, arguments: dict) -> Again | None:

@@ -135,7 +135,7 @@ def checked_order(q, k, v, causal, window, terms: tuple, options: tuple) -> bool
 
 def run(q, k, v, ranges, softcap, sinks, slopes, causal, scale, algorithm, block_q, block_kv, splits):
     """(O, lse) for checked arguments: ranges as `Terms` has them, the rest as users give it."""
-    differentiated(algorithm, {"q": q, "k": k, "v": v, "sinks": sinks})
+    differentiated(algorithm, q, k, v, sinks)
     if sinks is not None:
         sinks = sinks.float().contiguous()
     if slopes is not None:

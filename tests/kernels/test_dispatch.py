@@ -197,7 +197,7 @@ def test_whose_gradients_an_algorithm_has(monkeypatch, algorithm, rows, block_q,
         monkeypatch.setattr(dispatch, name, lambda *given, name=name: name)
     q = torch.zeros(1).half().expand(1, 1, rows, 64)
     ran = dispatch.gradients(
-        q, q, q, q, None, q.contiguous(), None, False, None, None, algorithm, block_q, None
+        q, q, q, q, q[..., 0], q.contiguous(), None, False, None, None, algorithm, block_q, None
     )
     assert ran == ("flash3_backward" if flash3s else "backward")
 
