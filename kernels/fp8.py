@@ -58,7 +58,8 @@ def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.
     scales = (quantised.q_scales, quantised.k_scales, quantised.v_scales)
     tensors = (quantised.q, quantised.k, quantised.v, written, lse, *scales)
     if again := call.memory.get("fp8"):
-        again(*map(address, (*tensors, flash3._zeroed_counter(out.device))))
+        _held, counter = flash3.next_counter(out.device)
+        again(*map(address, tensors), counter)
     else:
         call.memory["fp8"] = _launch(tensors, call)
     return (out if written is out else out.copy_(written)), lse
@@ -94,6 +95,6 @@ def _launch(tensors: tuple, call: Call) -> Again | None:
         flash3._descriptor(out, QUERIES),
     ]
     programs = min(multiprocessors(q.device), call.batch * call.heads * query_blocks)
-    counter = flash3._zeroed_counter(q.device)
+    counter = flash3.zeroed_counter(q.device)
     with on_device(q.device):
         return flash3.started(attention_fp8_kernel, programs, (*descriptors, *others, counter), arguments)

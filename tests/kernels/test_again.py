@@ -46,9 +46,8 @@ def encoded(monkeypatch):
         addresses.append(address)
         return [("map", encoding, address), *descriptor.shape]
 
-    active = SimpleNamespace(get_current_stream={None: STREAM, 1: STREAM + 1}.get)
     monkeypatch.setattr(nvidia, "make_tensordesc_arg", make_tensordesc_arg)
-    monkeypatch.setattr(again, "driver", SimpleNamespace(active=active))
+    monkeypatch.setattr(again, "current_stream", {None: STREAM, 1: STREAM + 1}.get)
     monkeypatch.setattr(again, "current_device", lambda: None)  # where tensors on the CPU are
     return addresses
 
