@@ -97,14 +97,17 @@ def flash3(
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
     out = torch.empty_like(q)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    if times is None and memory and (again := memory.get("flash3")):
+    if times is None and memory and (known := memory.get("flash3")):
+        again, rows = known
+        lse = torch.empty(rows, dtype=torch.float32, device=q.device)
         _held, counter = next_counter(q.device)
         again(*map(address, (q, k, v, out, lse)), counter)
         return out, lse
+    rows = tuple(q.shape[:3])
+    lse = torch.empty(rows, dtype=torch.float32, device=q.device)
     again = _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
     if again is not None and times is None and memory is not None:
-        memory["flash3"] = again
+        memory["flash3"] = again, rows
     return out, lse
 
 
