@@ -137,15 +137,25 @@ class Direct(torch.autograd.Function):
         return *differentiate(*ctx.saved_tensors, d_out, d_lse, *ctx.options), None, None
 
 
-_apply = super(torch.autograd.Function, Direct).apply
+def applied(function: type[torch.autograd.Function]):
+    """Its `apply`, which binds a signature at every call, without what torch.func alone needs."""
+    return super(torch.autograd.Function, function).apply
+
+
+_apply = applied(Direct)
 
 
 def differentiable(q, k, v, options: tuple, return_lse: bool):
-    """O, or O and lse; `Function.apply` binds a signature at every call, which only torch.func needs."""
+    """O, or O and lse."""
     if torch._C._are_functorch_transforms_active():
         out, lse = Differentiable.apply(q, k, v, *options)
         return (out, lse) if return_lse else out
     return _apply(unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v), options, return_lse)
+
+
+def watched() -> bool:
+    """Whether a transform of torch.func or a dispatch mode is to see each operator."""
+    return torch._C._are_functorch_transforms_active() or _len_torch_dispatch_stack() > 0
 
 
 def traced(*tensors) -> bool:
