@@ -5,9 +5,12 @@ from copy import copy
 from inspect import getclosurevars
 from types import SimpleNamespace
 
+import torch
 from triton import knobs
-from triton.runtime import driver
 
+# what torch.cuda asks for too, after some questions; PyTorch for CPUs alone has neither
+current_device = getattr(torch._C, "_cuda_getDevice", None)
+current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 MOST_ADDRESSES = 4096  # of a tensor, for which a TMA descriptor is kept; a memory that is full begins anew
 
 
@@ -20,35 +23,40 @@ class Again:
 
     def __init__(self, compiled, programs: int, tensors: Sequence, constants: Sequence):
         """tensors come first in the kernel's signature, each a tensor, a TMA descriptor of one, or None."""
-        arguments, self._places, encoded = [], [], False
+        arguments, self._places, self._maps = [], [], []
         encodings = iter(getattr(compiled.metadata, "tensordesc_meta", None) or ())
         for tensor in tensors:
             maps = _Maps(tensor, next(encodings)) if hasattr(tensor, "base") else None
             if tensor is not None:
-                self._places.append((len(arguments), maps))
+                self._places.append(len(arguments))
+                self._maps.append(maps)
             arguments.extend([tensor] if maps is None else maps.described(tensor.base.data_ptr()))
-            encoded |= maps is not None
         arguments.extend(constants)
 
+        encoded = any(maps is not None for maps in self._maps)
         launcher, given = copy(compiled.run), []
         launch, launcher.launch = launcher.launch, lambda *handed: given.extend(handed)
         launcher(programs, 1, 1, 0, compiled.function, compiled.packed_metadata, None, None, None, *arguments)
         self._nested = isinstance(given[-1], tuple) and given[-1][0] is arguments[0]  # from Triton 3.7 on
         self._fixed = given[4 : -1 if self._nested else -len(arguments)]
         self._launch = getclosurevars(launch).nonlocals["launcher"] if encoded else launch
-        for place, _ in self._places:
+        for place in self._places:
             arguments[place] = None  # or the tensors would live as long
         self._arguments = arguments
+        first = next(getattr(tensor, "base", tensor) for tensor in tensors if tensor is not None)
+        self._device = first.device.index
         self._programs = programs
         self._compiled = compiled
 
     def __call__(self, *addresses: int) -> None:
-        """Start it on the current device's current stream."""
+        """Start it on its tensors' device, on the stream that is current there."""
+        if current_device() != self._device:  # making it the current one takes microseconds
+            with torch.cuda.device(self._device):
+                return self(*addresses)
         arguments = self._arguments.copy()
-        for (place, maps), address in zip(self._places, addresses, strict=True):
+        for place, maps, address in zip(self._places, self._maps, addresses, strict=True):
             arguments[place] = address if maps is None else maps[address]
-        stream = driver.active.get_current_stream(driver.active.get_current_device())
-        fixed = self._fixed
+        stream, fixed = current_stream(self._device), self._fixed
         if knobs.runtime.launch_enter_hook.calls or knobs.runtime.launch_exit_hook.calls:
             fixed = self._hooked(stream)
         if self._nested:

@@ -111,8 +111,8 @@ def attention(
     options = (*mask, scale, algorithm, block_q, block_kv, splits)
     if traced(q, k, v):  # little is asked here: what is, compiled code asks again at every call
         out, lse = attention_operator(q, k, v, *options)
-    elif differentiated(algorithm, {"q": q, "k": k, "v": v}):
-        out, lse = differentiable(q, k, v, *options)
+    elif differentiated(algorithm, q, k, v):
+        return differentiable(q, k, v, options, return_lse)
     else:
         out, lse = forward(q, k, v, *options)
     return (out, lse) if return_lse else out

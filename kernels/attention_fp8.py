@@ -32,6 +32,6 @@ def attention_fp8(
     if scales not in SCALES:
         raise ValueError(f"scales is {scales!r}, it must be one of {', '.join(SCALES)}")
     call, _ = chosen(q, k, v, causal, None, scale, "fp8")
-    differentiated("fp8", {"q": q, "k": k, "v": v})
+    differentiated("fp8", q, k, v)
     out, lse = fp8(q, k, v, call, rotate=rotate, one_scale=scales == "tensor")
     return (out, lse) if return_lse else out

@@ -6,45 +6,46 @@ scale dS^T Q,  dQ = scale dS K. Key blocks outside for dK and dV, query blocks o
 is summed in registers, in one order: no atomics, and the same bits every time.
 """
 
+import math
+
 import torch
 
 from kernels.again import Again
 from kernels.arguments import Call, ceil_div
 from kernels.backward_kernel import key_gradient_kernel, query_gradient_kernel
 from kernels.backward_tiling import Pass, tilings
-from kernels.launch import POINTER_ALIGNMENT, addresses, launch, on_device, options_given, stages
+from kernels.launch import launch, stages
 from kernels.row_terms import store_row_terms
 from kernels.terms import Terms, mask_of, scales
 
 
 def backward(
-    q, k, v, out, lse, d_out, d_lse, call: Call, block_q, block_kv, terms: Terms | None = None
+    q,
+    k,
+    v,
+    out,
+    lse,
+    d_out,
+    d_lse,
+    call: Call,
+    block_q,
+    block_kv,
+    terms: Terms | None = None,
+    again: dict | None = None,
 ) -> tuple[torch.Tensor, ...]:
     """dQ, dK and dV like q, k and v, from the forward pass's results and their gradients (d_lse or None).
 
     call is theirs, block_q and block_kv None where the blocks are not given; terms are what it has beyond a
-    plain mask, with which comes a fourth gradient, of their sinks, or None.
+    plain mask, with which comes a fourth gradient, of their sinks, or None. again gets what does the same for
+    other tensors of these layouts.
     """
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    pointers = (out.data_ptr() | lse.data_ptr() | d_out.data_ptr()) % POINTER_ALIGNMENT
-    alike = "backward", out.stride(), d_out.stride(), pointers
-    known = terms is None and not options_given()
-    if known and (launched := call.memory.get(alike)):
-        padded_seq_q, fill, differentiate_keys, differentiate_queries = launched
-        delta, lse_log2 = _row_terms(call, padded_seq_q, q.device)
-        with on_device(q.device):
-            fill(*addresses((out, d_out, lse, delta, lse_log2)))
-            _subtract(d_lse, delta, call)
-            inputs = addresses((q, k, v, d_out, lse_log2, delta))
-            differentiate_keys(*inputs, *addresses((d_k, d_v)))
-            differentiate_queries(*inputs, d_q.data_ptr())
-        return d_q, d_k, d_v
-
     keys, queries = tilings(call, q.dtype, block_q, block_kv)
     if terms is not None and terms.many_registers:
         keys, queries = (how._replace(warps=8) for how in (keys, queries))
     padding = max(keys.call.block_q, queries.call.block_q)
-    delta, lse_log2 = _row_terms(call, ceil_div(call.seq_q, padding) * padding, q.device)
+    rows = 2, call.batch, call.heads, ceil_div(call.seq_q, padding) * padding
+    delta, lse_log2 = torch.empty(rows, dtype=torch.float32, device=q.device)
     fill = store_row_terms(out, d_out, lse, delta, lse_log2, None, queries.call)
     _subtract(d_lse, delta, call)
     shared = {
@@ -62,15 +63,32 @@ def backward(
     differentiate_queries = _query_gradient((*inputs, d_q), queries, shared, terms)
     if terms is not None:
         return d_q, d_k, d_v, _sink_gradient(terms.sinks, lse, delta[..., : call.seq_q])
-    if fill is not None and known:
-        call.memory[alike] = delta.shape[2], fill, differentiate_keys, differentiate_queries
+    if fill is not None and again is not None:
+        again["gradients"] = _Again(call, rows, fill, differentiate_keys, differentiate_queries)
     return d_q, d_k, d_v
 
 
-def _row_terms(call: Call, padded_seq_q: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Room for delta and lse_log2."""
-    delta = torch.empty((call.batch, call.heads, padded_seq_q), dtype=torch.float32, device=device)
-    return delta, torch.empty_like(delta)
+class _Again:
+    """The three launches of a backward pass, to be done again for tensors of the same layouts."""
+
+    def __init__(self, call: Call, rows: tuple[int, ...], *launches: Again):
+        """rows: [2, batch, heads, padded_seq_q] of delta and lse_log2, which are one allocation."""
+        self.call, self.rows, self.launches = call, rows, launches
+        self.lse_log2 = math.prod(rows) // 2 * torch.float32.itemsize  # behind delta
+
+    def __call__(self, q, k, v, out, lse, d_out, d_lse) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        terms = torch.empty(self.rows, dtype=torch.float32, device=q.device)
+        fill, differentiate_keys, differentiate_queries = self.launches
+        delta, d_out_address = terms.data_ptr(), d_out.data_ptr()
+        lse_log2 = delta + self.lse_log2
+        fill(out.data_ptr(), d_out_address, lse.data_ptr(), delta, lse_log2)
+        if d_lse is not None:
+            _subtract(d_lse, terms[0], self.call)
+        inputs = q.data_ptr(), k.data_ptr(), v.data_ptr(), d_out_address, lse_log2, delta
+        differentiate_keys(*inputs, d_k.data_ptr(), d_v.data_ptr())
+        differentiate_queries(*inputs, d_q.data_ptr())
+        return d_q, d_k, d_v
 
 
 def _subtract(d_lse: torch.Tensor | None, delta: torch.Tensor, call: Call) -> None:

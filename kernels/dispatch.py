@@ -12,14 +12,16 @@ from kernels.flash3 import TMA_ALIGNMENT, flash3, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
 from kernels.fp8 import fp8
 from kernels.fp8 import unsupported as unsupported_in_fp8
-from kernels.launch import interpreted, multiprocessors, remember
+from kernels.launch import POINTER_ALIGNMENT, interpreted, multiprocessors, options_given, remember
 from kernels.split_kv import packs, split_count, split_kv, thin, visible_keys, worthwhile
 from kernels.standard import standard
 
 
 def _flash3(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor]:
-    mask = {"causal": call.causal, "window": call.window}
-    return flash3(q, k, v, **mask, scale=call.scale, times=times, memory=call.memory)
+    memory = call.memory
+    return flash3(
+        q, k, v, causal=call.causal, window=call.window, scale=call.scale, times=times, memory=memory
+    )
 
 
 FORWARD = {
@@ -48,7 +50,15 @@ def chosen(
     """
     options = (causal, window, scale, algorithm, block_q, block_kv, splits)
     try:
-        alike = _alike(q, k, v, *options)
+        aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_ALIGNMENT == 0
+        alike = (  # all that `_choose` looks at, in one tuple: nested ones take longer
+            q.shape, q.stride(), q.dtype, q.device,
+            k.shape, k.stride(), k.dtype, k.device,
+            v.shape, v.stride(), v.dtype, v.device,
+            aligned or tuple(each.data_ptr() % TMA_ALIGNMENT for each in (q, k, v)),
+            causal, window, scale, algorithm, block_q, block_kv, splits,
+            type(window), type(scale), type(block_q), type(block_kv), type(splits),  # True equals 1
+        )  # fmt: skip
         found = _CHOSEN.get(alike)
     except (AttributeError, TypeError):  # of no tensors, or unhashable: refused by name
         return _choose(q, k, v, *options)
@@ -56,19 +66,6 @@ def chosen(
         found = _choose(q, k, v, *options)
         remember(_CHOSEN, alike, found)
     return found
-
-
-def _alike(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits) -> tuple:
-    """All of the arguments that `_choose` looks at."""
-    aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_ALIGNMENT == 0
-    return (
-        *(q.shape, q.stride(), q.dtype, q.device),
-        *(k.shape, k.stride(), k.dtype, k.device),
-        *(v.shape, v.stride(), v.dtype, v.device),
-        aligned or tuple(each.data_ptr() % TMA_ALIGNMENT for each in (q, k, v)),
-        *(causal, window, scale, algorithm, block_q, block_kv, splits),
-        *(type(window), type(scale), type(block_q), type(block_kv), type(splits)),  # True equals 1
-    )
 
 
 def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits) -> tuple[Call, str]:
@@ -157,35 +154,35 @@ def gradients(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None.
 
-    memory: of the forward pass's call, to choose once for both.
+    memory: of the forward pass's call, where what is worked out here is kept; autograd's hooks may have laid
+    the saved tensors out anew since.
     """
     if d_out is None:
         d_out = torch.zeros_like(out)
     elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
         d_out = d_out.contiguous()
-    call = None if memory is None else memory.get("gradients")
-    if call is None:
-        call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
-        if memory is not None:
-            memory["gradients"] = call
-    own_blocks = block_q is None and block_kv is None
-    if own_blocks and _by_flash3(call, algorithm, q.device) and _serves_backward(q, k, v, call):
-        return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
-    return backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv)
+    if memory is None:
+        memory = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)[0].memory
+    pointers = q.data_ptr() | k.data_ptr() | v.data_ptr() | out.data_ptr() | lse.data_ptr() | d_out.data_ptr()
+    strides = q.stride(), k.stride(), v.stride(), out.stride(), d_out.stride()
+    alike = algorithm, strides, pointers % POINTER_ALIGNMENT, torch.are_deterministic_algorithms_enabled()
+    again = None if options_given() else memory.setdefault(alike, {})
+    if again:
+        return again["gradients"](q, k, v, out, lse, d_out, d_lse)
+    call, _ = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)
+    if (block_q is None and block_kv is None) and _by_flash3(call, algorithm, q, k, v):
+        return flash3_backward(q, k, v, out, lse, d_out, d_lse, call, again)
+    return backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv, None, again)
 
 
-def differentiated(algorithm: str, tensors: dict) -> bool:
+def differentiated(algorithm: str, q, k, v, sinks=None) -> bool:
     """Whether a gradient of one of these tensors is asked for; ValueError where the algorithm has none."""
-    if not torch.is_grad_enabled():
-        return False
-    leaf = None
-    for name, each in tensors.items():
-        if getattr(each, "requires_grad", False):
-            leaf = name
-            break
-    if leaf:
-        check_differentiable(algorithm, leaf)
-    return leaf is not None
+    if torch.is_grad_enabled():
+        for name, each in (("q", q), ("k", k), ("v", v), ("sinks", sinks)):
+            if getattr(each, "requires_grad", False):
+                check_differentiable(algorithm, name)
+                return True
+    return False
 
 
 def check_differentiable(algorithm: str, leaf: str) -> None:
@@ -197,16 +194,11 @@ def check_differentiable(algorithm: str, leaf: str) -> None:
         )
 
 
-def _by_flash3(call: Call, algorithm: str, device: torch.device) -> bool:
-    """Whether the gradients of an algorithm's result are to be flash3's where it serves, or flash2's."""
-    return algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(device)))
-
-
-def _serves_backward(q, k, v, call: Call) -> bool:
-    """Whether flash3's backward pass serves these tensors."""
-    if "served" not in call.memory:
-        call.memory["served"] = _without_flash3(q, k, v) is None
-    return call.memory["served"] and unserved(call) is None
+def _by_flash3(call: Call, algorithm: str, q, k, v) -> bool:
+    """Whether the gradients of an algorithm's result are flash3's, or flash2's."""
+    if algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(q.device))):
+        return _without_flash3(q, k, v) is None and unserved(call) is None
+    return False
 
 
 def _without_flash3(q, k, v) -> str | None:

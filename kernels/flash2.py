@@ -11,9 +11,8 @@ from kernels.arguments import MAX_HEAD_DIM, Call
 from kernels.flash3 import DTYPES, unserved_strides
 from kernels.launch import (
     MOST_STAGES,
-    addresses,
+    address,
     launch,
-    on_device,
     options_given,
     output_like,
     stages,
@@ -280,12 +279,11 @@ def flash2(
     probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see `kernels.trace`;
     terms: what the call has beyond a plain mask.
     """
-    out = output_like(q, v)
+    out = torch.empty_like(q) if call.v_dim is None else output_like(q, v)
     lse = torch.empty((call.batch, call.heads, call.seq_q), dtype=torch.float32, device=q.device)
     plain = probe is None and times is None and terms is None and not options_given()
     if plain and (again := call.memory.get("flash2")):
-        with on_device(q.device):
-            again(*addresses((q, k, v, out, lse)))
+        again(*map(address, (q, k, v, out, lse)))
         return out, lse
     keys, values = k, v
     if call.tma:

@@ -6,10 +6,9 @@ from functools import cache
 from importlib.util import find_spec
 
 import torch
-from triton.runtime import driver
 
-from kernels.again import Again
-from kernels.launch import addresses, multiprocessors, on_device
+from kernels.again import Again, current_stream
+from kernels.launch import address, multiprocessors, on_device
 from kernels.trace import BlockTimes
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
@@ -26,7 +25,7 @@ HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
 DTYPES = (torch.float16, torch.bfloat16)
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
 COUNTERS = 1024  # filled at a time
-COUNTER_STRIDE = 4  # of int32: Triton compiles anew for a pointer that is not a multiple of 16 bytes
+COUNTER_BYTES = 16  # from one to the next: Triton compiles anew for a pointer that is no multiple of them
 TMA_ALIGNMENT = 16  # bytes, of addresses and strides (CUDA driver API, cuTensorMapEncodeTiled)
 
 
@@ -97,16 +96,18 @@ def flash3(
     """
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
-    batch, heads, seq_q, _ = q.shape
     out = torch.empty_like(q)
-    lse = torch.empty((batch, heads, seq_q), dtype=torch.float32, device=q.device)
-    with on_device(q.device):
-        if times is None and memory and (again := memory.get("flash3")):
-            again(*addresses((q, k, v, out, lse, _zeroed_counter(q.device))))
-            return out, lse
-        again = _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
+    if times is None and memory and (known := memory.get("flash3")):
+        again, rows = known
+        lse = torch.empty(rows, dtype=torch.float32, device=q.device)
+        _held, counter = next_counter(q.device)
+        again(*map(address, (q, k, v, out, lse)), counter)
+        return out, lse
+    rows = tuple(q.shape[:3])
+    lse = torch.empty(rows, dtype=torch.float32, device=q.device)
+    again = _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
     if again is not None and times is None and memory is not None:
-        memory["flash3"] = again
+        memory["flash3"] = again, rows
     return out, lse
 
 
@@ -125,8 +126,9 @@ def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None =
     arguments["TRACED"] = times is not None
     tiles = arguments["batch_heads"] * arguments["query_blocks"]
     blocks = times and times.room("attention", tiles, q.device)
-    tensors = (*descriptors, lse, _zeroed_counter(q.device), blocks)
-    return started(attention_kernel, programs, tensors, arguments)
+    tensors = (*descriptors, lse, zeroed_counter(q.device), blocks)
+    with on_device(q.device):
+        return started(attention_kernel, programs, tensors, arguments)
 
 
 def started(kernel, programs: int, tensors: tuple, arguments: dict) -> Again | None:
@@ -212,19 +214,28 @@ def _capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
-_counters: dict[int, Iterator[torch.Tensor]] = {}  # by device
+_counters: dict[int, tuple[torch.Tensor, Iterator[int]]] = {}  # by device, and where the unused ones are
 
 
-def _zeroed_counter(device: torch.device) -> torch.Tensor:
-    """An int32 of 0 that no other launch uses; filled by the thousand, as a fill is a launch of its own.
+def zeroed_counter(device: torch.device) -> torch.Tensor:
+    """An int32 of 0, for the one launch that goes by way of Triton."""
+    return torch.zeros(1, dtype=torch.int32, device=device)
 
-    Not so on streams of the user's: a CUDA graph has to replay the fill with the launch, and where
-    torch.compile makes graphs, it lets nothing outlive a call on its stream.
+
+def next_counter(device: torch.device) -> tuple[torch.Tensor, int]:
+    """An int32 of 0 that no other launch uses: what it lies in, to be held until the launch, and its address.
+
+    They are filled by the thousand, as a fill is a launch of its own. Not so on streams of the user's: a CUDA
+    graph has to replay the fill with the launch, and where torch.compile makes graphs, it lets nothing
+    outlive a call on its stream.
     """
-    if driver.active.get_current_stream(device.index):
-        return torch.zeros(1, dtype=torch.int32, device=device)
-    counter = next(_counters.get(device.index, iter(())), None)
-    if counter is None:
-        counter, *others = torch.zeros(COUNTERS, COUNTER_STRIDE, dtype=torch.int32, device=device).unbind()
-        _counters[device.index] = iter(others)
-    return counter
+    if current_stream(device.index):
+        counter = zeroed_counter(device)
+        return counter, counter.data_ptr()
+    counters, unused = _counters.get(device.index, (None, iter(())))
+    if (counter := next(unused, None)) is None:
+        counters = torch.zeros(COUNTERS * COUNTER_BYTES // 4, dtype=torch.int32, device=device)
+        first = counters.data_ptr()
+        unused = iter(range(first, first + COUNTERS * COUNTER_BYTES, COUNTER_BYTES))
+        _counters[device.index], counter = (counters, unused), next(unused)
+    return counters, counter

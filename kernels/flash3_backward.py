@@ -10,7 +10,7 @@ import triton.language as tl
 from kernels import flash3
 from kernels.again import Again
 from kernels.arguments import Call, ceil_div
-from kernels.launch import POINTER_ALIGNMENT, addresses, launch, on_device
+from kernels.launch import launch, on_device
 from kernels.row_terms import store_row_terms
 from kernels.tile import head_start, store_tile
 
@@ -54,79 +54,81 @@ def flash3_backward(
     d_out: torch.Tensor,
     d_lse: torch.Tensor | None,
     call: Call,
+    again: dict | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV like q, k and v, which `flash3.unsupported` and `unserved` have no objection to.
 
     out and lse are any forward pass's, d_out and d_lse (or None) their gradients. dK and dV are the same bits
-    every time, dQ is not.
+    every time, dQ is not. again gets what does the same for other tensors of these layouts.
     """
-    pointers = (out.data_ptr() | lse.data_ptr() | d_out.data_ptr()) % POINTER_ALIGNMENT
-    alike = "flash3_backward", out.stride(), d_out.stride(), pointers
-    launches = call.memory.get(alike)
-    if launches is None and flash3.unserved_layout(d_out, k, v):
-        d_out = d_out.clone(memory_format=torch.contiguous_format)
-        return flash3_backward(q, k, v, out, lse, d_out, d_lse, call)
-    d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    scratch = _Scratch(call, q.device)
-    with on_device(q.device):
-        if launches is None:
-            launches = _launch_first(q, k, v, out, lse, d_out, d_lse, (d_q, d_k, d_v), scratch, call)
-            if None not in launches:
-                call.memory[alike] = launches
-        else:
-            clear, differentiate, store = launches
-            sums, delta, lse_log2 = scratch.addresses()
-            clear(*addresses((out, d_out, lse)), delta, lse_log2, sums)
-            scratch.subtract_from_delta(d_lse)
-            inputs, gradients = addresses((q, k, v, d_out)), addresses((d_k, d_v))
-            differentiate(*inputs, lse_log2, delta, *gradients, sums)
-            store(sums, d_q.data_ptr())
-    return d_q, d_k, d_v
+    copies = flash3.unserved_layout(d_out, k, v) is not None
+    differentiate = _Pass(replace(call, block_q=TILING[call.head_dim]["BLOCK_Q"]), copies)
+    d_qkv = differentiate(q, k, v, out, lse, d_out, d_lse)
+    if again is not None and None not in differentiate.launches:
+        again["gradients"] = differentiate
+    return d_qkv
 
 
-class _Scratch:
-    """The sums of dQ [batch, heads, padded_seq_q, head_dim], delta and lse_log2, in one allocation."""
+class _Pass:
+    """The backward pass of a call, for tensors of one layout; copies says that TMA does not take dO's.
 
-    def __init__(self, call: Call, device: torch.device):
-        block_q = TILING[call.head_dim]["BLOCK_Q"]
-        self.call = call
-        self.shape = call.batch, call.heads, ceil_div(call.seq_q, block_q) * block_q
-        self.rows = math.prod(self.shape)
-        self.memory = torch.empty(self.rows * (call.head_dim + 2), dtype=torch.float32, device=device)
+    The sums of dQ [batch, heads, padded_seq_q, head_dim], delta and lse_log2 are one allocation.
+    """
 
-    def addresses(self) -> tuple[int, int, int]:
-        """Of the sums, delta and lse_log2."""
-        sums = self.memory.data_ptr()
-        delta = sums + self.rows * self.call.head_dim * FLOAT32_BYTES
-        return sums, delta, delta + self.rows * FLOAT32_BYTES
+    def __init__(self, call: Call, copies: bool):
+        self.call, self.copies, self.launches = call, copies, ()
+        self.rows_of_heads = call.batch, call.heads, call.query_blocks * call.block_q
+        rows = math.prod(self.rows_of_heads)
+        self.sizes = rows * call.head_dim, rows, rows
+        self.size = sum(self.sizes)
+        self.delta = rows * call.head_dim * FLOAT32_BYTES  # behind the sums
+        self.lse_log2 = self.delta + rows * FLOAT32_BYTES
 
-    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The sums, delta and lse_log2."""
-        sums, delta, lse_log2 = self.memory.split([self.rows * self.call.head_dim, self.rows, self.rows])
-        return sums.view(*self.shape, -1), delta.view(self.shape), lse_log2.view(self.shape)
-
-    def subtract_from_delta(self, d_lse: torch.Tensor | None) -> None:
-        """d lse / dS = P: it enters dS = P o (dP - delta) as delta does."""
+    def __call__(self, q, k, v, out, lse, d_out, d_lse) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        if self.copies:
+            d_out = d_out.clone(memory_format=torch.contiguous_format)
+        d_qkv = d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        scratch = torch.empty(self.size, dtype=torch.float32, device=q.device)
+        if not self.launches:
+            self.launches = self._launch_first(q, k, v, out, lse, d_out, d_lse, d_qkv, scratch)
+            return d_qkv
+        clear, differentiate, store = self.launches
+        sums, d_out_address = scratch.data_ptr(), d_out.data_ptr()
+        delta, lse_log2 = sums + self.delta, sums + self.lse_log2
+        clear(out.data_ptr(), d_out_address, lse.data_ptr(), delta, lse_log2, sums)
         if d_lse is not None:
-            self.tensors()[1][..., : self.call.seq_q] -= d_lse
+            self._subtract(d_lse, scratch)
+        inputs = q.data_ptr(), k.data_ptr(), v.data_ptr(), d_out_address
+        differentiate(*inputs, lse_log2, delta, d_k.data_ptr(), d_v.data_ptr(), sums)
+        store(sums, d_q.data_ptr())
+        return d_qkv
 
+    def _launch_first(self, q, k, v, out, lse, d_out, d_lse, d_qkv, scratch: torch.Tensor) -> tuple:
+        """The three launches by way of Triton; returns what does each again."""
+        d_q, d_k, d_v = d_qkv
+        sums, delta, lse_log2 = self._tensors(scratch)
+        clear = store_row_terms(out, d_out, lse, delta, lse_log2, sums, self.call)
+        if d_lse is not None:
+            self._subtract(d_lse, scratch)
+        differentiate = _launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, self.call)
+        return clear, differentiate, _store_d_queries(sums, d_q, self.call)
 
-def _launch_first(q, k, v, out, lse, d_out, d_lse, d_qkv, scratch: _Scratch, call: Call) -> tuple:
-    """The three launches of a backward pass by way of Triton; returns what does each again."""
-    call = replace(call, block_q=TILING[call.head_dim]["BLOCK_Q"])
-    d_q, d_k, d_v = d_qkv
-    sums, delta, lse_log2 = scratch.tensors()
-    clear = store_row_terms(out, d_out, lse, delta, lse_log2, sums, call)
-    scratch.subtract_from_delta(d_lse)
-    differentiate = _launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call)
-    return clear, differentiate, _store_d_queries(sums, d_q, call)
+    def _tensors(self, scratch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The sums, delta and lse_log2."""
+        sums, *terms = scratch.split(self.sizes)
+        return sums.view(*self.rows_of_heads, -1), *(each.view(self.rows_of_heads) for each in terms)
+
+    def _subtract(self, d_lse: torch.Tensor, scratch: torch.Tensor) -> None:
+        """d lse / dS = P: it enters dS = P o (dP - delta) as delta does."""
+        self._tensors(scratch)[1][..., : self.call.seq_q] -= d_lse
 
 
 def _launch(tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call) -> Again | None:
     """Start one block of threads a key block of a key head; returns what does so again."""
     kernel, block_kv = _kernel(call.head_dim)
     programs, descriptors, arguments = _prepared(tensors, call, block_kv)
-    return flash3.started(kernel, programs, (*descriptors, sums), arguments)
+    with on_device(sums.device):
+        return flash3.started(kernel, programs, (*descriptors, sums), arguments)
 
 
 def _kernel(head_dim: int) -> tuple:

@@ -31,12 +31,13 @@ def flash_attn_func(
     """
     _refuse_dropout(dropout_p)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
-    heads_first = [tensor.transpose(1, 2) for tensor in (q, k, v)]
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     if deterministic and torch.is_grad_enabled():  # of its two backward passes flash2's sums dQ in one order
         options["algorithm"] = "flash2"
-    out, lse = attention(*heads_first, **options, return_lse=True)
-    out = out.transpose(1, 2)
-    return (out, lse, None) if return_attn_probs else out
+    if return_attn_probs:
+        out, lse = attention(q, k, v, **options, return_lse=True)
+        return out.transpose(1, 2), lse, None
+    return attention(q, k, v, **options).transpose(1, 2)
 
 
 def flash_attn_varlen_func(
@@ -194,7 +195,8 @@ def _refuse_dropout(dropout_p) -> None:
 
 def _options(softmax_scale, causal, window_size, softcap, alibi_slopes) -> dict:
     """The same as `attention` takes it."""
-    left, right = (None if side < 0 else int(side) for side in window_size)
+    left, right = window_size
+    left, right = None if left < 0 else int(left), None if right < 0 else int(right)
     return {
         "scale": softmax_scale,
         "causal": bool(causal),

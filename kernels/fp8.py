@@ -8,7 +8,7 @@ from kernels import flash3
 from kernels.again import Again
 from kernels.arguments import Call, ceil_div
 from kernels.fp8_quantise import QUERIES, Quantised, quantise
-from kernels.launch import addresses, multiprocessors, on_device
+from kernels.launch import address, multiprocessors, on_device
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 _THREE_CONSUMERS = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
@@ -57,11 +57,11 @@ def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.
     lse = torch.empty(out.shape[:3], dtype=torch.float32, device=out.device)
     scales = (quantised.q_scales, quantised.k_scales, quantised.v_scales)
     tensors = (quantised.q, quantised.k, quantised.v, written, lse, *scales)
-    with on_device(out.device):
-        if again := call.memory.get("fp8"):
-            again(*addresses((*tensors, flash3._zeroed_counter(out.device))))
-        else:
-            call.memory["fp8"] = _launch(tensors, call)
+    if again := call.memory.get("fp8"):
+        _held, counter = flash3.next_counter(out.device)
+        again(*map(address, tensors), counter)
+    else:
+        call.memory["fp8"] = _launch(tensors, call)
     return (out if written is out else out.copy_(written)), lse
 
 
@@ -95,5 +95,6 @@ def _launch(tensors: tuple, call: Call) -> Again | None:
         flash3._descriptor(out, QUERIES),
     ]
     programs = min(multiprocessors(q.device), call.batch * call.heads * query_blocks)
-    counter = flash3._zeroed_counter(q.device)
-    return flash3.started(attention_fp8_kernel, programs, (*descriptors, *others, counter), arguments)
+    counter = flash3.zeroed_counter(q.device)
+    with on_device(q.device):
+        return flash3.started(attention_fp8_kernel, programs, (*descriptors, *others, counter), arguments)

@@ -93,23 +93,24 @@ def launch(
     options = {"num_warps": num_warps, "num_stages": num_stages, **(_GIVEN.get() or {})}
     device = tensors[0].device
     alike = (kernel, programs, device, *options.values(), *map(_kind, tensors), *arguments.values())
-    with on_device(device):
-        if again := _LAUNCHED.get(alike):
-            again(*addresses(tensors))
-            return again
-        try:
+    if again := _LAUNCHED.get(alike):
+        again(*addresses(tensors))
+        return again
+    try:
+        with on_device(device):
             compiled = kernel[(programs,)](*tensors, **arguments, **options)
-        except OutOfResources as error:
-            what = (
-                f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
-            )
-            raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
+    except OutOfResources as error:
+        what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
+        raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
     if compiled is None or any(isinstance(tensor, tuple) for tensor in tensors):
         return None
     constants = [arguments[name] for name in kernel.arg_names[len(tensors) :]]
     again = Again(compiled, programs, tensors, constants)
     remember(_LAUNCHED, alike, again)
     return again
+
+
+address = torch.Tensor.data_ptr  # of a tensor: what is mapped takes less time than a loop
 
 
 def addresses(tensors: Iterable) -> list[int]:
@@ -122,8 +123,9 @@ def addresses(tensors: Iterable) -> list[int]:
 
 
 def on_device(device: torch.device):
-    """A context in which a kernel on this device may start; where it may already, entering costs nothing."""
-    return torch.cuda.device(device) if _elsewhere(device) else _HERE
+    """A context in which Triton may start a kernel on this device; `Again` needs none."""
+    here = device.type != "cuda" or device.index == torch.cuda.current_device()
+    return _HERE if here else torch.cuda.device(device)  # which takes microseconds
 
 
 def remember(memory: dict, key, value) -> None:
@@ -140,11 +142,6 @@ def _kind(tensor) -> tuple | None:
     if isinstance(tensor, tuple):
         return tuple(map(_kind, tensor))
     return None if tensor is None else _kind(tensor.base)
-
-
-def _elsewhere(device: torch.device) -> bool:
-    """Whether a kernel on this device needs it made the current one, which takes microseconds."""
-    return device.type == "cuda" and device.index != torch.cuda.current_device()
 
 
 def _shared_memory(device: torch.device) -> int:

@@ -63,7 +63,8 @@ def register_gradient(operator, name: str, run, backward, setup_context=None) ->
     dispatched = make_autograd_impl(operator, Info(backward, setup_context))
 
     def by_autograd(keys, *arguments):
-        plain = all(type(tensor) in PLAIN for tensor in arguments[:3]) and not _len_torch_dispatch_stack()
+        q, k, v, *_ = arguments
+        plain = type(q) in PLAIN and type(k) in PLAIN and type(v) in PLAIN and not _len_torch_dispatch_stack()
         if plain and not (torch.is_grad_enabled() and _any_requires_grad(*arguments)):
             return run(*arguments)
         return dispatched(keys, *arguments)
@@ -112,33 +113,56 @@ class Differentiable(torch.autograd.Function):
 
 
 class Direct(torch.autograd.Function):
-    """`Differentiable` without torch.func: what the forward pass chose serves the backward pass too."""
+    """`Differentiable` without torch.func: what the forward pass chose serves the backward pass too.
+
+    Autograd takes its time for each argument and each result: the options come as one, and lse if asked for.
+    """
 
     @staticmethod
-    def forward(ctx, q, k, v, *options):
-        """O and lse, as `dispatch.forward`."""
+    def forward(ctx, q, k, v, options, return_lse):
+        """O, and lse if it is to be returned, as `dispatch.forward`."""
         call, _ = chosen(q, k, v, *options)
         out, lse = FORWARD[call.algorithm](q, k, v, call)
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.options = *options[:-1], call.memory
+        if not return_lse:
+            return out
         ctx.set_materialize_grads(False)
         return out, lse
 
-    backward = Differentiable.backward
+    @staticmethod
+    def backward(ctx, d_out, d_lse=None):
+        """dQ, dK and dV, and nothing for the two others."""
+        differentiate = Gradients.apply if torch.is_grad_enabled() else gradients
+        return *differentiate(*ctx.saved_tensors, d_out, d_lse, *ctx.options), None, None
 
 
-_apply = super(torch.autograd.Function, Direct).apply
+def applied(function: type[torch.autograd.Function]):
+    """Its `apply`, which binds a signature at every call, without what torch.func alone needs."""
+    return super(torch.autograd.Function, function).apply
 
 
-def differentiable(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and lse; `Function.apply` binds a signature at every call, though only torch.func needs that."""
+_apply = applied(Direct)
+
+
+def differentiable(q, k, v, options: tuple, return_lse: bool):
+    """O, or O and lse."""
     if torch._C._are_functorch_transforms_active():
-        return Differentiable.apply(q, k, v, *options)
-    return _apply(unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v), *options)
+        out, lse = Differentiable.apply(q, k, v, *options)
+        return (out, lse) if return_lse else out
+    return _apply(unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v), options, return_lse)
+
+
+def watched() -> bool:
+    """Whether a transform of torch.func or a dispatch mode is to see each operator."""
+    return torch._C._are_functorch_transforms_active() or _len_torch_dispatch_stack() > 0
 
 
 def traced(*tensors) -> bool:
     """Whether PyTorch has to see the call as one operator: it traces, or a tensor is fake."""
     if torch.compiler.is_compiling():
         return True
-    return any(isinstance(each, torch.Tensor) for each in tensors if type(each) not in PLAIN)
+    for each in tensors:  # noqa: SIM110 (a generator would take longer than all else here)
+        if type(each) not in PLAIN and isinstance(each, torch.Tensor):
+            return True
+    return False

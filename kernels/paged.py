@@ -20,7 +20,6 @@ from kernels.launch import (
     addresses,
     launch,
     multiprocessors,
-    on_device,
     options_given,
     remember,
     stages,
@@ -162,8 +161,7 @@ def attend(
     if again is None or options_given():
         _attend(tensors, call, added, left, right, softcap)
     else:
-        with on_device(q.device):
-            again(*addresses((*tensors, k_cache, v_cache) if tiled else tensors))
+        again(*addresses((*tensors, k_cache, v_cache) if tiled else tensors))
     if call.splits > 1:
         combine_splits(partial, partial_lse, out, lse, call)
     return out, lse
@@ -211,8 +209,7 @@ def append(k_cache, v_cache, block_table, lengths, k_new, v_new, call: Call | No
     call = call or paged_call(k_new, k_cache, block_table)
     tensors, added = (k_new, v_new, k_cache, v_cache, block_table, lengths), k_new.shape[2]
     if again := call.memory.get("append"):
-        with on_device(k_new.device):
-            again(*addresses(tensors))
+        again(*addresses(tensors))
         return
     call.memory["append"] = launch(
         append_kernel,

@@ -4,12 +4,13 @@ PyTorch knows it as an operator of its own, torch.ops.attention_tiles.attention_
 """
 
 import torch
+from torch._C._functorch import unwrap_if_dead
 
 from kernels.arguments import Call, check_options, check_tensors, check_terms
 from kernels.backward import backward
 from kernels.dispatch import ALGORITHMS, FORWARD, OWN_BLOCKS, chosen, differentiated
 from kernels.launch import interpreted, multiprocessors, output_like
-from kernels.operator import LIBRARY, refuse_second_derivative, register_gradient
+from kernels.operator import LIBRARY, applied, refuse_second_derivative, register_gradient, traced, watched
 from kernels.ranges import ranges_of, remembered_ranges, window_sides
 from kernels.split_kv import packs, worthwhile
 from kernels.terms import Terms
@@ -99,6 +100,24 @@ def _backward(ctx, d_out, d_lse):
     return d_q, d_k, d_v, None, None if sinks is None else d_sinks, *NO_GRADIENTS
 
 
+class Direct(torch.autograd.Function):
+    """The operator for autograd alone, with a fraction of its time on the host."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, ranges, sinks, slopes, options):
+        """O and lse, as `forward`."""
+        output = forward(q, k, v, ranges, sinks, slopes, *options)
+        _setup_context(ctx, (q, k, v, ranges, sinks, slopes, *options), output)
+        return output
+
+    @staticmethod
+    def backward(ctx, d_out, d_lse):
+        """As the operator's, and nothing for the slopes and the options."""
+        *gradients, _slopes = _backward(ctx, d_out, d_lse)[:6]
+        return *gradients, None, None
+
+
+_apply = applied(Direct)
 register_gradient(ranged_operator, "attention_in_ranges", forward, _backward, _setup_context)
 register_gradient(backward_operator, "attention_in_ranges_backward", gradients, refuse_second_derivative)
 
@@ -135,11 +154,15 @@ def checked_order(q, k, v, causal, window, terms: tuple, options: tuple) -> bool
 
 def run(q, k, v, ranges, softcap, sinks, slopes, causal, scale, algorithm, block_q, block_kv, splits):
     """(O, lse) for checked arguments: ranges as `Terms` has them, the rest as users give it."""
-    differentiated(algorithm, {"q": q, "k": k, "v": v, "sinks": sinks})
+    with_gradient = differentiated(algorithm, q, k, v, sinks)
     if sinks is not None:
         sinks = sinks.float().contiguous()
     if slopes is not None:
         slopes = slopes.float().expand(q.shape[:2]).contiguous()
     softcap = None if softcap is None else float(softcap)
     options = softcap, causal, scale, algorithm, block_q, block_kv, splits
-    return ranged_operator(q, k, v, ranges, sinks, slopes, *options)
+    tensors = q, k, v, ranges, sinks, slopes
+    if traced(*tensors) or watched():
+        return ranged_operator(*tensors, *options)
+    tensors = (None if each is None else unwrap_if_dead(each) for each in tensors)
+    return _apply(*tensors, options) if with_gradient else forward(*tensors, *options)

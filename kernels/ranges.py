@@ -88,11 +88,11 @@ def ranges_of_packed(
     The last query of each stands at its last key. Queries past the last sequence see nothing.
     """
     query = torch.arange(total_q, device=cu_seqlens_q.device)
-    sequence = torch.searchsorted(cu_seqlens_q.long(), query, right=True)
-    edges = torch.cat([cu_seqlens_k, cu_seqlens_k[-1:]]).long().clamp(max=total_k)
-    begin, end = edges[sequence - 1], edges[sequence]
-    stops = torch.cat([cu_seqlens_q, cu_seqlens_q[-1:]]).long()
-    position = end - (stops[sequence] - query)
+    edges = torch.stack([cu_seqlens_q, cu_seqlens_k.clamp(max=total_k)]).long()
+    sequence = torch.searchsorted(edges[0], query, right=True)
+    edges = torch.cat([edges, edges[:, -1:]], 1)
+    begin, (stop, end) = edges[1][sequence - 1], edges[:, sequence]
+    position = end - stop + query
     return torch.stack([*_within(position, sides, begin, end), position])[None].int()
 
 
@@ -111,10 +111,14 @@ def _edges(documents: tuple[int, ...], device: torch.device) -> torch.Tensor:
 def _within(position, sides: tuple[Side, Side], begin, end) -> Sequence[torch.Tensor]:
     """The first key and the end of what queries at these positions see of their documents' keys."""
     left, right = sides
-    everything = torch.zeros_like(position)
-    first = everything + begin if left is None else _clamped(position - left, begin, end)
-    stop = everything + end if right is None else _clamped(position + right + 1, begin, end)
+    first = _everywhere(begin, position) if left is None else _clamped(position - left, begin, end)
+    stop = _everywhere(end, position) if right is None else _clamped(position + (right + 1), begin, end)
     return first, stop
+
+
+def _everywhere(edge, position: torch.Tensor) -> torch.Tensor:
+    """An edge at every position: one of each already, or one of all."""
+    return edge if isinstance(edge, torch.Tensor) else torch.full_like(position, edge)
 
 
 def _clamped(keys: torch.Tensor, begin, end) -> torch.Tensor:

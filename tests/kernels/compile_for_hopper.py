@@ -88,7 +88,7 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
     """flash3's launch, which asks the GPU for a counter, in the tilings for many keys and for few."""
     from kernels import flash3
 
-    flash3._zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
+    flash3.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     lse = torch.empty(q.shape[:3])
     for few_keys in (0, math.inf) if q.shape[-1] in flash3.FEW_KEYS_TILING else (0,):
         flash3.FEW_KEYS = few_keys
@@ -100,7 +100,7 @@ def launch_fp8(q, causal=False) -> None:
     from kernels import flash3, fp8
     from kernels.arguments import Call
 
-    flash3._zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
+    flash3.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], causal, None, 0.1, "fp8", 128, 64, None)
     fp8.fp8(q, q, q, call)
 

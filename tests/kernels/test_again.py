@@ -1,5 +1,6 @@
 """A kernel is launched again with what Triton's launcher made of its arguments, and other addresses."""
 
+from contextlib import contextmanager
 from types import SimpleNamespace
 from weakref import ref
 
@@ -45,9 +46,9 @@ def encoded(monkeypatch):
         addresses.append(address)
         return [("map", encoding, address), *descriptor.shape]
 
-    active = SimpleNamespace(get_current_device=lambda: 1, get_current_stream=lambda device: STREAM * device)
     monkeypatch.setattr(nvidia, "make_tensordesc_arg", make_tensordesc_arg)
-    monkeypatch.setattr(again, "driver", SimpleNamespace(active=active))
+    monkeypatch.setattr(again, "current_stream", {None: STREAM, 1: STREAM + 1}.get)
+    monkeypatch.setattr(again, "current_device", lambda: None)  # where tensors on the CPU are
     return addresses
 
 
@@ -73,6 +74,25 @@ def test_what_is_launched_again_has_its_own_addresses_and_all_other_arguments(en
     assert launched[6:11] == ((4, 1, 0), None, None, None, "annotations")
     arguments = launched[11] if nested else list(launched[11:])
     assert arguments == [("map", "swizzled", 1024), 8, 2048, None, 7, (1, 2), True]
+
+
+@pytest.mark.parametrize("current", [0, 1])
+def test_it_starts_on_its_tensors_device_and_the_stream_that_is_current_there(encoded, monkeypatch, current):
+    handed, entered = [], []
+
+    @contextmanager
+    def device(index):
+        entered.append(index)
+        monkeypatch.setattr(again, "current_device", lambda: index)
+        yield
+
+    monkeypatch.setattr(again, "current_device", lambda: current)
+    monkeypatch.setattr(again.torch.cuda, "device", device)
+    elsewhere = SimpleNamespace(device=torch.device("cuda", 1))
+    Again(compiled(handed), 3, (elsewhere,), (7,))(1024)
+    assert [launched[3] for launched in handed] == [STREAM + 1]
+    assert handed[0][-1] == [1024, 7]
+    assert entered == ([] if current == 1 else [1])
 
 
 def test_an_address_is_encoded_once_and_many_are_not_kept(encoded, monkeypatch):

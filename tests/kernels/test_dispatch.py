@@ -6,7 +6,7 @@ import pytest
 import torch
 from attention_cases import ON_CPU
 
-from kernels import attention, dispatch, explain, probe_attention, reference_attention
+from kernels import attention, dispatch, explain, launch_options, probe_attention, reference_attention
 from kernels.arguments import Call
 from kernels.flash2 import flash2
 
@@ -180,6 +180,55 @@ def test_gradients_that_flash3_does_not_serve(monkeypatch, device):
     assert all(torch.equal(*pair) for pair in zip(ours, expected, strict=True))
 
 
+@pytest.fixture
+def differentiate(monkeypatch):
+    """`gradients` with stand-ins for both backward passes: "first", and "again" where one is remembered."""
+    on_gpu(monkeypatch)
+
+    def first(*given):
+        if given[-1] is not None:
+            given[-1]["gradients"] = lambda *tensors: "again"
+        return "first"
+
+    for name in ("flash3_backward", "backward"):
+        monkeypatch.setattr(dispatch, name, first)
+    memory, laid_out = {}, torch.zeros(1, 2, 64, 64).half()
+    tensors = dict.fromkeys(("q", "k", "v", "out", "d_out"), laid_out) | {"lse": torch.zeros(1, 2, 64)}
+
+    def run(algorithm="auto", **changed):
+        q, k, v, out, d_out, lse = (tensors | changed).values()
+        options = False, None, None, algorithm, None, None, memory
+        return dispatch.gradients(q, k, v, out, lse, d_out, None, *options)
+
+    assert (run(), run()) == ("first", "again")
+    return run
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "out", "d_out"])
+def test_a_backward_pass_is_remembered_by_the_layout_of_all_that_autograd_saved(differentiate, name):
+    """Hooks on saved tensors may hand them back in another layout than the forward pass had."""
+    heads_inside_rows = torch.zeros(1, 64, 2, 64).half().transpose(1, 2)
+    unaligned = torch.zeros(2 * 64 * 64 + 1).half()[1:].view(1, 2, 64, 64)
+    for other in (heads_inside_rows, unaligned):
+        assert differentiate(**{name: other}) == "first"
+        assert differentiate(**{name: other}) == "again"
+
+
+def test_a_backward_pass_is_remembered_by_what_else_it_depends_on(differentiate, monkeypatch):
+    assert differentiate("flash2") == "first"
+    assert differentiate(lse=torch.zeros(2 * 64 + 1)[1:].view(1, 2, 64)) == "first"
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+    assert differentiate() == "first"
+
+
+def test_options_that_are_tried_are_neither_remembered_nor_mixed_up_with_what_is(differentiate):
+    with launch_options(8, 3):
+        assert differentiate() == "first"
+        assert differentiate("flash2") == "first"
+    assert differentiate("flash2") == "first"
+    assert differentiate() == "again"
+
+
 @pytest.mark.parametrize(
     ("algorithm", "rows", "block_q", "flash3s"),
     [
@@ -197,7 +246,7 @@ def test_whose_gradients_an_algorithm_has(monkeypatch, algorithm, rows, block_q,
         monkeypatch.setattr(dispatch, name, lambda *given, name=name: name)
     q = torch.zeros(1).half().expand(1, 1, rows, 64)
     ran = dispatch.gradients(
-        q, q, q, q, None, q.contiguous(), None, False, None, None, algorithm, block_q, None
+        q, q, q, q, q[..., 0], q.contiguous(), None, False, None, None, algorithm, block_q, None
     )
     assert ran == ("flash3_backward" if flash3s else "backward")
 

@@ -105,18 +105,39 @@ class Recorded:
 
 def test_a_launch_is_remembered_with_its_layout(monkeypatch):
     kernel, memory = Recorded(), {}
-    counter = torch.zeros(1, dtype=torch.int32)
     monkeypatch.setattr(flash3_kernel, "attention_kernel", kernel)
     monkeypatch.setattr(flash3, "Again", kernel.started_again)
-    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: counter)
+    monkeypatch.setattr(flash3, "next_counter", lambda device: (None, 4711))
     first, second = (tensors(2, 4, 2, 300, 500) for _ in range(2))
     options = {"causal": True, "window": None, "scale": 0.1}
     flash3.flash3(*first, **options, memory=memory)
     out, lse = flash3.flash3(*second, **options, memory=memory)
     assert len(kernel.first) == 1
-    assert kernel.again == [tuple(each.data_ptr() for each in (*second, out, lse, counter))]
+    assert kernel.again == [(*(each.data_ptr() for each in (*second, out, lse)), 4711)]
     flash3.flash3(*second, **options)
     assert len(kernel.first) == 2
+
+
+def test_every_launch_draws_from_a_counter_of_its_own(monkeypatch):
+    monkeypatch.setattr(flash3, "current_stream", lambda device: 0)
+    monkeypatch.setattr(flash3, "_counters", {})
+    monkeypatch.setattr(flash3, "COUNTERS", 3)
+    given = [flash3.next_counter(torch.device("cpu")) for _ in range(7)]
+    for held, address in given:
+        place = address - held.data_ptr()
+        assert place % 16 == 0
+        assert 0 <= place < 4 * held.numel()
+        assert not held.any()
+    assert len({address for _, address in given}) == 7
+    assert len({held.data_ptr() for held, _ in given}) == 3
+
+
+def test_on_a_stream_of_the_users_nothing_outlives_a_call(monkeypatch):
+    monkeypatch.setattr(flash3, "current_stream", lambda device: 5)
+    monkeypatch.setattr(flash3, "_counters", {})
+    held, address = flash3.next_counter(torch.device("cpu"))
+    assert (held.tolist(), held.data_ptr()) == ([0], address)
+    assert not flash3._counters
 
 
 @pytest.mark.gpu

@@ -39,7 +39,7 @@ def on_threads(monkeypatch):
     monkeypatch.setattr(flash3_kernel, "attention_kernel", Kernel())
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
     monkeypatch.setattr(flash3, "multiprocessors", lambda device: 2)
-    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
+    monkeypatch.setattr(flash3, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
 
 
 def check(shape, head_dim, causal, window, times=None):
@@ -110,7 +110,7 @@ def test_an_unequal_tile_is_drawn_when_the_keys_of_the_one_before_are_all_asked_
 
     monkeypatch.setattr(flash3, "_descriptor", Watched)
     monkeypatch.setattr(flash3, "multiprocessors", lambda device: 1)
-    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: counter)
+    monkeypatch.setattr(flash3, "zeroed_counter", lambda device: counter)
     queries, keys, values = torch.randn(3, 1, 2, 400, 128)
     out, lse = torch.empty_like(queries), torch.empty(1, 2, 400)
     causal, window = MASKS[mask]

@@ -27,7 +27,7 @@ def on_threads(monkeypatch):
     monkeypatch.setattr(flash3_fp8_kernel, "attention_fp8_kernel", Fp8Kernel())
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
     monkeypatch.setattr(fp8, "multiprocessors", lambda device: 2)
-    monkeypatch.setattr(flash3, "_zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
+    monkeypatch.setattr(flash3, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
 
 
 def eight_bits(*shape):

@@ -97,7 +97,20 @@ def by_autograd(q, k, v):
     return attention(q, k, v, causal=True, **BLOCKS)
 
 
-@pytest.mark.parametrize("attend", [by_operator, by_autograd])
+def by_ranges(q, k, v):
+    return attention(q, k, v, window=(9, 2), **BLOCKS)
+
+
+def test_a_dispatch_mode_sees_the_operator_of_ranges_too(tensors):
+    expected = torch.autograd.grad(by_ranges(*tensors).sum(), tensors)
+    with Seen() as seen:
+        by_ranges(*(tensor.detach() for tensor in tensors))
+        gradients = torch.autograd.grad(by_ranges(*tensors).sum(), tensors)
+    assert seen.operators.count("attention_tiles.attention_in_ranges.default") == 2
+    assert all(torch.equal(*pair) for pair in zip(gradients, expected, strict=True))
+
+
+@pytest.mark.parametrize("attend", [by_operator, by_autograd, by_ranges])
 def test_a_second_derivative_is_refused_in_a_sentence(attend, tensors):
     (d_q,) = torch.autograd.grad(attend(*tensors).square().sum(), tensors[:1], create_graph=True)
     plain = torch.autograd.grad(attend(*tensors).square().sum(), tensors[:1])
@@ -106,7 +119,7 @@ def test_a_second_derivative_is_refused_in_a_sentence(attend, tensors):
         d_q.sum().backward()
 
 
-def test_torch_func_differentiates_it_once_and_what_it_leaves_behind_is_served(tensors):
+def test_torch_func_differentiates_it_once(tensors):
     q, k, v = (tensor.detach() for tensor in tensors)
 
     def squares(q):
@@ -116,6 +129,11 @@ def test_torch_func_differentiates_it_once_and_what_it_leaves_behind_is_served(t
     assert torch.equal(torch.func.grad(squares)(q), expected)
     with pytest.raises(NotImplementedError, match=r"^attention has a first derivative only"):
         torch.func.grad(lambda q: torch.func.grad(squares)(q).sum())(q)
+
+
+@pytest.mark.parametrize("attend", [by_autograd, by_ranges])
+def test_what_torch_func_leaves_behind_is_served(attend, tensors):
+    q, k, v = (tensor.detach() for tensor in tensors)
     left = []
     torch.func.grad(lambda k: (left.append(k), k.sum())[1])(k)
-    assert torch.equal(attention(tensors[0], left[0], v, **BLOCKS), attention(q, k, v, **BLOCKS))
+    assert torch.equal(attend(tensors[0], left[0], v), attend(q, k, v))

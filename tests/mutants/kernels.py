@@ -347,8 +347,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     gradients(
         "gradient-of-lse-sign",
-        "self.tensors()[1][..., : self.call.seq_q] -= d_lse",
-        "self.tensors()[1][..., : self.call.seq_q] += d_lse",
+        "self._tensors(scratch)[1][..., : self.call.seq_q] -= d_lse",
+        "self._tensors(scratch)[1][..., : self.call.seq_q] += d_lse",
         "the gradient of lse has the wrong sign",
     ),
     gradients(
@@ -392,8 +392,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     dispatch(
         "dispatch-flash2-for-gradients",
-        'return algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(device)))',
-        'return algorithm == "flash3"',
+        'if algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(q.device))):',
+        'if algorithm == "flash3":',
         "auto takes the slower of two backward passes",
         DISPATCH,
         f"{T}test_flash3_backward.py",
