@@ -175,7 +175,9 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
     row = sum(schedule.amounts[tensor].factor for tensor in walked)
     sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
     grid = replace(kernel, count=phase.programs.count)
-    head, outer = grid.launched(launch.order, 0, _reached(grid, together, abreast * places, len(sizes), taken.waves))
+    head, outer = grid.launched(
+        launch.order, 0, _reached(grid, together, abreast * places, len(sizes), taken.waves)
+    )
     first, stop = phase.programs.at(outer)
     group = 1 if phase.shared or not by_query else problem.group
     around = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}

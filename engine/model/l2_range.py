@@ -1,10 +1,10 @@
-"""Between what the DRAM bytes of a launch lie, where the modelled number hangs on what nobody knows exactly.
+"""Between what the DRAM bytes of a launch lie, where the modelled number hangs on what nobody knows well.
 
-Far from L2's edge everything is kept or everything is gone, and both ends are the modelled number. Near it two
-things are varied as far as an H200's counters leave them open:
+Far from L2's edge everything is kept or everything is gone, and both ends are the modelled number. Near it
+two things are varied as far as an H200's counters leave them open:
 
 - The share of L2 at which bytes are gone. From every reading of a call near the edge follows the share with
-  which the model would be right. Of 118 such readings in three sessions, none of a call drawn by lot, nine
+  which the model would be right. Of 107 such readings in three sessions, none of a call drawn by lot, nine
   of ten are within HALF; the scatter of the counter itself, up to 11%, is among what spreads them.
 - Whether SMs stay in step. A warp-specialised kernel's tiles took up to 2.9% longer on one SM than on another
   in a trace of an H200; over many passes of more than L2 holds, the SMs no longer meet at the same keys.

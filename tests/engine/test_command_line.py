@@ -18,7 +18,8 @@ FULL = (
 )
 PROMISED = {
     "tile_read_bytes", "tile_write_bytes", "compulsory_read_bytes", "compulsory_write_bytes",
-    "dram_read_bytes", "dram_write_bytes", "flops", "tiles_visited", "tiles_skipped", "sram_bytes", "fits",
+    "dram_read_bytes", "dram_read_bytes_range", "dram_write_bytes", "flops", "tiles_visited", "tiles_skipped",
+    "sram_bytes", "fits",
 }  # fmt: skip
 
 
