@@ -9,7 +9,15 @@ from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.roofline import both_levels
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_in_mb, bytes_text, digits, ratio_text, scaled, share_text
+from app.figures.units import (
+    bytes_in_mb,
+    bytes_range_text,
+    bytes_text,
+    digits,
+    ratio_text,
+    scaled,
+    share_text,
+)
 from app.page.parts.elements import chart
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
@@ -34,6 +42,7 @@ from engine.studies.counter_gaps import (
     gaps,
     left_in_cache,
     scatter,
+    within_ranges,
 )
 
 COUNTERS = (
@@ -92,7 +101,7 @@ def agreement(recording: Recording, colours: Palette) -> None:
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
     band = BEYOND.format(len(COUNTED_TWICE), *(share_text(apart, 1) for apart in scatter()))
-    st.caption(f"{band} {_missed(rows)}")
+    st.caption(f"{band} {_near_the_edge(rows)} {_missed(rows)}")
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes from L2 to the SMs**")
@@ -206,6 +215,8 @@ def _gaps(one: RecordedCounters) -> list[str]:
     """Why each number differs from the one before it, in a sentence each."""
     found = gaps(one)
     off = f"The modelled DRAM reads differ from the recorded ones by {_signed(found.model_off)}."
+    if one.is_unsure:
+        off += f" The model is sure of them only from {bytes_range_text(*one.dram_read_range)}."
     return [_requests(found), _reads(one, found), _writes(one), off]
 
 
@@ -292,6 +303,18 @@ def _deviations(rows: list[RecordedCounters]) -> list[list[str]]:
 
 def _off(most: float, typical: float) -> tuple[str, str]:
     return share_text(typical, 1), share_text(most, 1)
+
+
+def _near_the_edge(rows: list[RecordedCounters]) -> str:
+    """How many calls the model is not sure of, and how many of these read what it says."""
+    found = within_ranges(rows)
+    if found is None:
+        return ""
+    return (
+        f"Of {found.calls} calls the model is sure only within a range, because they nearly fill L2 or their "
+        f"SMs lose step: the range is {share_text(found.width)} of its lower end wide in the median, and "
+        f"{found.within} of these calls read what lies in it."
+    )
 
 
 def _missed(rows: list[RecordedCounters]) -> str:
