@@ -311,9 +311,10 @@ def _near_the_edge(rows: list[RecordedCounters]) -> str:
     if found is None:
         return ""
     return (
-        f"Of {found.calls} calls the model is sure only within a range, because they nearly fill L2 or their "
-        f"SMs lose step: the range is {share_text(found.width)} of its lower end wide in the median, and "
-        f"{found.within} of these calls read what lies in it."
+        f"The model is sure of the reads of {found.calls} of these calls only within a range, because they "
+        f"nearly fill L2 or their SMs lose step: it is {share_text(found.width)} of its lower end wide in "
+        f"the median, and what {found.within} of them read lies in it. It was set so that this holds for nine of "
+        "ten readings, of these calls and of a scan of others."
     )
 
 
