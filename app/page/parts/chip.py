@@ -18,6 +18,7 @@ from app.figures.units import (
     scaled,
     share_text,
 )
+from app.page.parts import unsure
 from app.page.parts.elements import chart
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
@@ -42,7 +43,6 @@ from engine.studies.counter_gaps import (
     gaps,
     left_in_cache,
     scatter,
-    within_ranges,
 )
 
 COUNTERS = (
@@ -101,7 +101,7 @@ def agreement(recording: Recording, colours: Palette) -> None:
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
     band = BEYOND.format(len(COUNTED_TWICE), *(share_text(apart, 1) for apart in scatter()))
-    st.caption(f"{band} {_near_the_edge(rows)} {_missed(rows)}")
+    st.caption(f"{band} {unsure.of_calls(rows)} {_missed(rows)}")
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes from L2 to the SMs**")
@@ -303,19 +303,6 @@ def _deviations(rows: list[RecordedCounters]) -> list[list[str]]:
 
 def _off(most: float, typical: float) -> tuple[str, str]:
     return share_text(typical, 1), share_text(most, 1)
-
-
-def _near_the_edge(rows: list[RecordedCounters]) -> str:
-    """How many calls the model is not sure of, and how many of these read what it says."""
-    found = within_ranges(rows)
-    if found is None:
-        return ""
-    return (
-        f"The model is sure of the reads of {found.calls} of these calls only within a range, because they "
-        f"nearly fill L2 or their SMs lose step: it is {share_text(found.width)} of its lower end wide in "
-        f"the median, and what {found.within} of them read lies in it. It was set so that this holds for nine of "
-        "ten readings, of these calls and of a scan of others."
-    )
 
 
 def _missed(rows: list[RecordedCounters]) -> str:

@@ -10,7 +10,7 @@ from app.figures.colours import palette
 from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels
 from app.figures.units import bytes_range_text, bytes_text
-from app.page.parts import chip, recorded
+from app.page.parts import chip, recorded, unsure
 from engine.experiment import Experiment
 from engine.measuring.shapes import training_problem
 from engine.model.roofline import roofline
@@ -319,8 +319,8 @@ def test_calls_that_the_model_is_unsure_of_are_told_with_their_range():
     assert f"sure of them only from {bytes_range_text(low, high)}." in chip._gaps(edge)[-1]
     sure = next(row for row in rows if not row.is_unsure)
     assert "sure of them" not in chip._gaps(sure)[-1]
-    assert chip._near_the_edge([sure]) == ""
-    said = chip._near_the_edge([edge, sure])
+    assert unsure.of_calls([sure]) == ""
+    said = unsure.of_calls([edge, sure])
     assert "of 1 of these calls only within a range" in said
     assert f"is {high / low - 1:.0%} of its lower end" in said
     assert "what 1 of them read" in said
