@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.model.export import FORMATS
+from engine.model.l2_range import is_wide
 from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
@@ -129,6 +130,9 @@ def table(simulation: Simulation) -> str:
         ("compulsory", moved.compulsory.total_read, moved.compulsory.total_written, "counted"),
         ("DRAM", moved.dram.total_read, moved.dram.total_written, "modelled"),
     ]
+    if is_wide(*simulation.dram_range):
+        ends = zip(("DRAM, at least", "DRAM, at most"), simulation.dram_range, strict=True)
+        rows += [(name, end.total_read, end.total_written, "modelled") for name, end in ends]
     lines = [f"{'':<14}{'read, bytes':>24}{'written, bytes':>24}"]
     lines += [f"{name:<14}{read:>24,}{written:>24,}  {origin}" for name, read, written, origin in rows]
     single = [

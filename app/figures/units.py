@@ -42,6 +42,13 @@ def bytes_text(value: float) -> Quantity:
     return scaled(value, "B")
 
 
+def bytes_range_text(low: float, high: float) -> str:
+    """Two numbers of bytes as "1.2 to 1.6 GB"."""
+    first, last = bytes_text(low), bytes_text(high)
+    same = first.split()[1] == last.split()[1]
+    return f"{first.split()[0] if same else first} to {last}"
+
+
 def chip_bytes_text(value: float) -> Quantity:
     """Bytes of a chip's shared memory, in KiB, rounded up: what has no room is not said to fit."""
     return Quantity(f"{-(-int(value) // 1024):,} KiB", value, "B")

@@ -12,7 +12,7 @@ from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
-from app.page.parts import chip, fitted
+from app.page.parts import chip, fitted, unsure
 from app.page.parts.elements import chart, one_of
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash2, standard
@@ -113,6 +113,8 @@ def _numbers(simulations, kind: str) -> None:
         ["FLOP per byte of HBM", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
     )
     st.html(table(["", *(short(name) for name in simulations)], rows, title="Bytes by algorithm and level"))
+    if said := unsure.across_hbm(simulations.values()):
+        st.caption(said)
 
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:

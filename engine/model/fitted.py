@@ -8,7 +8,8 @@ either. Starts, further loops, a window's registers and d 256 were set on 90 cal
 what L1 keeps on 97 more of flash1, and how far unfused tiles stray on recorded reads from L2 too. How much
 sooner a tile of flash3 with rows for fewer warp groups ends was read off traces of calls that are in no
 recording, and a kernel's bytes of instructions off compiled code: no counter set either. The share of L2 at
-which bytes are gone was set on recorded rows, with the errors of calls drawn by lot in sight.
+which bytes are gone was set on recorded rows, with the errors of calls drawn by lot in sight. What
+`l2_range` varies was set on recorded rows and on the 81 calls of a scan, which set no modelled byte.
 Causal and windowed calls of flash3 were recorded again once their tiles were drawn late: these set nothing.
 """
 

@@ -39,10 +39,32 @@ MOST_WAVES = 8  # over whole heads are followed; those after them are taken to g
 ROWS_SHARE = {64: 0.61, 128: 0.37, 256: 0.5}
 
 
-def gone(share):
-    """The chance that bytes are no longer in L2 when such a share of it was used since."""
+@dataclass(frozen=True)
+class Taken:
+    """What is taken of L2 and of the SMs.
+
+    Attributes:
+        half: share of L2 used since, at which half of the bytes are gone.
+        waves: over whole heads that are followed.
+        chunks: that a head's K and V are cut into at most.
+        apart: by how much the slowest SM is slower than the fastest, a share.
+    """
+
+    half: float
+    waves: int
+    chunks: int
+    apart: float = 0.0
+
+
+def usual() -> Taken:
+    """What is taken of them for the modelled bytes."""
+    return Taken(GONE, MOST_WAVES, CHUNKS)
+
+
+def gone(share, half: float = GONE):
+    """The chance that bytes are no longer in L2 when such a share of it was used since; 0.5 at half."""
     share = np.asarray(share, float)
-    return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((GONE - share) / SOFTNESS)))
+    return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((half - share) / SOFTNESS)))
 
 
 def kept_bytes(gpu: Gpu) -> float:
@@ -50,11 +72,11 @@ def kept_bytes(gpu: Gpu) -> float:
     return GONE * gpu.l2_effective_bytes
 
 
-def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes) -> Bytes:
+def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes, taken: Taken | None = None) -> Bytes:
     """Modelled DRAM bytes over batch and heads, by tensor: from compulsory to requested."""
     read, written = dict(compulsory.read), dict(compulsory.written)
     for kernel in launch.kernels:
-        again, rewritten = fetched_again(launch, kernel)
+        again, rewritten = fetched_again(launch, kernel, taken)
         for amounts, more in ((read, again), (written, rewritten)):
             for tensor, amount in more.items():
                 amounts[tensor] += round(amount)
@@ -64,15 +86,17 @@ def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes) -> Bytes:
     )
 
 
-def fetched_again(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+def fetched_again(
+    launch: Launch, kernel: Kernel, taken: Taken | None = None
+) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
     """Bytes that one kernel, the caches empty before it, reads beyond the first time, and writes likewise."""
-    schedule, phase = launch.schedule, kernel.phase
+    schedule, phase, taken = launch.schedule, kernel.phase, taken or usual()
     if phase.rewritten:
-        return _rewritten(launch, kernel)
+        return _rewritten(launch, kernel, taken.half)
     walked = {tensor for tensor in phase.loaded if _is_walked(schedule, phase, tensor)}
     if not walked:
         return {}, {}
-    again = _walked_again(launch, kernel, walked)
+    again = _walked_again(launch, kernel, walked, taken)
     row = {tensor: schedule.amounts[tensor].factor for tensor in walked}
     return {tensor: again * row[tensor] / sum(row.values()) for tensor in walked}, {}
 
@@ -84,7 +108,9 @@ def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
     return by_inner and not by_outer
 
 
-def _rewritten(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+def _rewritten(
+    launch: Launch, kernel: Kernel, half: float
+) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
     """What each visit loads and stores again: one program per head, to which its rows are its own."""
     schedule, phase, slots = launch.schedule, kernel.phase, launch.gpu.sms * kernel.resident
     stored = {step.tensor for step in phase.each if step.operation == Operation.STORE}
@@ -95,7 +121,7 @@ def _rewritten(launch: Launch, kernel: Kernel) -> tuple[dict[Tensor, float], dic
     for together, times in ((slots, full), (rest, 1)):
         # since a row's last pass, as many rows as a pass has have gone by, of every head that runs
         share = together * rows[1:] * sum(row.values()) / launch.gpu.l2_bytes
-        again += times * together * float((rows[1:] * gone(share)).sum())
+        again += times * together * float((rows[1:] * gone(share, half)).sum())
     return (
         {tensor: again * row[tensor] for tensor in phase.loaded},
         {tensor: again * row[tensor] for tensor in stored},
@@ -117,22 +143,23 @@ class _Walk:
     sizes: np.ndarray
 
 
-def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> float:
+def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> float:
     """Bytes of the walked tensors that are fetched beyond the first time."""
-    way = _walk(launch, kernel, walked)
+    way = _walk(launch, kernel, walked, taken)
     programs, count = way.programs, kernel.heads * kernel.phase.programs.count
     slots = min(way.abreast * way.places, count)
     streams = len(np.unique(programs.stream[:slots])) + 1  # those of a wave, wherever it begins
     own = programs.around + programs.visit * len(way.sizes)
     if streams * way.sizes.sum() + slots * own < NEVER_GONE:
         return 0.0
-    reuse = walk(programs, way.sizes, way.abreast, way.places, MOST_WAVES * len(way.sizes))
+    most_steps = taken.waves * len(way.sizes)
+    reuse = walk(programs, way.sizes, way.abreast, way.places, most_steps, apart=taken.apart)
     waves = -(-count // slots)  # the last walks over as much as a full one
     beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
-    return beyond * float((reuse.size * gone(reuse.since)).sum()) * launch.gpu.l2_effective_bytes
+    return beyond * float((reuse.size * gone(reuse.since, taken.half)).sum()) * launch.gpu.l2_effective_bytes
 
 
-def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
+def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> _Walk:
     """A kernel's programs as they walk over some tensors; a chunk is whole inner blocks."""
     gpu, schedule, phase = launch.gpu, launch.schedule, kernel.phase
     problem, tiling = schedule.problem, schedule.tiling
@@ -143,12 +170,14 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
     abreast, places = gpu.sms, kernel.resident
     if phase.launched == TILE:
         abreast, places = max(1, abreast * places // blocks), 1
-    together = -(-blocks // CHUNKS)  # inner blocks to a chunk
+    together = -(-blocks // taken.chunks)  # inner blocks to a chunk
     starts = np.arange(0, length, together * block)
     row = sum(schedule.amounts[tensor].factor for tensor in walked)
     sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
     grid = replace(kernel, count=phase.programs.count)
-    head, outer = grid.launched(launch.order, 0, _reached(grid, together, abreast * places, len(sizes)))
+    head, outer = grid.launched(
+        launch.order, 0, _reached(grid, together, abreast * places, len(sizes), taken.waves)
+    )
     first, stop = phase.programs.at(outer)
     group = 1 if phase.shared or not by_query else problem.group
     around = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}
@@ -179,12 +208,12 @@ def _pace(launch: Launch, outer: np.ndarray) -> np.ndarray:
     return seconds.min() / seconds
 
 
-def _reached(grid: Kernel, together: int, slots: int, chunks: int) -> int:
-    """Programs that can begin while MOST_WAVES are followed; each takes at most one chunk per step."""
-    most = min(grid.blocks, slots * (1 + MOST_WAVES * chunks))
+def _reached(grid: Kernel, together: int, slots: int, chunks: int, waves: int) -> int:
+    """Programs that can begin while so many waves are followed; each takes at most one chunk per step."""
+    most = min(grid.blocks, slots * (1 + waves * chunks))
     if grid.count > MOST_LISTED:
         return most
     first, stop = grid.phase.programs.listed
     # those that run have at most a head's chunks to go; of heads that are launched together
     every = grid.together * int(np.maximum(-(-stop // together) - first // together, 1).sum())
-    return min(most, (1 + slots * (MOST_WAVES + 1) * chunks // every) * grid.together * grid.count)
+    return min(most, (1 + slots * (waves + 1) * chunks // every) * grid.together * grid.count)

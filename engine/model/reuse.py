@@ -14,6 +14,7 @@ from engine.problem.kept import give_way
 
 AT_ONCE = 8  # steps, some milliseconds
 DRIFT = 0.2  # of several blocks on an SM the last runs so much slower than the first, fitted to an H200
+STRIDE = 0.618  # spreads the speeds of any number of SMs evenly, neighbours far apart
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,13 @@ class Reuse:
     walked: float
 
 
-def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_steps: int) -> Reuse:
+def walk(
+    programs: Programs, sizes: np.ndarray, sms: int, places: int, most_steps: int, apart: float = 0.0
+) -> Reuse:
     """Follow programs for so many steps at most.
 
-    sizes is [chunks], of a stream's chunks; sms * places programs run at once, place after place.
+    sizes is [chunks], of a stream's chunks; sms * places programs run at once, place after place. The
+    slowest SM is slower than the fastest by apart, a share.
     """
     stream = programs.stream
     visits = np.maximum(programs.stop - programs.first, 1)
@@ -65,6 +69,7 @@ def walk(programs: Programs, sizes: np.ndarray, sms: int, places: int, most_step
     count, every = len(stream), np.tile(sizes, stream.max() + 1)
     slots = min(sms * places, count)
     speed = 1 - DRIFT * (np.arange(slots) // sms) / max(1, places - 1)
+    speed *= 1 - apart * (np.arange(slots) % sms * STRIDE % 1)
     progress, waiting = np.zeros(slots), slots
     # of the programs that run
     begun, length, pace = ends[:slots].copy(), visits[:slots].copy(), programs.pace[:slots].copy()

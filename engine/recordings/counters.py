@@ -12,6 +12,7 @@ from engine.experiment import Experiment, ExperimentError
 from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.drawable import described
 from engine.model.l2 import kept_bytes
+from engine.model.l2_range import is_wide
 from engine.model.rates import Rates
 from engine.model.simulation import Simulation, simulate
 from engine.problem.flops import field_flops
@@ -68,6 +69,17 @@ class RecordedCounters:
     def modelled_dram_read(self) -> int:
         """Modelled bytes from DRAM: of the tensors, and of instructions, which the counter has too."""
         return self.simulation.traffic.dram.total_read + self.experiment.record.code
+
+    @property
+    def dram_read_range(self) -> tuple[int, int]:
+        """Between what the modelled bytes from DRAM lie, instructions included."""
+        low, high = (each.total_read + self.experiment.record.code for each in self.simulation.dram_range)
+        return low, high
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether that range is worth a word."""
+        return is_wide(*self.simulation.dram_range)
 
     @property
     def modelled_dram_written(self) -> int:

@@ -104,6 +104,30 @@ def excess(one: RecordedCounters) -> tuple[float, float] | None:
     return one.modelled_dram_read - compulsory, one.dram_read - compulsory
 
 
+@dataclass(frozen=True)
+class Ranges:
+    """Calls whose modelled DRAM bytes are sure only within a range.
+
+    Attributes:
+        calls: how many.
+        within: how many of them read what lies in it.
+        width: of the ranges, as a share of their lower end, in the median.
+    """
+
+    calls: int
+    within: int
+    width: float
+
+
+def within_ranges(rows: Sequence[RecordedCounters]) -> Ranges | None:
+    """How the ranges of such calls fare; None where no call has one."""
+    found = [(row.dram_read, *row.dram_read_range) for row in rows if row.is_unsure]
+    if not found:
+        return None
+    within = sum(low <= read <= high for read, low, high in found)
+    return Ranges(len(found), within, median(high / low - 1 for _, low, high in found))
+
+
 def left_in_cache(rows: Sequence[RecordedCounters]) -> tuple[float, float]:
     """Written bytes that lay dirty in L2 when a kernel ended: in the median of the calls, and at most."""
     left = [row.left_in_cache / len(row.row.kernels) for row in rows]

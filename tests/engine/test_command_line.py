@@ -18,7 +18,8 @@ FULL = (
 )
 PROMISED = {
     "tile_read_bytes", "tile_write_bytes", "compulsory_read_bytes", "compulsory_write_bytes",
-    "dram_read_bytes", "dram_write_bytes", "flops", "tiles_visited", "tiles_skipped", "sram_bytes", "fits",
+    "dram_read_bytes", "dram_read_bytes_range", "dram_write_bytes", "flops", "tiles_visited", "tiles_skipped",
+    "sram_bytes", "fits",
 }  # fmt: skip
 
 
@@ -101,3 +102,15 @@ def test_a_reader_who_stops_reading_is_no_error():
 def test_a_million_tiles_stay_below_300_megabytes():
     _, peak = bench.unrolled("flash2", times=1)
     assert peak < 300e6
+
+
+def test_the_table_says_between_what_dram_bytes_lie_where_the_model_is_unsure(capsys):
+    edge = "simulate --algorithm flash3 --heads 2 --seq 98340 --head-dim 64 --own-blocks --hardware h200"
+    main(f"{edge} --json".split())
+    low, high = json.loads(capsys.readouterr().out)["dram_read_bytes_range"]
+    main(edge.split())
+    lines = capsys.readouterr().out.splitlines()
+    assert [f"{low:,}" in line for line in lines if line.startswith("DRAM, at least")] == [True]
+    assert [f"{high:,}" in line for line in lines if line.startswith("DRAM, at most")] == [True]
+    main(FULL.replace(" --json", "").split())
+    assert "at least" not in capsys.readouterr().out

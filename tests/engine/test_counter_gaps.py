@@ -8,7 +8,15 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
-from engine.studies.counter_gaps import COUNTED_TWICE, busiest, deviations, gaps, left_in_cache, scatter
+from engine.studies.counter_gaps import (
+    COUNTED_TWICE,
+    busiest,
+    deviations,
+    gaps,
+    left_in_cache,
+    scatter,
+    within_ranges,
+)
 
 DEVICE = Device("NVIDIA H200", "580.95", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(1, 16, 16, 1024, 1024, 64, "float16", Mask())
@@ -80,3 +88,23 @@ def test_the_counter_scatters_between_sessions():
     middle, most = scatter()
     assert middle == pytest.approx((apart[9] + apart[10]) / 2, rel=0.05)
     assert (0.04 < middle < 0.055, 0.10 < most < 0.115) == (True, True)
+
+
+def test_calls_of_which_the_model_is_unsure_are_counted_and_those_within_their_range():
+    problem = Problem(1, 2, 2, 98340, 98340, 64, "float16", Mask())
+    rows = tuple(
+        Counters("flash3", "forward", problem, kernels=(KernelCounters("k", "1", 8e-3, read, 1, 1e10, 1),))
+        for read in (1e8, 1.43e8, 2.1e8)
+    )
+    calls_ = [*recorded_counters(Recording(DEVICE, counters=rows)), *calls(1e7)]
+    low, high = calls_[0].dram_read_range
+    found = within_ranges(calls_)
+    assert (found.calls, found.within) == (3, 1)
+    assert found.width == pytest.approx(high / low - 1)
+    assert within_ranges(calls(1e7)) is None
+
+
+def test_of_the_recorded_calls_that_the_model_is_unsure_of_nearly_all_are_within():
+    found = within_ranges([one for each in recordings() for one in recorded_counters(each)])
+    assert (found.calls, found.within) == (31, 30)
+    assert found.width == pytest.approx(0.18, abs=0.02)

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.mutant import of_engine as _of
 
 l2 = _of("model/l2.py", "l2")
+l2_range = _of("model/l2_range.py", "l2_range")
 flash3 = _of("algorithms/flash3.py", "instructions")
 crossing = _of("model/crossing.py", "crossing")
 launch = _of("model/launch.py", "simulated")
@@ -49,6 +50,24 @@ MUTANTS: tuple[Mutant, ...] = (
         "bytes leave L2 too gradually",
         "l2",
         "against_the_chip",
+    ),
+    l2_range(
+        "l2-range-as-narrow",
+        "HALF = (0.77, 0.92)",
+        "HALF = (0.81, 0.88)",
+        "the range around DRAM bytes leaves out a third of what was read",
+    ),
+    l2_range(
+        "l2-range-in-step",
+        "APART = 0.03 ",
+        "APART = 0.0 ",
+        "over long passes the range has no SMs that lose step",
+    ),
+    l2_range(
+        "l2-range-of-few-waves",
+        "WAVES = 24 ",
+        "WAVES = 8 ",
+        "a ragged head's later waves are not in the range",
     ),
     l2(
         "l2-last-tile-as-long",

@@ -9,7 +9,16 @@ from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.roofline import both_levels
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_in_mb, bytes_text, digits, ratio_text, scaled, share_text
+from app.figures.units import (
+    bytes_in_mb,
+    bytes_range_text,
+    bytes_text,
+    digits,
+    ratio_text,
+    scaled,
+    share_text,
+)
+from app.page.parts import unsure
 from app.page.parts.elements import chart
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
@@ -92,7 +101,7 @@ def agreement(recording: Recording, colours: Palette) -> None:
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
     band = BEYOND.format(len(COUNTED_TWICE), *(share_text(apart, 1) for apart in scatter()))
-    st.caption(f"{band} {_missed(rows)}")
+    st.caption(f"{band} {unsure.of_calls(rows)} {_missed(rows)}")
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes from L2 to the SMs**")
@@ -206,6 +215,8 @@ def _gaps(one: RecordedCounters) -> list[str]:
     """Why each number differs from the one before it, in a sentence each."""
     found = gaps(one)
     off = f"The modelled DRAM reads differ from the recorded ones by {_signed(found.model_off)}."
+    if one.is_unsure:
+        off += f" The model is sure of them only from {bytes_range_text(*one.dram_read_range)}."
     return [_requests(found), _reads(one, found), _writes(one), off]
 
 

@@ -8,8 +8,10 @@ from app import theme
 from app.figures.algorithms import short
 from app.figures.gains import gains_by_length
 from app.figures.units import ratio_digits
+from app.page.parts import unsure
 from app.page.parts.elements import chart
 from engine.experiment import Experiment
+from engine.model.simulation import simulate
 from engine.recordings.recording import Recording
 from engine.studies.gains import Gain, fused_of, gain_at, modelled_gain, modelled_gains, recorded_gains
 
@@ -25,6 +27,8 @@ def show(experiment: Experiment, recording: Recording | None) -> None:
     numbers, lines = st.columns([1, 2.4], gap="large")
     with numbers, st.container(key="gains_numbers"):
         _numbers(modelled_gain(experiment), gain_at(recorded, keys))
+        if said := unsure.across_hbm([simulate(fused)]):
+            st.caption(said)
     with lines:
         st.markdown(f"**Bytes and time over the length**: {short(fused.algorithm)} against unfused attention")
         origin = recording.origin if recording else ""

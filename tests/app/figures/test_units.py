@@ -8,6 +8,7 @@ from app.figures.units import (
     about_seconds,
     bound_text,
     bytes_in_mb,
+    bytes_range_text,
     bytes_text,
     chip_bytes_text,
     digits,
@@ -115,3 +116,8 @@ def test_a_quantity_is_said_rounded_and_carried_as_it_is(quantity, text, value, 
 def test_a_length_counts_in_powers_of_1024_where_it_is_a_multiple():
     lengths = (64, 1000, 1024, 4096, 10_000, 131_072, 2**20, 3 * 2**20)
     assert [short(keys) for keys in lengths] == ["64", "1,000", "1k", "4k", "10,000", "128k", "1M", "3M"]
+
+
+def test_a_range_of_bytes_has_its_unit_once_where_it_can():
+    assert bytes_range_text(1.2e9, 1.6e9) == "1.2 to 1.6 GB"
+    assert bytes_range_text(900e6, 1.2e9) == "900 MB to 1.2 GB"

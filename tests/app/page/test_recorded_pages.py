@@ -9,14 +9,15 @@ import pytest
 from app.figures.colours import palette
 from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels
-from app.figures.units import bytes_text
-from app.page.parts import chip, recorded
+from app.figures.units import bytes_range_text, bytes_text
+from app.page.parts import chip, recorded, unsure
 from engine.experiment import Experiment
 from engine.measuring.shapes import training_problem
 from engine.model.roofline import roofline
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters, roofline_points
+from engine.recordings.file import recordings
 from engine.recordings.heat_map import heat_map
 from engine.recordings.recording import (
     Counters,
@@ -308,3 +309,18 @@ def test_a_shape_of_which_nothing_ran_is_shown_with_the_reasons(monkeypatch, pag
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (small,))
     shown = opened(page)
     assert "out of memory" in html(shown) or page == "backward"
+
+
+def test_calls_that_the_model_is_unsure_of_are_told_with_their_range():
+    """131,072 tokens of d 64 in one head: K and V take what L2 keeps; a tiny call has no range."""
+    rows = [row for each in recordings() for row in recorded_counters(each)]
+    edge = next(row for row in rows if row.what.startswith("FlashAttention-2, N 131,072, heads 1, d 64"))
+    low, high = edge.dram_read_range
+    assert f"sure of them only from {bytes_range_text(low, high)}." in chip._gaps(edge)[-1]
+    sure = next(row for row in rows if not row.is_unsure)
+    assert "sure of them" not in chip._gaps(sure)[-1]
+    assert unsure.of_calls([sure]) == ""
+    said = unsure.of_calls([edge, sure])
+    assert "of 1 of these calls only within a range" in said
+    assert f"is {high / low - 1:.0%} of its lower end" in said
+    assert "what 1 of them read" in said

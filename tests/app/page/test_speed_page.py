@@ -104,3 +104,10 @@ def test_a_full_queue_is_one_sentence(monkeypatch):
     monkeypatch.setattr("app.page.parts.job.shared_worker", lambda: Worker(most_waiting=0))
     page = press(opened("speed", **TINY), MEASURE)
     assert page.warning[0].value == "The queue is full: 0 jobs wait; try again in a minute."
+
+
+def test_a_gain_that_hangs_on_little_says_so():
+    edge = {"algorithm": "flash3", "heads": 2, "seq": 98340, "head_dim": 64}
+    (said,) = [each.value for each in opened("speed", **edge).caption if "hangs on little" in each.value]
+    assert "Flash 3 149 to 220 MB." in said
+    assert not [each for each in opened("speed").caption if "hangs on little" in each.value]

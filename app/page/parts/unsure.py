@@ -1,0 +1,42 @@
+"""Where the modelled DRAM bytes hang on little: between what they lie, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from app.figures.algorithms import short
+from app.figures.units import bytes_range_text, share_text
+from engine.model.l2_range import is_wide
+from engine.model.simulation import Simulation
+from engine.recordings.counters import RecordedCounters
+from engine.studies.counter_gaps import within_ranges
+
+WHY = (
+    "Whether L2 still holds what tiles need again hangs on little here, so the modelled bytes across HBM are"
+)
+
+
+def across_hbm(simulations: Iterable[Simulation]) -> str:
+    """Of those that the model is not sure of, between what their DRAM bytes lie; empty if it is of all."""
+    unsure = [one for one in simulations if is_wide(*one.dram_range)]
+    if not unsure:
+        return ""
+    ends = ", ".join(f"{short(one.experiment.algorithm)} {_total(one)}" for one in unsure)
+    return f"{WHY} sure only within a range: {ends}."
+
+
+def of_calls(rows: Sequence[RecordedCounters]) -> str:
+    """How many calls the model is not sure of, and how many of these read what it says; empty if none."""
+    found = within_ranges(rows)
+    if found is None:
+        return ""
+    return (
+        f"The model is sure of the reads of {found.calls} of these calls only within a range, because they "
+        f"nearly fill L2 or their SMs lose step: it is {share_text(found.width)} of its lower end wide in "
+        f"the median, and what {found.within} of them read lies in it. It was set so that this holds for "
+        "nine of ten readings, of these calls and of a scan of others."
+    )
+
+
+def _total(one: Simulation) -> str:
+    return bytes_range_text(*(each.total for each in one.dram_range))
