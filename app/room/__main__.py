@@ -14,6 +14,7 @@ from app.room import server
 from app.room.pictures import Pictures
 from app.room.room import Room
 from app.room.routes import presenter_route
+from engine.parser import Parser, whole
 
 DASHBOARD = Path(__file__).resolve().parents[1] / "dashboard.py"
 PORT, DASHBOARD_PORT, PHONES = 8602, 8501, 300
@@ -77,19 +78,19 @@ def _named(address: str) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m app.room", description=__doc__)
+    parser = Parser("app.room", __doc__)
     parser.add_argument("--address", default=None, help="where phones join; this machine's own by default")
-    parser.add_argument("--port", type=int, default=PORT, help=f"of the room; {PORT} by default")
+    parser.add_argument("--port", type=whole, default=PORT, help=f"of the room; {PORT} by default")
     parser.add_argument(
         "--dashboard-port",
-        type=int,
+        type=whole,
         default=DASHBOARD_PORT,
         help=f"on this machine; {DASHBOARD_PORT} by default",
     )
     parser.add_argument(
         "--check", action="store_true", help="measure the room with simulated phones, and end"
     )
-    parser.add_argument("--phones", type=int, default=PHONES, help=f"of --check; {PHONES} by default")
+    parser.add_argument("--phones", type=whole, default=PHONES, help=f"of --check; {PHONES} by default")
     arguments = parser.parse_args()
     arguments.address = arguments.address or server.own_address()
     try:

@@ -49,6 +49,8 @@ def run(
     """
     if not file.is_file():
         raise FailedError(f"{file} is no file that can be read")
+    if file.suffix != ".py":
+        raise FailedError(f"{file} is no Python file: its name must end in .py")
     if find_spec("triton") is None:
         raise FailedError(f"{file.name} cannot be run, because Triton is not installed here")
     asked = {
