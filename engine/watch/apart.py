@@ -67,7 +67,7 @@ def run(
 
 
 def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
-    """What a command answers, or under "sentence" how it ended instead; it and all it started are gone then.
+    """What a command answers, or under "sentence" how it ended instead; it and its session are gone then.
 
     Its last argument is the descriptor on which it answers: a line when it has started, then one of JSON.
     """
@@ -88,8 +88,9 @@ def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
         ended = _waited(process, answer, printed, limits)
     finally:
         _end(process)
-        printed.join(5)
-        process.stdout.close()
+        printed.join(1)
+        if not printed.is_alive():  # else what left the session may print still: it is not waited for
+            process.stdout.close()
     return answer.said() or {"sentence": ended}
 
 
