@@ -88,9 +88,7 @@ def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
         ended = _waited(process, answer, printed, limits)
     finally:
         _end(process)
-        printed.join(1)
-        if not printed.is_alive():  # else what left the session may print still: it is not waited for
-            process.stdout.close()
+        printed.join(1)  # what left the session may print still: it is not waited for
     return answer.said() or {"sentence": ended}
 
 
@@ -104,11 +102,12 @@ class _Printed(threading.Thread):
 
     def run(self) -> None:
         size = 0
-        while part := self.process.stdout.read1(65536):
-            size += len(part)
-            if size > self.most and not self.too_much:
-                self.too_much = True
-                _end(self.process)
+        with self.process.stdout as printed:
+            while part := printed.read1(65536):
+                size += len(part)
+                if size > self.most and not self.too_much:
+                    self.too_much = True
+                    _end(self.process)
 
 
 class _Answer(threading.Thread):
