@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
 
-from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.experiment import Experiment, ExperimentError
 from engine.model.export import FORMATS
 from engine.model.l2_range import is_wide
 from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
 from engine.model.timeline import TimelineError
+from engine.parser import Parser
 from engine.recordings.file import recordings, write_whole
 from engine.recordings.timelines import recorded_timeline
 
 COMMANDS = ("simulate", "trace", "measure", "bench", "bench-kernels", "record", "kernel", "lab")
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line on stderr and exit code 2."""
-
-    def error(self, message: str) -> NoReturn:
-        """End with one line that names what was wrong."""
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code, raises SystemExit(2) on a bad value."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = Parser(prog="python -m engine", description=__doc__, allow_abbrev=False)
+    parser = Parser("engine", __doc__)
     parser.add_argument(
         "command",
         choices=COMMANDS,
@@ -60,28 +51,17 @@ def main(arguments: list[str] | None = None) -> int:
     if command == "kernel":
         from engine.watch.command import main as kernel
 
-        return kernel(Parser(prog="python -m engine kernel", allow_abbrev=False), arguments[1:])
+        return kernel(arguments[1:])
     if command == "lab":
         from engine.watch.labs import main as lab
 
-        return lab(Parser(prog="python -m engine lab", allow_abbrev=False), arguments[1:])
+        return lab(arguments[1:])
     return _trace(arguments[1:]) if command == "trace" else _simulate(arguments[1:])
 
 
-def _scenario_parser(command: str, description: str) -> Parser:
-    """A parser of every value that an experiment has."""
-    parser = Parser(prog=f"python -m engine {command}", description=description, allow_abbrev=False)
-    for parameter in PARAMETERS:
-        option = "--" + parameter.name.replace("_", "-")
-        if parameter.name == "causal":
-            parser.add_argument(option, action="store_const", const="true", help="no key after the query")
-        else:
-            parser.add_argument(option, metavar="VALUE", help=parameter.must)
-    return parser
-
-
 def _trace(arguments: list[str]) -> int:
-    parser = _scenario_parser("trace", "Which SM runs each block of threads, and when, as a file.")
+    parser = Parser("engine trace", "Which SM runs each block of threads, and when, as a file.")
+    parser.scenario()
     parser.add_argument("--order", choices=ORDERS, help="of a head's query blocks; default: the kernel's")
     parser.add_argument("--recorded", action="store_true", help="as a GPU ran it, not as modelled")
     parser.add_argument("--format", choices=tuple(FORMATS), default="perfetto", help="default %(default)s")
@@ -108,7 +88,8 @@ def _trace(arguments: list[str]) -> int:
 
 
 def _simulate(arguments: list[str]) -> int:
-    parser = _scenario_parser("simulate", "What the model says about one attention problem.")
+    parser = Parser("engine simulate", "What the model says about one attention problem.")
+    parser.scenario()
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--own-blocks", action="store_true", help="those that the kernel takes if given none")
     given = vars(parser.parse_args(arguments))

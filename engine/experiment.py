@@ -140,13 +140,13 @@ class Experiment:
         return replace(self, asked=replace(self.asked, own=self.record.own_tiling is not None))
 
 
-def _whole(name: str) -> Callable[[Any], int | None]:
+def _whole(name: str, rule: str) -> Callable[[Any], int | None]:
     def parse(value: Any) -> int | None:
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
         text = str(value).strip().replace("_", "").replace(",", "")
         if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 18:
-            raise ExperimentError(name, _shown(value), "a whole number")
+            raise ExperimentError(name, _shown(value), rule)
         return int(text)
 
     return parse
@@ -154,7 +154,7 @@ def _whole(name: str) -> Callable[[Any], int | None]:
 
 def _numbers(name: str, rule: str) -> Callable[[Any], int | str | None]:
     """A whole number, or several with : or , between them, which stay text with : between them."""
-    whole = _whole(name)
+    whole = _whole(name, rule)
 
     def parse(value: Any) -> int | str | None:
         text = str(value).replace(" ", "")
@@ -228,7 +228,8 @@ def _number(name: str, low: int, high: int, default: int | None, get, optional: 
     def holds(value):
         return (optional and value is None) or (isinstance(value, int) and low <= value <= high)
 
-    return Parameter(name, default, _whole(name), get, holds, f"a whole number from {low:,} to {high:,}")
+    rule = f"a whole number from {low:,} to {high:,}"
+    return Parameter(name, default, _whole(name, rule), get, holds, rule)
 
 
 def _window() -> Parameter:
@@ -269,9 +270,8 @@ def _block(name: str, get) -> Parameter:
             isinstance(value, int) and SMALLEST_BLOCK <= value <= LARGEST_BLOCK and value & (value - 1) == 0
         )
 
-    return Parameter(
-        name, 64, _whole(name), get, holds, f"a power of two from {SMALLEST_BLOCK} to {LARGEST_BLOCK}"
-    )
+    rule = f"a power of two from {SMALLEST_BLOCK} to {LARGEST_BLOCK}"
+    return Parameter(name, 64, _whole(name, rule), get, holds, rule)
 
 
 def _choice(name: str, options: Collection[str], default: str, get) -> Parameter:

@@ -5,7 +5,7 @@ Streamlit sends a style with a run, when the first elements stand already: they 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -43,12 +43,15 @@ DRAWER = """
 
 def routes() -> list[Route]:
     """The addresses of all pages and their scripts; Start's own name leads to the bare address."""
-    pages = [Route(f"/{name}", _opened) for name in (*PAGES, *OWN) if name != HOME]
+    names = (*PAGES, *OWN)
+    pages = [Route(f"/{name}", _opened) for name in names if name != HOME]
+    below = [Route(f"/{name}/{{rest:path}}", partial(_below, name)) for name in names]
     return [
         Route("/", _opened),
         Route(f"/{HOME}", _home),
         Route(f"/{scripts.FOLDER}/{{file}}", _script),
         *pages,
+        *below,
     ]
 
 
@@ -60,8 +63,17 @@ def _opened(request: Request) -> HTMLResponse:
 
 
 def _home(request: Request) -> RedirectResponse:
+    return _led("./", request)
+
+
+def _below(page: str, request: Request) -> RedirectResponse:
+    """Nothing lies below a page: what would be there stays blank, as its scripts are looked for there too."""
+    return _led("../" * (request.path_params["rest"].count("/") + 1) + page, request)
+
+
+def _led(address: str, request: Request) -> RedirectResponse:
     query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(f"./{query}", headers={"Cache-Control": "no-cache"})
+    return RedirectResponse(f"{address}{query}", headers={"Cache-Control": "no-cache"})
 
 
 def _script(request: Request) -> Response:

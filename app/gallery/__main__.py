@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 from pathlib import Path
 
 from app.gallery.site import site
+from engine.parser import Parser
 
 
 def main() -> int:
     """Write every file of the site, and say how many there are and how large they are."""
-    parser = argparse.ArgumentParser("python -m app.gallery", description=__doc__)
+    parser = Parser("app.gallery", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to; it is made")
     out = parser.parse_args().out
     logging.disable(logging.WARNING)  # Streamlit misses a session at every call

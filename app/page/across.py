@@ -25,6 +25,7 @@ from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import LINKS, Fabric
 from engine.model.cluster.kernel import BACKWARD as BACKWARD_TIMES
 from engine.model.cluster.lanes import Lanes
+from engine.model.cluster.memory import blocks_passing
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.model.timeline import MODELLED
@@ -298,9 +299,11 @@ def _few(found: list[Room]) -> str:
     alone, ring = found[0], found[1]
     if ring.longest > alone.longest:
         return ""
+    gpus = ring.spread.gpus
+    passing = ("one block", "two blocks", "three blocks")[blocks_passing(gpus) - 1]
     return (
-        f" On {ring.spread.gpus} GPUs a ring's buffers take more than sharing saves: they hold K and V twice "
-        "to be fetched, three blocks on their way, and the O of every round until the merge."
+        f" On {gpus} GPUs a ring's buffers take more than sharing saves: they hold K and V twice to be "
+        f"fetched, {passing} of others on the way, and the O of every round until the merge."
     )
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from app import room as rooms
 from app.room import server
 from app.room.pictures import Pictures
-from app.room.room import Room
+from app.room.room import ALPHABET, CODE_LENGTH, Room, is_code
 from app.room.routes import presenter_route
+from engine.parser import Parser, whole
 
 DASHBOARD = Path(__file__).resolve().parents[1] / "dashboard.py"
 PORT, DASHBOARD_PORT, PHONES = 8602, 8501, 300
@@ -38,11 +39,12 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    room = Room(Pictures())
+    room = Room(Pictures(), code=arguments.code)
     room.address, room.port = _named(arguments.address), listener.getsockname()[1]
     room.reach = server.reach(arguments.address)
     print(
-        f"The room is open at {room.link}. Present with p in the dashboard, show this address with a.",
+        f"The room is open at {room.link}. Present with p in the dashboard, show this address with a.\n"
+        f"Should it have to be started again, --code {room.code} lets the phones come back by themselves.",
         flush=True,
     )
     if room.reach in WARNINGS:
@@ -77,25 +79,28 @@ def _named(address: str) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m app.room", description=__doc__)
+    parser = Parser("app.room", __doc__)
     parser.add_argument("--address", default=None, help="where phones join; this machine's own by default")
-    parser.add_argument("--port", type=int, default=PORT, help=f"of the room; {PORT} by default")
+    parser.add_argument("--port", type=whole, default=PORT, help=f"of the room; {PORT} by default")
     parser.add_argument(
         "--dashboard-port",
-        type=int,
+        type=whole,
         default=DASHBOARD_PORT,
         help=f"on this machine; {DASHBOARD_PORT} by default",
     )
+    parser.add_argument("--code", type=str.upper, default="", help="of a room to open again; new by default")
     parser.add_argument(
         "--check", action="store_true", help="measure the room with simulated phones, and end"
     )
-    parser.add_argument("--phones", type=int, default=PHONES, help=f"of --check; {PHONES} by default")
+    parser.add_argument("--phones", type=whole, default=PHONES, help=f"of --check; {PHONES} by default")
     arguments = parser.parse_args()
     arguments.address = arguments.address or server.own_address()
     try:
         server.reach(arguments.address)
     except ValueError:
         parser.error(f"address is {arguments.address!r:.60}; it must be an IP address of this machine")
+    if arguments.code and not is_code(arguments.code):
+        parser.error(f"code is {arguments.code!r:.60}; it must be {CODE_LENGTH} characters of {ALPHABET}")
     for name, least, most in (("port", 0, 65535), ("dashboard_port", 1, 65535), ("phones", 1, 1000)):
         if not least <= getattr(arguments, name) <= most:
             parser.error(

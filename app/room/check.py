@@ -98,9 +98,9 @@ def checked(phones: int, voting: float = VOTING) -> Figures:
 
 
 @contextmanager
-def served(room: Room) -> Iterator[None]:
-    """The room's server in a thread, on a port of this machine alone."""
-    listener = server.listen(HOST, 0)
+def served(room: Room, port: int = 0) -> Iterator[None]:
+    """The room's server in a thread, on a port of this machine alone; on any that is free by default."""
+    listener = server.listen(HOST, port)
     room.address, room.port = HOST, listener.getsockname()[1]
     ready, done = threading.Event(), threading.Event()
 

@@ -17,7 +17,7 @@ def page() -> tuple[bytes, str]:
     """The document, and its Content-Security-Policy, which names its style and its script by their hashes."""
     text = (HERE / "phone.html").read_text("utf-8")
     style, script = (_small((HERE / f"phone.{kind}").read_text("utf-8")) for kind in ("css", "js"))
-    style = re.sub(r"\s*([{};,])\s*", r"\1", style).replace(": ", ":")
+    style = re.sub(r"\s*([{};,])\s*", r"\1", style).replace(": ", ":").replace(";}", "}")
     document = text.replace("/* style */", style).replace("/* script */", script)
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; connect-src 'self'; "

@@ -2,8 +2,7 @@
 
 const part = (id) => document.getElementById(id),
   here = location.pathname,
-  frame = part("picture"),
-  mine = {}; // choices by the question's number
+  frame = part("picture");
 const SAID = {
   204: "Your vote is counted. You can change it until the answer is shown.",
   403: "Voting needs a cookie of this page: allow it, or open the page in another browser.",
@@ -12,6 +11,7 @@ const SAID = {
   429: "Too many votes at once: wait a moment, then press again.",
 };
 let shown = { choices: [] },
+  mine = {}, // choices by the question's number
   asked = "",
   picture = "",
   heard = false, // whether the picture has said how tall it is
@@ -21,7 +21,7 @@ async function vote(choice) {
   const number = shown.number,
     body = JSON.stringify({ question: number, choice });
   told = await fetch(`${here}/vote`, { method: "POST", body }).then(
-    (reply) => reply.status,
+    ({ status }) => status,
     () => 1,
   );
   if (told === 204) mine[number] = choice;
@@ -86,10 +86,12 @@ function join() {
     shown = JSON.parse(data);
     draw();
   };
-  stream.addEventListener("mine", ({ data }) => Object.assign(mine, JSON.parse(data)));
+  // all that the room knows: one that was started again has lost what was voted before
+  stream.addEventListener("mine", ({ data }) => ([mine, told] = [JSON.parse(data), 0]));
   stream.onerror = () => {
-    part("line").textContent = "· connection lost, trying again…";
-    if (stream.readyState === EventSource.CLOSED) setTimeout(join, 2000 + 3000 * Math.random());
+    const gone = stream.readyState > 1; // closed for good: the answer was an error
+    part("line").textContent = `· ${gone ? "room closed or full" : "connection lost"}, trying again…`;
+    if (gone) setTimeout(join, 2e3 + 3e3 * Math.random());
   };
 }
 

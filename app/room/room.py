@@ -23,6 +23,11 @@ PHONE_VOTES = (5, 1.0)  # of one phone: at once, and per second after that
 ROOM_VOTES = (600, 200.0)  # of all phones
 
 
+def is_code(text: str) -> bool:
+    """Whether a room can have it."""
+    return len(text) == CODE_LENGTH and set(text) <= set(ALPHABET)
+
+
 def new_code() -> str:
     """Six characters that are read aloud and typed without mistakes."""
     return "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))

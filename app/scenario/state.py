@@ -81,7 +81,12 @@ def arrive(where: str, experiment: Experiment) -> None:
 
 
 def leave(usual: Experiment) -> None:
-    """Show the reader's own scenario, whatever the place before has shown; `usual` until there is one."""
+    """Show the reader's own scenario, whatever the place before has shown; `usual` until there is one.
+
+    What a link has brought is their own here, whatever step of the tour it names.
+    """
+    if came_by_link():
+        st.session_state[OWN] = current()
     st.session_state[EXPERIMENT] = st.session_state[OWN] or usual
     st.session_state[ARRIVED] = ""
 

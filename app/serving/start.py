@@ -17,6 +17,7 @@ from app.page import PAGES
 from app.scenario.again import PARTS
 from app.scenario.first_run import FIRST_RUNS
 from app.serving.door import believe_what_can_be
+from app.serving.files import let_files_stay
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
 from app.serving.way import WAY
@@ -36,6 +37,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     look_up_one_by_one()
     believe_what_can_be()
     send_together()
+    let_files_stay()
     set_way(WAY.give)
     FIRST_RUNS.on = PARTS.on = True
     address, port = st.get_option("server.address"), st.get_option("server.port")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from engine.measuring.device import device
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import TUTORIAL, Implementation, contenders
 from engine.measuring.shapes import training_problem
+from engine.parser import Parser, to_write
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import save
 from engine.recordings.recording import Device, Recording, Timing
@@ -107,9 +107,9 @@ def installed_contenders(quick: bool, tutorial: str) -> list[Implementation]:
 
 def main(arguments: list[str]) -> int:
     """Time our kernels and the peers present, in one process, in random order and alone; check each first."""
-    parser = argparse.ArgumentParser(prog="python -m engine bench-kernels", description=main.__doc__)
+    parser = Parser("engine bench-kernels", main.__doc__)
     parser.add_argument("--quick", action="store_true", help="N 4096 only, and only the fused kernels")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write a recording")
+    parser.add_argument("--json", type=to_write, metavar="FILE", help="write a recording")
     parser.add_argument("--tutorial", default=TUTORIAL, help="module with Triton's tutorial 06; %(default)s")
     parser.add_argument("--variants", action="store_true", help="what masks and terms cost flash2")
     parser.add_argument("--auto", action="store_true", help="what auto takes against the fastest of ours")

@@ -16,6 +16,7 @@ import numpy as np
 from engine.algorithms import compared
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
+from engine.parser import Parser
 from engine.problem.bounds import key_bounds
 from engine.problem.inputs import make_inputs
 from engine.root import ROOT
@@ -82,10 +83,8 @@ def model_sweep(algorithm: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Print every figure beside its limit, and return 1 where one is passed; takes no arguments."""
-    if arguments:
-        print(f"python -m engine bench: {arguments[0]!r} is given; it takes no arguments", file=sys.stderr)
-        return 2
+    """Print every figure of the model's speed beside its limit, and return 1 where one is passed."""
+    Parser("engine bench", main.__doc__).parse_args(arguments)
     slow = False
     for algorithm in compared():
         seconds, peak = unrolled(algorithm)

@@ -23,6 +23,7 @@ from engine.measuring.implementations import implementations
 from engine.measuring.interpreter import INTERPRETED
 from engine.measuring.ranks import Ranks
 from engine.model.drawable import at_length
+from engine.parser import Parser, whole
 from engine.recordings.cluster import BOTH, ClusterTiming
 from engine.recordings.recording import Timing
 from engine.worker.jobs import JobError, Update
@@ -186,15 +187,12 @@ def _cluster_line(row: ClusterTiming) -> str:
     return f"{start} {times}  error {row.error:.1e}"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m engine measure", description=main.__doc__)
-    for parameter in PARAMETERS:
-        option = "--" + parameter.name.replace("_", "-")
-        if parameter.name == "causal":
-            parser.add_argument(option, action="store_true")
-        else:
-            parser.add_argument(option, help=parameter.must)
-    parser.add_argument("--gpus", type=int, help="on so many GPUs: started by torchrun --nproc-per-node GPUS")
+def _parser() -> Parser:
+    parser = Parser("engine measure", main.__doc__)
+    parser.scenario()
+    parser.add_argument(
+        "--gpus", type=whole, help="on so many GPUs: started by torchrun --nproc-per-node GPUS"
+    )
     parser.add_argument("--sweep", action="store_true", help="over the sequence length")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     return parser

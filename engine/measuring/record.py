@@ -6,7 +6,6 @@ cut short.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import Scenario
 from engine.measuring.shapes import training_problem
+from engine.parser import Parser, seconds
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 from engine.recordings.file import RecordingError
@@ -275,8 +275,8 @@ def _under_torchrun(arguments: list[str]) -> int:
     return subprocess.run(command, check=False).returncode
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m engine record", description=main.__doc__)
+def _parser() -> Parser:
+    parser = Parser("engine record", main.__doc__)
     parser.add_argument(
         "--out", type=Path, required=True, help="file to write; .json, or .json.gz to pack it"
     )
@@ -287,6 +287,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--counters", action="store_true", help="the hardware's counters too (needs ncu)")
     parser.add_argument("--timeline", dest="timelines", action="store_true", help="every block on its SM too")
-    parser.add_argument("--budget", type=float, default=DEFAULT_BUDGET, help="seconds; default %(default)g")
+    parser.add_argument("--budget", type=seconds, default=DEFAULT_BUDGET, help="seconds; default %(default)g")
     parser.add_argument("--commit", help="of this project, where git cannot tell")
     return parser

@@ -49,6 +49,8 @@ def run(
     """
     if not file.is_file():
         raise FailedError(f"{file} is no file that can be read")
+    if file.suffix != ".py":
+        raise FailedError(f"{file} is no Python file: its name must end in .py")
     if find_spec("triton") is None:
         raise FailedError(f"{file.name} cannot be run, because Triton is not installed here")
     asked = {
@@ -65,7 +67,7 @@ def run(
 
 
 def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
-    """What a command answers, or under "sentence" how it ended instead; it and all it started are gone then.
+    """What a command answers, or under "sentence" how it ended instead; it and its session are gone then.
 
     Its last argument is the descriptor on which it answers: a line when it has started, then one of JSON.
     """
@@ -86,8 +88,7 @@ def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
         ended = _waited(process, answer, printed, limits)
     finally:
         _end(process)
-        printed.join(5)
-        process.stdout.close()
+        printed.join(1)  # what left the session may print still: it is not waited for
     return answer.said() or {"sentence": ended}
 
 
@@ -101,11 +102,12 @@ class _Printed(threading.Thread):
 
     def run(self) -> None:
         size = 0
-        while part := self.process.stdout.read1(65536):
-            size += len(part)
-            if size > self.most and not self.too_much:
-                self.too_much = True
-                _end(self.process)
+        with self.process.stdout as printed:
+            while part := printed.read1(65536):
+                size += len(part)
+                if size > self.most and not self.too_much:
+                    self.too_much = True
+                    _end(self.process)
 
 
 class _Answer(threading.Thread):

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
-from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.experiment import Experiment, ExperimentError
+from engine.parser import Parser, seconds
 from engine.watch.apart import FailedError, Limits, run
 
 DEFAULTS = {"seq": 256, "heads": 2, "head_dim": 64, "block_q": 64, "block_kv": 64}
 LEFT_OUT = ("algorithm", "hardware", "splits", "stages", "window", "documents")
 
 
-def scenario(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the options of a problem and its blocks, and how long the file may run."""
-    for parameter in PARAMETERS:
-        if parameter.name in LEFT_OUT:
-            continue
-        option = "--" + parameter.name.replace("_", "-")
-        if parameter.name == "causal":
-            parser.add_argument(option, action="store_const", const="true", help="no key after the query")
-        else:
-            parser.add_argument(option, metavar="VALUE", help=parameter.must)
-    parser.add_argument("--seconds", type=float, default=Limits.seconds, help="limit, default %(default)s")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
-
-
-def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """0 without findings, 1 with; SystemExit(2) and one line for a file or argument that cannot be served."""
+    parser = Parser("engine kernel", "Run a kernel of yours in Triton's interpreter, watched.")
     parser.add_argument(
         "file", type=Path, help="defines attention(q, k, v, scale, block_q, block_kv, causal)"
     )
-    scenario(parser)
+    parser.scenario(LEFT_OUT)
+    parser.add_argument("--seconds", type=seconds, default=Limits.seconds, help="limit, default %(default)s")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     given = vars(parser.parse_args(arguments))
-    file, seconds, as_json = given.pop("file"), given.pop("seconds"), given.pop("json")
+    file, limit, as_json = given.pop("file"), given.pop("seconds"), given.pop("json")
     try:
         asked = {**DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
-        report = run(file, Experiment.of(**asked), Limits(seconds=seconds))
+        report = run(file, Experiment.of(**asked), Limits(seconds=limit))
     except (ExperimentError, FailedError) as error:
         parser.error(str(error))
     print(json.dumps(report) if as_json else lines(report))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
+from engine.parser import Parser, seconds, whole
 from engine.root import ROOT
 from engine.watch.apart import FailedError, Limits, run
 
@@ -92,13 +92,14 @@ def broken_rule(report: dict[str, Any], compared: tuple[str, ...] = COMPARED) ->
     return None
 
 
-def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """0 if the file passes or none was given, 1 if not; SystemExit(2) for what cannot be served."""
     ladder = labs()
-    parser.add_argument("number", type=int, choices=ladder, help="of the lab")
+    parser = Parser("engine lab", "Show a lab's task or a hint, or check a solution of it.")
+    parser.add_argument("number", type=whole, choices=ladder, help="of the lab")
     parser.add_argument("file", type=Path, nargs="?", help="your copy; without one, the task is shown")
-    parser.add_argument("--hint", type=int, metavar="N", help="show hint N; the last one is the answer")
-    parser.add_argument("--seconds", type=float, default=Limits.seconds, help="limit, default %(default)s")
+    parser.add_argument("--hint", type=whole, metavar="N", help="show hint N; the last one is the answer")
+    parser.add_argument("--seconds", type=seconds, default=Limits.seconds, help="limit, default %(default)s")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     given = parser.parse_args(arguments)
     lab = ladder[given.number]

@@ -59,3 +59,13 @@ def test_a_page_has_its_style_before_the_browser_draws_it():
 def test_the_name_of_start_leads_to_the_bare_address():
     moved = answer(f"/{HOME}", "present=true")
     assert (moved.status_code, moved.headers["location"]) == (307, "./?present=true")
+
+
+def test_what_lies_below_a_page_leads_to_the_page_with_its_scenario():
+    for rest, location in (
+        ("more", "../tiles?seq=512"),
+        ("a/b", "../../tiles?seq=512"),
+        ("", "../tiles?seq=512"),
+    ):
+        moved = answer("/tiles/{rest:path}", "seq=512", path_params={"rest": rest})
+        assert (moved.status_code, moved.headers["location"]) == (307, location)

@@ -64,3 +64,37 @@ def test_a_phone_follows_votes_reloads_and_is_told(browser):
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         assert all("502" in complaint for complaint in watch.complaints)
         assert watch.hosts == {"127.0.0.1"}
+
+
+def test_a_phone_comes_back_to_a_room_that_was_started_again_and_says_that_its_vote_is_lost(browser):
+    code, session = "K7P2MX", object()
+    first, again = Room(code=code), Room(code=code)
+    with browser.new_context() as phone:
+        page = phone.new_page()
+        with check.served(first):
+            first.lead(session)
+            first.publish(session, ASKED)
+            page.goto(first.link)
+            page.get_by_role("button", name="once").click()
+            page.get_by_text("Your vote is counted.").wait_for()
+        page.get_by_text("connection lost, trying again").wait_for()
+        again.lead(session)
+        again.publish(session, ASKED)
+        with check.served(again, first.port):
+            page.get_by_text(f"room {code}").wait_for()
+            page.get_by_role("button", name="once", pressed=False).wait_for()
+            assert not page.get_by_text("Your vote is counted.").is_visible()
+            page.get_by_role("button", name="twice").click()
+            page.get_by_text("Your vote is counted.").wait_for()
+            assert again.publish(session, ASKED) == [0, 2]  # a hand was raised
+
+
+def test_a_phone_says_that_its_room_has_closed(browser):
+    first = Room()
+    with browser.new_context() as phone:
+        page = phone.new_page()
+        with check.served(first):
+            page.goto(first.link)
+            page.get_by_text(f"room {first.code}").wait_for()
+        with check.served(Room(), first.port):
+            page.get_by_text("room closed or full, trying again").wait_for()

@@ -1,6 +1,8 @@
 """The process that a user's kernel runs in: whatever it does is a sentence; the command line's exit codes."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -54,6 +56,19 @@ def test_what_it_started_ends_with_it(tmp_path):
     while alive(child) and time.monotonic() < until:
         time.sleep(0.05)
     assert not alive(child)
+
+
+def test_what_left_its_session_is_not_waited_for(tmp_path):
+    code = STARTED + "import subprocess\nleft = subprocess.Popen(['sleep', '30'], start_new_session=True)\n"
+    code += (
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(left.pid))\nos.write(pipe, b'{{\"report\": 1}}\\n')"
+    )
+    began = time.monotonic()
+    try:
+        assert supervised([sys.executable, "-S", "-c", code], Limits()) == {"report": 1}
+        assert time.monotonic() - began < 20
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_it_ends_with_whoever_asked():

@@ -13,6 +13,11 @@ OTHERS = "others' K and V"
 WAITING = 8  # outputs of rounds that wait to be merged, at most
 
 
+def blocks_passing(gpus: int) -> int:
+    """Blocks of others' keys that a ring has room for on each GPU."""
+    return min(SLOTS, gpus - 1)
+
+
 def bytes_per_token(spread: Spread) -> dict[str, float]:
     """Bytes that each token of the whole sequence takes on the GPU that holds most, by what they are of.
 
@@ -38,7 +43,7 @@ def bytes_per_token(spread: Spread) -> dict[str, float]:
         found["O of the groups"] = queries * own
     else:
         found["published K and V"] = TURNS * keys * own
-        found[OTHERS] = min(SLOTS, gpus - 1) * keys * own
+        found[OTHERS] = blocks_passing(gpus) * keys * own
         found["O of the rounds"] = min(WAITING, gpus) * (queries + lse) * own
     return found
 

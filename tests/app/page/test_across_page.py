@@ -16,6 +16,7 @@ from engine.experiment import Experiment
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import KINDS, lanes
+from engine.model.cluster.memory import OTHERS, bytes_per_token
 from engine.studies.across import (
     ALONE,
     ORDERS,
@@ -114,6 +115,15 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     caption = " ".join(block.value for block in page.caption)
     assert "16 GPUs fill 2 hosts of 8" in caption
     assert "8,192 tokens (dotted)" in caption
+
+
+@pytest.mark.parametrize(("gpus", "blocks"), [(2, "one block"), (3, "two blocks"), (4, "three blocks")])
+def test_the_blocks_on_the_way_are_those_that_the_memory_holds(gpus, blocks):
+    said = " ".join(each.value for each in opened("across", gpus=gpus).caption)
+    assert f"fetched, {blocks} of others on the way" in said
+    spread = spread_of(Experiment.of(), 131_072, gpus, True, Fabric())
+    row = 2 * 16 * 64 * 2  # K and V of a token, 16 heads of 64 numbers of 2 bytes
+    assert bytes_per_token(spread)[OTHERS] * gpus == row * (gpus - 1)
 
 
 def test_recorded_points_are_shown_at_their_own_length_alone():

@@ -1,6 +1,7 @@
 """The page of a user's own kernel: there with the flag, on this machine alone, whatever the file does."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 
@@ -56,8 +57,8 @@ def ended(page):
     return again(page).header[0].value
 
 
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")  # not imported here
 def test_a_crash_and_an_endless_loop_are_sentences_and_the_page_goes_on(monkeypatch, named, own_worker):
-    pytest.importorskip("triton")
     asked, limits = kernel.asked, [0.5]
     monkeypatch.setattr(kernel, "asked", lambda *given: replace(asked(*given), seconds=limits[-1]))
     named.write_text("while True:\n    pass\n")

@@ -292,6 +292,8 @@ def test_what_is_shown_again_is_sent_to_nobody(led):
         (["--address", "here"], "address is 'here'; it must be an IP address of this machine"),
         (["--port", "70000"], "port is 70000; it must be 0 to 65535"),
         (["--phones", "0"], "phones is 0; it must be 1 to 1000"),
+        (["--code", "k7p"], "code is 'K7P'; it must be 6 characters of 23456789ABCDEFGHJKMNPQRSTUVWXYZ"),
+        (["--port", "abc"], "argument --port: it is 'abc'; it must be a whole number"),
     ],
 )
 def test_a_command_that_cannot_be_served_is_one_sentence(arguments, says, monkeypatch, capsys):
@@ -299,7 +301,7 @@ def test_a_command_that_cannot_be_served_is_one_sentence(arguments, says, monkey
     with pytest.raises(SystemExit) as ended:
         command.main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.strip().endswith(says)
+    assert capsys.readouterr().err == f"python -m app.room: {says}\n"
 
 
 def test_every_page_with_a_picture_has_a_title():

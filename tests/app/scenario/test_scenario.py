@@ -241,6 +241,13 @@ def test_visiting_the_tour_gives_the_readers_scenario_back(open_app):
     assert app.query_params["seq"] == "512"
 
 
+def test_a_step_in_a_link_to_another_page_leaves_its_scenario_the_readers_own(open_app):
+    app = open_app("traffic", seq="512", step="3", tour="attention")
+    assert app.session_state["experiment"] == Experiment.of(seq=512)
+    turn(app, "tour")
+    assert turn(app, "masks").session_state["experiment"] == Experiment.of(seq=512)
+
+
 def test_until_a_scenario_is_chosen_the_tiles_are_few_and_other_pages_show_the_usual_one(open_app):
     app = open_app("tiles")
     tiny = app.session_state["experiment"]

@@ -1,0 +1,63 @@
+"""What every command line of the project has in common: one line for an error, the options of a scenario."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import NoReturn
+
+from engine.experiment import PARAMETERS
+
+MOST_SECONDS = 86_400.0  # a day
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line on stderr and exit code 2; options are not abbreviated."""
+
+    def __init__(self, command: str, description: str | None):
+        super().__init__(prog=f"python -m {command}", description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line that names what was wrong."""
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
+
+    def scenario(self, left_out: Collection[str] = ()) -> None:
+        """Add an option for every value that an experiment has."""
+        for parameter in PARAMETERS:
+            option = "--" + parameter.name.replace("_", "-")
+            if parameter.name in left_out:
+                continue
+            if parameter.name == "causal":
+                self.add_argument(option, action="store_const", const="true", help="no key after the query")
+            else:
+                self.add_argument(option, metavar="VALUE", help=parameter.must)
+
+
+def whole(text: str) -> int:
+    """A whole number; what is none is said so."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"it is {text!r:.60}; it must be a whole number") from None
+
+
+def seconds(text: str) -> float:
+    """How long something may take."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= MOST_SECONDS:
+        must = f"a number of seconds above 0, at most {MOST_SECONDS:,.0f}"
+        raise argparse.ArgumentTypeError(f"it is {text!r:.60}; it must be {must}")
+    return value
+
+
+def to_write(text: str) -> Path:
+    """A file that can be written, which is asked before the work that fills it."""
+    path = Path(text)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"it is {text!r}, which cannot be written")
+    return path
