@@ -74,7 +74,7 @@ def _row(experiment: Experiment) -> None:
         st.text(f"{error}.")
         return
     steps = online_steps(scores, block)
-    step = stepper("Step", len(steps.stops), 2, name=STEP, unit="step", plays=True)
+    step = stepper("Step", len(steps.stops), telling(steps), name=STEP, unit="step", plays=True)
     headline.header(sentence(steps, step), anchor=False)
     headline.caption(what)
     picture, numbers = st.columns([2.3, 1], gap="medium")
@@ -126,6 +126,12 @@ def _whose(found: HeadRow) -> str:
         f"This is query row {found.row:,} of the scenario's first head with {part}, one key block of "
         f"{found.step} per step."
     )
+
+
+def telling(steps: OnlineSteps) -> int:
+    """The step to begin with: the first that rescales something, else the second."""
+    rescales = np.flatnonzero((steps.alpha > 0) & (steps.alpha < 1))
+    return int(rescales[0]) + 1 if len(rescales) else min(2, len(steps.stops))
 
 
 def sentence(steps: OnlineSteps, step: int) -> str:
