@@ -29,6 +29,8 @@ STYLE = """
     .st-key-growth { min-height: 18.72rem; }
     .st-key-opening { min-height: clamp(440px, 100dvh - 27rem, 760px); }
     .st-key-gpu_source { min-width: 20.8rem; }
+    [class*="st-key-gpu_call"] { max-width: 35rem; }
+    @media (min-width: 600px) { .st-key-across_sliders [data-testid="stColumn"] { min-width: 0 !important; } }
     .st-key-tiles, .st-key-backward, .st-key-gpu {
       min-height: clamp(var(--least, 560px), 100dvh - 9.5rem, 1400px);
     }

@@ -81,7 +81,6 @@ def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
         format_func=_named,
         key=f"gpu_call {_named(nearest)}",
         label_visibility="collapsed",
-        width=480,
     )
 
 
