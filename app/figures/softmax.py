@@ -124,7 +124,7 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
             type="log",
             range=sums,
             dtick=2 if sums[1] - sums[0] > 4 else 1,
-            exponentformat="power",
+            exponentformat="e",
             title_text="sum",
             **look,
         ),

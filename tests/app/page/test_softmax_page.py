@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from app.figures import softmax as figures
+from app.figures.claims import broken
 from app.figures.colours import palette
 from app.page import softmax as view
 from app.scenario.presets import preset
 from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
+from engine.studies.claims.broken import rising
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 from tests.app.worker_page import html
 
@@ -163,6 +165,14 @@ def test_no_axis_moves_from_step_to_step():
         for figure in (figures.row(scores, steps, step, sums, "float16", COLOURS) for step in range(5))
     }
     assert len(ranges) == 1
+
+
+def test_no_axis_raises_an_exponent_which_would_be_too_small_for_a_room():
+    scores = np.array(PRESETS["overflow"].scores)
+    steps, sums = online_steps(scores, 4), naive_sums(scores, "float32")
+    row = figures.row(scores, steps, 3, sums, "float32", COLOURS)
+    for figure in (row, broken(rising(), COLOURS)):
+        assert {axis.exponentformat for axis in figure.select_yaxes()} <= {None, "e"}
 
 
 def test_the_scenarios_row_is_that_of_dense_attention_on_its_numbers(open_app):
