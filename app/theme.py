@@ -201,7 +201,8 @@ PRESENTER_STYLE = """
     [data-testid="stMain"] { padding-left: 0 !important; }
     [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
     [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
-    .st-key-gpu { --least: 470px; }
+    .st-key-gpu, .st-key-across { --least: 470px; }
+    .st-key-flash3_picture { --told: 1.3em; }
     [class*="st-key-apart"] [data-testid="stColumn"] { min-width: 100%; } /* for want of room beside */
     .st-key-apart_inside [data-testid="stColumn"]:last-child [data-testid="stVerticalBlock"] {
       flex-flow: row wrap;

@@ -5,7 +5,7 @@ import { hatching, Pen } from "../canvas/pen.js";
 
 const WAITING = 0.16,
   DONE = 0.86; // of a GPU's colour
-const AXES = 92; // units of width: what is said of both directions
+const AXES = 116; // units of width: what is said of both directions
 
 export class GridPanel {
   constructor(number) {

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { acrossLayout } from "../../app/across/layout.js";
 import { ChartPanel } from "../../app/gpu/chart.js";
 import { GridLayout } from "../../app/player/grid_layout.js";
 import { layoutOf } from "../../app/player/layout.js";
@@ -138,4 +139,17 @@ test("the SMs keep most of a chart's height, however low it is", () => {
     assert.ok(chart.plot.h > 0.4 * h, `${w} by ${h}`);
     assert.ok(chart.strip.y + chart.strip.h < h);
   }
+});
+
+test("a low picture across GPUs has no ring, and larger grids instead", () => {
+  const cluster = { runs: [0, 1].map(() => ({ hasTiles: true, ring: true })) },
+    tall = acrossLayout(cluster, stage(1110, 620)),
+    low = acrossLayout(cluster, stage(890, 330));
+  assert.deepEqual(named(tall), ["GridPanel", "GridPanel", "CirclePanel", "LanesPanel", "LanesPanel"]);
+  assert.deepEqual(named(low), ["GridPanel", "GridPanel", "LanesPanel", "LanesPanel"]);
+  assert.ok(low[0].box.w > 0.2 * 890 - 24);
+  tidy(tall, stage(1110, 620));
+  tidy(low, stage(890, 330));
+  const alone = acrossLayout({ runs: [{ hasTiles: false, ring: true }] }, stage(890, 330));
+  assert.deepEqual(named(alone), ["CirclePanel", "LanesPanel"], "where there are no grids the ring stays");
 });
