@@ -187,7 +187,8 @@ def test_the_scenarios_row_is_that_of_dense_attention_on_its_numbers(open_app):
         app.main.slider[0].set_value(step).run()
         shown = [float(metric.value.replace("−", "-")) for metric in app.metric[:2]]
         assert shown == pytest.approx([steps.m[step - 1], steps.l[step - 1]], rel=2e-3)
-    assert app.main.select_slider[0].disabled
+    assert not app.main.select_slider, "no control that has no effect on the scenario's own row"
+    assert not app.main.text_input
     assert app.sidebar.selectbox(key="scenario algorithm").disabled
 
 
