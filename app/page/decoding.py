@@ -100,8 +100,8 @@ def _headline(simulation: Simulation) -> str:
         busy, move = f"only {blocks.busy} of the {gpu.sms} SMs get any work", " Raise the number of splits."
     return (
         "To produce one token, each head has a single query but must read the keys and values of all tokens "
-        f"before it, the KV cache. {cut}, {busy}, so it is read at {scaled(rate(simulation), 'B/s')} (modelled) "
-        f"of the memory's {scaled(readable(gpu), 'B/s')}.{move}"
+        f"before it, the KV cache. {cut}, {busy}, so it is read at {scaled(rate(simulation), 'B/s')} "
+        f"(modelled) of the memory's peak of {scaled(readable(gpu), 'B/s')}.{move}"
     )
 
 
