@@ -99,11 +99,11 @@ def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
     """What everything together gains or, where something is off, what that costs."""
     if shown.techniques != full.techniques:
         return _cost(shown, full)
-    apart = variant(experiment, without("overlapped")).seconds
+    now, apart = map(seconds_text, (full.seconds, variant(experiment, without("overlapped")).seconds))
+    times = f"{now}, not {apart} (modelled)" if now != apart else f"{now} (modelled), no less than in turns"
     return (
         "In FlashAttention-3 one warp group takes its softmax while another uses the tensor cores: "
-        f"{seconds_text(full.seconds)}, not {seconds_text(apart)} (modelled). A gap in the bottom two rows "
-        "is an idle unit."
+        f"{times}. A gap in the bottom two rows is an idle unit."
     )
 
 
