@@ -103,6 +103,7 @@ STYLE = """
     }
     [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
     .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
+    .katex .sizing.reset-size3.size1 { font-size: 1em; } /* an index of an index as large as an index */
     @media (max-width: 480px) { .katex-display { font-size: 0.88em; } }
     [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
     @media (min-width: 641px) {
@@ -211,7 +212,6 @@ PRESENTER_STYLE = """
     [data-testid="stMetricLabel"] p { white-space: normal; }
     [data-testid="stMarkdownContainer"] code { font-size: 0.86rem; }
     .grid td, .sms i { font-size: 0.9rem !important; }
-    .katex .reset-size3.size1 { font-size: 1em; } /* an index of an index as large as an index */
     .katex .reset-size6.size1 { font-size: 0.7em; }
     button p, label p { font-size: 1rem !important; }
     div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {
