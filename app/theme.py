@@ -143,12 +143,12 @@ WAITING = """
       &[class*="own-pass"] { min-width: 13rem; }
       &[class*="own-beside"] { min-width: min(37.8rem, 100vw - 3rem); }
       @media (max-width: 768px) { /* what stands beside another stands below it here */
-        &.st-key-gpu_controls { min-height: 6rem; }
         &.st-key-decoding_sms { min-height: calc(27.27vw - 13px); }
         &.st-key-masks_picture { min-height: calc(150vw + 16.5rem); }
       }
       @media (max-width: 520px) { /* and buttons take more lines */
         &.st-key-flash3_techniques { min-height: 15rem; }
+        &.st-key-gpu_controls { min-height: 6rem; }
         &.st-key-traffic_bars { min-height: 15.4rem; }
         &.st-key-claims_verdict { min-height: 6.5rem; }
         &[class*="own-beside"], &.st-key-agreement_quantity { min-height: 4.25rem; }
