@@ -29,6 +29,8 @@ STYLE = """
     .st-key-growth { min-height: 18.72rem; }
     .st-key-opening { min-height: clamp(440px, 100dvh - 27rem, 760px); }
     .st-key-gpu_source { min-width: 20.8rem; }
+    [class*="st-key-gpu_call"] { max-width: 35rem; }
+    @media (min-width: 600px) { .st-key-across_sliders [data-testid="stColumn"] { min-width: 0 !important; } }
     .st-key-tiles, .st-key-backward, .st-key-gpu {
       min-height: clamp(var(--least, 560px), 100dvh - 9.5rem, 1400px);
     }
@@ -101,6 +103,7 @@ STYLE = """
     }
     [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
     .katex-display { overflow: auto hidden; } /* where a phone is too narrow for a formula */
+    .katex .sizing.reset-size3.size1 { font-size: 1em; } /* an index of an index as large as an index */
     @media (max-width: 480px) { .katex-display { font-size: 0.88em; } }
     [data-testid="stException"] [data-testid="stAlertContentError"] > * { display: none; }
     @media (min-width: 641px) {
@@ -140,12 +143,12 @@ WAITING = """
       &[class*="own-pass"] { min-width: 13rem; }
       &[class*="own-beside"] { min-width: min(37.8rem, 100vw - 3rem); }
       @media (max-width: 768px) { /* what stands beside another stands below it here */
-        &.st-key-gpu_controls { min-height: 6rem; }
         &.st-key-decoding_sms { min-height: calc(27.27vw - 13px); }
         &.st-key-masks_picture { min-height: calc(150vw + 16.5rem); }
       }
       @media (max-width: 520px) { /* and buttons take more lines */
         &.st-key-flash3_techniques { min-height: 15rem; }
+        &.st-key-gpu_controls { min-height: 6rem; }
         &.st-key-traffic_bars { min-height: 15.4rem; }
         &.st-key-claims_verdict { min-height: 6.5rem; }
         &[class*="own-beside"], &.st-key-agreement_quantity { min-height: 4.25rem; }
@@ -199,7 +202,8 @@ PRESENTER_STYLE = """
     [data-testid="stMain"] { padding-left: 0 !important; }
     [data-testid="stMain"] [data-testid="stMainBlockContainer"] { padding: 0.4rem 1.4rem 1.8rem; }
     [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; opacity: 1; }
-    .st-key-gpu { --least: 470px; }
+    .st-key-gpu, .st-key-across { --least: 470px; }
+    .st-key-flash3_picture { --told: 1.3em; }
     [class*="st-key-apart"] [data-testid="stColumn"] { min-width: 100%; } /* for want of room beside */
     .st-key-apart_inside [data-testid="stColumn"]:last-child [data-testid="stVerticalBlock"] {
       flex-flow: row wrap;
@@ -208,7 +212,6 @@ PRESENTER_STYLE = """
     [data-testid="stMetricLabel"] p { white-space: normal; }
     [data-testid="stMarkdownContainer"] code { font-size: 0.86rem; }
     .grid td, .sms i { font-size: 0.9rem !important; }
-    .katex .reset-size3.size1 { font-size: 1em; } /* an index of an index as large as an index */
     .katex .reset-size6.size1 { font-size: 0.7em; }
     button p, label p { font-size: 1rem !important; }
     div:has(> .st-key-presenter), div:has(> .st-key-presenter_hint), div:has(> .st-key-audience_link) {

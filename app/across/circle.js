@@ -90,7 +90,7 @@ export class CirclePanel {
       pen.box(x + place, y - side / 2, side - 1, side, color, 2);
       pen.box(x + place, y + side / 2 - 2.5 * u, side - 1, 2.5 * u, tensor, 1);
       pen.text(name, x + place + side / 2, y + 3 * u, {
-        size: 10,
+        size: 11.5,
         weight: 650,
         align: "center",
         color: theme.ground,

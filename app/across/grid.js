@@ -5,7 +5,7 @@ import { hatching, Pen } from "../canvas/pen.js";
 
 const WAITING = 0.16,
   DONE = 0.86; // of a GPU's colour
-const AXES = 92; // units of width: what is said of both directions
+const AXES = 116; // units of width: what is said of both directions
 
 export class GridPanel {
   constructor(number) {
@@ -95,7 +95,7 @@ export class GridPanel {
       pen.box(map.x + at, map.y - 9 * u, map.each - gap, 6 * u, color, 1);
       pen.box(map.x - 9 * u, map.y + at, 6 * u, map.each - gap, color, 1);
       if (map.each > 12 * u) {
-        const style = { size: 10.5, color: theme.muted, mono: true, align: "center" };
+        const style = { size: 11.5, color: theme.muted, mono: true, align: "center" };
         pen.text(owners[chunk], map.x + at + map.each / 2, map.y - 13 * u, style);
         pen.text(owners[chunk], map.x - 17 * u, map.y + at + map.each / 2 + 4 * u, style);
       }
@@ -105,7 +105,7 @@ export class GridPanel {
     else this.pixels(ctx, done);
     if (map.x + map.side - box.x - title < AXES * u) return;
     pen.text("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
-      size: 10.5,
+      size: 11.5,
       color: theme.muted,
       align: "right",
     });

@@ -78,7 +78,7 @@ export class LanesPanel {
         plot.x - 6 * u,
         plot.y + gpu * this.row + Math.min(this.row * 0.5 + 4 * u, 12 * u),
         {
-          size: 11,
+          size: 11.5,
           color: theme.muted,
           mono: true,
           align: "right",
@@ -149,7 +149,7 @@ export class LanesPanel {
     const words = this.words(n);
     if (words && h > 11 * pen.u && w > words.length * 7.5 * pen.u)
       pen.text(words, x + w / 2, y + h / 2 + 4 * pen.u, {
-        size: 11,
+        size: 11.5,
         align: "center",
         color: strength === 1 ? theme.ground : theme.muted,
         weight: 600,
@@ -184,7 +184,7 @@ export class LanesPanel {
       ctx.fillStyle = theme.line;
       ctx.fillRect(Math.round(x), plot.y + plot.h, 1, 4 * u);
       pen.text(duration(tick / 1e6), x, y, {
-        size: 11,
+        size: 11.5,
         color: theme.muted,
         mono: true,
         align: !tick ? "left" : last ? "right" : "center",

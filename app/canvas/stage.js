@@ -5,6 +5,7 @@ import { Pen } from "./pen.js";
 
 export const NARROW = 640; // px: below it only what a phone has room for
 export const ROOMY = 950; // units: below it there is no room for every panel, as where type is large
+const LEGIBLE = 11 / 11.5; // px in a unit at which the smallest type, of 11.5 units, is 11 px
 const ROOM_TYPE = 13.6; // px of the page's type at which a room's smallest type, 11.5 units, is 16 px in 19
 
 export class Stage {
@@ -20,9 +21,9 @@ export class Stage {
     this.root.style.setProperty("--above", `${Math.round(aboveOf(this.root))}px`);
     const { clientWidth, clientHeight } = this.root,
       narrow = clientWidth < NARROW;
-    const fitting = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), 0.72, 2.2);
+    const fitting = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), LEGIBLE, 2.2);
     const u = Math.max(fitting, roomUnit(this.root));
-    this.root.style.setProperty("--u", clamp(u, 0.85, 2));
+    this.root.style.setProperty("--u", Math.min(u, 2));
     const { width, height } = this.canvas.getBoundingClientRect(),
       dpr = window.devicePixelRatio || 1;
     if (!width || !height || (width === this.width && height === this.height && dpr === this.dpr))

@@ -31,6 +31,7 @@ STYLE = f"""
   table.hand-rows .words {{ text-align: left; font-family: inherit; }}
   table.hand-rows .strong {{ font-weight: 700; }}
   .hand-scroll {{ overflow-x: auto; }}
+  .hand-scroll.apart td:last-child {{ padding-left: 1.1rem; }} /* two sums are not one */
   .hand-scroll.small td {{ font-size: 0.87rem; }}
   .hand-scroll.large td {{ font-size: 1.15rem; padding: 0.55rem 0.45rem; }}
   @media (max-width: 760px) {{
@@ -156,7 +157,9 @@ def online(hand: ByHand, *, both: bool) -> str:
         rows if both else [(name, one, two if two == rows[0][2] else UNKNOWN) for name, one, two in rows[:5]]
     )
     head = "<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>"
-    return STYLE + _lines(head, [_row(_words(name), *map(_cell_of, cells)) for name, *cells in known])
+    return STYLE + _lines(
+        head, [_row(_words(name), *map(_cell_of, cells)) for name, *cells in known], "apart"
+    )
 
 
 def _list(values: Sequence[float]) -> str:

@@ -124,7 +124,7 @@ def broken(course: BrokenUpdate, colours: Palette) -> go.Figure:
         colours,
         height=230,
         x={"title_text": "block of the row, maxima rising", "dtick": 1},
-        y={"type": "log", "title_text": "error of O, relative", "dtick": 4, "exponentformat": "power"},
+        y={"type": "log", "title_text": "error of O, relative", "dtick": 4, "exponentformat": "e"},
     )
 
 

@@ -77,7 +77,7 @@ def _titles(dtype: str, colours: Palette, between: str) -> list[dict]:
 
     titles = {
         SCORES: f"{mark('s, scores', colours.s)} · {mark('m, running maximum', colours.statistics)}{between}"
-        "s: this step, earlier, to come (faint)",
+        "bright: read now; faint: still to come",
         WEIGHTS: f"{mark('exp(s − m), weights now', colours.s)}{between}"
         f"▨ before the rescale · {mark('— in the end, ÷ l', colours.ink)}",
         SUMS: f"{mark('l, running sum', colours.v)}{between}"
@@ -124,7 +124,7 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
             type="log",
             range=sums,
             dtick=2 if sums[1] - sums[0] > 4 else 1,
-            exponentformat="power",
+            exponentformat="e",
             title_text="sum",
             **look,
         ),

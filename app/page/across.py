@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, scaled, seconds_text, short
 from app.page.parts import clusters
 from app.page.parts.elements import chart, one_of
+from app.presenter.mode import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from app.take_home.offers import TRACE, offer
@@ -70,11 +72,13 @@ def show() -> None:
     unused("This page has tokens and masks of its own.", "seq", "seq_kv", "causal", "window", "documents")
     unused("Every GPU runs the kernel that suits it, in its own blocks.", "algorithm", "block_q", "block_kv")
     recordings = cluster_recordings(chosen_recording())
+    above = st.container() if presenting() else None  # in a room the picture has the first screen
     spread, beside, backward = _asked(recordings)
     runs = runs_of(spread, beside, backward, recordings)
     with head:
         st.header(_headline(runs[0]), anchor=False)
-    across.show(runs)
+    with above or nullcontext():
+        across.show(runs)
     for run in runs:
         title = f"{name_of(run, runs)}, {run.spread.gpus} GPUs"
         offer(title, partial(cluster_trace, run), TRACE)

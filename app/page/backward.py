@@ -74,9 +74,9 @@ def show() -> None:
     experiment = set_subject(scenario.current().changed(algorithm=backward.ALGORITHM.key))
     unused("This page always shows the backward pass, in two kernels.", "algorithm")
     st.markdown(
-        "Training needs dQ, dK and dV. The forward pass did not store P, so the backward pass recomputes it "
-        "from Q, K and the saved log-sum-exp: here twice, once for dK/dV and once for dQ, where the papers' "
-        "single kernel does so once. The N × N matrix never touches HBM."
+        "Training needs the gradients dQ, dK and dV. The forward pass did not store P, so the backward pass "
+        "recomputes it tile by tile, from Q, K and one saved number per row, the log-sum-exp. The N × N "
+        "matrix never touches HBM."
     )
     plays(experiment, lambda: build(experiment), "backward")
     recording = chosen_recording()

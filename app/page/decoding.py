@@ -99,9 +99,9 @@ def _headline(simulation: Simulation) -> str:
     if blocks.busy < gpu.sms:
         busy, move = f"only {blocks.busy} of the {gpu.sms} SMs get any work", " Raise the number of splits."
     return (
-        f"To produce one token, each head has a single query but must read the whole KV cache. {cut}, "
-        f"{busy}, so the cache is read at {scaled(rate(simulation), 'B/s')} (modelled) of the "
-        f"{scaled(readable(gpu), 'B/s')} that its memory has at peak.{move}"
+        "To produce one token, each head has a single query but must read the keys and values of all tokens "
+        f"before it, the KV cache. {cut}, {busy}, so it is read at {scaled(rate(simulation), 'B/s')} "
+        f"(modelled) of the memory's peak of {scaled(readable(gpu), 'B/s')}.{move}"
     )
 
 

@@ -99,11 +99,11 @@ def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
     """What everything together gains or, where something is off, what that costs."""
     if shown.techniques != full.techniques:
         return _cost(shown, full)
-    apart = variant(experiment, without("overlapped")).seconds
+    now, apart = map(seconds_text, (full.seconds, variant(experiment, without("overlapped")).seconds))
+    times = f"{now}, not {apart} (modelled)" if now != apart else f"{now} (modelled), no less than in turns"
     return (
-        "FlashAttention-3 gives copying to a dedicated warp and lets one warp group do softmax while "
-        f"another uses the tensor cores: {seconds_text(full.seconds)} instead of {seconds_text(apart)} "
-        "(modelled). Any gap in the bottom two rows is a unit standing idle."
+        "In FlashAttention-3 one warp group takes its softmax while another uses the tensor cores: "
+        f"{times}. A gap in the bottom two rows is an idle unit."
     )
 
 
@@ -187,7 +187,8 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     whose = f"{blocks.block_q} × {blocks.block_kv}, {experiment.gpu.name}, modelled"
     if not shown.techniques >= LOOP:
         whose = "FlashAttention-3's with everything on, modelled"
-    st.markdown(f"**Inside one thread block**, {whose}")
+    if not presenting():  # in a room every line counts
+        st.markdown(f"**Inside one thread block**, {whose}")
     with st.container(key="flash3_picture"):
         inside.show(block)
     st.caption(

@@ -43,9 +43,9 @@ SOURCES = {
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (
-    "Each row is one SM, each bar one thread block: the later its query block, the stronger its colour (its "
-    "head or wave, where the menu below says so). Pale bars are still to come. On the right is the tail: SMs "
-    "that have run out of work while others finish."
+    "Each row is an SM, one of the chip's processors, and each bar is a thread block that runs on it: the "
+    "later its query block, the stronger its colour. Pale bars are still to come. On the right is the tail: "
+    "SMs that have run out of work while others finish."
 )
 
 
@@ -81,7 +81,6 @@ def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
         format_func=_named,
         key=f"gpu_call {_named(nearest)}",
         label_visibility="collapsed",
-        width=480,
     )
 
 

@@ -61,7 +61,7 @@ def _row(experiment: Experiment) -> None:
     dtype = experiment.problem.dtype
     headline = st.container(key="softmax_headline")
     with st.container(key="softmax_sliders"):
-        chosen, typed, size = st.columns([1.1, 3, 1], gap="medium")
+        chosen, typed, size = st.columns([1.1, 3, 1], gap="medium", vertical_alignment="bottom")
     name = chosen.selectbox(
         "Row of scores", [OWN, *PRESETS], format_func=lambda key: PRESETS[key].name if key in PRESETS else key
     )
@@ -74,9 +74,9 @@ def _row(experiment: Experiment) -> None:
         st.text(f"{error}.")
         return
     steps = online_steps(scores, block)
-    step = stepper("Step", len(steps.stops), 2, name=STEP, unit="step", plays=True)
+    step = stepper("Step", len(steps.stops), telling(steps), name=STEP, unit="step", plays=True)
     headline.header(sentence(steps, step), anchor=False)
-    headline.caption(what)
+    (typed if name == OWN else headline).caption(what)
     picture, numbers = st.columns([2.3, 1], gap="medium")
     with picture:
         naive, low = naive_sums(scores, dtype), presenting()
@@ -96,14 +96,6 @@ def _scores(experiment: Experiment, name: str, typed, size) -> tuple[np.ndarray,
     """The scores, how many of them a step reads, and what they are; ValueError of what was typed."""
     if name == OWN:
         found = middle_row(drawable(experiment), MOST_SCORES)
-        why = "These are the scenario's. Choose another row to type scores of your own."
-        text = " ".join(f"{score:.3g}" for score in found.scores)
-        typed.text_input(
-            "Scores, to three digits", text, key=f"softmax scores of {hash(text)}", disabled=True
-        )
-        size.select_slider(
-            "Scores per step", sorted({*BLOCKS, found.step}), found.step, disabled=True, help=why
-        )
         return found.scores, found.step, _whose(found)
     text = typed.text_input(
         "Scores (edit them); -inf masks a key",
@@ -124,8 +116,14 @@ def _whose(found: HeadRow) -> str:
     )
     return (
         f"This is query row {found.row:,} of the scenario's first head with {part}, one key block of "
-        f"{found.step} per step."
+        f"{found.step} per step. Choose another row to type scores of your own."
     )
+
+
+def telling(steps: OnlineSteps) -> int:
+    """The step to begin with: the first that rescales something, else the second."""
+    rescales = np.flatnonzero((steps.alpha > 0) & (steps.alpha < 1))
+    return int(rescales[0]) + 1 if len(rescales) else min(2, len(steps.stops))
 
 
 def sentence(steps: OnlineSteps, step: int) -> str:

@@ -30,6 +30,7 @@ KEYS = {
     **{"+": "tour_more", "-": "tour_less"},
     **{str(choice + 1): f"tour_choice_{choice}" for choice in range(file.MOST)},
 }
+Place = tuple[str, int]  # a tour, and the number of a step
 HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, p presents."
 
 
@@ -50,7 +51,7 @@ def show() -> None:
     room = live.publish(shown.steps, number, tally) if presenting() else None
     if presenting():
         lectern.tell(_notes(shown.steps, number, tally))
-    _screen(step, number, len(shown.steps), tally, room)
+    _screen(step, (name, number), len(shown.steps), room)
 
 
 def _chosen() -> str:
@@ -86,13 +87,13 @@ def _tally(name: str, number: int) -> list[int]:
     return scenario.kept(f"tally {name} {number}", [0] * (1 + file.MOST))
 
 
-def _screen(step: Step, number: int, steps: int, tally: list[int], room: list[int] | None) -> None:
+def _screen(step: Step, place: Place, steps: int, room: list[int] | None) -> None:
     """Title and way on, then words, then question and answer on the left, the picture on the right."""
-    experiment, told = scenario.current(), bool(tally[0])
+    experiment, told = scenario.current(), bool(_tally(*place)[0])
     keys.bind(KEYS, key="tour_keys")
     with st.container(horizontal=True, vertical_alignment="center", key="tour_head"):
         st.header(step.title, anchor=False)
-        _way(step, number, steps, tally)
+        _way(step, place, steps)
     try:
         if not step.question:
             _told(step, experiment)
@@ -101,7 +102,7 @@ def _screen(step: Step, number: int, steps: int, tally: list[int], room: list[in
             st.markdown(words.filled(step.after if told and step.after else step.before, experiment))
         left, picture = st.columns([1, 1.8], gap="large")
         with left, st.container(key="tour_words"):
-            _question(step, experiment, tally, room)
+            _question(step, experiment, place, room)
             if told:
                 _answer(step, experiment)
         with picture, st.container(key="tour_picture"):
@@ -142,12 +143,13 @@ def _told(step: Step, experiment: Experiment) -> None:
         PICTURES[step.picture](experiment, theme.colours())
 
 
-def _question(step: Step, experiment: Experiment, tally: list[int], room: list[int] | None) -> None:
+def _question(step: Step, experiment: Experiment, place: Place, room: list[int] | None) -> None:
     """What the room predicts: a button a choice, each counting its votes; replies come with the answer.
 
     Where phones vote, the votes come with the answer too: nobody is to follow the others.
     """
     options = words.options(step.choices, step.answer, step.unit, experiment)
+    tally = _tally(*place)
     told = bool(tally[0])
     counts = tally[1:] if room is None else room if told else [0] * len(options)
     wrong = [index for index, option in enumerate(options) if option.reply and not option.right(options)]
@@ -166,17 +168,18 @@ def _question(step: Step, experiment: Experiment, tally: list[int], room: list[i
             type="primary" if right else "secondary",
             width="stretch",
             on_click=_choose,
-            args=(tally, index),
+            args=(place, index),
         )
         if told and votes and index in wrong:
             st.markdown(option.reply)
 
 
-def _way(step: Step, number: int, steps: int, tally: list[int]) -> None:
+def _way(step: Step, place: Place, steps: int) -> None:
     """Back, and on: first to the answer, then to the next step."""
+    number = place[1]
     label, act, arguments = "Next", _go, (number + 1,)
-    if step.question and not tally[0]:
-        label, act, arguments = "The answer", _count, (tally, 0)
+    if step.question and not _tally(*place)[0]:
+        label, act, arguments = "The answer", _count, (place, 0)
     ended = act is _go and number == steps
     label = "The end" if ended else label
     with st.container(horizontal=True, vertical_alignment="center", width="content", key="tour_way"):
@@ -185,15 +188,16 @@ def _way(step: Step, number: int, steps: int, tally: list[int]) -> None:
         st.markdown(f":gray[{number} of {steps}]", width="content")
 
 
-def _choose(tally: list[int], index: int) -> None:
+def _choose(place: Place, index: int) -> None:
     """Count a vote. A room votes on until the answer is asked for; a single reader gets it at once."""
-    _count(tally, 1 + index)
-    if not presenting() and not tally[0]:
-        _count(tally, 0)
+    _count(place, 1 + index)
+    if not presenting() and not _tally(*place)[0]:
+        _count(place, 0)
 
 
-def _count(tally: list[int], index: int) -> None:
-    tally[index] += 1
+def _count(place: Place, index: int) -> None:
+    """Found by its place: a button is drawn once for all who open a link, so it holds nobody's own tally."""
+    _tally(*place)[index] += 1
 
 
 def _go(number: int) -> None:

@@ -44,7 +44,7 @@ export class BackwardRowPanel {
       { size: 12.5, color: theme.muted },
     );
     const known = this.known(model, run, step, row),
-      small = 0.15 * box.w,
+      small = Math.max(0.15 * box.w, 150 * u),
       wide = (box.w - 2 * small - 3 * gap) / 2;
     const at = (n) => ({
       x: box.x + [0, small + gap, 2 * (small + gap), 2 * (small + gap) + wide + gap][n],
@@ -68,9 +68,27 @@ export class BackwardRowPanel {
       ["rowsum(dO ∘ O),", "from kernel 1"],
       theme.delta,
     );
-    this.bars(pen, at(2), model, row, known, "weight", "P", "per key tile; a row sums to 1", percent);
-    this.bars(pen, at(3), model, row, known, "score_gradient", "dS", "per key tile; a row sums to 0", (x) =>
-      decimal(x, 3),
+    this.bars(
+      pen,
+      at(2),
+      model,
+      row,
+      known,
+      "weight",
+      "P",
+      ["per key tile; a row sums to 1", "sum: 1"],
+      percent,
+    );
+    this.bars(
+      pen,
+      at(3),
+      model,
+      row,
+      known,
+      "score_gradient",
+      "dS",
+      ["per key tile; a row sums to 0", "sum: 0"],
+      (x) => decimal(x, 3),
     );
   }
 
@@ -107,7 +125,7 @@ export class BackwardRowPanel {
     );
   }
 
-  /** A bar for every key tile, its scale that of the whole row: pale before it is computed, the one at work framed. */
+  /** A bar for every key tile, with words for much room and for little, its scale that of the whole row: pale before it is computed, the one at work framed. */
   bars(pen, box, model, row, known, name, sign, words, show) {
     const { u, theme } = pen,
       y = box.y + 21 * u,
@@ -115,7 +133,7 @@ export class BackwardRowPanel {
       { now } = known;
     const values = Array.from(model.arrays[name].subarray(row * count, (row + 1) * count));
     const width = pen.text(sign, box.x, y, { size: 17, weight: 700, color: theme.S });
-    pen.text(words, box.x + width + 10 * u, y - u, {
+    pen.text(words[box.w < 250 * u ? 1 : 0], box.x + width + 10 * u, y - u, {
       size: 13,
       color: theme.muted,
       room: box.w - width - 110 * u,

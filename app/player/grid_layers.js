@@ -6,6 +6,8 @@ import { hatching, Pen } from "../canvas/pen.js";
 
 const STRENGTHS = { weights: 0.85, part: 0.55, all: 1 }; // of a tile's colour, by what a phase leaves of it: what is not final is paler
 
+export const NUMBERED = 40; // units of a tile's side from which on it has room for its share
+
 /** The pictures of the matrix after each phase; a moment is cut together out of two of them. */
 export class GridLayers {
   constructor(model, run, layout, theme, u) {
@@ -121,7 +123,7 @@ export class GridLayers {
   /** On large tiles, the share in words. */
   shares(pen) {
     const { model, layout, theme } = this;
-    if (layout.side < 40 * pen.u) return;
+    if (layout.side < NUMBERED * pen.u) return;
     for (let i = 0; i < model.queryBlocks; i++) {
       for (let j = 0; j < model.keyBlocks; j++) {
         if (!model.seen(i, j)) continue;

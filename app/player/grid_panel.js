@@ -1,6 +1,7 @@
 // The grid with its titles and captions, as the single player shows it.
 
 import { grouped, plural } from "../canvas/format.js";
+import { NUMBERED } from "./grid_layers.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
 import { drawnNote } from "./words.js";
@@ -91,5 +92,7 @@ export class GridPanel {
     });
     if (model.scaled)
       pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
+    else if (grid.side >= NUMBERED * u && !model.backward)
+      pen.text("%: the tile's share of its rows' weights", grid.x0, y + 18 * u, { ...style, room: box.w });
   }
 }

@@ -1,5 +1,6 @@
 // Where the panels of the single player, of the race and of a narrow screen lie.
 
+import { clamp } from "../canvas/format.js";
 import { NARROW, ROOMY } from "../canvas/stage.js";
 import { BackwardGridPanel } from "./backward_grid.js";
 import { BackwardRowPanel, BackwardTrafficPanel } from "./backward_panels.js";
@@ -12,6 +13,10 @@ import { RacePanel } from "./race_panel.js";
 import { RowPanel } from "./row_panel.js";
 import { TrafficPanel } from "./traffic_panel.js";
 
+const BETWEEN = 16; // units between panels
+// units of height that a panel takes at least, its type as small as it gets
+const LEAST = { grid: 230, memory: 145, traffic: 200, chip: 204, code: 182, row: 172, numbers: 96 };
+
 /** The panels that differ between a forward pass and a backward one. */
 function panelsOf(model) {
   return model.backward
@@ -19,56 +24,90 @@ function panelsOf(model) {
     : [GridPanel, TrafficPanel, RowPanel];
 }
 
-/** New panels for a model and a mode, on a stage of this size. */
-export function layoutOf({ width, height, u }, model, race) {
-  const crowded = width < NARROW || (u > 1 && width < ROOMY * u);
-  const layout = crowded ? narrowLayout(race) : race ? raceLayout : singleLayout;
-  return layout(width, height, u, model);
+/** New panels for a model and a mode, on a stage of this size: as many as it has room for at a legible size. */
+export function layoutOf({ width: w, height: h, u }, model, race) {
+  const narrow = w < NARROW,
+    crowded = w < ROOMY * u;
+  if (race) return narrow || (u > 1 && crowded) ? clockAlone(w, h) : raceLayout(w, h, u, model);
+  const layout = narrow && w <= 1.2 * h ? phoneLayout : crowded ? tabletLayout : singleLayout;
+  return layout(w, h, u, model);
 }
+
+const clockAlone = (w, h) => [{ panel: new ClockPanel(), box: { x: 0, y: 0, w, h } }];
 
 function singleLayout(w, h, u, model) {
   const [Grid, Traffic, Row] = panelsOf(model);
   const gap = 36 * u,
     inner = 24 * u, // that the pipe to the SM bridges
-    below = 172 * u,
+    below = LEAST.row * u,
     top = h - below - 8 * u;
   const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u),
     rest = w - gridW - gap - inner;
   const memoryX = gridW + gap,
     memoryW = 0.5 * rest,
     chipX = memoryX + memoryW + inner,
-    chipW = rest - memoryW,
-    trafficH = Math.min(212 * u, 0.45 * top),
-    codeH = Math.min(196 * u, 0.42 * top),
-    above = (h) => top - h - 16 * u;
+    chipW = rest - memoryW;
+  const both = (...names) => names.reduce((sum, name) => sum + LEAST[name], BETWEEN) * u <= top;
+  const trafficH = both("memory", "traffic") ? clamp(0.45 * top, LEAST.traffic * u, 212 * u) : top,
+    codeH = both("chip", "code") ? clamp(0.42 * top, LEAST.code * u, 196 * u) : 0,
+    above = (part) => top - part - BETWEEN * u;
   return [
     { panel: new Grid(), box: { x: 0, y: 0, w: gridW, h: top } },
-    { panel: new MemoryPanel(), box: { x: memoryX, y: 0, w: memoryW + inner - 8 * u, h: above(trafficH) } },
-    { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: above(codeH) } },
+    trafficH < top && {
+      panel: new MemoryPanel(),
+      box: { x: memoryX, y: 0, w: memoryW + inner - 8 * u, h: above(trafficH) },
+    },
+    { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: codeH ? above(codeH) : top } },
     { panel: new Traffic(), box: { x: memoryX, y: top - trafficH, w: memoryW, h: trafficH } },
-    { panel: new CodePanel(), box: { x: chipX, y: top - codeH, w: chipW, h: codeH } },
+    codeH && { panel: new CodePanel(), box: { x: chipX, y: top - codeH, w: chipW, h: codeH } },
     { panel: new Row(), box: { x: 0, y: h - below, w, h: below } },
+  ].filter(Boolean);
+}
+
+/** Two columns: bytes beside the grid, and below them what there is height for. */
+function tabletLayout(w, h, u, model) {
+  const [Grid, Traffic, Row] = panelsOf(model),
+    gap = 24 * u,
+    left = (w - gap) / 2,
+    right = { x: left + gap, w: w - left - gap },
+    row = { panel: new Row(), box: { x: 0, y: h - LEAST.row * u, w, h: LEAST.row * u } },
+    above = h - (LEAST.row + 8) * u,
+    lower = above - LEAST.chip * u;
+  const beside = (high) => [
+    { panel: new Grid(), box: { x: 0, y: 0, w: left, h: high } },
+    { panel: new Traffic(), box: { ...right, y: 0, h: Math.min(high, 212 * u) } },
+  ];
+  if (lower >= (LEAST.grid + BETWEEN) * u)
+    return [
+      ...beside(lower - BETWEEN * u),
+      { panel: new MemoryPanel(), box: { x: 0, y: lower, w: left + gap - 8 * u, h: LEAST.chip * u } },
+      { panel: new ChipPanel(), box: { ...right, y: lower, h: LEAST.chip * u } },
+      row,
+    ];
+  if (above >= LEAST.grid * u) return [...beside(above), row];
+  return [...beside(h), ...numbers(model, { ...right, y: 212 * u, h: h - 212 * u }, u)];
+}
+
+/** One below the other. */
+function phoneLayout(w, h, u, model) {
+  const [Grid, Traffic] = panelsOf(model),
+    between = 10 * u,
+    traffic = 212 * u,
+    spare = h - (LEAST.grid + LEAST.numbers) * u - traffic - 2 * between,
+    low = spare < 0 ? 0 : LEAST.numbers * u,
+    row = numbers(model, { x: 0, y: h - low, w, h: low }, u),
+    below = traffic + (row.length ? low + between : 0),
+    top = Math.min(w + 60 * u, h - below - between);
+  return [
+    { panel: new Grid(), box: { x: 0, y: 0, w, h: top } },
+    { panel: new Traffic(), box: { x: 0, y: top + between, w, h: traffic } },
+    ...row,
   ];
 }
 
-function narrowLayout(race) {
-  if (race) return (w, h) => [{ panel: new ClockPanel(), box: { x: 0, y: 0, w, h } }];
-  return (w, h, u, model) => {
-    const [Grid, Traffic] = panelsOf(model);
-    const below = 240 * u,
-      top = Math.min(w + 60 * u, h - below - 10 * u);
-    if (w > 1.2 * h) {
-      // low rather than narrow: side by side
-      return [
-        { panel: new Grid(), box: { x: 0, y: 0, w: 0.54 * w, h } },
-        { panel: new Traffic(), box: { x: 0.58 * w, y: 0, w: 0.42 * w, h: Math.min(h, 280 * u) } },
-      ];
-    }
-    return [
-      { panel: new Grid(), box: { x: 0, y: 0, w, h: top } },
-      { panel: new Traffic(), box: { x: 0, y: top + 10 * u, w, h: below } },
-    ];
-  };
+/** What one row knows, as numbers alone; a backward pass has too many, and a low box no room. */
+function numbers(model, box, u) {
+  return model.backward || box.h < LEAST.numbers * u ? [] : [{ panel: new RowPanel(), box }];
 }
 
 function raceLayout(w, h, u, model) {

@@ -55,13 +55,13 @@ export class MemoryPanel {
     const { u, theme } = pen,
       { memories } = model.chip,
       { hbm, l2 } = this;
-    const title = (name, place) => {
-      pen.text(name, place.x, box.y + 16 * u, { size: 15, weight: 600 });
+    const title = (name, place, words = name) => {
+      pen.text(words, place.x, box.y + 16 * u, { size: 15, weight: 600 });
       const size = traffic(memories[name].bytes);
       pen.text(size, place.x, box.y + 32 * u, { size: 12, color: theme.muted });
     };
     title("HBM", hbm);
-    title("L2", l2);
+    title("L2", l2, "L2 cache");
     const flights = flightsOf(run, at, span);
     for (const pipe of this.pipes) this.pipe(pen, pipe);
     if (!span) for (const flight of flights) this.light(pen, run, flight);

@@ -3,23 +3,39 @@
 import { decimal, factor, sum } from "../canvas/format.js";
 import { rowState } from "./rows.js";
 
+const NARROW = 600; // units: below it the numbers stand in two columns
+const SHORT = 200; // units of width below which a number has room for few words
+const LEAST = 90; // units of height that a number with its trace takes
+
 const STATISTICS = [
   {
     key: "m",
     sign: "m",
-    words: { online: "running maximum", whole: "maximum" },
+    words: { online: "running maximum", whole: "maximum", short: "maximum" },
     color: "statistics",
     show: decimal,
   },
-  { key: "l", sign: "l", words: { online: "running sum", whole: "sum" }, color: "V", show: sum },
+  {
+    key: "l",
+    sign: "l",
+    words: { online: "running sum", whole: "sum", short: "sum" },
+    color: "V",
+    show: sum,
+  },
   {
     key: "alpha",
     sign: "α",
-    words: { online: "rescale factor", whole: "nothing is rescaled" },
+    words: { online: "rescale factor", whole: "nothing is rescaled", short: "rescale" },
     color: "O",
     show: factor,
   },
-  { key: "lse", sign: "lse", words: { online: "m + log l", whole: "m + log l" }, color: "S", show: decimal },
+  {
+    key: "lse",
+    sign: "lse",
+    words: { online: "m + log l", whole: "m + log l", short: "m + log l" },
+    color: "S",
+    show: decimal,
+  },
 ];
 
 /** The panel below: a heading, and for each statistic its value now and its course over the key tiles. */
@@ -43,23 +59,20 @@ export class RowPanel {
       : run.keysOutside && !view.pinned
         ? "waits in memory between its visits"
         : "kept in view; Esc follows again";
-    const place = `computed · query tile ${block} · ${where}${view.still ? "" : " · ↑ ↓ choose"}`;
-    const taken =
-      width + 36 * u + pen.text(place, box.x + width + 12 * u, y, { size: 12.5, color: theme.muted });
+    const place = `computed · query tile ${block} · ${where}${view.still ? "" : " · ↑ ↓ choose"}`,
+      look = { size: 12.5, color: theme.muted, room: box.w - width - 12 * u };
+    const taken = width + 36 * u + pen.text(place, box.x + width + 12 * u, y, look);
     if (model.agreement) {
       const color = model.agrees ? theme.good : theme.bad;
       pen.text(model.agreement, box.x + box.w, y, { size: 12.5, color, align: "right", room: box.w - taken });
     }
-    const gap = 26 * u,
-      w = (box.w - 3 * gap) / 4;
+    const columns = box.w < NARROW * u ? 2 : STATISTICS.length,
+      gap = 26 * u,
+      w = (box.w - (columns - 1) * gap) / columns,
+      h = (box.y + box.h - y - 8 * u) / (STATISTICS.length / columns);
     STATISTICS.forEach((statistic, n) => {
-      this.statistic(
-        pen,
-        { x: box.x + n * (w + gap), y: y + 8 * u, w, h: box.y + box.h - y - 8 * u },
-        view,
-        state,
-        statistic,
-      );
+      const at = { x: box.x + (n % columns) * (w + gap), y: y + 8 * u + Math.floor(n / columns) * h, w, h };
+      this.statistic(pen, at, view, state, statistic);
     });
   }
 
@@ -70,8 +83,14 @@ export class RowPanel {
     const whole = run.rows === "whole",
       absent = whole && key === "alpha";
     const width = pen.text(sign, box.x, y, { size: 20, weight: 700, color: tint, mono: true });
-    pen.text(words[run.rows], box.x + width + 10 * u, y - 1 * u, { size: 13, color: theme.muted });
-    pen.text(show(state[key]), box.x + box.w, y, { size: 21, weight: 700, mono: true, align: "right" });
+    const value = show(state[key]),
+      taken = pen.text(value, box.x + box.w, y, { size: 21, weight: 700, mono: true, align: "right" });
+    pen.text(words[box.w < SHORT * u ? "short" : run.rows], box.x + width + 10 * u, y - 1 * u, {
+      size: 13,
+      color: theme.muted,
+      room: box.w - width - taken - 14 * u,
+    });
+    if (box.h < LEAST * u) return;
     const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 26 * u - 12 * u - 20 * u };
     pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
     const range =
@@ -82,7 +101,7 @@ export class RowPanel {
     if (run.reverse) ends.reverse();
     pen.text(`key tile ${ends[0]}`, box.x, foot, small);
     pen.text(String(ends[1]), box.x + box.w, foot, { ...small, align: "right" });
-    if (range)
+    if (range && box.w > SHORT * u)
       pen.text(
         range[0] < range[1] ? `from ${show(range[0])} to ${show(range[1])}` : `always ${show(range[0])}`,
         box.x + box.w / 2,

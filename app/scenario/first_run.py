@@ -18,6 +18,7 @@ from streamlit.runtime import get_instance
 from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
+from streamlit.runtime.state.common import WidgetMetadata
 from streamlit.runtime.state.session_state import Value, _is_internal_key
 
 from app.scenario.state import RUN
@@ -155,6 +156,7 @@ def _made(ctx: ScriptRunContext, draw: Callable[[], None]) -> FirstRun | None:
         and len(own_files) == len(files.entries)
         and all(_plain(value) for name, value in values.items() if name != RUN)  # which no later run reads
         and all(isinstance(held, Value) and _plain(held.value) for held in widgets.states.values())
+        and all(map(_anybodys, widgets.widget_metadata.values()))
     )
     if not alike:
         return None
@@ -180,6 +182,18 @@ def _plain(value: Any) -> bool:
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(_plain, value))
     return isinstance(value, PLAIN) or (is_dataclass(value) and type(value).__dataclass_params__.frozen)
+
+
+def _anybodys(widget: WidgetMetadata) -> bool:
+    """Whether what a widget calls holds nothing that a session changes: it would be the first session's."""
+    held = (getattr(widget.callback, "__self__", None), widget.callback_args, widget.callback_kwargs)
+    return not any(map(_changes, held))
+
+
+def _changes(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_changes, value))
+    return isinstance(value, list | set) or (isinstance(value, dict) and bool(value))
 
 
 def _copied(value: Any) -> Any:

@@ -41,7 +41,8 @@ def preset(name: str) -> Experiment:
 
 
 # what a page shows until the reader has chosen a scenario; on the others it is the usual one
-FIRST = {"tiles": preset("Tiny, to count by hand"), "kernel": Experiment.of(**DEFAULTS)}
+TINY = preset("Tiny, to count by hand")
+FIRST = {"tiles": TINY, "softmax": TINY, "kernel": Experiment.of(**DEFAULTS)}
 
 
 def first(page: str) -> Experiment:

@@ -18,8 +18,10 @@ HERE = Path(__file__).parent
 TITLE = "The same work twice"
 FLIGHT = 4_000_000  # bytes that a square stands for
 SENTENCE = (
-    "See how a GPU computes attention and why FlashAttention is faster: tile by tile, with every byte and "
-    "every microsecond computed from the algorithm or recorded on a real H200."
+    "Attention compares every token with every other. That makes two large matrices, the scores S and the "
+    "weights P. Standard attention is slow because it stores them in the GPU's memory, HBM, and reads them "
+    "back. FlashAttention cuts them into tiles small enough for the chip's processors, its SMs, and never "
+    "stores them."
 )
 
 
@@ -51,8 +53,8 @@ def payload(work: SameWork, height: int | None = None) -> dict[str, Any]:
         "flight": FLIGHT,
         "keys": problem.seq_kv,
         "width": problem.head_dim,
-        "memory": f"HBM, {bytes_text(gpu.memory_bytes)}" if gpu else "HBM",
-        "chip": f"{gpu.sms} SMs, {bytes_text(gpu.shared_bytes_block)} each" if gpu else "SMs",
+        "memory": f"Memory (HBM), {bytes_text(gpu.memory_bytes)}" if gpu else "Memory (HBM)",
+        "chip": f"Chip: {gpu.sms} SMs, {bytes_text(gpu.shared_bytes_block)} each" if gpu else "Chip",
         "sms": gpu.sms if gpu else 0,
         "palettes": palettes(),
     }

@@ -38,7 +38,7 @@ FILE_LIMIT = 3  # s
 FRAME_LIMIT = 1000 / 45  # ms; a display of 60 Hz shows a frame drawn in time 16.7 ms after the last
 SCRUB_LIMIT = 5  # ms
 SLIDERS = {
-    "softmax": (("Step", 2), ("Scores per step", 2)),
+    "softmax": (("Step", 2), ("Key block", 2)),
     "usual": (("Sequence length", 8), ("Key block", 2), ("Head dimension", 4)),
 }
 WATCH = """() => {

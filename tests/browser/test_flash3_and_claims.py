@@ -59,6 +59,17 @@ def test_a_claims_link_opens_its_scenario(page, dashboard):
     assert page.watch.complaints == []
 
 
+def test_a_verdict_leaves_its_claims_alone_on_the_page(page, dashboard):
+    opened(page, f"{dashboard}/claims")
+    cards = page.locator("[class*=st-key-claim_]:visible")
+    assert cards.count() == 44
+    page.get_by_text("Wrong", exact=True).first.click()
+    page.get_by_text("7 of 44").wait_for()
+    assert cards.count() == 7
+    boxes = [card.bounding_box() for card in cards.all()]
+    assert len({box["x"] for box in boxes}) == 2, "both columns are filled"
+
+
 def test_the_player_runs_flash3_from_the_last_key_tile_to_the_first(page, tmp_path):
     with filed(page, tmp_path, algorithm="flash3", seq=1024, head_dim=64, causal=True) as alone:
         last = alone.evaluate("window.__player.state().last")

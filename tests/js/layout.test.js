@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { acrossLayout } from "../../app/across/layout.js";
 import { ChartPanel } from "../../app/gpu/chart.js";
 import { GridLayout } from "../../app/player/grid_layout.js";
 import { layoutOf } from "../../app/player/layout.js";
@@ -69,8 +70,38 @@ test("a race has a lane for each algorithm, equally wide, and the clock below", 
 test("where a room's type is large, panels are dropped and none is shrunk", () => {
   const low = stage(1230, 470, 19 / 13.6),
     placed = layoutOf(low, model, false);
-  assert.deepEqual(named(placed), ["GridPanel", "TrafficPanel"]);
+  assert.deepEqual(named(placed), ["GridPanel", "TrafficPanel", "RowPanel"]);
   tidy(placed, low);
+});
+
+test("a window too small for every panel drops the code first, then memory, and shrinks none", () => {
+  const least = { MemoryPanel: 145, ChipPanel: 204, TrafficPanel: 200, CodePanel: 182, RowPanel: 172 };
+  const expected = {
+    600: ["GridPanel", "MemoryPanel", "ChipPanel", "TrafficPanel", "CodePanel", "RowPanel"],
+    560: ["GridPanel", "MemoryPanel", "ChipPanel", "TrafficPanel", "RowPanel"],
+    500: ["GridPanel", "ChipPanel", "TrafficPanel", "RowPanel"],
+  };
+  for (const [height, names] of Object.entries(expected)) {
+    const size = stage(1100, Number(height)),
+      placed = layoutOf(size, model, false);
+    assert.deepEqual(named(placed), names);
+    tidy(placed, size);
+    for (const { panel, box } of placed) assert.ok(box.h >= (least[panel.constructor.name] ?? 230));
+  }
+});
+
+test("a tablet has two columns, and as many panels as its height holds", () => {
+  for (const [height, names] of [
+    [700, ["GridPanel", "TrafficPanel", "MemoryPanel", "ChipPanel", "RowPanel"]],
+    [430, ["GridPanel", "TrafficPanel", "RowPanel"]],
+    [330, ["GridPanel", "TrafficPanel", "RowPanel"]],
+    [290, ["GridPanel", "TrafficPanel"]],
+  ]) {
+    const size = stage(740, height),
+      placed = layoutOf(size, model, false);
+    assert.deepEqual(named(placed), names, `${height}`);
+    tidy(placed, size);
+  }
 });
 
 test("a narrow screen has grid and traffic below each other, a low one side by side", () => {
@@ -79,7 +110,8 @@ test("a narrow screen has grid and traffic below each other, a low one side by s
   const [left, right] = layoutOf(stage(630, 300), model, false);
   assert.equal(left.box.y, right.box.y);
   assert.deepEqual(named(layoutOf(stage(639, 700), model, true)), ["ClockPanel"]);
-  assert.equal(named(layoutOf(stage(640, 700), model, false)).length, 6);
+  assert.deepEqual(named(layoutOf(stage(380, 700), model, false)), ["GridPanel", "TrafficPanel", "RowPanel"]);
+  assert.deepEqual(named(layoutOf(stage(380, 500), model, false)), ["GridPanel", "TrafficPanel"]);
 });
 
 test("tiles are as wide as their rows, the last ones narrower, and are found at their points", () => {
@@ -107,4 +139,17 @@ test("the SMs keep most of a chart's height, however low it is", () => {
     assert.ok(chart.plot.h > 0.4 * h, `${w} by ${h}`);
     assert.ok(chart.strip.y + chart.strip.h < h);
   }
+});
+
+test("a low picture across GPUs has no ring, and larger grids instead", () => {
+  const cluster = { runs: [0, 1].map(() => ({ hasTiles: true, ring: true })) },
+    tall = acrossLayout(cluster, stage(1110, 620)),
+    low = acrossLayout(cluster, stage(890, 330));
+  assert.deepEqual(named(tall), ["GridPanel", "GridPanel", "CirclePanel", "LanesPanel", "LanesPanel"]);
+  assert.deepEqual(named(low), ["GridPanel", "GridPanel", "LanesPanel", "LanesPanel"]);
+  assert.ok(low[0].box.w > 0.2 * 890 - 24);
+  tidy(tall, stage(1110, 620));
+  tidy(low, stage(890, 330));
+  const alone = acrossLayout({ runs: [{ hasTiles: false, ring: true }] }, stage(890, 330));
+  assert.deepEqual(named(alone), ["CirclePanel", "LanesPanel"], "where there are no grids the ring stays");
 });

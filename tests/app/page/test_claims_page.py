@@ -39,11 +39,24 @@ def test_the_headline_counts_the_verdicts(app):
     assert sum(counts) == 44
 
 
+def hidden(app) -> set[int]:
+    """Numbers of the claims that the page's style hides."""
+    (filtered,) = (element.proto.body for element in app.get("html") if " of 44<" in element.proto.body)
+    _, _, rule = filtered.partition(":is(")
+    assert ("display: none" in rule) == bool(rule)
+    return {int(number) for number in re.findall(r"\.st-key-claim_(\d+)", rule)}
+
+
 def test_claims_of_one_verdict_can_be_picked(app):
+    numbers = {one.claim.number for one in checked()}
+    assert hidden(app) == set()
     for verdict in {one.verdict for one in checked()}:
         app.button_group(key="claims_verdict").set_value(verdict).run()
         assert not app.exception
-        assert len(badges(app)) == sum(one.verdict == verdict for one in checked())
+        picked = {one.claim.number for one in checked() if one.verdict == verdict}
+        assert numbers - hidden(app) == picked
+        assert any(f">{len(picked)} of 44<" in element.proto.body for element in app.get("html"))
+    assert len(badges(app)) == 44
 
 
 def test_no_source_is_named_by_a_file():

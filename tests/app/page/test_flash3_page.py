@@ -4,7 +4,7 @@ import itertools
 
 from app.figures.colours import DARK
 from app.figures.techniques import waterfall
-from app.figures.units import bytes_text
+from app.figures.units import bytes_text, seconds_text
 from app.inside import payload
 from app.page import flash3
 from app.page.parts import fp8
@@ -32,6 +32,19 @@ def test_everything_is_on_at_first_and_the_page_says_what_is_modelled(open_app):
     assert set(pills(app).value) == set(KEYS)
     assert all(label.split(", ")[1] in ("modelled", "counted") for label in metrics(app))
     assert "(modelled)" in app.header[0].value
+
+
+def test_the_headline_has_the_time_beside_that_in_turns_and_claims_no_gain_where_there_is_none(open_app):
+    for seq, gains in (("4096", True), ("64", False)):
+        app = open_app("flash3", seq=seq, head_dim="128")
+        experiment = Experiment.of(seq=int(seq), head_dim=128)
+        now, apart = (
+            seconds_text(variant(experiment, which).seconds) for which in (ALL, without("overlapped"))
+        )
+        assert (now != apart) == gains
+        said = app.header[0].value
+        assert (f"tensor cores: {now}, not {apart} (modelled)." in said) == gains
+        assert (f"tensor cores: {now} (modelled), no less than in turns." in said) != gains
 
 
 def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_to_do(open_app):

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from app.figures import softmax as figures
+from app.figures.claims import broken
 from app.figures.colours import palette
+from app.page import softmax as view
+from app.scenario.presets import preset
 from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
+from engine.studies.claims.broken import rising
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 from tests.app.worker_page import html
 
@@ -42,6 +46,34 @@ def test_every_preset_can_be_stepped_through(open_row, name):
         assert not app.exception
         if step:
             assert app.metric[1].value == f"{steps.l[step - 1]:.4g}"
+
+
+def test_the_page_opens_where_a_larger_score_rescales_what_was_accumulated(open_app):
+    app = open_app("softmax")
+    problem = preset("Tiny, to count by hand").problem
+    q, k, _ = (array[0].astype(np.float64) for array in make_inputs(problem))
+    scores = k @ q[32] / np.sqrt(16)
+    before, now = scores[:16].max(), scores[:32].max()
+    assert app.main.slider[0].value == 2
+    m, l, alpha = (float(app.metric[n].value) for n in range(3))  # noqa: E741 - the field's name
+    assert (m, alpha) == pytest.approx((now, np.exp(before - now)), rel=2e-3)
+    assert l == pytest.approx(np.exp(scores[:32] - now).sum(), rel=2e-3)
+    assert alpha < 0.9, "and so that it can be seen"
+    assert "rises from" in app.header[0].value
+
+
+def test_a_link_opens_its_own_scenario_where_that_rescales(open_app):
+    app = open_app("softmax", seq="1024")
+    assert "query row 512" in app.main.caption[0].value
+    assert app.main.slider[0].value == 4  # blocks 2 and 3 bring nothing larger than the first
+    assert 0 < float(app.metric[2].value) < 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "step"), [([3, 1, 2, 0], 2), ([1], 1), ([-np.inf, 1, 2], 3), ([2, 1, 4], 3)]
+)
+def test_a_row_opens_at_its_first_rescale(scores, step):
+    assert view.telling(online_steps(np.array(scores, float), 1)) == step
 
 
 def test_the_headline_tells_a_rising_maximum_from_one_that_stays(open_row):
@@ -135,6 +167,14 @@ def test_no_axis_moves_from_step_to_step():
     assert len(ranges) == 1
 
 
+def test_no_axis_raises_an_exponent_which_would_be_too_small_for_a_room():
+    scores = np.array(PRESETS["overflow"].scores)
+    steps, sums = online_steps(scores, 4), naive_sums(scores, "float32")
+    row = figures.row(scores, steps, 3, sums, "float32", COLOURS)
+    for figure in (row, broken(rising(), COLOURS)):
+        assert {axis.exponentformat for axis in figure.select_yaxes()} <= {None, "e"}
+
+
 def test_the_scenarios_row_is_that_of_dense_attention_on_its_numbers(open_app):
     values = {"seq": "200", "head_dim": "16", "block_kv": "32", "heads": "2", "causal": "true"}
     app = open_app("softmax", **values)
@@ -147,7 +187,8 @@ def test_the_scenarios_row_is_that_of_dense_attention_on_its_numbers(open_app):
         app.main.slider[0].set_value(step).run()
         shown = [float(metric.value.replace("−", "-")) for metric in app.metric[:2]]
         assert shown == pytest.approx([steps.m[step - 1], steps.l[step - 1]], rel=2e-3)
-    assert app.main.select_slider[0].disabled
+    assert not app.main.select_slider, "no control that has no effect on the scenario's own row"
+    assert not app.main.text_input
     assert app.sidebar.selectbox(key="scenario algorithm").disabled
 
 

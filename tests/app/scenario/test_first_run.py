@@ -69,6 +69,34 @@ def test_what_a_visitor_does_stays_his_own(open_app, runs):
     assert other.session_state[HELD] is not third.session_state[HELD]
 
 
+def test_every_visitor_of_a_tours_step_has_a_button_and_votes_of_his_own(open_app, runs):
+    """A button that held the first visitor's tally would count every other's first press there."""
+    first, second, third = (open_app("tour", step="2") for _ in range(3))
+    assert len(runs.given) == 2
+    for given in (second, third):
+        given.session_state[TESTING_KEY] |= first.session_state[TESTING_KEY]  # notes that AppTest alone takes
+    second.button(key="tour_next").click().run()
+    third.button(key="tour_choice_0").click().run()
+    assert [app.button(key="tour_next").label for app in (first, second, third)] == [
+        "The answer",
+        "Next",
+        "Next",
+    ]
+    assert "1 vote" in third.button(key="tour_choice_0").label
+    assert "vote" not in second.button(key="tour_choice_0").label
+    fourth = open_app("tour", step="2")
+    assert fourth.button(key="tour_next").label == "The answer"
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "shared"),
+    [(None, None, True), (len, ("key", -1), True), (len, ((["a"],), 0), False), ([].append, (1,), False)],
+)
+def test_a_run_whose_button_changes_what_its_session_holds_is_not_given(call, arguments, shared):
+    widget = SimpleNamespace(callback=call, callback_args=arguments, callback_kwargs=None)
+    assert first_run._anybodys(widget) == shared
+
+
 def test_a_page_with_fragments_is_run_for_each(open_app, runs):
     for app in (open_app("softmax"), open_app("softmax")):
         assert not app.exception
