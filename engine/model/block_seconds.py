@@ -76,8 +76,9 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
             copies, waited = _few_rows(launch, kernel, visit.copies)
             visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
         visits = _visits(launch, kernel, visit.cut(pipeline, places, rows))
-        if pipeline.returning:  # what holds its blocks up is waiting for L2
-            units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / gpu.sms
+        if pipeline.returning:  # its blocks wait for L2, those that share an SM at the same time
+            rows = max(rows, TWO_WARP_GROUPS)
+            units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / (gpu.sms * places)
         taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
         waits = _trips(launch) * LATENCY
         if pipeline.specialised:

@@ -10,7 +10,8 @@ sooner a tile of flash3 with rows for fewer warp groups ends was read off traces
 recording, and a kernel's bytes of instructions off compiled code: no counter set either. The share of L2 at
 which bytes are gone was set on recorded rows, with the errors of calls drawn by lot in sight. What
 `l2_range` varies was set on recorded rows and on the 81 calls of a scan, which set no modelled byte.
-Causal and windowed calls of flash3 were recorded again once their tiles were drawn late: these set nothing.
+The whole recording was made anew after that, of the same calls: these readings themselves set nothing. After
+the third set of calls drawn by lot was opened, blocks of flash1 on one SM came to wait at the same time.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ ELSEWHERE = re.compile(
 SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
+COUNTED_BEFORE = SHELF / "before"  # the same calls in an earlier session: how far counters repeat
 SECTIONS = (
     "timings",
     "sweep",

@@ -9,14 +9,6 @@ from statistics import median
 from engine.recordings.counters import RecordedCounters, largest_deviation
 
 SERVED = 0.01  # a share of the bytes from which on a cache is said to serve them
-# MB that DRAM delivered to 20 calls of an H200's recordings, and to the same ones counted again in a session
-# of its own: all of those among a scan's 78 calls; within that session a second reading was off by up to 2.5%
-COUNTED_TWICE = (
-    *((82.1, 80.1), (241.1, 238.5), (114.6, 117.8), (62.0, 61.5), (193.4, 204.6), (63.5, 60.6)),
-    *((125.8, 116.7), (153.0, 165.4), (387.2, 416.4), (120.0, 113.1), (149.8, 134.6), (148.5, 156.2)),
-    *((424.7, 449.1), (132.4, 138.8), (157.5, 158.3), (136.9, 134.4), (53.2, 52.7), (30.5, 33.5)),
-    *((445.7, 445.4), (192.8, 191.8)),
-)
 FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on a call is said to read more than those
 
 
@@ -42,12 +34,6 @@ class Gaps:
     def l1_serves(self) -> bool:
         """Whether L1 serves a share worth a word."""
         return self.l1_share > SERVED
-
-
-def scatter() -> tuple[float, float]:
-    """By how much two readings of the counter of DRAM differ: as shares, (in the median, at most)."""
-    apart = [max(pair) / min(pair) - 1 for pair in COUNTED_TWICE]
-    return median(apart), max(apart)
 
 
 def gaps(one: RecordedCounters) -> Gaps:

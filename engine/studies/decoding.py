@@ -97,7 +97,7 @@ def spread(simulation: Simulation) -> Spread:
 
 def readable(gpu: Gpu) -> float:
     """Bytes per second that a GPU's memory can deliver at most: of its data sheet, as reads come nearer to it
-    than a copy does (recorded on an H200: 4.58 TB/s of 4.8, and 4.27)."""
+    than a copy does (recorded on an H200: 4.46 TB/s of 4.8, and 4.27)."""
     return gpu.memory_bytes_per_second
 
 

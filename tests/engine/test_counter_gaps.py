@@ -6,17 +6,9 @@ import pytest
 
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
-from engine.recordings.file import JUDGES, recordings
+from engine.recordings.file import recordings
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
-from engine.studies.counter_gaps import (
-    COUNTED_TWICE,
-    busiest,
-    deviations,
-    gaps,
-    left_in_cache,
-    scatter,
-    within_ranges,
-)
+from engine.studies.counter_gaps import busiest, deviations, gaps, left_in_cache, within_ranges
 
 DEVICE = Device("NVIDIA H200", "580.95", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(1, 16, 16, 1024, 1024, 64, "float16", Mask())
@@ -76,20 +68,6 @@ def test_the_busiest_unit_is_never_the_tail():
     assert busiest(one) == ("tensor core", 0.41)
 
 
-def test_the_counter_scatters_between_sessions():
-    """The first readings are those of the recordings; half of the second ones differ by some 5%."""
-    recorded = [
-        round(one.dram_read / 1e6, 1)
-        for each in (*recordings(), *recordings(JUDGES))
-        for one in recorded_counters(each)
-    ]
-    assert all(first in recorded for first, _ in COUNTED_TWICE)
-    apart = sorted(abs(second / first - 1) for first, second in COUNTED_TWICE)
-    middle, most = scatter()
-    assert middle == pytest.approx((apart[9] + apart[10]) / 2, rel=0.05)
-    assert (0.04 < middle < 0.055, 0.10 < most < 0.115) == (True, True)
-
-
 def test_calls_of_which_the_model_is_unsure_are_counted_and_those_within_their_range():
     problem = Problem(1, 2, 2, 98340, 98340, 64, "float16", Mask())
     rows = tuple(
@@ -106,5 +84,5 @@ def test_calls_of_which_the_model_is_unsure_are_counted_and_those_within_their_r
 
 def test_of_the_recorded_calls_that_the_model_is_unsure_of_nearly_all_are_within():
     found = within_ranges([one for each in recordings() for one in recorded_counters(each)])
-    assert (found.calls, found.within) == (31, 30)
+    assert (found.calls, found.within) == (31, 28)
     assert found.width == pytest.approx(0.18, abs=0.02)

@@ -11,7 +11,7 @@ import pytest
 
 from engine import simulate
 from engine.experiment import Experiment
-from engine.measuring.drawn import SECOND_SEED, SEED, drawn
+from engine.measuring.drawn import SECOND_SEED, SEED, THIRD_SEED, drawn
 from engine.model.fitted import (
     COUNTED,
     DRAM,
@@ -47,6 +47,7 @@ def off(row: dict, seconds: float, algorithm: str, block_q, block_kv, own: bool 
     """The share by which the model of a row of the file is off."""
     problem = dict(row["problem"])
     mask = problem.pop("mask")
+    assert mask.pop("ahead", 0) == 0
     one = Experiment.of(
         algorithm=algorithm,
         hardware="h200",
@@ -117,13 +118,13 @@ def test_the_last_line_is_of_all_times_that_set_nothing(recording):
 
 def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
     """The rows are exactly those that the lot gives; each counts thrice: by time, DRAM reads and requests."""
-    second, first = recordings(JUDGES)
-    for judges, seed in ((first, SEED), (second, SECOND_SEED)):
+    third, second, first = recordings(JUDGES)
+    for judges, seed in ((first, SEED), (second, SECOND_SEED), (third, THIRD_SEED)):
         assert {identity(row) for row in judges.counters} == {identity(one.row()) for one in drawn(seed)}
-    judging = first.counters + second.counters
+    judging = first.counters + second.counters + third.counters
     assert not {identity(row) for row in judging} & {identity(row) for row in recording.counters}
     held = [one for one in held_rows(recording) if one.rows in DRAWN]
-    assert len(held) == 3 * len(judging) == 174
+    assert len(held) == 3 * len(judging) == 261
     assert not any(one.fitted for one in held)
     asked = {one.experiment.algorithm: [] for one in held}
     for one in held:
@@ -132,12 +133,12 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
     assert max(asked["flash3"]) < 1e-3  # the counter that its blocks draw tiles from
     assert max(asked["flash2"]) < 0.016  # what finds no register
     assert (median(asked["flash1"]) < 0.006, max(asked["flash1"]) < 0.022) == (True, True)
-    assert (median(asked["standard"]) < 0.005, max(asked["standard"]) < 0.011) == (True, True)
+    assert (median(asked["standard"]) < 0.006, max(asked["standard"]) < 0.011) == (True, True)
     recorded = {sum(kernel.dram_read for kernel in row.kernels) for row in judging}
     assert {one.recorded for one in held if one.rows == DRAWN_DRAM} == recorded
     (line,) = (each for each in errors(recording) if (each.algorithm, each.rows) == ("flash1", DRAWN_TIMES))
-    assert (line.count, line.median < 0.055, line.worst < 0.08) == (8, True, True)
-    for calls, half, most in ((first, 0.03, 0.15), (second, 0.04, 0.10)):
+    assert (line.count, line.median < 0.06, line.worst < 0.22) == (12, True, True)
+    for calls, half, most in ((first, 0.03, 0.15), (second, 0.04, 0.10), (third, 0.055, 0.27)):
         drawn_so = {row.problem for row in calls.counters}
         off = [one.off for one in held if one.rows == DRAWN_TIMES and one.experiment.problem in drawn_so]
         assert (len(off), median(off) < half, max(off) < most) == (29, True, True)

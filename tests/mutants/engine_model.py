@@ -223,6 +223,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "blocks that share an SM do not slow one another",
     ),
     block(
+        "block-waits-for-itself",
+        "            rows = max(rows, TWO_WARP_GROUPS)\n            units",
+        "            units",
+        "blocks of flash1 that share an SM wait one after another",
+    ),
+    block(
         "block-units-of-one-head",
         "TENSOR: traffic.heads * padded * one_head.flops / rates.matrix",
         "TENSOR: padded * one_head.flops / rates.matrix",

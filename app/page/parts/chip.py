@@ -33,8 +33,8 @@ from engine.recordings.counters import (
     roofline_points,
 )
 from engine.recordings.recording import Recording
+from engine.studies.counted_again import dram_scatter, l1_scatter
 from engine.studies.counter_gaps import (
-    COUNTED_TWICE,
     FETCHED_AGAIN,
     SERVED,
     Gaps,
@@ -42,7 +42,6 @@ from engine.studies.counter_gaps import (
     deviations,
     gaps,
     left_in_cache,
-    scatter,
 )
 
 COUNTERS = (
@@ -67,9 +66,13 @@ UNITS = {
 }
 BEYOND = (
     "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are of "
-    "what the others read beyond those. There the counter itself scatters: {} calls of an H200, counted "
-    "again in another session, read {} more or less in the median and {} at most."
+    "what the others read beyond those."
 )
+AGAIN = (
+    "The counters themselves do not repeat exactly. Counted in an earlier session as well, the DRAM reads of "
+    "{} such calls differ by {} in the median and by {} at most"
+)
+AGAIN_BY_L1 = ", and the bytes from L2 of {} calls that L1 serves in part by {} and {}"
 PEAKS = (
     "as a share of the same peaks, those of the SM's units at the clock they had (exponentials without "
     "float32)."
@@ -100,8 +103,7 @@ def agreement(recording: Recording, colours: Palette) -> None:
     st.html(
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
-    band = BEYOND.format(len(COUNTED_TWICE), *(share_text(apart, 1) for apart in scatter()))
-    st.caption(f"{band} {unsure.of_calls(rows)} {_missed(rows)}")
+    st.caption(f"{BEYOND} {_scatter(recording)} {unsure.of_calls(rows)} {_missed(rows)}")
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes from L2 to the SMs**")
@@ -112,6 +114,16 @@ def agreement(recording: Recording, colours: Palette) -> None:
     st.html(
         scrolled(table(COUNTERS, [_cells(row) for row in rows], title="Modelled and recorded bytes"), 330)
     )
+
+
+def _scatter(recording: Recording) -> str:
+    """How far the counters themselves repeat, where that is known."""
+    told = [
+        text.format(found.count, share_text(found.median, 1), share_text(found.most, 1))
+        for text, found in ((AGAIN, dram_scatter(recording)), (AGAIN_BY_L1, l1_scatter(recording)))
+        if found
+    ]
+    return f"{''.join(told)}." if told else ""
 
 
 def traffic(recording: Recording, experiment: Experiment) -> None:

@@ -31,8 +31,10 @@ UNWRITTEN = (
     "Where no head dimension is named, nobody wrote down which rows were looked at, so all of them count as "
     "having set the constant. What L1 keeps was set on 97 calls of FlashAttention-1 in no recording, "
     "and how far unfused tiles stray from their turn on reads from L2, recorded ones included. The share of "
-    "L2 at which bytes are gone was set on recorded rows, but with the errors of the calls drawn by lot in "
-    "sight."
+    "L2 at which bytes are gone was set on recorded rows, but with the errors of two of the three sets of "
+    "calls drawn by lot in sight; the third, opened last, showed that blocks of FlashAttention-1 on one SM "
+    "wait at the same time, which is in the model since. All recorded rows were measured anew after the "
+    "constants were set."
 )
 HEAD = ("kernel", "what was recorded", "these rows", "count", "median error", "worst error")
 
