@@ -10,7 +10,7 @@ from engine.problem.hardware import GPUS
 from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.studies.claims import CLAIMS, listing
-from engine.studies.claims.verdict import Finding, check
+from engine.studies.claims.verdict import WRONG, Finding, check
 from tests.engine.strategies import exact_attention
 
 RECORDING = recordings()[0]
@@ -114,6 +114,7 @@ def test_32_version_3_reads_as_much_as_version_2():
         pytest.approx(147.74 / 150.13, rel=0.001),
         pytest.approx(152.29 / 123.55, rel=0.001),
     )
+    assert check(BY_NUMBER[32], RECORDING).verdict == WRONG
 
 
 def test_33_the_exponents_are_those_of_the_recorded_times():
