@@ -215,8 +215,8 @@ def test_gradients_wait_side_by_side_at_their_owners(ring, monkeypatch):
         assert max((row for _, row in places), default=-1) < every[0].inbox_rows
 
 
-def a_call(dtype=torch.float32, tokens=20, head_dim=24, **others) -> Call:
-    q = torch.ones(2, 3, tokens, head_dim, dtype=dtype)
+def a_call(dtype, device) -> Call:
+    q = torch.ones(2, 3, 20, 24, dtype=dtype, device=device)
     call, _ = chosen(q, q, q, False, None, None, "auto", None, None)
     return call
 
@@ -235,7 +235,7 @@ def test_parts_are_combined_as_float64_does(count, weighed, dtype, device):
         pieces.append(Piece(tensor.to(device), min(number, 7), lse if lse is None else lse.to(device)))
     out = torch.empty(2, 3, 22, 24, dtype=dtype, device=device)
     lse = torch.empty(2, 3, 22, device=device) if weighed else None
-    combine(pieces, a_call(dtype), out, lse)
+    combine(pieces, a_call(dtype, device), out, lse)
     right = torch.empty(2, 3, 22, 24, dtype=torch.float64)
     right_lse = torch.empty(2, 3, 22, dtype=torch.float64) if weighed else None
     dense_combine(
@@ -255,7 +255,8 @@ def test_parts_are_combined_as_float64_does(count, weighed, dtype, device):
 def modelled(
     tokens, method, heads=16, kv_heads=16, count=4, mover="copy engines", hosts=1, window=None
 ) -> float:
-    q = torch.ones(1, heads, 1, 128, dtype=torch.float16)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    q = torch.ones(1, heads, 1, 128, dtype=torch.float16, device=device)
     call, _ = chosen(q, q[:, :kv_heads], q[:, :kv_heads], True, None, None, "auto", None, None)
     call = replace(call, causal=True, window=window)
     return choice.seconds(method, choice.Problem(Layout(tokens, count, True), call, 2, mover, hosts))
