@@ -101,7 +101,11 @@ export class LanesPanel {
       weight: 650,
       color: shown ? theme.ink : theme.muted,
     });
-    const facts = `${duration(run.length / 1e6)} · efficiency ${percent(run.efficiency)} · computing ${percent(run.busy)} of the time`;
+    const facts = [
+      duration(run.length / 1e6),
+      `efficiency ${percent(run.efficiency)}`,
+      `computing ${percent(run.busy)} of the time`,
+    ];
     const origin = pen.text(run.origin, plot.x + plot.w, y, {
         size: 12.5,
         color: theme.good,

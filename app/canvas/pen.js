@@ -8,9 +8,9 @@ export class Pen {
     Object.assign(this, { ctx, theme, u });
   }
 
-  /** Draws text and returns its width; `room` shortens what does not fit. */
+  /** Draws text and returns its width; `room` leaves out last facts, of several, and shortens what does not fit. */
   text(
-    words,
+    told,
     x,
     y,
     { size = 13, weight = 400, color = this.theme.ink, align = "left", mono = false, room = 0 } = {},
@@ -20,7 +20,14 @@ export class Pen {
     ctx.textAlign = align;
     ctx.textBaseline = "alphabetic";
     ctx.fillStyle = color;
-    let width = ctx.measureText(words).width;
+    const facts = [told].flat();
+    let words = facts.join(" · "),
+      width = ctx.measureText(words).width;
+    while (room && width > room && facts.length > 1) {
+      facts.pop();
+      words = facts.join(" · ");
+      width = ctx.measureText(words).width;
+    }
     if (room && width > room) {
       while (words.length > 1 && ctx.measureText(words + "…").width > room) words = words.slice(0, -1);
       words += "…";

@@ -59,7 +59,7 @@ export class RowPanel {
       : run.keysOutside && !view.pinned
         ? "waits in memory between its visits"
         : "kept in view; Esc follows again";
-    const place = `computed · query tile ${block} · ${where}${view.still ? "" : " · ↑ ↓ choose"}`,
+    const place = ["computed", `query tile ${block}`, where, ...(view.still ? [] : ["↑ ↓ choose"])],
       look = { size: 12.5, color: theme.muted, room: box.w - width - 12 * u };
     const taken = width + 36 * u + pen.text(place, box.x + width + 12 * u, y, look);
     if (model.agreement) {

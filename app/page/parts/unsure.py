@@ -11,9 +11,7 @@ from engine.model.simulation import Simulation
 from engine.recordings.counters import RecordedCounters
 from engine.studies.counter_gaps import within_ranges
 
-WHY = (
-    "Whether L2 still holds what tiles need again hangs on little here, so the modelled bytes across HBM are"
-)
+WHY = "Here little decides whether L2 still holds what tiles need again, so the modelled bytes across HBM are"
 
 
 def across_hbm(simulations: Iterable[Simulation]) -> str:

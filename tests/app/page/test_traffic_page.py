@@ -48,12 +48,12 @@ def test_as_many_tiles_as_there_may_be_do_not_break_the_page():
 def test_where_the_model_is_unsure_the_page_says_between_what_the_bytes_lie():
     """Of 2 heads of 98,340 tokens, which nearly fill L2: DRAM delivered 141 and 143 MB, written are 26."""
     edge = {"algorithm": "flash3", "heads": 2, "seq": 98340, "head_dim": 64}
-    (said,) = [each.value for each in opened("traffic", **edge).caption if "hangs on little" in each.value]
+    (said,) = [each.value for each in opened("traffic", **edge).caption if "little decides" in each.value]
     low, high = (each.total for each in simulate(Experiment.of(**edge).in_own_tiling()).dram_range)
     assert f"Flash 3 {bytes_range_text(low, high)}" in said
     assert low < (141 + 26) * 1e6 < (143 + 26) * 1e6 < high
     assert "Standard" not in said
-    assert not [each for each in opened("traffic").caption if "hangs on little" in each.value]
+    assert not [each for each in opened("traffic").caption if "little decides" in each.value]
 
 
 @pytest.mark.parametrize("kind", ["requested", "dram", "compulsory"])
