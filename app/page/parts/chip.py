@@ -33,7 +33,6 @@ from engine.recordings.counters import (
     roofline_points,
 )
 from engine.recordings.recording import Recording
-from engine.studies.counted_again import dram_scatter, l1_scatter
 from engine.studies.counter_gaps import (
     FETCHED_AGAIN,
     SERVED,
@@ -68,11 +67,6 @@ BEYOND = (
     "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are of "
     "what the others read beyond those."
 )
-AGAIN = (
-    "The counters themselves do not repeat exactly. Counted in an earlier session as well, the DRAM reads of "
-    "{} such calls differ by {} in the median and by {} at most"
-)
-AGAIN_BY_L1 = ", and the bytes from L2 of {} calls that L1 serves in part by {} and {}"
 PEAKS = (
     "as a share of the same peaks, those of the SM's units at the clock they had (exponentials without "
     "float32)."
@@ -103,7 +97,7 @@ def agreement(recording: Recording, colours: Palette) -> None:
     st.html(
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
-    st.caption(f"{BEYOND} {_scatter(recording)} {unsure.of_calls(rows)} {_missed(rows)}")
+    st.caption(f"{BEYOND} {unsure.of_counters(recording)} {unsure.of_calls(rows)} {_missed(rows)}")
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes from L2 to the SMs**")
@@ -114,16 +108,6 @@ def agreement(recording: Recording, colours: Palette) -> None:
     st.html(
         scrolled(table(COUNTERS, [_cells(row) for row in rows], title="Modelled and recorded bytes"), 330)
     )
-
-
-def _scatter(recording: Recording) -> str:
-    """How far the counters themselves repeat, where that is known."""
-    told = [
-        text.format(found.count, share_text(found.median, 1), share_text(found.most, 1))
-        for text, found in ((AGAIN, dram_scatter(recording)), (AGAIN_BY_L1, l1_scatter(recording)))
-        if found
-    ]
-    return f"{''.join(told)}." if told else ""
 
 
 def traffic(recording: Recording, experiment: Experiment) -> None:
