@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
+from engine.marked import Marked
 from engine.root import ROOT
 
 REPORTS = {"attention": "engine.watch.served", "delta": "engine.watch.delta"}  # by the function of the file
@@ -67,12 +68,12 @@ def run(
 
 
 def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
-    """What a command answers, or under "sentence" how it ended instead; it and its session are gone then.
+    """What a command answers, or under "sentence" how it ended instead; it and what it started are gone then.
 
     Its last argument is the descriptor on which it answers: a line when it has started, then one of JSON.
     """
     reading, writing = os.pipe()
-    process = subprocess.Popen(
+    process = Marked(
         [*command, str(writing)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -80,22 +81,22 @@ def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
         cwd=ROOT,
         env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
         pass_fds=(writing,),
-        start_new_session=True,
     )
     os.close(writing)
     printed, answer = _Printed(process, limits.output), _Answer(reading)
     try:
         ended = _waited(process, answer, printed, limits)
     finally:
-        _end(process)
-        printed.join(1)  # what left the session may print still: it is not waited for
+        process.end()
+        process.wait()
+        printed.join(1)  # without Linux what left the session may print still: it is not waited for
     return answer.said() or {"sentence": ended}
 
 
 class _Printed(threading.Thread):
     """Reads what a process prints, keeps nothing, and ends a process that prints too much."""
 
-    def __init__(self, process: subprocess.Popen, most: int):
+    def __init__(self, process: Marked, most: int):
         super().__init__(daemon=True)
         self.process, self.most, self.too_much = process, most, False
         self.start()
@@ -107,7 +108,7 @@ class _Printed(threading.Thread):
                 size += len(part)
                 if size > self.most and not self.too_much:
                     self.too_much = True
-                    _end(self.process)
+                    self.process.end()
 
 
 class _Answer(threading.Thread):
@@ -136,7 +137,7 @@ class _Answer(threading.Thread):
         return {}
 
 
-def _waited(process: subprocess.Popen, answer: _Answer, printed: _Printed, limits: Limits) -> str:
+def _waited(process: Marked, answer: _Answer, printed: _Printed, limits: Limits) -> str:
     """How the process ended, as a sentence, for when it did not answer."""
     answer.started.wait(STARTING_SECONDS)
     if not answer.ended.wait(limits.seconds):
@@ -149,13 +150,6 @@ def _waited(process: subprocess.Popen, answer: _Answer, printed: _Printed, limit
     if code is not None and code < 0:
         return f"it ended Python by signal {signal.Signals(-code).name}: its memory, or a crash"
     return f"it ended Python with exit code {code}"
-
-
-def _end(process: subprocess.Popen) -> None:
-    """End a process and all that it started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def main() -> None:

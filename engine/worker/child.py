@@ -1,53 +1,19 @@
-"""The worker's process as its client sees it: started, ended with all that it started, and buried."""
+"""The worker's process as its client sees it: started and buried."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
+from engine.marked import Marked
 from engine.root import ROOT
 
 
-def start() -> subprocess.Popen:
-    """A fresh process, in a group of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "engine.worker.process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        start_new_session=True,
-    )
-
-
-def kill(process: subprocess.Popen) -> None:
-    """Kill the process with all that it started: compilers, and kernel files with what they forked.
-
-    A kernel file runs in a group of its own, which outlives the process that watches it.
-    """
-    groups = {process.pid, *_groups_below(process.pid)} if process.poll() is None else set()
-    for group in groups if hasattr(os, "killpg") else ():
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
-    process.kill()
-
-
-def _groups_below(ancestor: int) -> set[int]:
-    """The groups of all processes that a process has started, and of those that they have; Linux tells."""
-    children: dict[int, list[tuple[int, int]]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parent, group = map(int, stat.read_text().rpartition(")")[2].split()[1:3])
-            children.setdefault(parent, []).append((int(stat.parent.name), group))
-    groups, waiting = set(), [ancestor]
-    while waiting:
-        for child, group in children.get(waiting.pop(), ()):
-            groups.add(group)
-            waiting.append(child)
-    return groups - {os.getpgrp()}
+def start() -> Marked:
+    """A fresh process; with it ends what it starts: compilers, and kernel files with what they fork."""
+    command = [sys.executable, "-m", "engine.worker.process"]
+    return Marked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
 
 
 def bury(process: subprocess.Popen) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 import threading
 import time
 from collections import OrderedDict
 from typing import Any
 
-from engine.worker.child import bury, kill, start
+from engine.marked import Marked
+from engine.worker.child import bury, start
 from engine.worker.claim import CANCELLED, DONE, FAILED, RUNNING, STARTING, Job, Run, Visitor
 from engine.worker.jobs import Update
 from engine.worker.turns import QueueFullError, allow, in_turn, position, seconds_ahead
@@ -38,7 +38,7 @@ class Worker:
         self._waiting: list[Run] = []
         self._current: Run | None = None
         self._runs: OrderedDict[str, Run] = OrderedDict()
-        self._process: subprocess.Popen | None = None
+        self._process: Marked | None = None
         self._thread: threading.Thread | None = None
         self._took: dict[str, float] = {}  # seconds of the latest run of each kind
         self.ended = 0  # runs so far
@@ -153,7 +153,7 @@ class Worker:
         """Kill the process, with what it started; the run that it had ends as told."""
         process, self._process = self._process, None
         if process is not None:
-            kill(process)
+            process.end()
         if self._current is not None:
             self._end(self._current, state, error)  # the thread that reads from the process buries it
         elif process is not None:
@@ -198,7 +198,7 @@ class Worker:
                 if run is self._current:
                     self._end(run, FAILED, sentence)
 
-    def _living_process(self, run: Run) -> subprocess.Popen | None:
+    def _living_process(self, run: Run) -> Marked | None:
         """The process, started if there is none; None when the run was given up meanwhile."""
         with self._changed:
             if run is not self._current:

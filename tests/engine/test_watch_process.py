@@ -1,8 +1,6 @@
 """The process that a user's kernel runs in: whatever it does is a sentence; the command line's exit codes."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import Experiment
+from engine import Experiment, marked
 from engine.__main__ import main
 from engine.watch import apart, command
 from engine.watch.apart import FailedError, Limits, supervised
@@ -47,10 +45,35 @@ def test_what_it_answers_comes_back_and_what_it_prints_does_not():
     assert supervised([sys.executable, "-S", "-c", code], Limits()) == {"report": 1}
 
 
-def test_what_it_started_ends_with_it(tmp_path):
-    code = STARTED + "pid = os.fork()\nif pid == 0: time.sleep(60)\n"
-    code += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(pid))\nos._exit(0)"
-    supervised([sys.executable, "-S", "-c", code], Limits(seconds=1))
+FORKED = "pid = os.fork()\nif pid == 0: time.sleep(60)\n"
+DETACHED = """
+import subprocess
+pid = subprocess.Popen(['sleep', '60'], start_new_session=True).pid
+"""
+TWICE = """
+reading, writing = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if child := os.fork():
+        os.write(writing, str(child).encode())
+        os._exit(0)
+    time.sleep(60)
+pid = int(os.read(reading, 20))
+"""
+ANSWERS = "os.write(pipe, b'{\"report\": 1}\\n')"
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", ANSWERS, "os.kill(os.getpid(), 11)", "time.sleep(60)"])
+@pytest.mark.parametrize("start", [FORKED, DETACHED, TWICE], ids=["forked", "detached", "detached twice"])
+def test_what_it_started_ends_with_it(tmp_path, start, ending):
+    """In its session, out of it, or with nobody left who started it; however the file itself ends."""
+    if start != FORKED and not Path("/proc/self/environ").exists():
+        pytest.skip("only Linux tells what a process started that has left its session")
+    code = f"{STARTED}{start}open({str(tmp_path / 'pid')!r}, 'w').write(str(pid))\n{ending}"
+    began = time.monotonic()
+    said = supervised([sys.executable, "-S", "-c", code], Limits(seconds=0.3))
+    assert ("report" in said) == (ending == ANSWERS)
+    assert time.monotonic() - began < 20
     child = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
     until = time.monotonic() + 10
     while alive(child) and time.monotonic() < until:
@@ -58,17 +81,22 @@ def test_what_it_started_ends_with_it(tmp_path):
     assert not alive(child)
 
 
-def test_what_left_its_session_is_not_waited_for(tmp_path):
-    code = STARTED + "import subprocess\nleft = subprocess.Popen(['sleep', '30'], start_new_session=True)\n"
-    code += (
-        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(left.pid))\nos.write(pipe, b'{{\"report\": 1}}\\n')"
-    )
-    began = time.monotonic()
-    try:
-        assert supervised([sys.executable, "-S", "-c", code], Limits()) == {"report": 1}
-        assert time.monotonic() - began < 20
-    finally:
-        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+def test_what_is_just_starting_a_program_and_has_no_environment_yet_is_waited_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(marked, "PROCESSES", tmp_path)
+    process = marked.Marked([sys.executable, "-c", ""])
+    process.wait()
+    for number, program in {1: None, 2: "/bin/sleep", 3: None}.items():  # 1 and 3 have ended
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "environ").touch()
+        if program:
+            (tmp_path / str(number) / "exe").symlink_to(program)
+    environment = tmp_path / "2" / "environ"
+    told = f"A=1\0{marked.MARKS}= {process.mark}\0"
+    monkeypatch.setattr(marked.time, "sleep", lambda _: environment.write_text(told))
+    assert process._left() == {2}
+    (tmp_path / "2" / "exe").unlink()
+    environment.write_text("")
+    assert process._left() == set()
 
 
 def test_it_ends_with_whoever_asked():

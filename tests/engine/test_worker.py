@@ -184,7 +184,7 @@ def test_the_client_imports_no_torch():
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells who started whom")
-def test_what_a_job_has_forked_in_a_group_of_its_own_ends_with_it(worker):
+def test_what_a_job_has_detached_ends_with_it(worker):
     job = worker.submit(f"{JOBS}:fork", {})
     until(lambda: job.rows)
     pids = job.rows[0]["pids"]

@@ -82,8 +82,8 @@ def killed(payload: dict):
 
 
 def fork(payload: dict):
-    """Starts a process in a group of its own, as a kernel's file runs in, which forks another."""
-    code = "import os, time; pid = os.fork(); pid and print(pid, flush=True); time.sleep(60)"
+    """Starts a process in a group of its own, as a kernel's file runs in, which detaches another."""
+    code = "import os, time; pid = os.fork(); print(pid, flush=True) if pid else os.setsid(); time.sleep(60)"
     child = subprocess.Popen(
         [sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
     )

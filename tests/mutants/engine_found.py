@@ -5,6 +5,7 @@ from tests.mutants.mutant import of_engine as _of
 
 counters = _of("recordings/counters.py", "counted")
 rows = _of("recordings/rows.py", "recorded")
+flops = _of("problem/flops.py", "recorded")
 heat = _of("recordings/heat_map.py", "recording")
 recording = _of("recordings/recording.py", "recording", "counted")
 nearest = _of("recordings/nearest.py", "nearest")
@@ -19,8 +20,21 @@ techniques = _of("studies/techniques.py", "techniques")
 verdict = _of("studies/claims/verdict.py", "claims")
 record = _of("measuring/recorder.py", "recording", "journal")
 parse = _of("measuring/counters.py", "counters")
+marked = _of("marked.py", "watch_process")
 
 MUTANTS: tuple[Mutant, ...] = (
+    marked(
+        "marked-session-alone",
+        "while left := self._left() - killed",
+        "while left := set() - killed",
+        "what a kernel file detaches outlives it",
+    ),
+    marked(
+        "marked-starting-overlooked",
+        "if found or not starting or",
+        "if found or True or",
+        "what a kernel file detaches outlives it where it has no environment yet",
+    ),
     counters(
         "counters-cache-read-alone",
         "(self.read + self.written) / self.seconds / gpu.cache_bytes_per_second",
@@ -51,13 +65,27 @@ MUTANTS: tuple[Mutant, ...] = (
         'field_flops(row.problem) / row.total("tile_read")',
         "FLOP per byte of L2 leave out what is written",
     ),
-    rows(
-        "rows-backward-flops",
+    flops(
+        "flops-of-a-backward-pass",
         "BACKWARD_FLOPS = 2.5",
         "BACKWARD_FLOPS = 2.0",
         "TFLOP/s of backward passes are a fifth too low",
         "recorded",
         "backward_schedule",
+    ),
+    recording(
+        "recording-backward-counts-as-forward",
+        "BACKWARD_FLOPS if self.direction == BACKWARD else 1.0",
+        "1.0",
+        "recorded backward passes have 40% of their TFLOP/s",
+        "recorded",
+    ),
+    recording(
+        "recording-variants-by-the-whole-mask",
+        "pair_flops(self.problem, self.prefix or 0, self.v_dim)",
+        "field_flops(self.problem)",
+        "a prefix and V of another head dim count for nothing",
+        "variants",
     ),
     rows(
         "rows-speedup-upside-down",
