@@ -22,6 +22,11 @@ FEW_KEYS = 768  # that a query sees on average: below, tiles are short, and turn
 FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS}}
 # columns of Q that a consumer keeps in registers: wgmma reads less shared memory; as measured, without a mask
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
+CAUSAL_HELD_COLUMNS = {64: 0, 128: 0, 256: 128}  # the same where causal without a window, as the next two
+PAIRED, WINDOW_PAIRED = (64, 256), (64,)  # head dims at which P is rounded in pairs, by hand
+SHORT_WAITS = (
+    64,
+)  # maxima are taken in several chains; where causal the producer places tiles for consumers
 DTYPES = (torch.float16, torch.bfloat16)
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
 COUNTERS = 1024  # filled at a time
@@ -113,9 +118,14 @@ def flash3(
 
 def tiling(head_dim: int, seq_q: int, seq_kv: int, causal: bool, window: int | None) -> dict:
     """The kernel's blocks, buffers and registers for a problem, window implying causal."""
+    few = keys_seen(seq_q, seq_kv, causal, window) < FEW_KEYS
+    return (FEW_KEYS_TILING if few else {}).get(head_dim, TILING[head_dim])
+
+
+def keys_seen(seq_q: int, seq_kv: int, causal: bool, window: int | None) -> int:
+    """Keys that a query sees on average, about, window implying causal."""
     keys = seq_kv - min(seq_q, seq_kv) // 2 if causal else seq_kv
-    keys = keys if window is None else min(keys, window)
-    return (FEW_KEYS_TILING if keys < FEW_KEYS else {}).get(head_dim, TILING[head_dim])
+    return keys if window is None else min(keys, window)
 
 
 def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> Again | None:
@@ -148,6 +158,7 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
     window = window if window is not None and window < seq_kv else None
     chosen = dict(tiling(head_dim, seq_q, seq_kv, causal, window))
     block_kv = chosen.pop("BLOCK_KV")
+    edges = causal and _edges_between_blocks(seq_q, seq_kv, window, block_kv, **chosen)
     heads_per_kv_head = heads // kv_heads
     bytes_of_keys = 2 * (window or seq_kv) * head_dim * k.element_size()  # that a query sees
     query_blocks = -(-seq_q // (ROWS.value * chosen["CONSUMERS"]))
@@ -164,12 +175,27 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
         "CAUSAL": causal,
         "WINDOWED": window is not None,
         "ALIGNED": not causal or (seq_kv - seq_q) % ROWS.value == 0,
-        "HELD": 0 if causal else HELD_COLUMNS[head_dim],
+        "EDGES": edges,
+        "WIDE": window is not None and window >= block_kv and not chosen["TURNS"],
+        "HELD": 0 if window else (CAUSAL_HELD_COLUMNS if causal else HELD_COLUMNS)[head_dim],
+        "HALF": edges and window is None and keys_seen(seq_q, seq_kv, causal, window) < FEW_KEYS,
+        "PAIRED": causal and not edges and head_dim in (WINDOW_PAIRED if window else PAIRED),
+        "CHAINS": not window and not edges and head_dim in SHORT_WAITS,
+        "SHORT_WAITS": causal and not window and not edges and head_dim in SHORT_WAITS,
         **chosen,
     }
     rows = (ROWS.value, block_kv, block_kv, ROWS.value)
     descriptors = [_descriptor(*pair) for pair in zip((q, k, v, out), rows, strict=True)]
     return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
+
+
+def _edges_between_blocks(seq_q, seq_kv, window, block_kv, CONSUMERS, TURNS, **_) -> bool:
+    """Whether both edges of a causal mask lie as `Schedule`'s EDGES says; turns want what they skip."""
+    from kernels.flash3_kernel import ROWS
+
+    ahead = seq_kv - seq_q
+    between = ahead >= 0 and ahead % block_kv == 0 and (window or 0) % block_kv == 0
+    return between and not TURNS and block_kv == CONSUMERS * ROWS.value
 
 
 def _descriptor(tensor: torch.Tensor, rows: int, columns: int | None = None):

@@ -21,6 +21,7 @@ TILING = {
     256: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS},
 }
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
+LONG, MOST_TOGETHER = 4096, 4  # from so many keys on, blocks of more heads side by side were slower
 FLOAT32_BYTES = 4
 NARROW_BLOCK_KV = 128  # keys of a block of threads, up to a head_dim of 128
 FEW_BLOCKS = 8  # of threads are few if so many times as many do not fill the GPU
@@ -151,14 +152,12 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> t
     descriptors = [flash3._descriptor(*pair) for pair in by_rows]
     descriptors += [_descriptor_of_terms(terms, block_q) for terms in (lse, delta)]
     descriptors += [flash3._descriptor(gradient, keys) for gradient in (d_k, d_v)]
-    group = call.heads // call.kv_heads
-    bytes_of_rows = group * call.seq_q * call.head_dim * (2 * q.element_size() + FLOAT32_BYTES)
     chosen = {name: value for name, value in TILING[call.head_dim].items() if name != "BLOCK_Q"}
     arguments = {
         "batch_heads": call.batch * call.kv_heads,
         "kv_heads": call.kv_heads,
-        "heads_together": max(1, L2_FOR_ROWS // bytes_of_rows),
-        "heads_per_kv_head": group,
+        "heads_together": heads_together(call, q.element_size()),
+        "heads_per_kv_head": call.heads // call.kv_heads,
         "seq_q": call.seq_q,
         "seq_kv": call.seq_kv,
         "window": call.window or 0,
@@ -166,9 +165,23 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> t
         "scale_log2": call.scale * math.log2(math.e),
         "CAUSAL": call.causal,
         "WINDOWED": call.window is not None,
+        "SQUARE": call.causal and call.seq_q == call.seq_kv and not _is_long_and_narrow(call),
         **chosen,
     }
     return call.batch * call.kv_heads * ceil_div(call.seq_kv, block_kv), descriptors, arguments
+
+
+def _is_long_and_narrow(call: Call) -> bool:
+    """Whether skipping what a mask hides at its edges costs more than it saves, as measured."""
+    return call.head_dim == 64 and call.window is None and call.seq_kv > LONG
+
+
+def heads_together(call: Call, element_bytes: int) -> int:
+    """Key heads whose blocks of threads run side by side, so that they find their queries' rows in the L2."""
+    bytes_of_row = (call.heads // call.kv_heads) * call.head_dim * (2 * element_bytes + FLOAT32_BYTES)
+    rows = min(2 * (call.window or call.seq_q), call.seq_q)  # of a head that running blocks see, about
+    together = max(1, L2_FOR_ROWS // (rows * bytes_of_row))
+    return min(together, MOST_TOGETHER) if call.window is None and call.seq_kv >= LONG else together
 
 
 def _descriptor_of_terms(terms: torch.Tensor, rows: int):

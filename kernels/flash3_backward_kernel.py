@@ -42,7 +42,10 @@ def held_layout(size):
 
 @aggregate
 class Visits:
-    """A key block of a key head, and the query blocks that see it, over all query heads that share it."""
+    """A key block of a key head, and the query blocks that see it, over all query heads that share it.
+
+    SQUARE says causal and as many queries as keys: the first ROWS queries see none of the second consumer's.
+    """
 
     batch: gl.tensor
     kv_head: gl.tensor
@@ -57,6 +60,7 @@ class Visits:
     BLOCK_Q: gl.constexpr
     CAUSAL: gl.constexpr
     WINDOWED: gl.constexpr
+    SQUARE: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(
@@ -74,6 +78,7 @@ class Visits:
         BLOCK_Q,
         CAUSAL,
         WINDOWED,
+        SQUARE,
     ):
         self.batch = batch
         self.kv_head = kv_head
@@ -88,6 +93,7 @@ class Visits:
         self.BLOCK_Q = gl.constexpr(BLOCK_Q)
         self.CAUSAL = gl.constexpr(CAUSAL)
         self.WINDOWED = gl.constexpr(WINDOWED)
+        self.SQUARE = gl.constexpr(SQUARE)
 
     @gluon.jit
     def count(self):
@@ -106,22 +112,53 @@ class Visits:
         return gl.where(last, head + 1, head), gl.where(last, self.first, block + 1)
 
     @gluon.jit
-    def masked_if_partial(self, scores, key, block, SCORES: gl.constexpr):
-        """scores [ROWS keys from `key`, BLOCK_Q] with -inf where the query does not see the key."""
-        position = block * self.BLOCK_Q + self.seq_kv - self.seq_q  # the last query stands at the last key
-        partial = key + ROWS > self.seq_kv
-        if self.CAUSAL:
-            partial = partial | (position < key + ROWS - 1)
+    def sees(self, key, block):
+        """Whether a query of the block sees any of ROWS keys from `key`."""
+        position = block * self.BLOCK_Q + self.seq_kv - self.seq_q
+        seen = position + self.BLOCK_Q > key
         if self.WINDOWED:
-            partial = partial | (position + self.BLOCK_Q - 1 - key >= self.window)
-        if partial:
-            keys = key + gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))[:, None]
-            seen = keys < self.seq_kv
+            seen = seen & (position - key - ROWS + 1 < self.window)
+        return seen
+
+    @gluon.jit
+    def masked_if_partial(self, scores, key, query, SCORES: gl.constexpr):
+        """scores [ROWS keys, queries], both from a first one, with -inf where the key is hidden."""
+        if self.SQUARE or self.WINDOWED:
+            scores = self._masked_by_columns(scores, key, query, SCORES)
+        else:
+            position = query + self.seq_kv - self.seq_q  # the last query stands at the last key
+            partial = key + ROWS > self.seq_kv
             if self.CAUSAL:
-                positions = position + gl.arange(0, self.BLOCK_Q, layout=gl.SliceLayout(0, SCORES))[None, :]
-                seen = seen & (keys <= positions)
-                if self.WINDOWED:
-                    seen = seen & (positions - keys < self.window)
+                partial = partial | (position < key + ROWS - 1)
+            if partial:
+                keys = key + gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))[:, None]
+                seen = keys < self.seq_kv
+                if self.CAUSAL:
+                    columns = gl.arange(0, scores.shape[1], layout=gl.SliceLayout(0, SCORES))[None, :]
+                    seen = seen & (keys <= position + columns)
+                scores = gl.where(seen, scores, float("-inf"))
+        return scores
+
+    @gluon.jit
+    def _masked_by_columns(self, scores, key, query, SCORES: gl.constexpr):
+        """The same under a causal mask, which hides keys past the last too.
+
+        Columns are a sum of two: what a thread has for its own, and what is known when compiling, which takes
+        no register to compare with.
+        """
+        ahead = key + self.seq_q - self.seq_kv - query  # queries to the one at the first key
+        columns = gl.arange(0, scores.shape[1], layout=gl.SliceLayout(0, SCORES))[None, :]
+        own = columns & 6
+        columns -= own
+        rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))[:, None]
+        partial = ahead + ROWS - 1 > 0
+        if self.WINDOWED:
+            partial = partial | (ahead + self.window < scores.shape[1])
+        if partial:
+            first = rows + ahead - own
+            seen = columns >= first
+            if self.WINDOWED:
+                seen = seen & (columns < first + self.window)
             scores = gl.where(seen, scores, float("-inf"))
         return scores
 
@@ -130,6 +167,7 @@ class Visits:
 def _visits_of(
     program, batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
     BLOCK_Q: gl.constexpr, BLOCK_KV: gl.constexpr, CAUSAL: gl.constexpr, WINDOWED: gl.constexpr,
+    SQUARE: gl.constexpr,
 ):  # fmt: skip
     """Those of a block of threads, of batch_heads key heads; a masked one where no query sees the keys.
 
@@ -152,7 +190,7 @@ def _visits_of(
     end = gl.maximum((end + BLOCK_Q - 1) // BLOCK_Q, first + 1)
     return Visits(
         batch_head // kv_heads, batch_head % kv_heads, key, first, end, kv_heads * heads_per_kv_head,
-        heads_per_kv_head, seq_q, seq_kv, window, BLOCK_Q, CAUSAL, WINDOWED,
+        heads_per_kv_head, seq_q, seq_kv, window, BLOCK_Q, CAUSAL, WINDOWED, SQUARE,
     )  # fmt: skip
 
 
@@ -185,45 +223,96 @@ def _produce(inputs, rings, visits):
 
 
 @gluon.jit
-def _rows(ring, visit):
-    """This visit's block of Q or dO as a matrix."""
-    return ring.block(visit).reshape([ring.blocks.shape[3], ring.blocks.shape[4]])
+def _without(block, FROM: gl.constexpr, dim: gl.constexpr):
+    """What of a block comes from FROM on."""
+    if FROM > 0:
+        block = block.slice(FROM, block.shape[dim] - FROM, dim=dim)
+    return block
 
 
 @gluon.jit
-def _start_d_values(visit, block, K, V, d_V, rings, visits, scale_log2, CONSUMER: gl.constexpr):
-    """Issue dV + P dO of a visit, and leave dS in `exchange`; returns P and dS as left operands with it."""
-    _, _, queries, d_outs, lse, delta, exchange = rings
-    SCORES: gl.constexpr = accumulator_layout(visits.BLOCK_Q)
-    QUERIES: gl.constexpr = gl.SliceLayout(0, SCORES)
-    OPERANDS: gl.constexpr = accumulator_layout(K.shape[1])
-    nothing = gl.zeros([ROWS, visits.BLOCK_Q], gl.float32, SCORES)
-    queries.wait_full(visit)
-    S = warpgroup_mma(K, _rows(queries, visit).permute((1, 0)), nothing, use_acc=False, is_async=True)
-    d_outs.wait_full(visit)
-    # dP - delta of one product: there are too few registers to hold delta beside dP
-    row_delta = delta.index(d_outs.buffer(visit)).reshape([visits.BLOCK_Q]).load(QUERIES)
-    d_P = nothing - row_delta[None, :]
-    d_P = warpgroup_mma(V, _rows(d_outs, visit).permute((1, 0)), d_P, is_async=True)
-    S = warpgroup_mma_wait(1, deps=[S])
-    S = visits.masked_if_partial(S, visits.key + CONSUMER * ROWS, block, SCORES)
-    row_lse = lse.index(queries.buffer(visit)).reshape([visits.BLOCK_Q]).load(QUERIES)
-    weights = gl.exp2(S * scale_log2 - row_lse[None, :])
-    P = _as_operand(weights, K.dtype, OPERANDS)
-    LATE: gl.constexpr = visits.BLOCK_Q > SIDE  # dV + P dO: P and dP of so many queries would be spilled
-    if LATE:
-        d_P = warpgroup_mma_wait(0, deps=[d_P])
-    else:
-        d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
-        d_P = warpgroup_mma_wait(1, deps=[d_P])
-    d_S = (weights * d_P).to(K.dtype)
-    exchange.block(visit, CONSUMER).store(d_S)
+def _rows(ring, visit, FROM: gl.constexpr = 0):
+    """This visit's block of Q or dO as a matrix, from a row on."""
+    return _without(ring.block(visit).reshape([ring.blocks.shape[3], ring.blocks.shape[4]]), FROM, 0)
+
+
+@gluon.jit
+def _terms(terms, ring, visit, FROM: gl.constexpr, LAYOUT: gl.constexpr):
+    """The numbers that go with those rows, in a row."""
+    block = _without(terms.index(ring.buffer(visit)).reshape([ring.blocks.shape[3]]), FROM, 0)
+    return block.load(gl.SliceLayout(0, LAYOUT))[None, :]
+
+
+@gluon.jit
+def _hand_over(exchange, visit):
+    """Let both consumers read the dS of a visit that this one has left."""
     fence_async_shared()
     barrier_of_warps()
     mbarrier.arrive(exchange.arrival(visit), count=1)
+
+
+@gluon.jit
+def _leave_nothing(exchange, visit, CONSUMER: gl.constexpr, QUERIES: gl.constexpr):
+    """0 for dS of the first queries of a visit, which see no key of this consumer."""
+    nothing = gl.zeros([ROWS, QUERIES], exchange.blocks.dtype, accumulator_layout(QUERIES))
+    block = exchange.block(visit, CONSUMER)
+    if block.shape[1] > QUERIES:
+        block = block.slice(0, QUERIES, dim=1)
+    block.store(nothing)
+
+
+@gluon.jit
+def _start_d_values(
+    visit, block, K, V, d_V, rings, visits, scale_log2, CONSUMER: gl.constexpr, FROM: gl.constexpr = 0
+):  # fmt: skip
+    """Issue dV + P dO of a visit, and leave dS in `exchange`; returns P and dS as left operands with it.
+
+    Of queries before FROM in their block none sees a key of this consumer.
+    """
+    _, _, queries, d_outs, lse, delta, exchange = rings
+    QUERIES: gl.constexpr = visits.BLOCK_Q - FROM
+    SCORES: gl.constexpr = accumulator_layout(QUERIES)
+    OPERANDS: gl.constexpr = accumulator_layout(K.shape[1])
+    nothing = gl.zeros([ROWS, QUERIES], gl.float32, SCORES)
+    queries.wait_full(visit)
+    S = warpgroup_mma(K, _rows(queries, visit, FROM).permute((1, 0)), nothing, use_acc=False, is_async=True)
+    d_outs.wait_full(visit)
+    # dP - delta of one product: there are too few registers to hold delta beside dP
+    d_P = nothing - _terms(delta, d_outs, visit, FROM, SCORES)
+    d_P = warpgroup_mma(V, _rows(d_outs, visit, FROM).permute((1, 0)), d_P, is_async=True)
+    S = warpgroup_mma_wait(1, deps=[S])
+    S = visits.masked_if_partial(S, visits.key + CONSUMER * ROWS, block * visits.BLOCK_Q + FROM, SCORES)
+    weights = gl.exp2(S * scale_log2 - _terms(lse, queries, visit, FROM, SCORES))
+    P = _as_operand(weights, K.dtype, OPERANDS)
+    LATE: gl.constexpr = QUERIES > SIDE  # dV + P dO: P and dP of so many queries would be spilled
     if LATE:
-        d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
+        d_P = warpgroup_mma_wait(0, deps=[d_P])
+    else:
+        d_V = warpgroup_mma(P, _rows(d_outs, visit, FROM), d_V, is_async=True)
+        d_P = warpgroup_mma_wait(1, deps=[d_P])
+    d_S = (weights * d_P).to(K.dtype)
+    if FROM > 0:
+        _leave_nothing(exchange, visit, CONSUMER, FROM)
+    _without(exchange.block(visit, CONSUMER), FROM, 1).store(d_S)
+    _hand_over(exchange, visit)
+    if LATE:
+        d_V = warpgroup_mma(P, _rows(d_outs, visit, FROM), d_V, is_async=True)
     return d_V, P, _as_operand(d_S, K.dtype, OPERANDS)
+
+
+@gluon.jit
+def _visit_first(
+    block, K, V, gradients, rings, visits, scale_log2, head_start,
+    CONSUMER: gl.constexpr, FROM: gl.constexpr,
+):  # fmt: skip
+    """dV and dK of the first visit, whose queries see no key of this consumer before FROM."""
+    d_V, d_K = gradients
+    d_V, P, d_S = _start_d_values(0, block, K, V, d_V, rings, visits, scale_log2, CONSUMER, FROM)
+    if CONSUMER == 0 and not visits.SQUARE:
+        mbarrier.arrive(head_start.index(0), count=1)
+    d_K = warpgroup_mma(d_S, _rows(rings[2], 0, FROM), d_K, is_async=True)
+    d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
+    return d_V, d_K
 
 
 @gluon.jit
@@ -282,18 +371,32 @@ def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUM
     d_V = gl.zeros([ROWS, HEAD_DIM], gl.float32, accumulator_layout(HEAD_DIM))
     d_K = gl.zeros([ROWS, HEAD_DIM], gl.float32, accumulator_layout(HEAD_DIM))
 
+    # queries at the start of the first block that see no key of this consumer, and whether the last may not
+    HIDDEN: gl.constexpr = ROWS if visits.SQUARE and CONSUMER == 1 else 0
+    SHORT: gl.constexpr = visits.SQUARE and visits.WINDOWED and CONSUMER == 0 and visits.BLOCK_Q == ROWS
+
     keys.wait_full(0)
     values.wait_full(0)
     place = visits.first_place()
     if CONSUMER == 1:  # one multiplies while the other takes exponentials
         mbarrier.wait(head_start.index(0), 0)
-    d_V, P, d_S = _start_d_values(0, place[1], K, V, d_V, rings, visits, scale_log2, CONSUMER)
-    if CONSUMER == 0:
-        mbarrier.arrive(head_start.index(0), count=1)
-    d_K = warpgroup_mma(d_S, _rows(queries, 0), d_K, is_async=True)
-    d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
+    if SHORT:  # so that the machine code is what was timed, of the other kernels below
+        end = visits.count()
+    if HIDDEN == visits.BLOCK_Q:
+        _leave_nothing(exchange, 0, CONSUMER, HIDDEN)
+        _hand_over(exchange, 0)
+    else:
+        d_V, d_K = _visit_first(
+            place[1], K, V, (d_V, d_K), rings, visits, scale_log2, head_start, CONSUMER, HIDDEN
+        )
+        if CONSUMER == 0 and visits.SQUARE:  # the other has less of this visit, or none
+            mbarrier.arrive(head_start.index(0), count=1)
     queries.release(0)
-    for visit in range(1, visits.count()):
+    if not SHORT:
+        end = visits.count()
+    else:
+        end -= gl.where(visits.sees(visits.key, visits.end - 1), 0, 1)
+    for visit in range(1, end):
         last_place = place
         place = visits.next_place(place)
         d_V, P, d_S = _start_d_values(visit, place[1], K, V, d_V, rings, visits, scale_log2, CONSUMER)
@@ -303,6 +406,15 @@ def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUM
         _add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
         d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
         queries.release(visit)
+    if SHORT:  # noqa: SIM102 (known when compiling, what follows is not)
+        if end < visits.count():
+            last_place = place
+            place = visits.next_place(place)
+            _leave_nothing(exchange, end, CONSUMER, visits.BLOCK_Q)
+            _hand_over(exchange, end)
+            d_Q = _start_d_queries(end - 1, keys, exchange, CONSUMER)
+            d_Q = warpgroup_mma_wait(0, deps=[d_Q])
+            _add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
     d_Q = _start_d_queries(visits.count() - 1, keys, exchange, CONSUMER)
     _store(d_V, d_v_tensor, V_block, visits, CONSUMER)
     d_Q = warpgroup_mma_wait(0, deps=[d_Q])
@@ -341,7 +453,7 @@ def _make_exchange(blocks):
 def gradient_kernel(
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
     batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, scale, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, BUFFERS: gl.constexpr,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, BUFFERS: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads a key block of a key head: its dK and dV, and what it adds to dQ.
@@ -355,7 +467,7 @@ def gradient_kernel(
     EXCHANGE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     visits = _visits_of(
         gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
-        BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED,
+        BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, SQUARE,
     )  # fmt: skip
     k_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], k_tensor.layout)
     v_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)

@@ -56,7 +56,7 @@ def _start_half_of_d_queries(visit, keys, d_scores, CONSUMER: gl.constexpr):
 def _weigh(S, visit, block, lse, queries, visits, scale_log2):
     """P of this visit from its scores."""
     SCORES: gl.constexpr = accumulator_layout(visits.BLOCK_Q)
-    S = visits.masked_if_partial(S, visits.key, block, SCORES)
+    S = visits.masked_if_partial(S, visits.key, block * visits.BLOCK_Q, SCORES)
     row_lse = lse.index(queries.buffer(visit)).reshape([visits.BLOCK_Q]).load(gl.SliceLayout(0, SCORES))
     return gl.exp2(S * scale_log2 - row_lse[None, :])
 
@@ -170,7 +170,7 @@ def _consume_keys(d_k_tensor, sums, rings, visits, scale):
 def wide_gradient_kernel(
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
     batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, scale, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, BUFFERS: gl.constexpr,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, BUFFERS: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """As `gradient_kernel`, for blocks of WIDE_BLOCK_KV keys and as many queries."""
@@ -180,7 +180,7 @@ def wide_gradient_kernel(
     TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     visits = _visits_of(
         gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
-        BLOCK_Q, WIDE_BLOCK_KV, CAUSAL, WINDOWED,
+        BLOCK_Q, WIDE_BLOCK_KV, CAUSAL, WINDOWED, SQUARE,
     )  # fmt: skip
     k_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], k_tensor.layout)
     v_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], v_tensor.layout)

@@ -1,8 +1,9 @@
 """FlashAttention-3's forward pass on numbers of 8 bits: flash3's kernel, with e4m3 operands and their scales.
 
 Q, K and V come as `fp8_quantise` leaves them. A block's scores are multiplied by the scales of its queries
-and keys inside the exponential; P is 2^8 at most, to use e4m3's range; and O is kept in units of the scale of
-the values that it was last added to, so that neither scale costs an instruction a number.
+and keys inside the exponential; P is 2^8 at most, to use e4m3's range. So that the scales of the values cost
+no instruction a number either, O is kept in units of the scale of those it was last added to, or, where
+EARLY, they are inside the exponential too: then O changes only with the maximum.
 Source: Shah et al., FlashAttention-3, arXiv 2407.08608, section 3.3.
 """
 
@@ -39,6 +40,27 @@ ROUND_ASM = gl.constexpr(
 )
 TAKE_ASM = gl.constexpr("mov.b32 $0, $1;")
 HOLD_ASM = gl.constexpr("bar.warp.sync 0xffffffff; mov.b32 $0, $1;")
+
+
+@gluon.constexpr_function
+def rescale_asm(count):
+    """So many numbers times as many factors; a warp whose factors are all 1 goes past the products.
+
+    A thread has two rows of wgmma's accumulators, two numbers of the one and two of the other in turns.
+    """
+    one = "0f3F800000"
+    first_row, other_row = f"${2 * count}", f"${2 * count + 2}"
+    moves = " ".join(f"mov.f32 ${i}, ${i + count};" for i in range(count))
+    products = " ".join(f"mul.f32 ${i}, ${i}, ${i + 2 * count};" for i in range(count))
+    return (
+        f"{{ .reg .pred p; setp.neu.f32 p, {first_row}, {one}; setp.neu.or.f32 p, {other_row}, {one}, p;"
+        f" vote.sync.any.pred p, p, 0xffffffff; {moves} @!p bra DONE; {products} DONE: }}"
+    )
+
+
+@gluon.constexpr_function
+def rescale_constraints(count):
+    return ",".join(["=&f"] * count + ["f"] * (2 * count))
 
 
 @gluon.constexpr_function
@@ -127,18 +149,32 @@ def _in_fours(S):
 
 
 @gluon.jit
-def _softmax_step(S, running_max, running_sum, to_log2):
-    """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there.
+def _new_maximum(S, running_max, to_log2, v_scale, EARLY: gl.constexpr):
+    """The largest logit of each row up to this block; to_log2, above 0, makes logits of scores.
 
-    to_log2, above 0, makes of the scores logits in units of log2; P and the sum have 2^HEADROOM in them. P is
-    e4m3, four neighbours of wgmma's left operand in an int32 [rows, keys / 4]: carried through the loop as
-    numbers of 8 bits they would be packed anew before every product. The sum is [rows, 4], a part a lane.
+    They are in units of log2, as is the values' scale, which is in them where EARLY.
     """
-    new_max = gl.maximum(running_max, _row_maximum(S) * to_log2)
+    largest = _row_maximum(S) * to_log2
+    if EARLY:
+        largest += v_scale
+    return gl.maximum(running_max, largest)
+
+
+@gluon.jit
+def _softmax_step(S, new_max, running_max, running_sum, to_log2, v_scale, EARLY: gl.constexpr):
+    """Online softmax of a block: P, the new sum, and the factor that rescales what was there.
+
+    P and the sum have 2^HEADROOM in them, P the values' scale too where EARLY. P is e4m3, four neighbours of
+    wgmma's left operand in an int32 [rows, keys / 4]: carried through the loop as numbers of 8 bits they
+    would be packed anew before every product. The sum is [rows, 4], a part a lane.
+    """
     reference = gl.where(new_max == float("-inf"), 0.0, new_max)  # a row may have seen no key yet
     alpha = gl.exp2(running_max - reference)
+    reference -= HEADROOM
+    if EARLY:
+        reference -= v_scale
     first, second, third, fourth = _in_fours(S)
-    offset = _beside(reference - HEADROOM, first)
+    offset = _beside(reference, first)
     first = gl.exp2(first * to_log2 - offset)
     second = gl.exp2(second * to_log2 - offset)
     third = gl.exp2(third * to_log2 - offset)
@@ -148,13 +184,33 @@ def _softmax_step(S, running_max, running_sum, to_log2):
     )
     fours = (first + second) + (third + fourth)
     sums = gl.sum(fours.reshape([ROWS, fours.shape[1] // 4, 4]), axis=1)
-    return P, new_max, running_sum * _beside(alpha, sums) + sums, alpha
+    if EARLY:
+        sums *= gl.exp2(-v_scale)
+    return P, running_sum * _beside(alpha, sums) + sums, alpha
 
 
 @gluon.jit
-def _held(sums):
-    """The same sums; what follows waits until they are there: ptxas would wait for P V before the softmax."""
-    return gl.inline_asm_elementwise(HOLD_ASM, "=f,f", [sums], dtype=gl.float32, is_pure=False, pack=1)
+def _held(numbers):
+    """The same; what follows waits until they are there: ptxas would wait for P V before the softmax."""
+    return gl.inline_asm_elementwise(HOLD_ASM, "=f,f", [numbers], dtype=gl.float32, is_pure=False, pack=1)
+
+
+@gluon.jit
+def _in_place(numbers):
+    """The same; what follows comes after the waits before, and what they are made of before these."""
+    return gl.inline_asm_elementwise(TAKE_ASM, "=f,f", [numbers], dtype=gl.float32, is_pure=False, pack=1)
+
+
+@gluon.jit
+def _rescaled(out, alpha, OUT: gl.constexpr):
+    """out * alpha of each row."""
+    COUNT: gl.constexpr = 32
+    ASM: gl.constexpr = rescale_asm(COUNT)
+    CONSTRAINTS: gl.constexpr = rescale_constraints(COUNT)
+    alphas = _beside_output(alpha, OUT)
+    return gl.inline_asm_elementwise(
+        ASM, CONSTRAINTS, [out, alphas], dtype=gl.float32, is_pure=False, pack=COUNT
+    )
 
 
 @gluon.jit
@@ -172,12 +228,17 @@ def _as_operand(P, OUT: gl.constexpr):
 @gluon.jit
 def _visit_others(
     last, first, P, state, scales, Q, keys, values, schedule, whole, positions,
-    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
+    CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, EARLY: gl.constexpr,
 ):  # fmt: skip
-    """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued."""
+    """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued.
+
+    P V of a block is waited for before the exponentials of the next where EARLY, or after them. Before, what
+    rounds and adds them runs among them, and O is rescaled under the next product; after, they come at once.
+    """
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
     OUT: gl.constexpr = accumulator_layout(values.blocks.shape[3])
     out, running_max, running_sum, visit = state
+    alpha = gl.full([ROWS], 1.0, gl.float32, gl.SliceLayout(1, SCORES))
     q_to_log2, k_scales, v_scales = scales
     v_scale = gl.load(v_scales + last)
     next_k_scale = gl.load(k_scales + gl.maximum(last - 1, 0))  # asked for a visit before it is needed
@@ -192,31 +253,50 @@ def _visit_others(
         keys.wait_full(visit + 1)
         _take_turn(CONSUMER, TURNS)
         S = _start_scores(Q, keys, visit + 1)
-        values.wait_full(visit)
+        if EARLY:
+            out = _rescaled(out, alpha, OUT)
+        else:
+            values.wait_full(visit)
         out = _start_output(P, values, visit, out)
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
         S = schedule.masked(S, positions, block, whole, False, SCORES)
-        weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, to_log2)
-        running_sum = _held(running_sum)
-        out, P = warpgroup_mma_wait(0, deps=[out, P])
-        P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
-        values.release(visit)
-        out = out * _beside_output(alpha * to_scale, OUT)
+        new_max = _new_maximum(S, running_max, to_log2, v_scale, EARLY)
+        if EARLY:
+            new_max = _in_place(new_max)
+            values.wait_full(visit + 1)  # ptxas moves nothing past it
+            out, P = warpgroup_mma_wait(0, deps=[out, P])
+            new_max = _in_place(new_max)
+            values.release(visit)
+        weights, running_sum, alpha = _softmax_step(
+            S, new_max, running_max, running_sum, to_log2, v_scale, EARLY
+        )
+        running_max = new_max
+        if EARLY:
+            P = weights
+        else:
+            running_sum = _held(running_sum)
+            out, P = warpgroup_mma_wait(0, deps=[out, P])
+            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
+            values.release(visit)
+            out = out * _beside_output(alpha * to_scale, OUT)
         visit += 1
+    if EARLY:
+        out = out * _beside_output(alpha, OUT)
     return P, out, v_scale, running_max, running_sum, visit
 
 
 @gluon.jit
-def _store(state, out_block, output, place, row, schedule):
+def _store(state, out_block, output, place, row, schedule, EARLY: gl.constexpr):
     """Divide by the row sums, and store the output, by way of shared memory, and the log-sum-exp."""
     out, v_scale, running_max, running_sum = state
     out_tensor, lse = output
     batch, head = place
     HEAD_DIM: gl.constexpr = out_block.shape[3]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
-    out = out * _beside_output(gl.where(running_sum == 0.0, 0.0, gl.exp2(v_scale) / running_sum), OUT)
+    unit = 1.0 if EARLY else gl.exp2(v_scale)
+    out = out * _beside_output(gl.where(running_sum == 0.0, 0.0, unit / running_sum), OUT)
     tma.store_wait(0)  # of the tile before
     barrier_of_warps()
     out_block.reshape([ROWS, HEAD_DIM]).store(out.to(out_block.dtype))
@@ -230,7 +310,7 @@ def _store(state, out_block, output, place, row, schedule):
 
 @gluon.jit
 def _consume(
-    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
+    shared, CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, EARLY: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
     output, out_blocks, rings, schedule, scale_log2, scales = shared
@@ -261,7 +341,8 @@ def _consume(
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
         first, end = schedule.seen_blocks(row, ROWS)
         whole = schedule.whole_blocks(row, ROWS)
-        k_scale = gl.load(k_scales + first_block + (end - 1))
+        to_log2 = q_to_log2 * gl.load(k_scales + first_block + (end - 1))
+        v_scale = gl.load(v_scales + first_block + (end - 1))
         visit = _skip(tile_end - end, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
         queries.wait_full(tile_visit)
         Q = queries.block(tile_visit, CONSUMER).reshape([ROWS, HEAD_DIM])
@@ -272,13 +353,19 @@ def _consume(
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
         S = schedule.masked(S, positions, end - 1, whole, True, SCORES)
-        P, running_max, running_sum, _ = _softmax_step(S, running_max, 0.0, q_to_log2 * k_scale)
+        new_max = _new_maximum(S, running_max, to_log2, v_scale, EARLY)
+        if EARLY:
+            new_max = _in_place(new_max)
+            values.wait_full(visit)
+        P, running_sum, _ = _softmax_step(S, new_max, running_max, 0.0, to_log2, v_scale, EARLY)
+        running_max = new_max
         P, out, v_scale, running_max, running_sum, visit = _visit_others(
             end - 1, first, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
-            schedule, whole, positions, CONSUMER, CONSUMERS, TURNS,
+            schedule, whole, positions, CONSUMER, CONSUMERS, TURNS, EARLY,
         )  # fmt: skip
         queries.release(tile_visit)
-        values.wait_full(visit)
+        if not EARLY:
+            values.wait_full(visit)
         out = _start_output(P, values, visit, out)
         place = batch, head
         tile = _next_tile(next_tiles, tile_visit)
@@ -287,7 +374,7 @@ def _consume(
         values.release(visit)
         visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
         running_sum = gl.convert_layout(gl.sum(running_sum, axis=1), SCORES_ROW, assert_trivial=True)
-        _store((out, v_scale, running_max, running_sum), out_block, output, place, row, schedule)
+        _store((out, v_scale, running_max, running_sum), out_block, output, place, row, schedule, EARLY)
         tile_visit += 1
     tma.store_wait(0)
 
@@ -302,7 +389,7 @@ def attention_fp8_kernel(
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
     CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    EARLY: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -341,8 +428,8 @@ def attention_fp8_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS)),
-                (_consume, (shared, 1, CONSUMERS, TURNS)),
+                (_consume, (shared, 0, CONSUMERS, TURNS, EARLY)),
+                (_consume, (shared, 1, CONSUMERS, TURNS, EARLY)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 1],
@@ -351,9 +438,9 @@ def attention_fp8_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consume, (shared, 0, CONSUMERS, TURNS)),
-                (_consume, (shared, 1, CONSUMERS, TURNS)),
-                (_consume, (shared, 2, CONSUMERS, TURNS)),
+                (_consume, (shared, 0, CONSUMERS, TURNS, EARLY)),
+                (_consume, (shared, 1, CONSUMERS, TURNS, EARLY)),
+                (_consume, (shared, 2, CONSUMERS, TURNS, EARLY)),
                 (_produce, (inputs, rings, schedule, counter)),
             ],
             [4, 4, 1],

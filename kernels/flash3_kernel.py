@@ -39,6 +39,12 @@ def doublings(start, end):
     return (end // start).bit_length() - 1 if start else 0
 
 
+@gluon.constexpr_function
+def rounding_asm(dtype):
+    """PTX that rounds two float32 into one register of two 16-bit numbers, the first in its lower half."""
+    return f"cvt.rn.{'f16x2' if dtype == gl.float16 else 'bf16x2'}.f32 $0, $2, $1;"
+
+
 @gluon.jit
 def _take_turn(CONSUMER: gl.constexpr, TURNS: gl.constexpr):
     if TURNS:
@@ -90,12 +96,27 @@ def _load(ring, visit, descriptor, batch, head, row):
 @gluon.jit
 def _draw(counter, next_tiles, tile_visit):
     """The tile to come after this one, which the consumers are told as well."""
-    SCALAR: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     drawn = gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed")
-    next_tiles.wait_empty(tile_visit)
-    next_tiles.block(tile_visit).store(gl.full([1], drawn, gl.int32, SCALAR))
-    mbarrier.arrive(next_tiles.arrival(tile_visit), count=1)
+    _tell(next_tiles, tile_visit, (drawn,), 1)
     return drawn
+
+
+@gluon.jit
+def _draw_placed(counter, next_tiles, tile_visit, schedule):
+    """As `_draw`, with the tile's place: the consumers need not divide between two tiles."""
+    drawn = gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed")
+    row, batch, head = schedule.place(drawn)
+    _tell(next_tiles, tile_visit, (drawn, row, batch, head), 4)
+    return drawn, (row, batch, head)
+
+
+@gluon.jit
+def _tell(next_tiles, tile_visit, numbers, COUNT: gl.constexpr):
+    SCALAR: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
+    next_tiles.wait_empty(tile_visit)
+    for part in gl.static_range(COUNT):
+        next_tiles.block(tile_visit, part).store(gl.full([1], numbers[part], gl.int32, SCALAR))
+    mbarrier.arrive(next_tiles.arrival(tile_visit), count=1)
 
 
 @gluon.jit
@@ -108,10 +129,15 @@ def _produce(inputs, rings, schedule, counter):
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
     tile = gl.program_id(0)
+    if schedule.SHORT_WAITS:
+        place = schedule.place(tile)
     tile_visit = 0
     visit = 0
     while tile < schedule.tiles():
-        row, batch, head = schedule.place(tile)
+        if schedule.SHORT_WAITS:
+            row, batch, head = place
+        else:
+            row, batch, head = schedule.place(tile)
         kv_head = head // schedule.heads_per_kv_head
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
         key = (end - 1) * schedule.BLOCK_KV
@@ -126,20 +152,39 @@ def _produce(inputs, rings, schedule, counter):
             visit += 1
             _load(keys, visit, k_tensor, batch, kv_head, key)
             _load(values, visit, v_tensor, batch, kv_head, key)
-        if schedule.CAUSAL:
+        if schedule.SHORT_WAITS:
+            tile, place = _draw_placed(counter, next_tiles, tile_visit, schedule)
+        elif schedule.CAUSAL:
             tile = _draw(counter, next_tiles, tile_visit)
         visit += 1
         tile_visit += 1
 
 
 @gluon.jit
+def _told(next_tiles, tile_visit, part: gl.constexpr):
+    told = next_tiles.block(tile_visit, part).load(gl.BlockedLayout([1], [32], [4], [0]))
+    return gl.max(told, axis=0)
+
+
+@gluon.jit
 def _next_tile(next_tiles, tile_visit):
     """The tile that the producer drew to come after this one."""
     next_tiles.wait_full(tile_visit)
-    drawn = next_tiles.block(tile_visit).load(gl.BlockedLayout([1], [32], [4], [0]))
-    tile = gl.max(drawn, axis=0)
+    tile = _told(next_tiles, tile_visit, 0)
     next_tiles.release(tile_visit)
     return tile
+
+
+@gluon.jit
+def _next_placed(next_tiles, tile_visit):
+    """The tile that the producer drew to come after this one; its first row, batch and head."""
+    next_tiles.wait_full(tile_visit)
+    tile = _told(next_tiles, tile_visit, 0)
+    row = _told(next_tiles, tile_visit, 1)
+    batch = _told(next_tiles, tile_visit, 2)
+    head = _told(next_tiles, tile_visit, 3)
+    next_tiles.release(tile_visit)
+    return tile, row, batch, head
 
 
 @gluon.jit
@@ -170,12 +215,11 @@ def _held(Q, HELD: gl.constexpr, BLOCK_KV: gl.constexpr):
 
 
 @gluon.jit
-def _start_scores(Q, held, keys, visit, HELD: gl.constexpr):
-    """Issue Q K^T of this visit's key block; the first HELD columns of Q are in registers."""
-    BLOCK_KV: gl.constexpr = keys.blocks.shape[3]
+def _start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr):
+    """Issue Q K^T of the first KEYS of this visit's keys; the first HELD columns of Q are in registers."""
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
-    K = keys.block(visit).reshape([BLOCK_KV, HEAD_DIM])
-    S = gl.zeros([ROWS, BLOCK_KV], gl.float32, accumulator_layout(BLOCK_KV))
+    K = keys.block(visit).reshape([keys.blocks.shape[3], HEAD_DIM]).slice(0, KEYS, dim=0)
+    S = gl.zeros([ROWS, KEYS], gl.float32, accumulator_layout(KEYS))
     if HELD == 0:
         S = warpgroup_mma(Q, K.permute((1, 0)), S, use_acc=False, is_async=True)
     else:
@@ -194,9 +238,21 @@ def _start_output(P, values, visit, out):
 
 
 @gluon.jit
-def _softmax_step(S, running_max, running_sum, scale_log2):
+def _row_max(S, CHAINS: gl.constexpr):
+    """The largest of each row. CHAINS: a thread compares four numbers at a time, not each with the last."""
+    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(S.shape[1]))
+    if CHAINS:
+        chains = gl.max(S.reshape([ROWS, S.shape[1] // 16, 16]), axis=1)
+        largest = gl.convert_layout(gl.max(chains, axis=1), SCORES_ROW, assert_trivial=True)
+    else:
+        largest = gl.max(S, axis=1)
+    return largest
+
+
+@gluon.jit
+def _softmax_step(S, running_max, running_sum, scale_log2, CHAINS: gl.constexpr):
     """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there."""
-    new_max = gl.maximum(running_max, gl.max(S, axis=1))
+    new_max = gl.maximum(running_max, _row_max(S, CHAINS))
     offset = gl.where(new_max == float("-inf"), 0.0, new_max * scale_log2)  # a row may have seen no key yet
     alpha = gl.exp2(running_max * scale_log2 - offset)
     P = gl.exp2(S * scale_log2 - offset[:, None])
@@ -208,6 +264,29 @@ def _as_operand(P, DTYPE: gl.constexpr, OUT: gl.constexpr):
     """P rounded, in the registers where wgmma takes its left operand: nothing moves between threads."""
     OPERAND: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=2)
     return gl.convert_layout(P.to(DTYPE), OPERAND, assert_trivial=True)
+
+
+@gluon.jit
+def _of_block(first, FIRST_KEYS: gl.constexpr, BLOCK_KV: gl.constexpr):
+    """The first FIRST_KEYS weights of a key block with 0 for the others."""
+    if FIRST_KEYS < BLOCK_KV:
+        both = gl.join(first, gl.zeros_like(first))
+        weights = both.permute((0, 2, 1)).reshape([ROWS, BLOCK_KV])
+    else:
+        weights = first
+    return weights
+
+
+@gluon.jit
+def _weights(P, Q, OUT: gl.constexpr, PAIRED: gl.constexpr):
+    """P rounded as Q is, as wgmma's left operand.
+
+    PAIRED rounds two at a time: by itself ptxas may pair them the wrong way round, and turn each in the loop.
+    """
+    if PAIRED:
+        ASM: gl.constexpr = rounding_asm(Q.dtype)
+        P = gl.inline_asm_elementwise(ASM, "=r,r,r", [P], dtype=Q.dtype, is_pure=True, pack=2)
+    return _as_operand(P, Q.dtype, OUT)
 
 
 @gluon.jit
@@ -232,19 +311,21 @@ def _visit_others(
     for step in range(last - first):
         keys.wait_full(visit + 1)
         _take_turn(CONSUMER, TURNS)
-        S = _start_scores(Q, held, keys, visit + 1, HELD)
+        S = _start_scores(Q, held, keys, visit + 1, HELD, schedule.BLOCK_KV)
         values.wait_full(visit)
         out = _start_output(P, values, visit, out)
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
-        S = schedule.masked(S, positions, last - 1 - step, whole, False, SCORES)
-        weights, running_max, running_sum, alpha = _softmax_step(S, running_max, running_sum, scale_log2)
+        S = schedule.masked(S, positions, last - 1 - step, whole, False, SCORES, CONSUMER)
+        weights, running_max, running_sum, alpha = _softmax_step(
+            S, running_max, running_sum, scale_log2, schedule.CHAINS
+        )
         # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         out = out * _beside_output(alpha, OUT)
-        P = _as_operand(weights, Q.dtype, OUT)
+        P = _weights(weights, Q, OUT, schedule.PAIRED)
         visit += 1
     return P, out, running_max, running_sum, visit
 
@@ -277,7 +358,7 @@ def _hand_back(queries, tile_visit):
 
 @gluon.jit
 def _consume(
-    output, rings, schedule, scale_log2, blocks,
+    output, rings, tiles, scale_log2, blocks,
     CONSUMER: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr, HELD: gl.constexpr,
     TRACED: gl.constexpr,
 ):  # fmt: skip
@@ -285,41 +366,56 @@ def _consume(
     queries, keys, values, next_tiles = rings
     HEAD_DIM: gl.constexpr = values.blocks.shape[4]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
-    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
+    SCORES: gl.constexpr = accumulator_layout(tiles.BLOCK_KV)
     SCORES_ROW: gl.constexpr = gl.SliceLayout(1, SCORES)
     LATE: gl.constexpr = queries.full.shape[0] > 1  # the next tile starts while this one's output leaves
+    FIRST_KEYS: gl.constexpr = tiles.first_keys(CONSUMER)
+    FIRST: gl.constexpr = accumulator_layout(FIRST_KEYS)
 
     if CONSUMER == CONSUMERS - 1:
         _pass_turn(CONSUMER, CONSUMERS, TURNS)
     tile = gl.program_id(0)
-    tile_row, batch, head = schedule.place(tile)
+    if not tiles.EDGES:
+        tile_row, batch, head = tiles.place(tile)
     tile_visit = 0
     visit = 0
-    while tile < schedule.tiles():
+    while tile < tiles.tiles():
         traced_tile, began = tile, _now(TRACED)
+        if tiles.EDGES:  # once, as shorter code is faster there
+            tile_row, batch, head = tiles.place(tile)
+        schedule = tiles.of(batch)
         row = tile_row + CONSUMER * ROWS
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
-        first, end = schedule.seen_blocks(row, ROWS)
+        if schedule.EDGES:  # each sees a part of all
+            first, end = tile_first, tile_end
+        else:
+            first, end = schedule.seen_blocks(row, ROWS)
         whole = schedule.whole_blocks(row, ROWS)
-        visit = _skip(tile_end - end, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
+        if not schedule.EDGES:
+            visit = _skip(tile_end - end, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
         queries.wait_full(tile_visit)
         Q_block = queries.block(tile_visit, CONSUMER)
         Q = Q_block.reshape([ROWS, HEAD_DIM])
         out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
-        running_max = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
-        running_sum = gl.zeros([ROWS], gl.float32, SCORES_ROW)
+        running_max = gl.full([ROWS], float("-inf"), gl.float32, gl.SliceLayout(1, FIRST))
+        running_sum = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, FIRST))
         keys.wait_full(visit)
         held = _held(Q, HELD, schedule.BLOCK_KV)
-        S = _start_scores(Q, held, keys, visit, HELD)
+        S = _start_scores(Q, held, keys, visit, HELD, FIRST_KEYS)
         if LATE:  # noqa: SIM102 (known when compiling, what follows is not)
             if tile_visit > 0:
                 _hand_back(queries, tile_visit - 1)
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
-        S = schedule.masked(S, positions, end - 1, whole, True, SCORES)
-        weights, running_max, running_sum, _ = _softmax_step(S, running_max, running_sum, scale_log2)
-        P = _as_operand(weights, Q.dtype, OUT)
+        tiles.clean(values, visit, schedule, end - 1)
+        S = schedule.masked(S, positions, end - 1, whole, True, FIRST, CONSUMER)
+        weights, running_max, running_sum, _ = _softmax_step(
+            S, running_max, running_sum, scale_log2, schedule.CHAINS
+        )
+        running_max = gl.convert_layout(running_max, SCORES_ROW, assert_trivial=True)
+        running_sum = gl.convert_layout(running_sum, SCORES_ROW, assert_trivial=True)
+        P = _weights(_of_block(weights, FIRST_KEYS, schedule.BLOCK_KV), Q, OUT, schedule.PAIRED)
         P, out, running_max, running_sum, visit = _visit_others(
             end - 1, first, P, (out, running_max, running_sum, visit), Q, held, keys, values, schedule, whole,
             positions, scale_log2, CONSUMER, CONSUMERS, TURNS, HELD,
@@ -329,13 +425,19 @@ def _consume(
         place = batch, head
         if not schedule.CAUSAL:
             tile = _next_tile(next_tiles, tile_visit)
-            tile_row, batch, head = schedule.place(tile)
+            tile_row, batch, head = tiles.place(tile)
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
-        visit = _skip(first - tile_first, visit + 1, keys, values, CONSUMER, CONSUMERS, TURNS)
+        visit += 1
+        if not schedule.EDGES:
+            visit = _skip(first - tile_first, visit, keys, values, CONSUMER, CONSUMERS, TURNS)
         if schedule.CAUSAL:  # drawn late, so asked for once all is handed back
-            tile = _next_tile(next_tiles, tile_visit)
-            tile_row, batch, head = schedule.place(tile)
+            if schedule.SHORT_WAITS:
+                tile, tile_row, batch, head = _next_placed(next_tiles, tile_visit)
+            else:
+                tile = _next_tile(next_tiles, tile_visit)
+                if not schedule.EDGES:
+                    tile_row, batch, head = tiles.place(tile)
         _store((out, running_max, running_sum), Q_block, output, place, row, schedule, scale_log2)
         if CONSUMER == 0:
             _store_times(blocks, traced_tile, began, TRACED)
@@ -354,10 +456,12 @@ def _consume(
 def attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr, EDGES: gl.constexpr,
+    HALF: gl.constexpr, WIDE: gl.constexpr, PAIRED: gl.constexpr, CHAINS: gl.constexpr,
+    SHORT_WAITS: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    HELD: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
-    TRACED: gl.constexpr,
+    HELD: gl.constexpr,
+    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr, TRACED: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -369,14 +473,17 @@ def attention_kernel(
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED, EDGES, HALF, WIDE, PAIRED, CHAINS,
+        SHORT_WAITS,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
     )
     k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
     v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
-    next_tile = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
+    next_tile = gl.allocate_shared_memory(
+        gl.int32, [8 if SHORT_WAITS else 2, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0])
+    )
     rings = (
         make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
         # by name where Q is held: elsewhere that was up to 2% slower

@@ -99,6 +99,11 @@ class Schedule:
     """Tiles in the order they are handed out, and the keys that rows of queries see.
 
     ALIGNED says that of the key blocks of ROWS queries only the last may reach past a query or the last key.
+    EDGES says that a key block is as long as a tile of two consumers, and that both edges of the mask lie
+    between blocks: of a tile's last block the first consumer sees no more than a part of the first half, the
+    second consumer all of that; so, the other way round, of the first. With HALF the first consumer's scores
+    are of that half alone. WIDE says that a window has the keys of a block.
+    PAIRED, CHAINS and SHORT_WAITS are ways to compute the same, see `kernels.flash3`.
     """
 
     batch_heads: gl.tensor
@@ -114,6 +119,12 @@ class Schedule:
     CAUSAL: gl.constexpr
     WINDOWED: gl.constexpr
     ALIGNED: gl.constexpr
+    EDGES: gl.constexpr
+    HALF: gl.constexpr
+    WIDE: gl.constexpr
+    PAIRED: gl.constexpr
+    CHAINS: gl.constexpr
+    SHORT_WAITS: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(
@@ -131,6 +142,12 @@ class Schedule:
         CAUSAL,
         WINDOWED,
         ALIGNED,
+        EDGES=False,
+        HALF=False,
+        WIDE=False,
+        PAIRED=False,
+        CHAINS=False,
+        SHORT_WAITS=False,
     ):
         self.batch_heads = batch_heads
         self.heads = heads
@@ -145,10 +162,30 @@ class Schedule:
         self.CAUSAL = gl.constexpr(CAUSAL)
         self.WINDOWED = gl.constexpr(WINDOWED)
         self.ALIGNED = gl.constexpr(ALIGNED)
+        self.EDGES = gl.constexpr(EDGES)
+        self.HALF = gl.constexpr(HALF)
+        self.WIDE = gl.constexpr(WIDE)
+        self.PAIRED = gl.constexpr(PAIRED)
+        self.CHAINS = gl.constexpr(CHAINS)
+        self.SHORT_WAITS = gl.constexpr(SHORT_WAITS)
+
+    @gluon.constexpr_function
+    def first_keys(self, consumer):
+        """Keys of a consumer's first scores."""
+        return self.BLOCK_KV // 2 if self.HALF and consumer == 0 else self.BLOCK_KV
 
     @gluon.jit
     def tiles(self):
         return self.batch_heads * self.query_blocks
+
+    @gluon.jit
+    def of(self, batch):
+        """The schedule of one sequence: this one of all."""
+        return self
+
+    @gluon.jit
+    def clean(self, values, visit, schedule, key_block):
+        """Rows of V behind the last key are zero: TMA reads so past the end of a tensor."""
 
     @gluon.jit
     def place(self, tile):
@@ -199,41 +236,59 @@ class Schedule:
         return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV
 
     @gluon.jit
-    def masked(self, scores, positions, key_block, whole, LAST: gl.constexpr, SCORES: gl.constexpr):
-        """scores [rows, BLOCK_KV] with -inf where the row at `positions` does not see the key.
+    def masked(
+        self, scores, positions, key_block, whole, LAST: gl.constexpr, SCORES: gl.constexpr,
+        CONSUMER: gl.constexpr = 0,
+    ):  # fmt: skip
+        """scores [rows, keys] with -inf where the row at `positions` does not see the key.
 
         whole is as `whole_blocks` returns it: blocks in it stay as they are. LAST is said of a last block.
         """
         whole_first, whole_end = whole
         if LAST or not self.ALIGNED:  # noqa: SIM102 (known when compiling, what follows is not)
             if key_block >= whole_end:
-                scores = self._without_later_keys(scores, positions, key_block, SCORES)
-        if self.WINDOWED:  # noqa: SIM102
+                scores = self._without_later_keys(scores, positions, key_block, SCORES, CONSUMER)
+        if self.WINDOWED and not (LAST and self.WIDE):  # noqa: SIM102
             if key_block < whole_first:
-                scores = self._without_earlier_keys(scores, positions, key_block, SCORES)
+                scores = self._without_earlier_keys(scores, positions, key_block, SCORES, CONSUMER)
         return scores
 
     @gluon.jit
-    def _without_later_keys(self, scores, positions, key_block, SCORES: gl.constexpr):
-        columns, own = self._columns(SCORES)
+    def _without_later_keys(
+        self, scores, positions, key_block, SCORES: gl.constexpr, CONSUMER: gl.constexpr
+    ):  # fmt: skip
+        columns, own = self._columns(scores.shape[1], SCORES)
         last = self.seq_kv - 1 - key_block * self.BLOCK_KV
         if self.CAUSAL:
-            last = (positions - key_block * self.BLOCK_KV)[:, None]
-        return gl.where(columns <= last - own, scores, float("-inf"))
+            last = (self._beside(positions, SCORES) - key_block * self.BLOCK_KV)[:, None]
+        seen = columns <= last - own
+        if self.EDGES and CONSUMER == 1:  # which sees all of the first half
+            seen = seen | (columns < self.BLOCK_KV // 2)
+        return gl.where(seen, scores, float("-inf"))
 
     @gluon.jit
-    def _without_earlier_keys(self, scores, positions, key_block, SCORES: gl.constexpr):
-        columns, own = self._columns(SCORES)
-        before = (positions - self.window - key_block * self.BLOCK_KV)[:, None]
-        return gl.where(columns > before - own, scores, float("-inf"))
+    def _without_earlier_keys(
+        self, scores, positions, key_block, SCORES: gl.constexpr, CONSUMER: gl.constexpr
+    ):  # fmt: skip
+        columns, own = self._columns(scores.shape[1], SCORES)
+        before = (self._beside(positions, SCORES) - self.window - key_block * self.BLOCK_KV)[:, None]
+        seen = columns > before - own
+        if self.EDGES and CONSUMER == 0:  # which sees all of the second half
+            seen = seen | (columns >= self.BLOCK_KV // 2)
+        return gl.where(seen, scores, float("-inf"))
 
     @gluon.jit
-    def _columns(self, SCORES: gl.constexpr):
+    def _beside(self, positions, SCORES: gl.constexpr):
+        return gl.convert_layout(positions, gl.SliceLayout(1, SCORES), assert_trivial=True)
+
+    @gluon.jit
+    def _columns(self, COLUMNS: gl.constexpr, SCORES: gl.constexpr):
         """The columns of scores, as the sum of two.
 
-        For windows the first is known when compiling, as a thread owns columns 2 * (lane % 4) plus what is
-        known: comparing then needs no register for it. Without windows ptxas does better with the sum.
+        For windows, where PAIRED and where EDGES asks for the half of each the first is known when compiling,
+        as a thread owns columns 2 * (lane % 4) plus what is known: comparing then needs no register for it,
+        which the loop over keys would hold. Elsewhere ptxas does better with the sum.
         """
-        columns = gl.arange(0, self.BLOCK_KV, layout=gl.SliceLayout(0, SCORES))[None, :]
-        own = columns & (6 if self.WINDOWED else 0)
+        columns = gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, SCORES))[None, :]
+        own = columns & (6 if self.WINDOWED or self.EDGES or self.PAIRED else 0)
         return columns - own, own

@@ -16,16 +16,17 @@ import triton
 import triton.language as tl
 
 from kernels.arguments import Call, ceil_div
-from kernels.launch import launch
+from kernels.launch import launch, multiprocessors
 from kernels.tile import INTERPRETED, head_start, inlined, load_tile, matmul, widened
 
 LARGEST = tl.constexpr(448.0)
-SMALLEST = tl.constexpr(1e-30)  # of a block's largest magnitude: a block of zeros needs a scale too
+SMALLEST = tl.constexpr(1e-20)  # of a block's largest magnitude: a block of zeros needs a scale too
 CHUNK = tl.constexpr(128)  # columns that one product rotates
 QUERIES = 64  # rows of Q that share a scale: those of a warp group
 FEW_NUMBERS = 8192  # of a block, that four warps take
 TOGETHER = 4  # blocks that a program rotates by the same matrix, which takes as long to make
-STAGES = 2  # of these blocks in flight
+PROGRAMS = {128: 2}  # by head dim, an SM's where that was measured to be faster than TOGETHER for all
+STAGES, MORE_STAGES = 2, 3  # of these blocks in flight, more of few numbers by so many programs
 
 
 @inlined
@@ -173,8 +174,11 @@ def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: boo
         (q, q8, q_scales, whole[0], QUERIES),
         (k, k8, k_scales, whole[1], key_rows),
     ):
-        options = {"BLOCK": rows, "ROTATE": rotate, "together": TOGETHER}
-        programs = scales.shape[0] * scales.shape[1] * ceil_div(scales.shape[2], TOGETHER)
+        together = TOGETHER
+        if call.head_dim in PROGRAMS:
+            together = ceil_div(scales.numel(), PROGRAMS[call.head_dim] * multiprocessors(q.device))
+        options = {"BLOCK": rows, "ROTATE": rotate, "together": together}
+        programs = scales.shape[0] * scales.shape[1] * ceil_div(scales.shape[2], together)
         _launched(quantise_rows_kernel, programs, call, (tensor, to, scales, largest), options)
     options = {"BLOCK": key_rows}
     _launched(quantise_values_kernel, v_scales.numel(), call, (v, v8, v_scales, whole[2]), options)
@@ -189,13 +193,14 @@ def _largest(tensor: torch.Tensor) -> torch.Tensor:
 
 def _launched(kernel, programs: int, call: Call, tensors: tuple, options: dict) -> None:
     tensor, to, _, _ = tensors
+    few = options["BLOCK"] * call.head_dim <= FEW_NUMBERS
     launch(
         kernel,
         programs,
         call,
         tensors,
-        num_warps=4 if options["BLOCK"] * call.head_dim <= FEW_NUMBERS else 8,
-        num_stages=STAGES,
+        num_warps=4 if few else 8,
+        num_stages=MORE_STAGES if few and call.head_dim in PROGRAMS else STAGES,
         strides=tensor.stride(),
         quantised_strides=to.stride(),
         heads=tensor.shape[1],

@@ -15,6 +15,7 @@ from kernels.arguments import (
 )
 from kernels.dispatch import tma_serves
 from kernels.flash2 import described
+from kernels.flash3_pages import flash3_pages, serves
 from kernels.launch import (
     POINTER_ALIGNMENT,
     addresses,
@@ -147,6 +148,12 @@ def attend(
     call: the one that these make, where it is known.
     """
     call = call or paged_call(q, k_cache, block_table, left, right, scale, splits)
+    if "by_flash3" not in call.memory:
+        plain = splits is None and sinks is None and slopes is None and softcap is None
+        plain = plain and left == ENDLESS and right in (0, ENDLESS)  # a call's window has both sides or none
+        call.memory["by_flash3"] = plain and serves(q, k_cache, v_cache, call)
+    if call.memory["by_flash3"]:
+        return flash3_pages(q, k_cache, v_cache, block_table, lengths, call, added)
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     parts = out[None], lse[None]

@@ -10,7 +10,9 @@ import math
 import os
 import re
 import struct
+import subprocess
 import sys
+import tempfile
 from contextlib import redirect_stdout
 
 os.environ["TRITON_INTERPRET"] = "0"
@@ -67,6 +69,17 @@ def code_bytes(cubin: bytes) -> int:
     return sum(size for _, _, flags, _, _, size in sections if flags & 4)
 
 
+def turned_pairs(cubin: bytes) -> int:
+    """Instructions that swap the halves of a register: pairs of 16-bit numbers made the wrong way round."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        disassemble = [knobs.nvidia.nvdisasm.path, "-c", file.name]
+        code = subprocess.run(disassemble, capture_output=True, text=True, check=True).stdout
+    assert "HGMMA" in code
+    return len(re.findall(r"PRMT (R\d+), (R\d+), 0x5432, \2", code))
+
+
 def resources(kernel, log: str) -> dict:
     """Registers a thread, bytes of spill stores, shared memory and code, what multiplies the matrices."""
     ptx = kernel.asm["ptx"]
@@ -81,6 +94,7 @@ def resources(kernel, log: str) -> dict:
         "traced": "%globaltimer" in ptx,
         "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,
         "serialised": re.search(r"C751[0-6]", log) is not None,
+        "turned": turned_pairs(kernel.asm["cubin"]) if kernel.metadata.name == "attention_kernel" else 0,
     }
 
 
@@ -153,15 +167,23 @@ def launch_parts(q) -> None:
 
 
 def launch_paged(q, causal=False, **mask) -> None:
-    """The launches over pages: small ones that a query of each head reads and appends to, large for many."""
-    from kernels import attention_paged, paged_arguments
+    """The launches over pages: small ones that a query of each head reads and appends to, large for many.
+
+    At last flash3's, for a chunk over small ones.
+    """
+    from kernels import attention_paged, flash3_pages, paged_arguments
+    from kernels.arguments import Call
 
     paged_arguments.interpreted = lambda: True  # CPU tensors stand in
+    flash3_pages.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     table, held = torch.zeros(1, 64, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     for rows, page in ((q[:, :, :1], 16), (q, 128)):
         pool = q.new_zeros(4, page, 1, q.shape[-1])
         new = dict.fromkeys(("k_new", "v_new"), rows[:, :1]) if page == 16 else {}
         attention_paged(rows, pool, pool, table, held, **new, causal=causal, **mask)
+    pool = q.new_zeros(4, 16, 1, q.shape[-1])
+    call = Call(*q.shape[:2], 1, q.shape[2], 1024, q.shape[3], causal, None, 0.1, "", 128, 64, 1)
+    flash3_pages._launch(q, pool, pool, torch.empty_like(q), torch.empty(q.shape[:3]), table, held, call, 0)
 
 
 def main(cases: list[str]) -> None:

@@ -134,9 +134,12 @@ class Files:
 def poisoned(allocate):
     """What is left unwritten shows as NaN."""
 
+    @torch.no_grad()  # a leaf may be asked for that requires a gradient
+    def fill(tensor):
+        return tensor.fill_(torch.nan if tensor.is_floating_point() else 255)
+
     def allocate_poisoned(*args, **kwargs):
-        tensor = allocate(*args, **kwargs)
-        return tensor.fill_(torch.nan) if tensor.is_floating_point() else tensor.fill_(255)
+        return fill(allocate(*args, **kwargs))
 
     return allocate_poisoned
 

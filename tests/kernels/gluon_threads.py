@@ -17,6 +17,7 @@ from kernels import (
     flash3_backward_wide_kernel,
     flash3_fp8_kernel,
     flash3_kernel,
+    flash3_pages_kernel,
     flash3_schedule,
 )
 
@@ -24,7 +25,8 @@ ATTENTION_KERNEL = flash3_kernel.attention_kernel
 GRADIENT_KERNEL = flash3_backward_kernel.gradient_kernel
 WIDE_GRADIENT_KERNEL = flash3_backward_wide_kernel.wide_gradient_kernel
 FP8_KERNEL = flash3_fp8_kernel.attention_fp8_kernel
-AGGREGATES = ("Ring", "Schedule", "Visits")
+PAGED_KERNEL = flash3_pages_kernel.paged_attention_kernel
+AGGREGATES = ("Ring", "Schedule", "Visits", "PagedTiles")
 
 
 class DeadlockError(RuntimeError):
@@ -63,6 +65,24 @@ class Shared:
 
     def load(self, _layout=None):
         return self.memory.clone()
+
+    def _reinterpret(self, _dtype, shape, _layout):
+        return Boxes(self.memory, *shape[3:])
+
+
+class Boxes:
+    """Buffers [buffers, 1, 1, rows, columns] in boxes: all rows' first columns lie before the next ones."""
+
+    def __init__(self, memory, rows, columns):
+        self.parts = [
+            part
+            for buffer in memory
+            for piece in buffer.split(columns, dim=-1)
+            for part in piece.split(rows, dim=-2)
+        ]
+
+    def index(self, i):
+        return Shared(self.parts[i])
 
 
 class Descriptor:
@@ -201,9 +221,13 @@ class Barriers(list):
 
 
 class Products(threading.local):
-    """Asynchronous products of one warp group: each is done when it is waited for."""
+    """Asynchronous products of one warp group: each is done when it is waited for.
+
+    SIZES, where it is a list, gets each product's rows, what it sums over, and columns.
+    """
 
     LATE = False  # and every other partition has done what it can
+    SIZES = None
 
     def __init__(self, block):
         self.block = block
@@ -211,6 +235,8 @@ class Products(threading.local):
 
     def start(self, left, right, accumulator, use_acc=True, is_async=False):
         assert is_async
+        if self.SIZES is not None:
+            self.SIZES.append((*left.shape, right.shape[1]))
         result = torch.full_like(accumulator, torch.nan)
         self.pending.append((result, left, right, accumulator if use_acc else None))
         return result
@@ -239,6 +265,11 @@ def store(pointer, value, mask=None):
         pointer.memory[pointer.offsets] = value
     else:
         pointer.memory[pointer.offsets[mask]] = value[mask]
+
+
+def load(pointer, mask=True, other=None):
+    """One number, or a tensor of them; what is not wanted is not looked at."""
+    return pointer.memory[pointer.offsets] if mask is True or mask else torch.tensor(other)
 
 
 def atomic_add(counter, value, sem):
@@ -271,11 +302,16 @@ LAYOUTS = {
     "convert_layout": lambda value, layout, assert_trivial: value,
 }
 ARITHMETIC = {
-    **{name: getattr(torch, name) for name in ("float32", "int32", "int64", "uint32", "exp2", "log2")},
+    **{
+        name: getattr(torch, name)
+        for name in ("float32", "float16", "int32", "int64", "uint32", "exp2", "log2")
+    },
     "float8e4nv": torch.float8_e4m3fn,
     "split": lambda value: value.unbind(-1),
     "join": lambda one, other: torch.stack((one, other), -1),
-    "load": lambda pointer: pointer.memory[pointer.offsets],
+    "load": load,
+    "to_tensor": lambda value: value,
+    "zeros_like": torch.zeros_like,
     "constexpr": lambda value: value,
     "cast": lambda value, dtype: value,
     "static_range": range,
@@ -301,6 +337,10 @@ def language(block, program, programs):
     def assembly(asm, _constraints, values, pack=1, **_kwargs):
         if "cvt.rn.satfinite.e4m3x2" in asm:
             return e4m3_by_four(values)
+        if "mul.f32" in asm:
+            return values[0] * values[1]
+        if "cvt.rn" in asm:  # of pairs; here Q is float32
+            return values[0]
         if "mov.b32 $0, $1" in asm:
             return values[0] if pack == 1 else values[0][:, ::4].contiguous().view(torch.float8_e4m3fn)
         return time.monotonic_ns() if "%globaltimer" in asm else torch.tensor(program)
@@ -377,6 +417,8 @@ def kernel_of_block(kernel, program, programs):
     ]  # a kernel's own functions come before others' of the same name
     if kernel is FP8_KERNEL:
         modules.append(flash3_fp8_kernel)
+    elif kernel is PAGED_KERNEL:
+        modules.append(flash3_pages_kernel)
     elif kernel is not ATTENTION_KERNEL:
         modules.append(flash3_backward_kernel)
     if kernel is WIDE_GRADIENT_KERNEL:
@@ -430,5 +472,19 @@ class Fp8Kernel:
             for program in range(grid[0]):
                 kernel = kernel_of_block(FP8_KERNEL, program, grid[0])
                 kernel(*descriptors, *flat, counter, **arguments)
+
+        return launch
+
+
+class PagedKernel:
+    """Stands in for paged_attention_kernel in the same way."""
+
+    def __getitem__(self, grid):
+        def launch(*tensors, num_warps, **arguments):
+            *descriptors, lse, counter, table, lengths = tensors
+            flat = [Pointer(tensor.view(-1)) for tensor in (table, lengths)]
+            for program in range(grid[0]):
+                kernel = kernel_of_block(PAGED_KERNEL, program, grid[0])
+                kernel(*descriptors, Pointer(lse.view(-1)), counter, *flat, **arguments)
 
         return launch

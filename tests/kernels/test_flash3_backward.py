@@ -6,7 +6,7 @@ import pytest
 import torch
 from attention_cases import largest_difference
 
-from kernels import attention, dispatch, flash3_backward, reference_attention
+from kernels import attention, dispatch, flash3, flash3_backward, reference_attention
 from kernels.arguments import Call
 from kernels.flash3_backward_kernel import BLOCK_KV
 
@@ -47,6 +47,56 @@ def test_it_pays_unless_few_blocks_take_the_heads_that_share_their_keys():
     assert flash3_backward.pays(replace(shared, seq_kv=2176), 132)
     assert flash3_backward.pays(replace(shared, head_dim=256), 132)
     assert BLOCK_KV.value == flash3_backward.NARROW_BLOCK_KV
+
+
+@pytest.mark.parametrize(
+    ("seq", "head_dim", "kv_heads", "window", "together"),
+    [
+        (1024, 64, 16, None, 64),
+        (1024, 128, 16, None, 32),
+        (4095, 128, 16, None, 8),  # 8 * 4095 rows of 1 KiB: Q and dO in 16 bits, the sums of dQ in 32
+        (4096, 128, 16, None, 4),
+        (4096, 64, 16, None, 4),
+        (4096, 64, 2, None, 2),  # of 8 query heads each
+        (16384, 64, 16, None, 4),
+        (16384, 128, 16, None, 2),
+        (131072, 128, 16, None, 1),
+        (2048, 128, 16, 500, 32),  # rows of two windows
+        (2048, 128, 16, 1024, 16),
+        (16384, 128, 16, 1024, 16),
+        (16384, 128, 16, 4096, 4),
+    ],
+)
+def test_heads_together_fit_half_of_the_l2_and_are_four_at_most_from_4096_keys_on(
+    seq, head_dim, kv_heads, window, together
+):
+    call = replace(CALL, seq_q=seq, seq_kv=seq, head_dim=head_dim, kv_heads=kv_heads, window=window)
+    assert flash3_backward.heads_together(call, 2) == together
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "seq_q", "seq", "window", "square"),
+    [
+        (64, 4096, 4096, None, True),
+        (64, 4097, 4097, None, False),  # longer ones were slower so
+        (64, 16384, 16384, 1024, True),
+        (128, 16384, 16384, None, True),
+        (128, 1000, 1100, None, False),
+        (256, 16384, 16384, None, True),
+    ],
+)
+def test_what_a_mask_hides_at_its_edges_is_skipped_where_that_pays(
+    monkeypatch, head_dim, seq_q, seq, window, square
+):
+    monkeypatch.setattr(flash3, "_descriptor", lambda *how: None)
+    monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", lambda *how: None)
+    call = replace(CALL, seq_q=seq_q, seq_kv=seq, head_dim=head_dim, causal=True, window=window)
+    _, _, arguments = flash3_backward._prepared((torch.empty(0, dtype=torch.float16),) * 8, call, 128)
+    assert arguments["SQUARE"] == square
+    _, _, arguments = flash3_backward._prepared(
+        (torch.empty(0, dtype=torch.float16),) * 8, replace(call, causal=False, window=None), 128
+    )
+    assert not arguments["SQUARE"]
 
 
 def threads_of_accumulator():

@@ -15,6 +15,7 @@ from kernels import (
     reference_attention,
 )
 from kernels.arguments import Call
+from kernels.reference import visible_mask
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
 SHAPES = [
@@ -90,11 +91,38 @@ def test_partitions_finish_with_the_right_sums(on_threads, shape, mask, head_dim
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize(
     ("keys", "causal", "window"),
-    [(191, False, None), (192, True, None), (192, True, 125), (193, True, 126), (194, True, 65)],
+    [
+        *((191, False, None), (192, True, None), (192, True, 190)),
+        *((192, True, 125), (193, True, 126), (194, True, 65)),
+    ],
 )
 def test_a_tile_with_one_hidden_pair_is_masked(on_threads, keys, causal, window, head_dim):
     """Past the last key, above the diagonal, before the window: a corner of a tile is enough."""
     check((1, 1, 1, 130, keys), head_dim, causal, window)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("window", [None, 64, 66, 128, 150])  # 66: one pair in a last block
+@pytest.mark.parametrize(("heads", "rows", "keys"), [(1, 320, 320), (2, 192, 192), (1, 130, 450)])
+def test_queries_at_the_edges_that_see_no_key_of_a_consumer(on_threads, heads, rows, keys, window, head_dim):
+    check((1, heads, 1, rows, keys), head_dim, True, window)
+
+
+@pytest.mark.parametrize("window", [None, 64, 128, 192])
+def test_queries_that_see_no_key_of_a_consumer_are_not_multiplied(on_threads, monkeypatch, window):
+    """Counted in the mask itself: of 64 queries each, and half a block of 128 at the diagonal."""
+    seen = visible_mask(640, 640, True, window)
+    visits = int(seen.unflatten(0, (-1, 64)).unflatten(2, (-1, 64)).any(dim=1).any(dim=2).sum())
+    monkeypatch.setattr(Products, "SIZES", [])
+    check((1, 1, 1, 640, 640), 128, True, window)
+    assert Products.SIZES.count((64, 128, 64)) == 2 * visits  # S and dP
+    assert Products.SIZES.count((64, 64, 128)) == 2 * visits  # dV and dK
+
+    monkeypatch.setattr(Products, "SIZES", [])
+    check((1, 1, 1, 640, 640), 64, True, window)
+    blocks = int(seen.unflatten(0, (-1, 128)).unflatten(2, (-1, 128)).any(dim=1).any(dim=2).sum())
+    assert Products.SIZES.count((64, 64, 128)) == 2 * (2 * blocks - 5)  # S and dP but of halves, which are 5
+    assert Products.SIZES.count((64, 128, 64)) == 2 * (2 * blocks - 5)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernels beside it are interpreted")

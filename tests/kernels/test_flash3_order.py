@@ -2,15 +2,17 @@
 
 import math
 import time
+from collections import Counter
 from itertools import product
 
 import pytest
 import torch
-from gluon_threads import DeadlockError, Descriptor, Kernel
+from gluon_threads import DeadlockError, Descriptor, Kernel, Products
 
 from engine.algorithms.flash3 import draws_ahead
 from engine.problem.problem import Mask, Problem
 from kernels import flash3, flash3_kernel, reference_attention
+from kernels.reference import visible_mask
 from kernels.trace import BlockTimes
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 200)}
@@ -42,18 +44,25 @@ def on_threads(monkeypatch):
     monkeypatch.setattr(flash3, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
 
 
-def check(shape, head_dim, causal, window, times=None):
+@pytest.fixture
+def started(monkeypatch):
+    """The products that warp groups start: rows, what is summed over, columns."""
+    monkeypatch.setattr(Products, "SIZES", [])
+    return Products.SIZES
+
+
+def check(shape, head_dim, causal, window, times=None, size=1.0, atol=1e-5):
     torch.manual_seed(0)
     batch, heads, kv_heads, seq_q, seq_kv = shape
-    q = torch.randn(batch, heads, seq_q, head_dim)
+    q = size * torch.randn(batch, heads, seq_q, head_dim)
     k, v = torch.randn(2, batch, kv_heads, seq_kv, head_dim)
     out = torch.full_like(q, math.nan)
     lse = torch.full(q.shape[:3], math.nan)
     scale = head_dim**-0.5
     flash3._launch(q, k, v, out, lse, causal, window, scale, times)
     exact_out, exact_lse = reference_attention(q, k, v, causal=causal, window=window, scale=scale)
-    torch.testing.assert_close(out.double(), exact_out, atol=1e-5, rtol=0)
-    torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(out.double(), exact_out, atol=atol, rtol=0)
+    torch.testing.assert_close(lse.double(), exact_lse.double(), atol=atol, rtol=0)
 
 
 @pytest.mark.parametrize(("shape", "mask", "head_dim", "tiling"), list(grid()))
@@ -67,6 +76,57 @@ def test_partitions_finish_with_the_right_result(on_threads, monkeypatch, shape,
 def test_a_tile_with_one_hidden_pair_is_masked(on_threads, keys, window, head_dim):
     """Above the diagonal, or before the window: a corner of a tile is enough."""
     check((1, 1, 1, 300, keys), head_dim, True, window)
+
+
+@pytest.mark.parametrize(("window", "few"), [(None, 0), (None, 10**9), (128, 0), (256, 0)])
+@pytest.mark.parametrize(
+    ("rows", "keys"), [(128, 128), (400, 400), (321, 449), (65, 65), (130, 386), (449, 321)]
+)
+def test_edges_of_a_mask_that_lie_between_blocks(on_threads, monkeypatch, rows, keys, window, few):
+    """With more queries than keys the first rows see nothing, not half a block."""
+    monkeypatch.setattr(flash3, "FEW_KEYS", few)
+    check((1, 2, 1, rows, keys), 128, True, window)
+
+
+def test_half_a_last_key_block_that_is_not_seen_is_not_multiplied(on_threads, started):
+    """Scores of the first consumer, counted in the mask itself; P V is of whole blocks."""
+    check((1, 1, 1, 640, 640), 128, True, None)
+    seen = visible_mask(640, 640, True, None)
+    halves = seen.unflatten(0, (-1, 64)).unflatten(2, (-1, 2, 64)).any(dim=1).any(dim=-1)  # of consumers
+    blocks = halves.any(dim=2)
+    cut = int((blocks & ~halves[..., 1]).sum())
+    assert Counter(started) == {(64, 128, 64): cut, (64, 128, 128): 2 * int(blocks.sum()) - cut}
+
+
+@pytest.mark.parametrize(
+    ("problem", "edges", "half"),
+    [
+        ((128, 1024, 1024, None), True, True),
+        ((128, 4096, 4096, None), True, False),  # where many blocks follow, it holds up the second consumer
+        ((128, 4096, 4096, 512), True, False),
+        ((128, 4096, 4096, 500), False, False),
+        ((128, 4095, 4223, None), True, False),
+        ((128, 1024, 1088, None), False, False),  # the diagonal ends in the midst of a block
+        ((128, 1152, 1024, None), False, False),  # rows that see nothing
+        ((64, 1024, 1024, None), True, True),
+        ((64, 4096, 4096, None), False, False),  # three consumers
+        ((256, 1024, 1024, None), False, False),  # blocks of 64 keys
+    ],
+)
+def test_where_the_edges_of_a_mask_lie_between_blocks(on_threads, problem, edges, half):
+    head_dim, rows, keys, window = problem
+    q, k = (torch.empty(1, 1, length, head_dim) for length in (rows, keys))
+    _, _, arguments = flash3._prepared(q, k, k, q, True, window, 0.1)
+    assert (arguments["EDGES"], arguments["HALF"]) == (edges, half)
+    _, _, arguments = flash3._prepared(q, k, k, q, False, None, 0.1)
+    assert (arguments["EDGES"], arguments["HALF"]) == (False, False)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_large_scores_do_not_overflow(on_threads, monkeypatch, head_dim):
+    """As they would, were a row's maximum that of some keys alone; in the tiling of many keys."""
+    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    check((1, 1, 1, 300, 300), head_dim, True, None, size=200.0, atol=1e-2)
 
 
 @pytest.mark.parametrize(("heads", "kv_heads", "together"), [(3, 3, 1), (3, 3, 2), (4, 2, 1)])

@@ -86,3 +86,62 @@ def test_partitions_finish_with_the_right_result(on_threads, shape, head_dim, ca
 def test_a_tile_with_one_hidden_pair_is_masked(on_threads):
     """Above the diagonal a corner of a tile is enough."""
     check((1, 1, 1, 300, 363), 128, True)
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_blocks_of_larger_scores_and_values_take_over(on_threads, head_dim):
+    """Logits of 0, 5 and 10 in units of log2, the last keys' first, beside values of 2^9, 2^12 and 2^10."""
+    q, k = torch.zeros(1, 1, 1, head_dim), torch.zeros(1, 1, 384, head_dim)
+    q[..., 0], k[..., :128, 0], k[..., 128:256, 0] = 1.0, 2.0, 1.0
+    v = torch.eye(3, head_dim).repeat_interleave(128, 0)[None, None]
+    call = checked(
+        q.half(), k.half(), v.half(), causal=False, window=None, scale=5 * math.log(2), algorithm="fp8",
+        algorithms=ALGORITHMS, block_q=None, block_kv=None, splits=None, interpreted=True,
+    )  # fmt: skip
+    eight_bits = (q.to(torch.float8_e4m3fn), k.to(torch.float8_e4m3fn), stored(v, 384))
+    v_scales = torch.tensor([10.0, 12.0, 9.0])
+    scales = (torch.ones(1, 1, 1), torch.ones(1, 1, 3), v_scales[None, None])
+    out, lse = fp8.attend(Quantised(*eight_bits, *scales, 128), call, torch.empty(q.shape))
+    weights = torch.tensor([10.0, 5.0, 0.0]).exp2().double()
+    exact = weights * v_scales.exp2().double() / weights.sum()
+    torch.testing.assert_close(out[0, 0, 0, :3].double(), exact, rtol=1e-6, atol=0)  # powers of 2 are exact
+    assert lse.item() == pytest.approx(math.log(128 * weights.sum()), rel=1e-6)
+
+
+def run_ptx(asm, given):
+    """What inline assembly leaves in its outputs, half as many as it is given; and how often it multiplied.
+
+    A warp of one thread runs it.
+    """
+    outputs = len(given) // 2
+    registers = {f"${outputs + n}": value for n, value in enumerate(given)} | {"0f3F800000": 1.0}
+    does = {
+        "setp.neu.f32": lambda a, b: a != b,
+        "setp.neu.or.f32": lambda a, b, or_this: a != b or or_this,
+        "vote.sync.any.pred": lambda a, _threads: a,
+        "mov.f32": lambda a: a,
+        "mul.f32": lambda a, b: a * b,
+    }
+    products = 0
+    body, end = asm.strip("{} ").removeprefix(".reg .pred p; ").split(" DONE:")
+    assert not end.strip()
+    for line in body.rstrip(";").split("; "):
+        name, operands = line.removeprefix("@!p ").split(" ", 1)
+        if name == "bra":
+            if not registers["p"]:
+                break
+            continue
+        to, *from_ = operands.split(", ")
+        registers[to] = does[name](*(registers.get(each) for each in from_))
+        products += name == "mul.f32"
+    return [registers[f"${n}"] for n in range(outputs)], products
+
+
+@pytest.mark.parametrize("factors", [(1.0, 1.0), (0.5, 1.0), (1.0, 0.25), (0.5, 0.25)], ids=str)
+def test_only_a_warp_whose_factors_are_all_one_skips_the_products(factors):
+    """A thread's numbers are two of a row, two of the other, and so on."""
+    numbers = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    by_number = [factors[n // 2 % 2] for n in range(8)]
+    found, products = run_ptx(flash3_fp8_kernel.rescale_asm(8), numbers + by_number)
+    assert found == [number * factor for number, factor in zip(numbers, by_number, strict=True)]
+    assert products == (0 if factors == (1.0, 1.0) else 8)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from kernels import fp8_quantise
 from kernels.arguments import checked
 from kernels.dispatch import ALGORITHMS
 from kernels.fp8_quantise import QUERIES, quantise
@@ -81,6 +82,15 @@ def test_queries_and_keys_are_rounded_by_block(head_dim, dtype):
     check(k, found.k, found.k_scales, KEYS)
 
 
+@pytest.mark.parametrize("multiprocessors", [1, 2, 8])  # of which a head_dim of 128 has 2 programs each
+def test_blocks_come_out_alike_whichever_program_takes_them(monkeypatch, multiprocessors):
+    """Of 3 heads' 6 blocks each, 9 together, 5, or 2."""
+    monkeypatch.setattr(fp8_quantise, "multiprocessors", lambda device: multiprocessors)
+    q, k, v = random_tensors(128, heads=3, seq_q=350)
+    found = quantised(q, k, v)
+    check(q, found.q, found.q_scales, QUERIES)
+
+
 def in_order(values):
     """Keys of V as they were: place 4 t + 2 j + i inside 16 holds key 8 j + 2 t + i."""
     place = {(t, j, i): 4 * t + 2 * j + i for t in range(4) for j in range(2) for i in range(2)}
@@ -97,6 +107,15 @@ def test_values_are_transposed_with_keys_in_the_operands_order_and_zeros_past_th
     keys_by_rows = in_order(found.v.to(torch.float32)).mT
     check(v, keys_by_rows[:, :, :100].contiguous(), found.v_scales.exp2(), KEYS)
     assert (keys_by_rows[:, :, 100:] == 0).all()
+
+
+def test_values_of_zero_stay_zero_with_a_scale_whose_inverse_can_be_added_up():
+    """Attention multiplies sums of P, up to 2^9 a key, by the inverse."""
+    q, k, v = random_tensors(64)
+    found = quantised(q, k, torch.zeros_like(v))
+    assert (found.v.to(torch.float32) == 0).all()
+    assert torch.isfinite(found.v_scales).all()
+    assert (found.v_scales >= 9 + 30 - 127).all()  # of 2^30 keys
 
 
 def test_one_scale_is_the_whole_tensors():

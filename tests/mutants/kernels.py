@@ -3,9 +3,7 @@
 from tests.mutants.mutant import Mutant, planting
 
 T = "tests/kernels/"
-FORWARD, BACKWARD, SPLIT, PAGED = (
-    f"{T}test_{name}.py" for name in ("forward", "backward", "split_kv", "paged")
-)
+FORWARD, BACKWARD, SPLIT = (f"{T}test_{name}.py" for name in ("forward", "backward", "split_kv"))
 FLASH3, FLASH3_BACKWARD = f"{T}test_flash3_order.py", f"{T}test_flash3_backward_order.py"
 DISPATCH, LAUNCH = f"{T}test_dispatch.py", f"{T}test_launch.py"
 
@@ -19,15 +17,13 @@ tile = _of("tile.py", FORWARD)
 flash1 = _of("flash1.py", FORWARD)
 flash2 = _of("flash2.py", FORWARD)
 standard = _of("standard.py", FORWARD)
-split = _of("split_kv.py", SPLIT)
-pages = _of("paged_kernel.py", PAGED)
-paged = _of("paged.py", PAGED)
 backward = _of("backward.py", BACKWARD)
 two_kernels = _of("backward_kernel.py", BACKWARD)
 terms_of_scores = _of("terms.py", FORWARD)
 terms = _of("row_terms.py", BACKWARD)
 order = _of("flash3_schedule.py", FLASH3)
 flash3 = _of("flash3_kernel.py", FLASH3)
+forward3 = _of("flash3.py", FLASH3)
 gradient = _of("flash3_backward_kernel.py", FLASH3_BACKWARD)
 gradients = _of("flash3_backward.py", FLASH3_BACKWARD)
 wide = _of("flash3_backward_wide_kernel.py", FLASH3_BACKWARD)
@@ -147,36 +143,6 @@ MUTANTS: tuple[Mutant, ...] = (
         'other=float("-inf")))',
         "weights are powers of 2, not of e",
     ),
-    split(
-        "split-share-rounded-down",
-        "share = tl.cdiv(stop - start, splits)",
-        "share = (stop - start) // splits",
-        "keys after the last whole share are left out",
-    ),
-    split(
-        "split-parts-weigh-alike",
-        'tl.exp(tl.load(partial_lse + places, present, other=float("-inf")) - reference[:, None])',
-        'tl.exp(tl.load(partial_lse + places, present, other=float("-inf")) * 0)',
-        "parts of different weight are averaged",
-    ),
-    split(
-        "split-lse-without-maximum",
-        "tl.store(lse + rows, largest + tl.log(total), valid)",
-        "tl.store(lse + rows, tl.log(total), valid)",
-        "lse lacks its maximum",
-    ),
-    split(
-        "merge-not-normalised",
-        "out = (weight1 / safe_total)[..., None] * o1",
-        "out = weight1[..., None] * o1",
-        "a part of a merged ring counts too much",
-    ),
-    split(
-        "split-first-query-of-rows",
-        "first = row_block * BLOCK_Q // group",
-        "first = row_block * BLOCK_Q",
-        "the keys of grouped rows are those of later queries",
-    ),
     two_kernels(
         "backward-delta-added",
         "d_scores = weights * (d_weights - delta[None, :])",
@@ -251,14 +217,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     order(
         "flash3-later-keys-by-one",
-        "return gl.where(columns <= last - own, scores",
-        "return gl.where(columns < last - own, scores",
+        "seen = columns <= last - own",
+        "seen = columns < last - own",
         "no query sees the key at its own position",
     ),
     order(
         "flash3-earlier-keys-by-one",
-        "return gl.where(columns > before - own, scores",
-        "return gl.where(columns >= before - own, scores",
+        "seen = columns > before - own",
+        "seen = columns >= before - own",
         "a window of W keeps W + 1 keys",
     ),
     order(
@@ -279,11 +245,71 @@ MUTANTS: tuple[Mutant, ...] = (
         "heads = self.heads_together",
         "a last set with fewer heads computes heads that there are not",
     ),
+    order(
+        "flash3-diagonal-of-the-other-half",
+        "if self.EDGES and CONSUMER == 1:  # which",
+        "if self.EDGES and CONSUMER == 0:  # which",
+        "the first consumer sees past the diagonal",
+    ),
+    order(
+        "flash3-far-edge-of-the-other-half",
+        "if self.EDGES and CONSUMER == 0:  # which",
+        "if self.EDGES and CONSUMER == 1:  # which",
+        "the second consumer sees keys before its window",
+    ),
+    flash3(
+        "flash3-half-twice",
+        "gl.join(first, gl.zeros_like(first))",
+        "gl.join(first, first)",
+        "the unseen half of a last key block weighs as the seen one",
+    ),
+    order(
+        "flash3-whole-last-block",
+        "self.BLOCK_KV // 2 if self.HALF and consumer == 0 else self.BLOCK_KV",
+        "self.BLOCK_KV",
+        "half a block that is not seen is multiplied",
+    ),
+    forward3(
+        "flash3-half-of-many",
+        "window is None and keys_seen(seq_q, seq_kv, causal, window) < FEW_KEYS",
+        "window is None",
+        "the first consumer runs ahead where many blocks follow",
+    ),
+    forward3(
+        "flash3-edges-of-more-queries",
+        "between = ahead >= 0 and ",
+        "between = ",
+        "rows that see no key weigh half a block",
+    ),
+    forward3(
+        "flash3-narrow-taken-for-wide",
+        "window >= block_kv and",
+        "window >= block_kv // 2 and",
+        "a narrow window's far edge is unmasked in the last block",
+    ),
     flash3(
         "flash3-output-not-rescaled",
-        "out = out * _beside_output(alpha, OUT)\n        P = _as_operand(weights",
-        "P = _as_operand(weights",
+        "out = out * _beside_output(alpha, OUT)\n        P = _weights(weights",
+        "P = _weights(weights",
         "O adds up parts of different maxima",
+    ),
+    flash3(
+        "flash3-told-the-tile-before",
+        "row, batch, head = schedule.place(drawn)",
+        "row, batch, head = schedule.place(drawn - 1)",
+        "causal consumers compute the rows of another tile than the producer copied",
+    ),
+    flash3(
+        "flash3-told-batch-for-head",
+        "head = _told(next_tiles, tile_visit, 3)",
+        "head = _told(next_tiles, tile_visit, 2)",
+        "causal consumers store a head's output as the batch's number",
+    ),
+    flash3(
+        "flash3-maximum-of-half-the-keys",
+        "S.reshape([ROWS, S.shape[1] // 16, 16])",
+        "S[:, : S.shape[1] // 2].reshape([ROWS, S.shape[1] // 32, 16])",
+        "the maximum is that of half of a key block, and weights may overflow",
     ),
     flash3(
         "flash3-lse-unscaled",
@@ -299,20 +325,26 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     gradient(
         "gradient-diagonal-of-aligned",
-        "partial = partial | (position < key + ROWS - 1)",
-        "partial = partial | (position < key)",
+        "partial = ahead + ROWS - 1 > 0",
+        "partial = ahead > 0",
         "the tile that the diagonal cuts is unmasked where queries and keys are aligned",
     ),
     gradient(
         "gradient-diagonal-by-one",
-        "partial = partial | (position < key + ROWS - 1)",
-        "partial = partial | (position < key + ROWS - 2)",
+        "partial = ahead + ROWS - 1 > 0",
+        "partial = ahead + ROWS - 1 > 1",
         "a tile in which the diagonal hides but one pair is unmasked",
     ),
     gradient(
+        "gradient-diagonal-by-one-elsewhere",
+        "(position < key + ROWS - 1)",
+        "(position < key + ROWS - 2)",
+        "the same where rows are not as many as keys, and no window hides any",
+    ),
+    gradient(
         "gradient-far-edge-by-one",
-        "position + self.BLOCK_Q - 1 - key >= self.window)",
-        "position + self.BLOCK_Q - 1 - key > self.window)",
+        "(ahead + self.window < scores.shape[1])",
+        "(ahead + self.window + 1 < scores.shape[1])",
         "a tile in which a window hides but one pair is unmasked",
     ),
     gradient(
@@ -328,8 +360,52 @@ MUTANTS: tuple[Mutant, ...] = (
         "queries that see only the last keys of a block give them no gradient",
     ),
     gradient(
+        "gradient-hidden-though-ahead",
+        "ROWS if visits.SQUARE and CONSUMER == 1 else 0",
+        "ROWS if visits.CAUSAL and CONSUMER == 1 else 0",
+        "queries that follow other keys give half of theirs no gradient",
+    ),
+    gradient(
+        "gradient-nothing-not-left",
+        "    if FROM > 0:\n        _leave_nothing(exchange, visit, CONSUMER, FROM)\n",
+        "",
+        "queries that see no key of a consumer get what lay in its shared memory",
+    ),
+    gradient(
+        "gradient-last-block-with-one-pair",
+        "(position - key - ROWS + 1 < self.window)",
+        "(position - key - ROWS + 2 < self.window)",
+        "a last block of which one query sees one key is left out",
+    ),
+    gradient(
+        "gradient-last-block-in-vain",
+        "SHORT: gl.constexpr = visits.SQUARE and visits.WINDOWED and CONSUMER == 0",
+        "SHORT: gl.constexpr = visits.SQUARE and visits.WINDOWED and CONSUMER == 2",
+        "a block that sees no key of the first consumer is multiplied",
+    ),
+    gradient(
+        "gradient-first-block-in-vain",
+        "ROWS if visits.SQUARE and CONSUMER == 1 else 0",
+        "0",
+        "queries that see no key of the second consumer are multiplied",
+    ),
+    gradients(
+        "gradient-heads-together",
+        "and call.seq_kv >= LONG",
+        "and call.seq_kv > LONG",
+        "at 4096 keys the blocks of too many heads run side by side",
+        f"{T}test_flash3_backward.py",
+    ),
+    gradients(
+        "gradient-heads-in-the-l2",
+        "(2 * element_bytes + FLOAT32_BYTES)",
+        "(element_bytes + FLOAT32_BYTES)",
+        "the rows of the heads that run side by side are taken for smaller than they are",
+        f"{T}test_flash3_backward.py",
+    ),
+    gradient(
         "gradient-delta-left-out",
-        "d_P = nothing - row_delta[None, :]",
+        "d_P = nothing - _terms(delta, d_outs, visit, FROM, SCORES)",
         "d_P = nothing",
         "dS lacks the derivative of the sum",
     ),
@@ -344,6 +420,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "_store(d_K * scale, d_k_tensor",
         "_store(d_K, d_k_tensor",
         "dK of head dim 256 lacks the scale",
+    ),
+    gradients(
+        "gradient-heads-of-one-window",
+        "rows = min(2 * (call.window",
+        "rows = min((call.window",
+        "rows of twice as many heads as fit are in the L2 at a time",
+        f"{T}test_flash3_backward.py",
     ),
     gradients(
         "gradient-of-lse-sign",
@@ -397,29 +480,5 @@ MUTANTS: tuple[Mutant, ...] = (
         "auto takes the slower of two backward passes",
         DISPATCH,
         f"{T}test_flash3_backward.py",
-    ),
-    pages(
-        "page-of-the-next-key",
-        "table + keys // PAGE * stride, wanted",
-        "table + (keys + 1) // PAGE * stride, wanted",
-        "the first key of a page is looked up in the page before",
-    ),
-    pages(
-        "whole-block-too-early",
-        "tl.cdiv(full_low, BLOCK_KV), start)",
-        "full_low // BLOCK_KV, start)",
-        "a chunk sees keys before its window",
-    ),
-    pages(
-        "new-keys-not-counted",
-        "lengths + batch).to(tl.int32) + added, capacity",
-        "lengths + batch).to(tl.int32), capacity",
-        "keys appended in the call are not seen by it",
-    ),
-    paged(
-        "one-split-for-several",
-        "if call.batch == 1:",
-        "if call.batch >= 1:",
-        "the longest of several sequences is read by one program a head",
     ),
 )

@@ -1,0 +1,216 @@
+"""flash3's forward pass over keys in pages: its consumers, behind a producer that follows a block table.
+
+Lengths and tables are read on the GPU, so that a CUDA graph replays with new ones. A block of keys lies in
+one page, or in several whole ones. Slots behind a sequence's last key may hold anything.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
+from triton.language.core import _aggregate as aggregate
+
+from kernels.flash3_kernel import ROWS, _consume, _draw, _load
+from kernels.flash3_schedule import Schedule, make_ring
+
+COLUMNS = gl.constexpr(64)  # of a row of shared memory: 128 bytes, what TMA's widest swizzle spans
+CLEANED = gl.constexpr(32)  # rows of V at a time
+
+
+@aggregate
+class PagedTiles:
+    """Tiles of sequences whose lengths are on the device: `every` says their order."""
+
+    every: Schedule
+    lengths: gl.tensor
+    added: gl.tensor
+    BLOCK_Q: gl.constexpr
+    BLOCK_KV: gl.constexpr
+    EDGES: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, every, lengths, added):
+        self.every = every
+        self.lengths = lengths
+        self.added = added
+        self.BLOCK_Q = every.BLOCK_Q
+        self.BLOCK_KV = every.BLOCK_KV
+        self.EDGES = gl.constexpr(False)
+
+    @gluon.constexpr_function
+    def first_keys(self, consumer):
+        return self.BLOCK_KV
+
+    @gluon.jit
+    def tiles(self):
+        return self.every.tiles()
+
+    @gluon.jit
+    def place(self, tile):
+        return self.every.place(tile)
+
+    @gluon.jit
+    def of(self, batch):
+        """The schedule of one sequence, of as many keys as it has, those that are new included."""
+        every = self.every
+        held = gl.load(self.lengths + batch).to(gl.int32) + self.added
+        return Schedule(
+            every.batch_heads, every.heads, every.heads_per_kv_head, every.heads_together,
+            every.query_blocks, every.seq_q, gl.minimum(held, every.seq_kv), every.window,
+            every.BLOCK_Q, every.BLOCK_KV, every.CAUSAL, every.WINDOWED, every.ALIGNED,
+        )  # fmt: skip
+
+    @gluon.jit
+    def clean(self, values, visit, schedule, key_block):
+        """Zero the rows of this visit's V behind the last key: a weight of 0 times NaN would be NaN."""
+        BLOCK_KV: gl.constexpr = values.blocks.shape[3]
+        HEAD_DIM: gl.constexpr = values.blocks.shape[4]
+        SPREAD: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+        held = schedule.seq_kv - key_block * BLOCK_KV
+        if held < BLOCK_KV:
+            values.wait_full(visit)
+            V = values.block(visit).reshape([BLOCK_KV, HEAD_DIM])
+            for part in gl.static_range(BLOCK_KV // CLEANED):
+                rows = part * CLEANED + gl.arange(0, CLEANED, layout=gl.SliceLayout(1, SPREAD))
+                some = V.slice(part * CLEANED, CLEANED, dim=0)
+                kept = some.load(SPREAD)
+                some.store(gl.where((rows < held)[:, None], kept, gl.zeros_like(kept)))
+            fence_async_shared()
+
+
+@gluon.jit
+def _boxes(blocks, box, PARTS: gl.constexpr):
+    """Buffers [.., keys, head_dim] as the boxes that TMA fills: COLUMNS of the rows of a page.
+
+    Shared memory holds the first COLUMNS of all rows of a buffer before the next ones.
+    """
+    if PARTS > 1:
+        BOXES: gl.constexpr = blocks.shape[0] * PARTS * (blocks.shape[4] // COLUMNS)
+        SHAPE: gl.constexpr = [BOXES, 1, 1, blocks.shape[3] // PARTS, COLUMNS]
+        boxes = blocks._reinterpret(blocks.dtype, SHAPE, box.layout)
+    else:
+        boxes = blocks
+    return boxes
+
+
+@gluon.jit
+def _pages_of(table, stride, key, length, page_size, PARTS: gl.constexpr):
+    """The pages of a block's keys from `key` on; 0 for one behind the last key: its entry leads nowhere."""
+    pages = ()
+    for part in gl.static_range(PARTS):
+        first = key + part * page_size
+        pages = pages + (gl.load(table + first // page_size * stride, first < length, other=0).to(gl.int32),)  # noqa: RUF005
+    return pages
+
+
+@gluon.jit
+def _load_pages(ring, boxes, visit, descriptor, pages, kv_head, slot, PARTS: gl.constexpr):
+    """Copy a block of keys, from `slot` of one page on or from whole ones, once its last reader is done."""
+    PIECES: gl.constexpr = ring.blocks.shape[4] // descriptor.block_type.shape[3]
+    ring.wait_empty(visit)
+    mbarrier.expect(ring.arrival(visit), PARTS * PIECES * descriptor.block_type.nbytes)
+    for part in gl.static_range(PARTS):
+        for piece in gl.static_range(PIECES):
+            box = boxes.index((ring.buffer(visit) * PIECES + piece) * PARTS + part)
+            place = [pages[part], kv_head, slot, piece * descriptor.block_type.shape[3]]
+            tma.async_copy_global_to_shared(descriptor, place, ring.arrival(visit), box)
+
+
+@gluon.jit
+def _produce(inputs, rings, tiles, counter, table, PARTS: gl.constexpr):
+    """As `flash3_kernel._produce`, but K and V of the pages that a sequence's row of the table names."""
+    q_tensor, k_tensor, v_tensor = inputs
+    queries, keys, values, next_tiles = rings
+    entries, row_stride, stride, page_size = table
+    k_boxes = _boxes(keys.blocks, k_tensor, PARTS)
+    v_boxes = _boxes(values.blocks, v_tensor, PARTS)
+    tile = gl.program_id(0)
+    tile_visit = 0
+    visit = 0
+    while tile < tiles.tiles():
+        row, batch, head = tiles.place(tile)
+        schedule = tiles.of(batch)
+        own = entries + batch * row_stride
+        kv_head = head // schedule.heads_per_kv_head
+        first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
+        for index in range(end - first):
+            key = (end - 1 - index) * schedule.BLOCK_KV
+            pages = _pages_of(own, stride, key, schedule.seq_kv, page_size, PARTS)
+            slot = key % page_size if PARTS == 1 else 0
+            _load_pages(keys, k_boxes, visit, k_tensor, pages, kv_head, slot, PARTS)
+            if index == 0:
+                _load(queries, tile_visit, q_tensor, batch, head, row)
+            _load_pages(values, v_boxes, visit, v_tensor, pages, kv_head, slot, PARTS)
+            if not schedule.CAUSAL:  # noqa: SIM102 (known when compiling, what follows is not)
+                if index == 0:
+                    tile = _draw(counter, next_tiles, tile_visit)
+            visit += 1
+        if schedule.CAUSAL:
+            tile = _draw(counter, next_tiles, tile_visit)
+        tile_visit += 1
+
+
+@gluon.jit(
+    do_not_specialize=[
+        "batch_heads", "heads", "heads_per_kv_head", "heads_together", "query_blocks", "seq_q", "capacity",
+        "added", "row_stride", "page_size",
+    ]
+)  # fmt: skip
+def paged_attention_kernel(
+    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, block_table, lengths,
+    batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, capacity, added,
+    row_stride, table_stride, page_size, scale_log2,
+    CAUSAL: gl.constexpr, PARTS: gl.constexpr, BLOCK_KV: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
+    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """As `flash3_kernel.attention_kernel`, with K and V [pages, kv_heads, page_size, head_dim].
+
+    Sequence i has lengths[i] + added keys, at most capacity; PARTS of their pages, one after another in its
+    row of block_table, make a block of BLOCK_KV keys, or 1 of them holds whole blocks.
+    """
+    DTYPE: gl.constexpr = q_tensor.dtype
+    HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
+    every = Schedule(
+        batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, capacity, gl.to_tensor(0),
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, False, not CAUSAL,
+    )  # fmt: skip
+    tiles = PagedTiles(every, lengths, added)
+    KEYS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, 1, BLOCK_KV, HEAD_DIM], DTYPE)
+    q_blocks = gl.allocate_shared_memory(
+        DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
+    )
+    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
+    next_tile = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
+    rings = (
+        make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
+        make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
+        make_ring(v_blocks, KV_BUFFERS, CONSUMERS),
+        make_ring(next_tile, 2, CONSUMERS),
+    )
+    fence_async_shared()
+
+    inputs = (q_tensor, k_tensor, v_tensor)
+    table = (block_table, row_stride, table_stride, page_size)
+    output = (out_tensor, lse)
+    if CONSUMERS == 2:
+        gl.warp_specialize(
+            [
+                (_consume, (output, rings, tiles, scale_log2, None, 0, CONSUMERS, TURNS, 0, False)),
+                (_consume, (output, rings, tiles, scale_log2, None, 1, CONSUMERS, TURNS, 0, False)),
+                (_produce, (inputs, rings, tiles, counter, table, PARTS)),
+            ],
+            [4, 1],
+            [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (_consume, (output, rings, tiles, scale_log2, None, 0, CONSUMERS, TURNS, 0, False)),
+                (_consume, (output, rings, tiles, scale_log2, None, 1, CONSUMERS, TURNS, 0, False)),
+                (_consume, (output, rings, tiles, scale_log2, None, 2, CONSUMERS, TURNS, 0, False)),
+                (_produce, (inputs, rings, tiles, counter, table, PARTS)),
+            ],
+            [4, 4, 1],
+            [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+        )
