@@ -1,7 +1,7 @@
 """Unfused attention as three kernels: S and P live in memory, and the mask skips nothing.
 
-Its kernel also writes lse, 4 bytes per row, for those who ask; unfused attention needs none, so it is not
-counted.
+Its kernel also writes lse, 4 bytes per row, for those who ask. Unfused attention needs none, so writing it is
+not counted; the room that it takes in memory is.
 """
 
 from __future__ import annotations

@@ -7,16 +7,14 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from engine.algorithms import BACKWARD, FORWARD
+from engine.algorithms import FORWARD
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.implementations import Implementation, input_bytes
 from engine.measuring.interpreter import too_long
 from engine.measuring.trial import Checked, Trial, attempt
-from engine.problem.flops import field_flops
 from engine.problem.problem import Problem, Tiling
 from engine.recordings.recording import Times, Timing
-from engine.recordings.rows import BACKWARD_FLOPS
 
 HEAVY = 8  # who takes more than this part of the memory is not timed in turns: allocating would be timed too
 SLOW = 0.05  # seconds per call, from which one is not timed alone as well
@@ -74,7 +72,6 @@ class Bench:
         light = {name: call for name, call in right.items() if name not in heavy}
         times = self._in_turns([light, *({name: right[name]} for name in heavy)])
         alone = self._alone(light, times) if self.alone else {}
-        flops = field_flops(problem) * (BACKWARD_FLOPS if direction == BACKWARD else 1)
         rows = []
         for one in entered:
             checked = found[one.name]
@@ -84,8 +81,7 @@ class Bench:
                 rows.append(replace(row, skipped=spent))
                 continue
             self.remember(one, problem, direction, spent.p50)
-            tflops = flops / spent.p50 / 1e12
-            figures = {"tflops": tflops, "error": checked.error, "allowed": checked.allowed}
+            figures = {"error": checked.error, "allowed": checked.allowed}
             rows.append(replace(row, times=spent, alone=alone.get(one.name), **figures))
         return rows
 

@@ -12,7 +12,6 @@ from engine.algorithms import FORWARD
 from engine.measuring import clock
 from engine.measuring.shapes import training_problem
 from engine.measuring.trial import attempt, not_timed, random_inputs
-from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
 from engine.recordings.recording import INPUTS, NUMBERS, Fp8Timing
 
@@ -55,8 +54,7 @@ def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list
         if reason is None:
             calls[row.numbers] = call
     for numbers, times in clock.in_turns(calls, repeats, cuda).items():
-        tflops = field_flops(problem) / times.p50 / 1e12
-        found[numbers] = replace(found[numbers], times=times, tflops=tflops)
+        found[numbers] = replace(found[numbers], times=times)
     return list(found.values())
 
 

@@ -11,7 +11,6 @@ from functools import partial
 from engine.measuring import clock
 from engine.measuring.shapes import training_problem
 from engine.measuring.trial import Trial
-from engine.problem.flops import field_flops
 from engine.problem.problem import Problem
 from engine.recordings.recording import TilingTiming
 
@@ -95,8 +94,7 @@ def timed_configs(problem: Problem, wanted: list[Config], cuda: bool) -> Iterato
         spent = [seconds(found.call)]
         while spent[0] < LONGEST and clock.wants_more(spent, REPEATS):
             spent.append(seconds(found.call))
-        times = clock.percentiles(spent)
-        yield replace(row, times=times, tflops=field_flops(problem) / times.p50 / 1e12)
+        yield replace(row, times=clock.percentiles(spent))
 
 
 def _short(reason: str) -> str:

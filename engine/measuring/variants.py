@@ -13,10 +13,8 @@ from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.measuring import clock
 from engine.measuring.shapes import training_problem
 from engine.measuring.trial import attempt, mask_arguments, not_timed, random_inputs
-from engine.problem.flops import pair_flops
 from engine.problem.problem import Mask
 from engine.recordings.recording import VariantTiming
-from engine.recordings.rows import BACKWARD_FLOPS
 from engine.studies.mask_times import beside
 
 KEYS, PREFIX, SOFTCAP = 16384, 4096, 30.0
@@ -58,14 +56,8 @@ def timed(rows: Sequence[VariantTiming], repeats: clock.Repeats, cuda: bool) -> 
         if reason is not None:
             found[row] = replace(row, skipped=reason)
     for row, times in clock.in_turns(calls, repeats, cuda).items():
-        found[row] = replace(found[row], times=times, tflops=flops(row) / times.p50 / 1e12)
+        found[row] = replace(found[row], times=times)
     return [found[row] for row in rows]
-
-
-def flops(row: VariantTiming) -> float:
-    """FLOPs of the pairs of a query and a key that its mask leaves."""
-    forward = pair_flops(row.problem, row.prefix or 0, row.v_dim)
-    return forward * (BACKWARD_FLOPS if row.direction == BACKWARD else 1)
 
 
 def line(row: VariantTiming, plain: VariantTiming) -> str:

@@ -1,10 +1,10 @@
 """What the blocks of threads of a kernel have to do, and how long each takes on its SM: modelled from rates.
 
 A visit keeps three units of the SM busy, see `visit`; `pipeline` says what of that an algorithm does at the
-same time. Further blocks on the same SM fill the gaps: each adds the time of the busiest unit only, from two
-warp groups on, and while some wait for memory the others have more of the SM. A visit of split keys, whose
-rows are few, waits for a round trip and for its keys to pass the SM's own way from L2; what L2 delivers in
-all is shared by the SMs that have keys to read.
+same time, `around` what a block does beside its visits. Further blocks on the same SM fill the gaps: each
+adds the time of the busiest unit only, from two warp groups on, and while some wait for memory the others
+have more of the SM. A visit of split keys, whose rows are few, waits for a round trip and for its keys to
+pass the SM's own way from L2; what L2 delivers in all is shared by the SMs that have keys to read.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.algorithms import Pipeline
+from engine.model.around import block_seconds, trips
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, tiles_in_flight
 from engine.model.rates import (
@@ -25,20 +26,19 @@ from engine.model.rates import (
     LAUNCH,
     LAUNCH_BETWEEN_EVENTS,
     POWER_FROM,
-    ROUND_TRIPS,
     SCORE_OPERATIONS,
-    TRIPS_OF_A_LOOP,
     TWO_WARP_GROUPS,
     Rates,
 )
+from engine.model.rows import is_softmax, waits_for_rows
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.model.unfused import issued_seconds, waits_for_rows
+from engine.model.unfused import fetch_wait, row_seconds, row_wait
 from engine.model.visit import by_instructions, moved, shared_seconds, visit_of, waited_seconds
 from engine.model.work import Lengths, Visits, Work
-from engine.schedule.nest import HEAD, ROWS, TILE, Phase
+from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import EXPONENTIALS, Operation, Tensor
+from engine.schedule.step import EXPONENTIALS, Operation, Step, Tensor
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
 
@@ -51,25 +51,27 @@ def started(pipeline: Pipeline) -> float:
 def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
     gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
-    waiting = waits_for_rows(launch, phase)
+    waiting = waits_for_rows(launch.schedule, phase)
     if phase.launched == TILE or _one_at_a_time(launch, phase) or waiting:  # no other visit to copy under
         pipeline = replace(pipeline, asynchronous=False)
     rates = Rates.of(gpu, launch.problem.dtype)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
+    running = min(places * gpu.sms, kernel.blocks)
     units = _units(launch.schedule, phase, traffic, rates)
-    if phase.launched == ROWS:
-        units[EXP] = max(units[EXP], issued_seconds(launch, phase) * kernel.blocks / gpu.sms)
+    if is_softmax(phase):
+        units[EXP] = max(units[EXP], row_seconds(launch, phase, rates) * kernel.blocks / gpu.sms)
     if not phase.each:
         visits, rows = Visits.equal(1.0), TWO_WARP_GROUPS
         waits, first = LATENCY * phase.round_trips, 0.0
+        if is_softmax(phase):
+            waits += row_wait(launch, phase, running, rates)
         alone = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
         taken = [shared_seconds(alone, alone, blocks, rows) for blocks in range(1, places + 1)]
     else:
         visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
         waited = 0.0
-        if pipeline.returning or waiting:
+        if pipeline.returning:
             missing = traffic.dram.total_read / traffic.requested.total_read
-            running = min(places * gpu.sms, kernel.blocks)
             seconds = waited_seconds(launch, phase, missing, running, rates)
             visit = replace(visit, waited=max(0.0, seconds - visit.copies))
         if pipeline.waiting:  # other blocks on the SM run while one waits
@@ -80,21 +82,33 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
             rows = max(rows, TWO_WARP_GROUPS)
             units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / (gpu.sms * places)
         taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
-        waits = _trips(launch) * LATENCY
+        waits = trips(launch, phase) * LATENCY
+        if Tensor.P in phase.loaded:
+            idle, every = fetch_wait(launch, phase), np.arange(1, places + 1)
+            taken = every * (visit.tensor + visit.issued)
+            taken = idle + np.interp(_working(taken, idle), every, taken)
+            taken = np.maximum(taken, every * visit.copies)
         if pipeline.specialised:
             first = _unbuffered(launch, kernel, rates, visits.alike) + visit.tensor + visit.softmax - taken[0]
-        elif pipeline.asynchronous:
+        elif pipeline.asynchronous and not by_instructions(launch, phase):
             first = _around(launch, kernel, traffic, rates, places) - waits
-        else:  # counted with each visit
+        else:  # counted with each visit, or with what it asks HBM for
             first = 0.0
-    around = waits + first * visits.some
     instructed = bool(phase.each) and by_instructions(launch, phase)
-    if not instructed or kernel.blocks > places * gpu.sms:  # blocks of one round wait together
-        taken = _while_others_wait(taken, around, visits.mean)
+    counted = instructed and not pipeline.specialised
+    around, every = waits + first * visits.some, np.arange(1, places + 1)
+    once = np.array([block_seconds(launch, phase, visit, n) if counted else 0.0 for n in every])
     taken = np.array(taken)
-    lengths = around + visits.mean * taken
+    if not instructed or kernel.blocks > places * gpu.sms:  # blocks of one round wait together
+        working = _working(once + visits.mean * taken, around)
+        once, taken = np.interp(working, every, once), np.interp(working, every, taken)
+    lengths = around + once + visits.mean * taken
+    if counted:  # while some wait for HBM, others work
+        lengths = np.hypot(lengths, _asked(launch, kernel, traffic, rates) * every)
+    around = float(lengths[-1] - visits.mean * taken[-1])
+    begins = (around - waits) / visits.some if visits.some else 0.0
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
-    lengths = Lengths(visits, waits, first, float(taken[-1]))
+    lengths = Lengths(visits, waits, begins, float(taken[-1]))
     ahead = launch.algorithm.draws_ahead(launch.problem)
     work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead)
     if not instructed:
@@ -104,31 +118,33 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     return work if busy < POWER_FROM else work.slowed(busy, launch.order)
 
 
-def _trips(launch: Launch) -> float:
-    """Round trips that a block waits for, on average; each further loop begins with empty buffers."""
-    pipeline = launch.pipeline
-    trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)
-    further = launch.algorithm.loops(launch.problem, launch.tiling) - 1
-    # a block without whole tiles makes its visits in one
-    further *= min(1.0, launch.schedule.bounds.full / launch.schedule.grid[0])
-    return trips + TRIPS_OF_A_LOOP * further
-
-
 def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, places: int) -> float:
     """Seconds of a block around its visits, which nothing hides: round trips and the SM's own way from L2.
 
-    Or HBM, where that takes longer: blocks stay in step, so that all that run ask it at once for what they
-    copy before their first visit, and store at once.
+    Or HBM, where that takes longer.
+    """
+    gpu, phase = launch.gpu, kernel.phase
+    once = moved(launch, phase.before + phase.after) + moved(launch, _loads(phase))
+    through = places * once / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    return max(trips(launch, phase) * LATENCY + through, places * _asked(launch, kernel, traffic, rates))
+
+
+def _asked(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
+    """Seconds of HBM for what one block on every SM copies before its first visit, and stores.
+
+    Blocks stay in step, so that all that run ask it at once.
     """
     gpu, phase = launch.gpu, kernel.phase
     around = moved(launch, phase.before + phase.after)
-    visit = moved(launch, tuple(step for step in phase.each if step.operation == Operation.LOAD))
-    through = places * (around + visit) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
     most = phase.programs.all_visits / max(1, phase.programs.filled)
     ahead = min(most, tiles_in_flight(launch.algorithm, launch.schedule, phase, gpu))
-    fresh = min(around + ahead * visit, traffic.compulsory.total / kernel.blocks)
-    at_once = places * min(kernel.blocks, gpu.sms) * fresh / rates.memory
-    return max(_trips(launch) * LATENCY + through, at_once)
+    fresh = min(around + ahead * moved(launch, _loads(phase)), traffic.compulsory.total / kernel.blocks)
+    return min(kernel.blocks, gpu.sms) * fresh / rates.memory
+
+
+def _loads(phase: Phase) -> tuple[Step, ...]:
+    """What each visit loads."""
+    return tuple(step for step in phase.each if step.operation == Operation.LOAD)
 
 
 def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates, in_step: bool) -> float:
@@ -150,17 +166,18 @@ def _one_buffer(launch: Launch, kernel: Kernel) -> bool:
 
 
 def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
-    """Seconds more of the first blocks: all SMs ask HBM at once for Q and the first key blocks.
+    """Seconds more of the first blocks: all that run ask HBM at once for Q and the first key blocks.
 
     No block before these hides that. One that is specialised has barriers and descriptors to make as well.
     """
-    visit = moved(launch, kernel.phase.each)
+    specialised = launch.pipeline.specialised
     queries = moved(launch, kernel.phase.before)
-    fresh = min(queries + COLD_VISITS * visit, traffic.compulsory.total_read / kernel.blocks)
-    if launch.pipeline.specialised and _one_buffer(launch, kernel):
+    visits = (COLD_VISITS if specialised else 1) * moved(launch, kernel.phase.each)
+    fresh = min(queries + visits, traffic.compulsory.total_read / kernel.blocks)
+    if specialised and _one_buffer(launch, kernel):
         fresh -= queries  # counted with every tile
-    asking = min(kernel.blocks, launch.gpu.sms) * fresh / rates.memory
-    return asking + COLD_BLOCK * launch.pipeline.specialised
+    asking = min(kernel.blocks, kernel.resident * launch.gpu.sms) * fresh / rates.memory
+    return asking + COLD_BLOCK * specialised
 
 
 def _one_at_a_time(launch: Launch, phase: Phase) -> bool:
@@ -236,14 +253,14 @@ def _visits(launch: Launch, kernel: Kernel, masked: float) -> Visits:
     return Visits.listed(visits * group)
 
 
-def _while_others_wait(taken: list[float], around: float, visits: float) -> np.ndarray:
-    """[places] seconds of a visit where so many blocks are on an SM, of which some wait for memory.
+def _working(busy: np.ndarray, around: float) -> np.ndarray:
+    """[places] blocks that are at work where so many are on an SM, of which some wait for memory.
 
-    taken: the same, were all of them at work. A block works for `visits` of these and waits for `around`.
+    busy: seconds that a block works, were all of them at work; it waits for `around`.
     """
-    every = np.arange(1, len(taken) + 1)
+    every = np.arange(1, len(busy) + 1)
     working = every.astype(float)
     for _ in range(8):
-        busy = visits * np.interp(working, every, taken)
-        working = 1 + (every - 1) * busy / (around + busy) if around else working
-    return np.interp(working, every, taken)
+        at_work = np.interp(working, every, busy)
+        working = 1 + (every - 1) * at_work / (around + at_work) if around else working
+    return working

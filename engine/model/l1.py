@@ -15,9 +15,9 @@ from itertools import pairwise
 from statistics import NormalDist
 
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import NARROW, RESERVED, set_aside, threads_of, tiles_in_flight
+from engine.model.occupancy import NARROW, RESERVED, set_aside, threads_of
+from engine.model.rows import number_by_number
 from engine.model.traffic import requested_bytes
-from engine.model.unfused import number_by_number, waits_for_rows
 from engine.problem.gpu import KIB
 from engine.schedule.nest import ROWS, TILE
 from engine.schedule.step import Tensor
@@ -29,8 +29,9 @@ ALL_FROM = 48 * KIB  # shared memory of a block beyond which Triton asks for all
 ROOMY = 132 * KIB  # shared memory up to which the driver makes room for twice as many narrow blocks
 KEPT = 0.78  # of L1, which holds what is walked over again; fitted to a scan of flash1 on an H200
 PASSING = 0.2  # of bytes that are read once, what they displace of those; likewise
-# of a turn of all SMs, by which an SM's next tile is off it after so many rounds; fitted to unfused calls
-STRAY, SETTLED = 0.45, 10
+# of a turn of all SMs, by which an SM's next tile is off it after so many rounds, and where rows move number
+# by number, which takes every tile longer; fitted to unfused calls
+STRAY, STRAY_APART, SETTLED = 0.45, 0.37, 10
 PASSES, MOST_PASSES = 32, 512  # followed, over equal rows and over others; the rest is taken to go on alike
 STATIONS = 64  # of a pass over as many bytes as L1 has
 FORGOTTEN = 8  # times L1's bytes after which nothing is left
@@ -49,17 +50,13 @@ def _of_kernel(launch: Launch, kernel: Kernel) -> float:
         return read - _walked_hits(launch, kernel)
     if phase.launched == TILE:
         return read - _neighbours_share(launch, kernel) * asked.read[Tensor.Q]
-    return read + _split_sectors(launch, kernel) if number_by_number(launch, phase) else read
+    return read + _split_sectors(launch, kernel) if number_by_number(launch.schedule, phase) else read
 
 
 def l1_bytes(launch: Launch, kernel: Kernel) -> int:
     """L1 of an SM beside the shared memory that the driver sets aside for a kernel."""
     gpu, schedule, phase = launch.gpu, launch.schedule, kernel.phase
     each = set_aside(launch.algorithm, schedule, phase, gpu) + RESERVED
-    if Tensor.P in phase.loaded:
-        alone = waits_for_rows(launch, phase)  # a tile at a time
-        tiles = 1 if alone else tiles_in_flight(launch.algorithm, schedule, phase, gpu)
-        each += tiles * schedule.amounts[Tensor.P].of(launch.tiling.block_q, launch.tiling.block_kv)
     room = gpu.shared_bytes_sm + LEAST
     if each > ALL_FROM + RESERVED:
         return LEAST
@@ -121,13 +118,14 @@ def _followed(
 def _neighbours_share(launch: Launch, kernel: Kernel) -> float:
     """The share of reads of Q that find it in L1: the tile before on the same SM had the same rows.
 
-    Tiles go to the SMs in turn, and stray from it as a random walk does, up to STRAY: of a row of `across`
+    Tiles go to the SMs in turn, and stray from it as a random walk does, up to a share: of a row of `across`
     those that come a turn or more after the row's first have a neighbour in it, of which the next K displaces
     a part.
     """
     across, sms = launch.schedule.grid[1], launch.gpu.sms
     rounds = kernel.blocks / (sms * kernel.resident)
-    turn = NormalDist(sms, STRAY * sms * math.sqrt(min(1.0, rounds / SETTLED)))
+    stray = STRAY_APART if number_by_number(launch.schedule, kernel.phase) else STRAY
+    turn = NormalDist(sms, stray * sms * math.sqrt(min(1.0, rounds / SETTLED)))
     behind = (across - sms) * turn.cdf(across) + turn.variance * turn.pdf(across)
     keys = launch.schedule.amounts[Tensor.K].of(0, launch.tiling.block_kv)
     return math.exp(-keys / (KEPT * l1_bytes(launch, kernel))) * behind / across

@@ -5,12 +5,15 @@ cache: what all SMs use, K and V, lies in both of its halves and counts against 
 one SM uses alone counts against `Gpu.l2_bytes`. The cache is hashed and not quite least-recently-used: the
 chance that bytes are gone rises smoothly around GONE. What lies dirty in L2 at the end counts as written.
 
+Where query heads share keys, all SMs go over from one key head to the next in a wave in which L2 holds both:
+a call is followed past as many such waves as it has.
+
 Every kernel starts with empty caches: a profiler empties them, and so its counters can be held against this.
 What a kernel finds of the one before it, where that was little, comes on top in a run without a profiler.
 
 The last tile of a head may have rows for some of its warp groups alone: it ends early, and the next head
-begins out of step on that SM. SMs are taken to be equally fast otherwise: an H200's are, to 0.4 to 2% where
-nothing is hidden.
+begins out of step on that SM. Blocks of one SM spread over their keys where softmax binds; where products
+bind they stay in step, as SMs do but for 3 to 9% of a pass after fifteen.
 """
 
 from __future__ import annotations
@@ -30,10 +33,14 @@ from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 
 GONE = 0.84  # share of L2 used since, at which half of the bytes are gone; fitted to an H200's counters
-SOFTNESS = 0.06  # of that share, in which the odds change by a factor e; likewise
-NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 200 is gone
+SOFTNESS = 0.07  # of that share, in which the odds change by a factor e; likewise
+NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 130 is gone
 CHUNKS = 32  # that a head's K and V are cut into at most: programs in the same one are taken to be together
-MOST_WAVES = 8  # over whole heads are followed; those after them are taken to go on alike
+MOST_WAVES = 32  # over whole heads are followed; those after them are taken to go on alike
+APART = 0.01  # by which SMs of a warp-specialised kernel differ: by traces of an H200 0.4 to 2%
+# of what is missing to even distances, what blocks on an SM make up in a turn where softmax's instructions
+# bind, up to such a head dim: the oldest's go first. By traces 0.4 to 0.5 at d 64, 0 at 80; set on counters.
+SPREADING, BOUND_BY_SOFTMAX = 0.6, 64
 # of a flash3 tile's time, by head dim, what goes with its rows: the last of a head, of 1 warp group of 3 and
 # of 2 of 3, of 1 of 2, ends so much sooner on an H200 and lets the next head begin out of step
 ROWS_SHARE = {64: 0.61, 128: 0.37, 256: 0.5}
@@ -45,20 +52,18 @@ class Taken:
 
     Attributes:
         half: share of L2 used since, at which half of the bytes are gone.
-        waves: over whole heads that are followed.
         chunks: that a head's K and V are cut into at most.
-        apart: by how much the slowest SM is slower than the fastest, a share.
+        apart: by how much the slowest SM of a warp-specialised kernel is slower than the fastest, a share.
+        full: share of L2 that must have been used before bytes of it are gone.
     """
 
-    half: float
-    waves: int
-    chunks: int
-    apart: float = 0.0
+    half: float = GONE
+    chunks: int = CHUNKS
+    apart: float = APART
+    full: float = 0.0
 
 
-def usual() -> Taken:
-    """What is taken of them for the modelled bytes."""
-    return Taken(GONE, MOST_WAVES, CHUNKS)
+USUAL = Taken()  # for the modelled bytes
 
 
 def gone(share, half: float = GONE):
@@ -72,7 +77,7 @@ def kept_bytes(gpu: Gpu) -> float:
     return GONE * gpu.l2_effective_bytes
 
 
-def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes, taken: Taken | None = None) -> Bytes:
+def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes, taken: Taken = USUAL) -> Bytes:
     """Modelled DRAM bytes over batch and heads, by tensor: from compulsory to requested."""
     read, written = dict(compulsory.read), dict(compulsory.written)
     for kernel in launch.kernels:
@@ -87,10 +92,10 @@ def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes, taken: Taken
 
 
 def fetched_again(
-    launch: Launch, kernel: Kernel, taken: Taken | None = None
+    launch: Launch, kernel: Kernel, taken: Taken = USUAL
 ) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
     """Bytes that one kernel, the caches empty before it, reads beyond the first time, and writes likewise."""
-    schedule, phase, taken = launch.schedule, kernel.phase, taken or usual()
+    schedule, phase = launch.schedule, kernel.phase
     if phase.rewritten:
         return _rewritten(launch, kernel, taken.half)
     walked = {tensor for tensor in phase.loaded if _is_walked(schedule, phase, tensor)}
@@ -152,11 +157,15 @@ def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Ta
     own = programs.around + programs.visit * len(way.sizes)
     if streams * way.sizes.sum() + slots * own < NEVER_GONE:
         return 0.0
-    most_steps = taken.waves * len(way.sizes)
-    reuse = walk(programs, way.sizes, way.abreast, way.places, most_steps, apart=taken.apart)
+    most_steps = MOST_WAVES * len(way.sizes)
+    specialised = launch.pipeline.specialised
+    spreading = SPREADING if launch.problem.head_dim <= BOUND_BY_SOFTMAX and not specialised else 0.0
+    apart = taken.apart if specialised else 0.0
+    reuse = walk(programs, way.sizes, way.abreast, way.places, most_steps, apart, spreading)
     waves = -(-count // slots)  # the last walks over as much as a full one
     beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
-    return beyond * float((reuse.size * gone(reuse.since, taken.half)).sum()) * launch.gpu.l2_effective_bytes
+    lost = reuse.size * gone(reuse.since, taken.half) * (reuse.so_far >= taken.full)
+    return beyond * float(lost.sum()) * launch.gpu.l2_effective_bytes
 
 
 def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> _Walk:
@@ -175,9 +184,7 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
     row = sum(schedule.amounts[tensor].factor for tensor in walked)
     sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
     grid = replace(kernel, count=phase.programs.count)
-    head, outer = grid.launched(
-        launch.order, 0, _reached(grid, together, abreast * places, len(sizes), taken.waves)
-    )
+    head, outer = grid.launched(launch.order, 0, _reached(grid, together, abreast * places, len(sizes)))
     first, stop = phase.programs.at(outer)
     group = 1 if phase.shared or not by_query else problem.group
     around = {step.tensor for step in phase.before + phase.after} - {Tensor.NONE}
@@ -208,12 +215,12 @@ def _pace(launch: Launch, outer: np.ndarray) -> np.ndarray:
     return seconds.min() / seconds
 
 
-def _reached(grid: Kernel, together: int, slots: int, chunks: int, waves: int) -> int:
-    """Programs that can begin while so many waves are followed; each takes at most one chunk per step."""
-    most = min(grid.blocks, slots * (1 + waves * chunks))
+def _reached(grid: Kernel, together: int, slots: int, chunks: int) -> int:
+    """Programs that can begin while waves are followed; each takes at most one chunk per step."""
+    most = min(grid.blocks, slots * (1 + MOST_WAVES * chunks))
     if grid.count > MOST_LISTED:
         return most
     first, stop = grid.phase.programs.listed
     # those that run have at most a head's chunks to go; of heads that are launched together
     every = grid.together * int(np.maximum(-(-stop // together) - first // together, 1).sum())
-    return min(most, (1 + slots * (waves + 1) * chunks // every) * grid.together * grid.count)
+    return min(most, (1 + slots * (MOST_WAVES + 1) * chunks // every) * grid.together * grid.count)

@@ -10,16 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.algorithms import Algorithm
+from engine.model.rows import (
+    NARROW_COLUMNS,
+    has_rows,
+    is_softmax,
+    softmax_warps,
+    waits_for_rows,
+    working_registers,
+)
 from engine.problem.hardware import KIB, Gpu
 from engine.schedule.nest import Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import STATISTIC_BYTES, Operation, Step
+from engine.schedule.step import STATISTIC_BYTES, Operation, Step, Tensor
 
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block
 WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
 # more where sums come from memory and go back, and are held twice; the compiler takes fewer under a mask
 RETURNING_REGISTERS, MASKED_RETURNING = 40, 24
 WINDOW_REGISTERS = 24  # more, to tell which keys a window hides
+# and, where O has over NARROW_COLUMNS, which a causal mask does, and which columns are padding; compiled code
+CAUSAL_REGISTERS, PADDED_REGISTERS = 16, 24
 REGISTER_BYTES = 4
 MOST_REGISTERS = 255  # of a thread
 WARP = 32  # threads
@@ -33,21 +43,38 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     if algorithm.pipeline.specialised:
         return 1
     threads = threads_of(schedule, phase)
-    working, mask = WORKING_REGISTERS, schedule.problem.mask
-    if phase.rewritten:
-        working += MASKED_RETURNING if mask.hides else RETURNING_REGISTERS
-    elif mask.window is not None:
-        working += WINDOW_REGISTERS
-    registers = REGISTER_BYTES * working * threads + _accumulated(schedule, phase)
-    registers = min(registers, REGISTER_BYTES * MOST_REGISTERS * threads)
+    sums = _accumulated(schedule, phase) / (REGISTER_BYTES * threads)
+    each = min(MOST_REGISTERS, _working_registers(schedule, phase, threads) + sums)
+    by_registers = int(gpu.register_bytes_sm // (REGISTER_BYTES * each * threads))
     by_shared_memory = gpu.shared_bytes_sm // (set_aside(algorithm, schedule, phase, gpu) + RESERVED)
-    return max(1, min(by_shared_memory, gpu.register_bytes_sm // registers, gpu.blocks_sm))
+    return max(1, min(by_shared_memory, by_registers, gpu.blocks_sm))
+
+
+def _working_registers(schedule: Schedule, phase: Phase, threads: int) -> float:
+    """Registers of a thread beside its sums."""
+    if has_rows(phase):
+        return working_registers(schedule, phase, threads, columns(schedule.problem.head_dim))
+    mask, head_dim = schedule.problem.mask, schedule.problem.head_dim
+    if phase.rewritten:
+        return WORKING_REGISTERS + (MASKED_RETURNING if mask.hides else RETURNING_REGISTERS)
+    online = any(step.operation == Operation.RESCALE for step in phase.each)  # beside O a tile of scores
+    wide = online and columns(head_dim) > NARROW_COLUMNS
+    more = CAUSAL_REGISTERS * (mask.causal and wide) if mask.window is None else WINDOW_REGISTERS
+    return WORKING_REGISTERS + more + PADDED_REGISTERS * (wide and columns(head_dim) > head_dim)
 
 
 def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
-    """Bytes of shared memory that a block of one kernel is launched with, in as many stages as fit."""
+    """Bytes of shared memory that a block of one kernel is launched with, in as many stages as fit.
+
+    P, of which only V's tiles are asked whether they fit, has as many; one where no copy of it runs ahead.
+    """
+    if is_softmax(phase):
+        return 0
     held, streamed = (_loaded(schedule, phase, steps) for steps in (phase.before, phase.each))
-    return held + tiles_in_flight(algorithm, schedule, phase, gpu) * streamed
+    tiles = tiles_in_flight(algorithm, schedule, phase, gpu)
+    rows = 1 if waits_for_rows(schedule, phase) else tiles
+    fetched = schedule.amounts[Tensor.P].of(schedule.tiling.block_q, schedule.tiling.block_kv)
+    return held + tiles * streamed + rows * fetched * (Tensor.P in phase.loaded)
 
 
 def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
@@ -60,7 +87,9 @@ def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu:
 
 
 def threads_of(schedule: Schedule, phase: Phase) -> int:
-    """Threads of a block of one kernel: two warp groups from so many rows on."""
+    """Threads of a block of one kernel: two warp groups from so many rows on; of the softmax by its row."""
+    if is_softmax(phase):
+        return WARP * softmax_warps(schedule)
     return WIDE if _rows(schedule, phase) >= WIDE_ROWS else NARROW
 
 

@@ -21,26 +21,33 @@ SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maxi
 SCHEDULED = 128  # threads of an SM for which an instruction is issued per clock
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
 COLD_BLOCK = 1.8e-6  # s, until the warps of a specialised block have their barriers; fitted to short calls
-COLD_VISITS = 2  # of which a block asks for the keys before its first product
+COLD_VISITS = 2  # of which such a block asks for the keys before its first product
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
-TRIPS_OF_A_LOOP = 2  # more for each further loop: it begins with empty buffers
+TRIPS_OF_A_LOOP = 1.4  # for each loop of flash2, or further one: it begins with empty buffers
 LAUNCH = 2e-6  # s, start of a kernel; fitted to short calls of the unfused kernels under the profiler
 LAUNCH_BETWEEN_EVENTS = 3e-6  # the same of split keys, which are recorded between events of their own
 TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
 WARP_GROUP_ROWS = 64  # from which on a block's products are Hopper's asynchronous ones
 # instructions of a thread in a visit of online softmax, by score, number of O, 16 bytes that it copies, and
 # beside these; counted in what the compiler makes of flash2 for Hopper, to 9%
-SCORE_INSTRUCTIONS, OUTPUT_INSTRUCTIONS, COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS = 5.2, 1.6, 6.7, 64
-PADDED_COPY_INSTRUCTIONS = 3  # more where the head dimension is padded; likewise
+SCORE_INSTRUCTIONS, OUTPUT_INSTRUCTIONS, COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS = 5.2, 1.57, 6.2, 62
+PADDED_COPY_INSTRUCTIONS = 2.6  # more where the head dimension is padded; likewise
+# cycles of an SM for 16 bytes of such a row: of 0.085 more by the counter of passes through shared memory so
+# much is in the way of others; fitted to calls of d 80 and 96
+STRADDLING_CYCLES = 0.02
+# around a block's visits: by number of O, by 16 bytes copied ahead of a loop, for each further loop, beside
+# these, and where TMA copies; likewise, to 13%
+BLOCK_OUTPUT, BLOCK_COPY, BLOCK_LOOP, BLOCK_INSTRUCTIONS, BLOCK_BY_TMA = 8.7, 9, 87, 312, 115
 MASK_INSTRUCTIONS, WINDOW_INSTRUCTIONS = 4.4, 6.5  # more by score of a tile that the mask cuts; likewise
 # a warp group alone on its SM takes so much longer than its instructions do, with more of them so much less
-WAITS_ALONE, WAITS_POWER = 0.7, 2.4  # fitted to the sweep of flash2 with d 64, in the launch of its kernel
+WAITS_ALONE, WAITS_POWER = 0.8, 2.8  # fitted to the sweep of flash2 with d 64, in the launch of its kernel
 IN_STEP = 0.3  # of a warp group to such gaps where it waits at barriers with another of its block; likewise
-FULL_REGISTERS, FULL_BY_TMA = 0.4, 0.1  # more where O has over MOST_HIDDEN_COLUMNS; fitted to calls of d 256
+FULL_REGISTERS = 0.4  # more where O has over MOST_HIDDEN_COLUMNS; fitted to calls of d 256
 # the share of its clock that an H200 holds, and what it gives up of it as its tensor cores work for more than
 # a share of the time, which takes power; read off the counted clocks of flash2 and flash3
 RUNNING_CLOCK, POWER_FROM, POWER_SLOPE = 0.984, 0.5, 0.35
+RESTING_CLOCK = 1.08  # the same of a kernel without matrix products: 1.98 GHz; read off its counted clocks
 # of a visit of online softmax, clock cycles of an SM; of few rows, and for each element of Q beside these
 VISIT_CYCLES, SMALL_VISIT_CYCLES, SMALL_OPERAND_CYCLES = 60, 150, 0.084  # fitted to the sweep of flash2, d 64
 SMALL_ROWS_SHARE = 0.62  # of the matrix rate that products of few rows reach; likewise

@@ -12,9 +12,9 @@ import numpy as np
 
 from engine.problem.kept import give_way
 
-AT_ONCE = 8  # steps, some milliseconds
-DRIFT = 0.2  # of several blocks on an SM the last runs so much slower than the first, fitted to an H200
-STRIDE = 0.618  # spreads the speeds of any number of SMs evenly, neighbours far apart
+AT_ONCE = 32  # steps, a fraction of a millisecond
+ROUNDING = 1e-9  # of a step: so close to its end a program has ended
+GROUPS = 8  # of SMs that are equally fast, as many as an H200 has GPCs
 
 
 @dataclass(frozen=True)
@@ -40,77 +40,129 @@ class Programs:
 
 
 @dataclass(frozen=True)
+class _Launched:
+    """When programs run and how fast, in launch order; arrays are [launched]: those that were reached.
+
+    Attributes:
+        start: step at which each starts.
+        lasts: steps that it takes.
+        rate: chunks that it gets through in a step.
+    """
+
+    start: np.ndarray
+    lasts: np.ndarray
+    rate: np.ndarray
+
+    stop = property(lambda self: self.start + self.lasts, doc="The step after its last.")
+
+
+@dataclass(frozen=True)
 class Reuse:
     """Chunks that were used before: arrays are [uses].
 
     Attributes:
         size: of the chunk.
         since: of what else was used in between, each once.
+        so_far: of what was used before from the first step on, each once.
         walked: programs that were followed; a fraction where some were left on their way.
     """
 
     size: np.ndarray
     since: np.ndarray
+    so_far: np.ndarray
     walked: float
 
 
 def walk(
-    programs: Programs, sizes: np.ndarray, sms: int, places: int, most_steps: int, apart: float = 0.0
+    programs: Programs,
+    sizes: np.ndarray,
+    sms: int,
+    places: int,
+    most_steps: int,
+    apart: float = 0.0,
+    spreading: float = 0.0,
 ) -> Reuse:
     """Follow programs for so many steps at most.
 
     sizes is [chunks], of a stream's chunks; sms * places programs run at once, place after place. The
-    slowest SM is slower than the fastest by apart, a share.
+    slowest group of SMs is slower than the fastest by apart, a share. Those on an SM begin in step; in every
+    turn a share, spreading, of what is missing to even distances between them is made up.
     """
-    stream = programs.stream
-    visits = np.maximum(programs.stop - programs.first, 1)
-    ends = stream * len(sizes) + (programs.stop - 1 if programs.reverse else programs.first)
-    ahead = -1 if programs.reverse else 1
-    count, every = len(stream), np.tile(sizes, stream.max() + 1)
-    slots = min(sms * places, count)
-    speed = 1 - DRIFT * (np.arange(slots) // sms) / max(1, places - 1)
-    speed *= 1 - apart * (np.arange(slots) % sms * STRIDE % 1)
-    progress, waiting = np.zeros(slots), slots
-    # of the programs that run
-    begun, length, pace = ends[:slots].copy(), visits[:slots].copy(), programs.pace[:slots].copy()
-    last = np.full(len(every), -1)  # step at which a chunk was last used
-    here = np.zeros(len(every), bool)
-    used = np.zeros(most_steps + 1)  # by the step of its last use
-    used[0] = slots * programs.around / 2
-    found: list[tuple[np.ndarray, np.ndarray]] = []
-    step, ended = 0, 0
-    while len(begun) and step < most_steps:
-        if step % AT_ONCE == 0:
-            give_way()
-        here[begun + ahead * progress.astype(np.int64)] = True
-        chunks = here.nonzero()[0]
-        here[chunks] = False
-        before, size = last[chunks], every[chunks]
-        known = (before >= 0).nonzero()[0]
-        if len(known):
-            before, again = before[known], size[known]
-            until = used[step::-1].cumsum()  # from each step to this one, the latest first
-            found.append((again, until[step - 1 - before]))
-            np.subtract.at(used, before, again)
-        used[step] += size.sum() + len(begun) * programs.visit
-        last[chunks] = step
-        progress += speed * pace
-        free = (progress >= length).nonzero()[0]
-        step += 1
-        if len(free):
-            ended += len(free)
-            started = min(len(free), count - waiting)
-            now, new = free[:started], slice(waiting, waiting + started)
-            begun[now], length[now], pace[now] = ends[new], visits[new], programs.pace[new]
-            progress[now] = 0
-            waiting += started
-            used[step - 1] += len(free) * programs.around / 2
-            used[step] += started * programs.around / 2
-            if started < len(free):
-                kept = np.ones(len(begun), bool)
-                kept[free[started:]] = False
-                begun, length, progress = begun[kept], length[kept], progress[kept]
-                speed, pace = speed[kept], pace[kept]
-    columns = zip(*found, strict=True) if found else ((np.zeros(0),),) * 2
-    on_their_way = float((progress / length).sum())
-    return Reuse(*(np.concatenate(column) for column in columns), ended + on_their_way)
+    slots = np.arange(min(sms * places, len(programs.stream)))
+    speed, behind = 1 - apart * (slots % sms % GROUPS) / (GROUPS - 1), slots // sms / places
+    run = _launched(programs, speed, behind, spreading, most_steps)
+    steps = min(most_steps, int(run.stop.max()))
+    step, chunk = _uses(programs, len(sizes), run, steps)
+    size = sizes[chunk % len(sizes)]
+    started = np.bincount(run.start, minlength=steps)
+    ended = np.bincount(run.stop - 1, minlength=steps)[:steps]
+    running = started.cumsum() - ended.cumsum() + ended
+    used = (started + ended) * programs.around / 2 + running * programs.visit
+    so_far, used = used.cumsum(), used + np.bincount(step, size, steps)
+    order = np.argsort(chunk, kind="stable")
+    again = chunk[order][1:] == chunk[order][:-1]
+    before = np.full(len(step), -1)
+    before[order[1:][again]] = step[order[:-1][again]]
+    known = before >= 0
+    so_far += np.bincount(step[~known], size[~known], steps).cumsum()
+    step, before, size = step[known], before[known], size[known]
+    since = _since(step, before, size, used) + started[step] * programs.around / 2
+    return Reuse(size, since, so_far[step], float(np.minimum((steps - run.start) / run.lasts, 1).sum()))
+
+
+def _launched(
+    programs: Programs, speed: np.ndarray, behind: np.ndarray, spreading: float, most_steps: int
+) -> _Launched:
+    """Programs as they take, in launch order, the slots [slots] of some speeds, in the end so far behind."""
+    count, visits = len(programs.stream), np.maximum(programs.stop - programs.first, 1)
+    start, stop = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    free, step, waiting = np.zeros(len(speed)), 0, 0  # when each slot falls free, in steps
+    later = spreading * behind  # of a program's time, by which it ends later
+    while waiting < count and (step := int(free.min() + ROUNDING)) < most_steps:
+        slots = (free + ROUNDING < step + 1).nonzero()[0][: count - waiting]
+        new = slice(waiting, waiting + len(slots))
+        free[slots] += visits[new] * (1 + later[slots]) / (speed[slots] * programs.pace[new])
+        later[slots] *= 1 - spreading
+        start[new], stop[new] = step, (free[slots] + ROUNDING).astype(np.int64)
+        waiting += len(slots)
+    start, lasts = start[:waiting], (stop - start)[:waiting]
+    return _Launched(start, lasts, visits[:waiting] / lasts)
+
+
+def _uses(programs: Programs, chunks: int, run: _Launched, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """(step, chunk), each [uses], by step; a chunk's number has its stream's in it."""
+    launched = len(run.start)
+    stream, ahead = programs.stream[:launched], -1 if programs.reverse else 1
+    begun = stream * chunks + (programs.stop - 1 if programs.reverse else programs.first)[:launched]
+    rates, rate = np.unique(run.rate, return_inverse=True)
+    # of programs that walk together one is enough
+    alike = ((begun * (steps + 1) + run.start) * (steps + 1) + run.lasts) * len(rates) + rate
+    one = np.unique(alike, return_index=True)[1]
+    lasts = np.minimum(run.stop[one], steps) - run.start[one]
+    walked = np.arange(lasts.sum()) - np.repeat(lasts.cumsum() - lasts, lasts)
+    passed = (walked * np.repeat(run.rate[one], lasts) + ROUNDING).astype(np.int64)
+    used = np.zeros((steps, (int(stream.max()) + 1) * chunks), bool)
+    used[np.repeat(run.start[one], lasts) + walked, np.repeat(begun[one], lasts) + ahead * passed] = True
+    return used.nonzero()
+
+
+def _since(step: np.ndarray, before: np.ndarray, size: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """[uses] of what was used after the step before and ahead of this step, each once; uses are by step.
+
+    used is [steps], of all that a step uses.
+    """
+    since, last = np.zeros(len(step)), used.copy()  # by the step of its last use so far
+    edges = np.searchsorted(step, np.arange(0, len(used) + AT_ONCE, AT_ONCE)).tolist()
+    for first, begin, end in zip(range(0, len(used), AT_ONCE), edges, edges[1:], strict=False):
+        give_way()
+        if begin == end:
+            continue
+        some = slice(begin, end)
+        oldest, stop = before[some].min(), min(first + AT_ONCE, len(used))
+        now, then, steps = step[some] - first, before[some] - oldest, stop - oldest
+        # [steps from the first, steps]: what is used again by each step, by the step of its use before
+        gone = np.bincount((now + 1) * steps + then, size[some], (AT_ONCE + 1) * steps).reshape(-1, steps)
+        until = (last[oldest:stop] - gone.cumsum(0)).cumsum(1)
+        since[some] = until[now, now + first - 1 - oldest] - until[now, then]
+        last[oldest:stop] -= np.bincount(then, size[some], steps)
+    return since

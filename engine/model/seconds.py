@@ -18,6 +18,7 @@ from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import SCORE_OPERATIONS, Rates
 from engine.model.traffic import Traffic
 from engine.model.traffic import traffic as traffic_of
+from engine.model.unfused import memory_share
 from engine.model.work import Work
 from engine.schedule.step import EXPONENTIALS, Operation
 
@@ -50,7 +51,8 @@ def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     for kernel in launch.kernels:
         name, work = kernel.phase.name, work_of(launch, kernel, traffic)
         seconds = work.makespan(launch.order)
-        parts[name] = max(seconds, work.units[HBM]) + started(launch.pipeline)
+        delivered = work.units[HBM] / memory_share(kernel.phase)
+        parts[name] = max(seconds, delivered) + started(launch.pipeline)
         busy[name] = _busy(work, seconds, started(launch.pipeline))
         running += seconds
     together = {unit: sum(each[unit] for each in busy.values()) for unit in busy[name]}

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from engine.algorithms import Pipeline
 from engine.model.launch import Launch
 from engine.model.occupancy import columns, spilled_bytes, threads_of
-from engine.model.pipeline import arithmetic_seconds, side_by_side, with_copies
+from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import (
     COPY_INSTRUCTIONS,
-    FULL_BY_TMA,
     FULL_REGISTERS,
     HIDDEN_WITHIN,
     HIDDEN_WITHIN_BY_TMA,
@@ -32,6 +31,7 @@ from engine.model.rates import (
     SMALL_OPERAND_CYCLES,
     SMALL_ROWS_SHARE,
     SMALL_VISIT_CYCLES,
+    STRADDLING_CYCLES,
     TWO_WARP_GROUPS,
     VISIT_CYCLES,
     VISIT_INSTRUCTIONS,
@@ -45,7 +45,15 @@ from engine.model.rates import (
     WINDOW_INSTRUCTIONS,
     Rates,
 )
-from engine.model.unfused import COPIED_AT_ONCE, issued_seconds, running_clock
+from engine.model.rows import has_rows
+from engine.model.unfused import (
+    COPIED_AT_ONCE,
+    TILE_BESIDE,
+    TILE_SLOTS,
+    fetching_seconds,
+    issued_seconds,
+    running_clock,
+)
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
 
@@ -110,16 +118,18 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     """The cost of a kernel's visits."""
     tensor, softmax, copies = visit_seconds(launch, phase, rates)
     if phase.launched == TILE:  # one visit of a block, beside those of others
-        return Visit(
-            0.0, max(tensor + copies, side_by_side(tensor, issued_seconds(launch, phase))), 0.0, 0.0, 0.0
-        )
-    masking = _masking(launch) * _scores(launch) / SCHEDULED / running_clock(launch.gpu)
+        beside = peak_seconds(launch, phase)
+        beside += moved(launch, phase.each) / (launch.gpu.shared_bytes_per_clock * running_clock(launch.gpu))
+        in_turn = TILE_SLOTS * issued_seconds(launch, phase) + TILE_BESIDE * beside
+        return Visit(0.0, max(copies, in_turn), 0.0, 0.0, 0.0)
+    if has_rows(phase):
+        return Visit(peak_seconds(launch, phase), 0.0, copies, fetching_seconds(launch, phase), 0.0)
+    masking = mask_instructions(launch) / SCHEDULED / running_clock(launch.gpu)
     if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
-        full = FULL_BY_TMA if launch.tiling.own else FULL_REGISTERS
-        full *= columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
+        full = FULL_REGISTERS * (columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS)
         return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
@@ -170,6 +180,12 @@ def shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> floa
     return blocks * (alone + (pairs - 1) * longest) / pairs
 
 
+def peak_seconds(launch: Launch, phase: Phase) -> float:
+    """Seconds of an SM for a visit's matrix products at the peak of its tensor cores."""
+    gpu = launch.gpu
+    return gpu.sms * _products(launch, phase) / (RUNNING_CLOCK * gpu.matrix_flops[launch.problem.dtype])
+
+
 def _products(launch: Launch, phase: Phase) -> float:
     """FLOPs of a visit's matrix products, those that take longer counted as so many more."""
     problem, tiling = launch.problem, launch.tiling
@@ -206,21 +222,31 @@ def by_instructions(launch: Launch, phase: Phase) -> bool:
 
 def _by_instructions(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
     """As `visit_seconds`, from cycles: of tensor cores at their peak, of schedulers or exponentials."""
-    gpu, tiling = launch.gpu, launch.tiling
-    clock, groups, scores = running_clock(gpu), _groups(launch, phase), _scores(launch)
-    threads, wide = groups * GROUP_THREADS, columns(launch.problem.head_dim)
-    copying = COPY_INSTRUCTIONS + PADDED_COPY_INSTRUCTIONS * (wide > launch.problem.head_dim)
+    gpu, exponentials = launch.gpu, _scores(launch) / launch.gpu.exponentials_per_clock
+    issued = 0.0 if launch.pipeline.overlapped else visit_instructions(launch, phase) / SCHEDULED
+    softmax = (max(issued, exponentials) + _straddling(launch, phase)) / running_clock(gpu)
+    return peak_seconds(launch, phase), softmax, gpu.sms * moved(launch, phase.each) / rates.cache
+
+
+def _straddling(launch: Launch, phase: Phase) -> float:
+    """Cycles for rows of a padded head dimension, which take more passes through shared memory."""
+    wide, head_dim = columns(launch.problem.head_dim), launch.problem.head_dim
+    copied = wide / head_dim * moved(launch, phase.each) / COPIED_AT_ONCE
+    return STRADDLING_CYCLES * copied * (wide > head_dim and not launch.pipeline.specialised)
+
+
+def visit_instructions(launch: Launch, phase: Phase) -> float:
+    """Instructions of a block's threads for a visit of online softmax between asynchronous products."""
+    head_dim, tiling = launch.problem.head_dim, launch.tiling
+    wide, threads = columns(head_dim), _groups(launch, phase) * GROUP_THREADS
+    copying = COPY_INSTRUCTIONS + PADDED_COPY_INSTRUCTIONS * (wide > head_dim)
     copied = not (tiling.own or launch.pipeline.specialised)  # by TMA no thread has copies to issue
-    instructions = (
-        SCORE_INSTRUCTIONS * scores
+    return (
+        SCORE_INSTRUCTIONS * _scores(launch)
         + (OUTPUT_INSTRUCTIONS + 2 * launch.pipeline.dividing) * tiling.block_q * wide
-        + copying * copied * wide / launch.problem.head_dim * moved(launch, phase.each) / COPIED_AT_ONCE
+        + copying * copied * wide / head_dim * moved(launch, phase.each) / COPIED_AT_ONCE
         + VISIT_INSTRUCTIONS * threads
     )
-    exponentials = scores / gpu.exponentials_per_clock
-    cycles = exponentials if launch.pipeline.overlapped else max(instructions / SCHEDULED, exponentials)
-    products = gpu.sms * _products(launch, phase) / (RUNNING_CLOCK * gpu.matrix_flops[launch.problem.dtype])
-    return products, cycles / clock, gpu.sms * moved(launch, phase.each) / rates.cache
 
 
 def _groups(launch: Launch, phase: Phase) -> int:
@@ -235,9 +261,10 @@ def _scores(launch: Launch) -> int:
     return launch.tiling.block_q * launch.tiling.block_kv
 
 
-def _masking(launch: Launch) -> float:
-    """Instructions more for each score of a tile that the mask cuts."""
-    return MASK_INSTRUCTIONS if launch.problem.mask.window is None else WINDOW_INSTRUCTIONS
+def mask_instructions(launch: Launch) -> float:
+    """Instructions more for a tile that the mask cuts."""
+    each = MASK_INSTRUCTIONS if launch.problem.mask.window is None else WINDOW_INSTRUCTIONS
+    return each * _scores(launch)
 
 
 def _issued(launch: Launch, phase: Phase) -> float:

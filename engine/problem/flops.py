@@ -7,6 +7,8 @@ import numpy as np
 from engine.problem.bounds import visible_keys
 from engine.problem.problem import Problem
 
+BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
+
 
 def field_flops(problem: Problem) -> int:
     """FLOPs as the field counts them: 4 B H N N d, halved when causal; other masks by their visible pairs."""

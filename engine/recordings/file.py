@@ -1,7 +1,7 @@
 """Recordings in and out of files: JSON, packed by gzip where the name says so.
 
-A file may come from a stranger, so loading trusts nothing: every field is checked against the types of
-`recording`, nothing in it is executed, and whatever is wrong becomes one sentence (RecordingError).
+A file may come from a stranger, so loading trusts nothing: whatever is wrong with it becomes one sentence
+(RecordingError), what stands in it is checked by `decoded`.
 """
 
 from __future__ import annotations
@@ -9,47 +9,22 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
-import types
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, asdict, fields, is_dataclass
-from functools import cache, lru_cache
+from dataclasses import asdict, fields, is_dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
-from engine.experiment import Experiment, ExperimentError
-from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Problem
-from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
-from engine.recordings.recording import (
-    INPUTS,
-    NUMBERS,
-    TERMS,
-    Counters,
-    Decoding,
-    Fp8Timing,
-    Recording,
-    TilingTiming,
-    Times,
-    Timing,
-    TracedCall,
-    VariantTiming,
-)
-from engine.recordings.timelines import traced_fault
+from engine.recordings.decoded import RecordingError, decoded, hints_of
+from engine.recordings.recording import Recording
 from engine.root import ROOT
 
 FORMAT = "attention recording"
-EITHER = "must have either {} or the reason why it has none"
 VERSION = 1
 LARGEST_FILE = 16 * 2**20  # bytes, unpacked
-LONGEST_TEXT = 600
-LARGEST_NUMBER = 10**18
-# Markdown's links and pictures, references to them, tags, and addresses that become links by themselves
-ELSEWHERE = re.compile(
-    r"!?\[[^\]]*\]\s*[(\[:]|<[a-zA-Z/!?][^<>]*>|\w+:/\s*/|\bwww\.|\bmailto:", re.IGNORECASE
-)
 SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
@@ -65,10 +40,6 @@ SECTIONS = (
     "fp8",
     "variants",
 )
-
-
-class RecordingError(ValueError):
-    """Why a file is no recording that can be shown, in one sentence."""
 
 
 def dumps(recording: Recording) -> str:
@@ -114,7 +85,7 @@ def loads(data: bytes, name: str = "the file") -> Recording:
         said = str(version)[:20] if isinstance(version, int) else "unreadable"
         raise RecordingError(f"{name} is a recording of version {said}; this program reads version {VERSION}")
     try:
-        return _decoded(Recording, content, "the recording")
+        return decoded(Recording, content, "the recording")
     except RecordingError as error:
         raise RecordingError(f"{name} is damaged: {error}") from None
 
@@ -172,8 +143,8 @@ def line(row: object) -> str:
 
 def row_of(name: str, value: Any) -> Any:
     """A row of a section, or the device, from what `line` says of it; raises RecordingError or KeyError."""
-    kind = _hints(Recording)[name]
-    return _decoded(kind if name == "device" else get_args(kind)[0], value, name)
+    kind = hints_of(Recording)[name]
+    return decoded(kind if name == "device" else get_args(kind)[0], value, name)
 
 
 def _plain(value: Any) -> Any:
@@ -215,143 +186,3 @@ def _parsed(text: bytes, name: str) -> Any:
         return json.loads(text.decode("utf-8"), parse_constant=refuse)
     except (ValueError, RecursionError):
         raise RecordingError(f"{name} is damaged: it is not JSON") from None
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _decoded(kind: Any, value: Any, where: str) -> Any:
-    """A value of this type from its JSON; raises RecordingError naming the place."""
-    if is_dataclass(kind):
-        return _record(kind, value, where)
-    arguments = get_args(kind)
-    if get_origin(kind) in (Union, types.UnionType):
-        kinds = [kind for kind in arguments if isinstance(value, list) == (get_origin(kind) is tuple)]
-        return None if value is None else _decoded((kinds or arguments)[0], value, where)
-    if get_origin(kind) is tuple:
-        if not isinstance(value, list):
-            raise RecordingError(f"{where} must be a list")
-        if arguments[0] is int:  # tens of thousands of them
-            return _whole_numbers(value, where)
-        return tuple(_decoded(arguments[0], item, f"{where} {i + 1}") for i, item in enumerate(value))
-    if get_origin(kind) is Mapping:
-        if not isinstance(value, dict):
-            raise RecordingError(f"{where} must be an object")
-        return types.MappingProxyType(
-            {_text(key, where): _decoded(arguments[1], item, where) for key, item in value.items()}
-        )
-    if kind is str:
-        return _text(value, where)
-    if kind is bool:
-        if not isinstance(value, bool):
-            raise RecordingError(f"{where} must be true or false")
-        return value
-    return _number(kind, value, where)
-
-
-def _record(kind: type, value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise RecordingError(f"{where} must be an object")
-    hints = _hints(kind)
-    if unknown := set(value) - set(hints):
-        raise RecordingError(f"{where} has {_shown(min(unknown))}, which this version does not know")
-    given = {}
-    for field in fields(kind):
-        if field.name in value:
-            given[field.name] = _decoded(hints[field.name], value[field.name], f"{field.name} of {where}")
-        elif field.default is MISSING:
-            raise RecordingError(f"{where} lacks {field.name}")
-    record = kind(**given)
-    if fault := _fault(record):
-        raise RecordingError(f"{where} {fault}")
-    return record
-
-
-def _fault(record: Any) -> str | None:
-    """What is wrong with values that each have the right type."""
-    if isinstance(record, Problem):
-        try:
-            Experiment(problem=record)
-        except ExperimentError as error:
-            return f"is no problem: {error}"
-    elif isinstance(record, Decoding) and (fault := _blocks_fault(record)):
-        return fault
-    elif isinstance(record, Times):
-        if not 0 < record.p20 <= record.p50 <= record.p80:
-            return "has percentiles that are not positive and rising"
-    elif isinstance(record, Extent):
-        if not 0 < record.least <= record.median <= record.most:
-            return "has times that are not positive and rising"
-    elif isinstance(record, ClusterTiming | ClusterTimeline | GpuMarks):
-        return _cluster_fault(record)
-    elif isinstance(record, Fp8Timing) and (record.numbers not in NUMBERS or record.inputs not in INPUTS):
-        return f"must have numbers of {', '.join(NUMBERS)}, and inputs of {', '.join(INPUTS)}"
-    elif isinstance(record, VariantTiming) and record.term not in (None, *TERMS):
-        return f"has a term that is not known: it must be one of {', '.join(TERMS)}"
-    elif isinstance(record, Timing | TilingTiming | Decoding):
-        rate = record.bytes_per_second if isinstance(record, Decoding) else record.tflops
-        if (record.times is None) == (record.skipped is None) or (record.times is None) != (rate is None):
-            return "must have either times and their rate, or the reason why it has none"
-    elif isinstance(record, TracedCall):
-        return traced_fault(record)
-    elif isinstance(record, Counters) and bool(record.kernels) == (record.skipped is not None):
-        return EITHER.format("kernels")
-    return None
-
-
-def _cluster_fault(record: Any) -> str | None:
-    if isinstance(record, GpuMarks):
-        alike = len(record.kind) == len(record.start) == len(record.length)
-        known = all(0 <= kind < len(KINDS) for kind in record.kind)
-        ends = all(value >= 0 for value in (*record.start, *record.length))
-        return None if alike and known and ends else "has marks that cannot be"
-    if record.gpus < 1:
-        return "must have at least one GPU"
-    if isinstance(record, ClusterTiming):
-        return None if (record.times is None) == (record.skipped is not None) else EITHER.format("times")
-    if bool(record.marks) == (record.skipped is not None):
-        return EITHER.format("marks")
-    return None if len(record.marks) in (0, record.gpus) else "must have marks of every GPU"
-
-
-def _blocks_fault(record: Decoding) -> str | None:
-    try:
-        Experiment(problem=record.problem).changed(block_q=record.block_q, block_kv=record.block_kv)
-    except ExperimentError as error:
-        return f"has blocks that cannot be: {error}"
-    return None
-
-
-def leads_elsewhere(text: str) -> str:
-    """The first link, picture, address or tag in a text that a page may show as Markdown; empty for none."""
-    found = ELSEWHERE.search(text)
-    return found[0] if found else ""
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT or not value.isprintable():
-        raise RecordingError(f"{where} must be one line of at most {LONGEST_TEXT} characters")
-    if leads_elsewhere(value):
-        raise RecordingError(f"{where} must hold no link, picture, address or tag")
-    return value
-
-
-def _number(kind: type, value: Any, where: str) -> Any:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole and (kind is int or not isinstance(value, float)):
-        raise RecordingError(f"{where} must be a {'whole ' if kind is int else ''}number")
-    if not 0 <= value <= LARGEST_NUMBER:
-        raise RecordingError(f"{where} must be from 0 to {LARGEST_NUMBER:.0e}")
-    return kind(value)
-
-
-def _whole_numbers(values: list, where: str) -> tuple[int, ...]:
-    if not all(type(value) is int and abs(value) <= LARGEST_NUMBER for value in values):
-        raise RecordingError(f"{where} must be whole numbers up to {LARGEST_NUMBER:.0e}")
-    return tuple(values)
-
-
-def _shown(name: str) -> str:
-    return repr(name[:40])

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Union
 
-import numpy as np
-
+from engine.algorithms import BACKWARD
+from engine.problem.flops import BACKWARD_FLOPS, field_flops, pair_flops
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 
@@ -51,6 +51,10 @@ class Times:
     p80: float
     repeats: int
 
+    def tflops(self, flops: float) -> float:
+        """10^12 FLOPs per second of the median."""
+        return flops / self.p50 / 1e12
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -71,11 +75,25 @@ class Timing:
     problem: Problem
     times: Times | None = None
     alone: Times | None = None
-    tflops: float | None = None
     error: float | None = None
     allowed: float | None = None
     commit: str | None = None
     skipped: str | None = None
+
+    @property
+    def flops(self) -> float:
+        """FLOPs as the field counts them."""
+        return self.over_forward * field_flops(self.problem)
+
+    @property
+    def over_forward(self) -> float:
+        """Its FLOPs over those of the forward pass."""
+        return BACKWARD_FLOPS if self.direction == BACKWARD else 1.0
+
+    @property
+    def tflops(self) -> float | None:
+        """10^12 of these FLOPs per second."""
+        return self.times and self.times.tflops(self.flops)
 
 
 @dataclass(frozen=True)
@@ -97,8 +115,7 @@ class Fp8Timing(Timing):
 class VariantTiming(Timing):
     """flash2 under one of many masks, with a term of the scores, or V of another head dim; or plain, beside.
 
-    All of a direction and a commit were timed in turns with the plain ones. tflops counts the pairs of a
-    query and a key that the mask leaves.
+    All of a direction and a commit were timed in turns with the plain ones.
 
     Attributes:
         prefix: so many first keys every query sees.
@@ -109,6 +126,11 @@ class VariantTiming(Timing):
     prefix: int | None = None
     term: str | None = None
     v_dim: int | None = None
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of the pairs of a query and a key that the mask leaves."""
+        return self.over_forward * pair_flops(self.problem, self.prefix or 0, self.v_dim)
 
     @property
     def plain(self) -> bool:
@@ -128,8 +150,12 @@ class TilingTiming:
     warps: int
     stages: int
     times: Times | None = None
-    tflops: float | None = None
     skipped: str | None = None
+
+    @property
+    def tflops(self) -> float | None:
+        """10^12 FLOPs per second, as the field counts them."""
+        return self.times and self.times.tflops(field_flops(self.problem))
 
 
 @dataclass(frozen=True)
@@ -263,19 +289,6 @@ Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall, ClusterTiming,
 
 
 @dataclass(frozen=True)
-class Series:
-    """One implementation over the sequence length: arrays [lengths]; NaN where `reasons` says why."""
-
-    lengths: np.ndarray
-    p20: np.ndarray
-    p50: np.ndarray
-    p80: np.ndarray
-    alone: np.ndarray
-    tflops: np.ndarray
-    reasons: tuple[str | None, ...]
-
-
-@dataclass(frozen=True)
 class Recording:
     """A file of measurements of one GPU; more kinds of rows may join with a later version."""
 
@@ -294,27 +307,6 @@ class Recording:
     def origin(self) -> str:
         """Where its numbers come from, as a page says it."""
         return f"recorded on {self.device.gpu}, {self.device.date[:10]}"
-
-    def series(self, provider: str, head_dim: int, causal: bool, direction: str = "forward") -> Series:
-        """Times of one provider over N, shortest first; empty if there are none."""
-        rows = [
-            row
-            for row in self.timings
-            if (row.provider, row.direction) == (provider, direction)
-            and (row.problem.head_dim, row.problem.mask.causal) == (head_dim, causal)
-        ]
-        rows.sort(key=lambda row: row.problem.seq_kv)
-
-        def times(pick) -> np.ndarray:
-            return np.array([np.nan if row.times is None else pick(row) for row in rows], float)
-
-        return Series(
-            np.array([row.problem.seq_kv for row in rows], int),
-            *(times(lambda row, name=name: getattr(row.times, name)) for name in ("p20", "p50", "p80")),
-            times(lambda row: row.alone.p50 if row.alone else np.nan),
-            times(lambda row: row.tflops),
-            tuple(row.skipped for row in rows),
-        )
 
 
 IDENTITY = (

@@ -17,7 +17,7 @@ from engine.algorithms.backward import (
 )
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
-from engine.problem.flops import field_flops
+from engine.problem.flops import BACKWARD_FLOPS, field_flops
 from engine.problem.problem import Mask, Problem
 from engine.recordings.nearest import difference, differing, head_dim, masked, nearest, nearest_length
 from engine.recordings.recording import Recording, Timing
@@ -42,7 +42,6 @@ def modelled_row(experiment: Experiment, keys: int) -> Row:
 
 
 BACKWARD_PROVIDER = flash2.ALGORITHM.key  # the provider whose backward pass the model is of
-BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
 MODEL_BLOCKS = (128, 64)  # query and key rows, where neither a row nor its kernel has blocks of its own
 
 

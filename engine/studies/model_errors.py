@@ -113,7 +113,27 @@ def held_rows(recording: Recording) -> tuple[Held, ...]:
 
 def drawn(gpu: str) -> tuple[Held, ...]:
     """Calls on a GPU, by its driver's name, that were drawn by lot: each by its seconds and by its bytes."""
-    calls = [one for each in recordings(JUDGES) if each.device.gpu == gpu for one in recorded_counters(each)]
+    return tuple(one for each in _judges(gpu) for one in _drawn(each))
+
+
+def unseen(gpu: str) -> tuple[ModelError, ...]:
+    """Of the set of such calls that was looked at last, all kernels together, an error for each of DRAWN.
+
+    The newest: counted while the model was being worked on, and opened after. Empty for a GPU without one.
+    """
+    newest = max(_judges(gpu), key=lambda each: each.device.date, default=None)
+    if newest is None:
+        return ()
+    held = _drawn(newest)
+    return tuple(_error("", rows, False, [one for one in held if one.rows == rows]) for rows in DRAWN)
+
+
+def _judges(gpu: str) -> list[Recording]:
+    return [each for each in recordings(JUDGES) if each.device.gpu == gpu]
+
+
+def _drawn(judges: Recording) -> tuple[Held, ...]:
+    calls = recorded_counters(judges)
     pairs = {
         DRAWN_TIMES: lambda one: (one.modelled_seconds, one.seconds),
         DRAWN_DRAM: lambda one: (one.modelled_dram_read, one.dram_read),

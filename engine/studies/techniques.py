@@ -14,6 +14,7 @@ from functools import lru_cache
 from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash2, flash3, standard
 from engine.algorithms.record import ACCUMULATOR_BYTES
 from engine.experiment import Experiment
+from engine.model.l2_range import dram_range
 from engine.model.launch import Launch, launch
 from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, traffic
@@ -22,6 +23,7 @@ from engine.problem.problem import Problem
 from engine.recordings.nearest import nearest_length
 from engine.recordings.recording import Recording, TilingTiming, Timing
 from engine.recordings.rows import nearest_shape, timings_of
+from engine.schedule.bytes import Bytes
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
 SCORED, WEIGHTED = Step(Operation.SCORES), (Step(Operation.RESCALE), Step(Operation.ACCUMULATE))
@@ -149,21 +151,37 @@ def ladder() -> tuple[frozenset[str], ...]:
 def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
     """An experiment's problem with the sensible part of the chosen techniques, whatever its algorithm."""
     techniques = sensible(chosen)
-    whole = launch(experiment.changed(algorithm=flash3.ALGORITHM.key))
-    base = _base(techniques)
-    run = Launch.of(base, whole.problem, whole.tiling, whole.gpu)
-    if base is standard.ALGORITHM:
-        run = launch(experiment.changed(algorithm=base.key))
-    misfit = None
-    if "fusion" in techniques and "tiling" not in techniques:  # with whole rows at hand one pass is enough
-        misfit = _misfit(whole)
-    elif "fusion" in techniques and "online" not in techniques:
-        run = _two_passes(run)
-    run = replace(run, pipeline=_pipeline(techniques))
+    run, misfit = _run(experiment, techniques), None
     moved = traffic(run)
+    if "fusion" in techniques and "tiling" not in techniques:
+        misfit = _misfit(_whole(experiment))
     seconds = None if misfit else modelled_time(run, moved).seconds
     of_peak = seconds and matrix_seconds(moved, run) / seconds
     return Variant(techniques, run.pipeline, moved, seconds, of_peak, misfit, kernels().get(techniques))
+
+
+@lru_cache(maxsize=256)
+def dram_range_of(experiment: Experiment, chosen: frozenset[str]) -> tuple[Bytes, Bytes]:
+    """Between what the DRAM bytes of an experiment's variant lie: see `engine.model.l2_range`."""
+    one = variant(experiment, chosen)
+    moved = one.traffic
+    return dram_range(_run(experiment, one.techniques), moved.compulsory, moved.requested, moved.dram)
+
+
+def _whole(experiment: Experiment) -> Launch:
+    """FlashAttention-3 of an experiment's problem, the blocks of which all fused variants take."""
+    return launch(experiment.changed(algorithm=flash3.ALGORITHM.key))
+
+
+def _run(experiment: Experiment, techniques: frozenset[str]) -> Launch:
+    """An experiment's problem as attention with these techniques launches it."""
+    whole, base = _whole(experiment), _base(techniques)
+    run = Launch.of(base, whole.problem, whole.tiling, whole.gpu)
+    if base is standard.ALGORITHM:
+        run = launch(experiment.changed(algorithm=base.key))
+    if techniques >= {"fusion", "tiling"} and "online" not in techniques:  # whole rows need but one pass
+        run = _two_passes(run)
+    return replace(run, pipeline=_pipeline(techniques))
 
 
 def matrix_seconds(moved: Traffic, run: Launch) -> float:

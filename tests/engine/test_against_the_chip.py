@@ -78,7 +78,7 @@ def test_what_l1_answers_is_modelled_as_the_chip_counts_it():
 def test_the_cache_model_says_what_dram_delivers(algorithm):
     off = np.abs(deviations(algorithm, "modelled_dram_read", "dram_read"))
     assert np.median(off) < 0.005
-    most = {"flash3": 0.105, "flash2": 0.135}  # d 64, of 65,536 and of 131,072 keys
+    most = {"flash3": 0.112, "flash2": 0.12}  # 49,152 keys of 2 heads; d 64, of 131,072 keys
     assert off.max() < most.get(algorithm, 0.05)
 
 
@@ -94,10 +94,11 @@ def test_short_calls_read_their_instructions_too():
 
 def test_calls_drawn_by_lot_read_what_the_model_says():
     off = np.array([one.modelled_dram_read / one.dram_read - 1 for one in judged()])
-    assert len(off) == 87
-    assert np.median(np.abs(off)) < 0.004
-    assert sorted(np.abs(off))[-2] < 0.1
-    assert np.abs(off).max() < 0.2  # flash2, 4 heads on one of keys, 70,527 of d 80: read more than modelled
+    assert len(off) == 116
+    assert np.median(np.abs(off)) < 0.0045
+    assert sorted(np.abs(off))[-5] < 0.085
+    assert sorted(np.abs(off))[-2] < 0.135  # flash2, 4 heads on one of keys, 70,527 of d 80; again it agrees
+    assert np.abs(off).max() < 0.175  # flash1, d 128, 5,726 queries of 8 heads
     assert abs(off.mean()) < 0.005
 
 
@@ -130,8 +131,7 @@ def test_large_outputs_are_written_as_often_as_the_chip_counts():
 
 
 def test_flash2_runs_in_as_many_waves_as_the_chip_was_seen_to_run():
-    # a window's masked loops take more registers than the model knows of: 3 blocks an SM where it says 4
-    for one in (one for one in rows("flash2") if one.experiment.problem.mask.window is None):
+    for one in rows("flash2"):
         (launched,), (kernel,) = launch(one.experiment).kernels, one.row.kernels
         slots = one.experiment.gpu.sms * launched.resident
         if kernel.waves is not None:
@@ -165,7 +165,35 @@ def test_an_sm_holds_as_many_blocks_as_it_was_seen_to_hold(algorithm, head_dim, 
     assert launch(experiment).kernels[0].resident == places
 
 
-@pytest.mark.parametrize(("algorithm", "median"), [("standard", 0.05), ("flash1", 0.25), ("flash2", 0.05)])
+# the same of flash2 by what its compiled kernel takes of registers and shared memory, Triton 3.6.0
+UNDER_A_MASK = [
+    (64, 64, 32, "causal", 5),
+    (64, 64, 64, "window", 3),
+    (64, 128, 64, "causal", 2),
+    (64, 128, 64, "window", 1),
+    (80, 128, 32, "", 1),
+    (80, 64, 32, "", 3),
+    (80, 64, 32, "causal", 3),
+    (80, 64, 32, "window", 2),
+    (96, 64, 64, "causal", 2),
+    (128, 64, 32, "causal", 3),
+    (128, 64, 32, "window", 3),
+    (128, 128, 32, "causal", 1),
+    (128, 64, 64, "window", 2),
+]
+
+
+@pytest.mark.parametrize(("head_dim", "block_q", "block_kv", "mask", "places"), UNDER_A_MASK)
+def test_masks_and_padding_take_the_registers_that_they_were_compiled_to(
+    head_dim, block_q, block_kv, mask, places
+):
+    hidden = {"causal": mask != "", "window": 300 if mask == "window" else None}
+    blocks = {"head_dim": head_dim, "block_q": block_q, "block_kv": block_kv}
+    experiment = Experiment.of(algorithm="flash2", seq=2048, hardware="h200", **blocks, **hidden)
+    assert launch(experiment).kernels[0].resident == places
+
+
+@pytest.mark.parametrize(("algorithm", "median"), [("standard", 0.05), ("flash1", 0.25), ("flash2", 0.035)])
 def test_the_modelled_time_is_near_the_recorded_one(algorithm, median):
     time = np.abs(deviations(algorithm, "modelled_seconds", "seconds"))
     assert np.median(time) < median

@@ -107,6 +107,18 @@ def test_a_faster_unfused_kernel_in_the_recording_turns_the_verdict_on_short_seq
     assert check(BY_NUMBER[5], other).verdict == RIGHT
 
 
+def test_the_kernels_that_claim_5_names_beat_unfused_attention_at_every_recorded_shape():
+    timed = {}
+    for row in RECORDING.timings:
+        if row.direction == "forward" and row.times:
+            timed.setdefault(row.problem, {})[row.provider] = row.times.p50
+    named = ("sdpa_flash", "sdpa_cudnn", "fa4", "flash2", "flash3")
+    for providers in timed.values():
+        slower = [name for name in named if providers.get(name, 0) >= providers.get("eager", inf)]
+        assert not slower
+    assert sum({"eager", *named} <= providers.keys() for providers in timed.values()) > 20
+
+
 def test_the_bytes_of_claim_1_by_hand():
     n, d = 4096, 128
     unfused, flash = 2 * (4 * n * n + 4 * n * d), 2 * 4 * n * d + 4 * n

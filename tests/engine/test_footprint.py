@@ -103,6 +103,7 @@ def test_key_heads_share_keys_and_values_in_memory():
 def test_only_unfused_attention_keeps_scores_in_memory():
     unfused = memory_parts(Experiment.of(algorithm="standard", heads=1, seq=4096))
     assert unfused[Tensor.S] == unfused[Tensor.P] == 2 * 4096**2
+    assert unfused[Tensor.LSE] == 4 * 4096  # which its kernel writes, asked for or not
     assert Tensor.S not in memory_parts(Experiment.of(algorithm="flash2"))
 
 

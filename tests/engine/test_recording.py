@@ -55,7 +55,7 @@ KERNEL = KernelCounters("flash2_kernel", "512 x 1 x 1", 3.1e-4, 5e7, 8e6, 1e9, 1
 
 
 def timing(seq: int, provider: str = "flash2", **values) -> Timing:
-    given = {"times": TIMES, "tflops": 400.0, **values}
+    given = {"times": TIMES, **values}
     return Timing(provider, provider, "forward", replace(PROBLEM, seq_q=seq, seq_kv=seq), **given)
 
 
@@ -66,11 +66,11 @@ def recording():
         timings=(
             timing(4096, alone=replace(TIMES, p50=0.0011)),
             timing(1024),
-            timing(8192, times=None, tflops=None, skipped="out of memory: needs 137 GB"),
+            timing(8192, times=None, skipped="out of memory: needs 137 GB"),
         ),
         sweep=(
-            TilingTiming("flash2", PROBLEM, 64, 64, 4, 2, TIMES, 300.0),
-            TilingTiming("flash2", PROBLEM, 64, 64, 8, 2, replace(TIMES, p50=0.00115), 350.0),
+            TilingTiming("flash2", PROBLEM, 64, 64, 4, 2, TIMES),
+            TilingTiming("flash2", PROBLEM, 64, 64, 8, 2, replace(TIMES, p50=0.00115)),
             TilingTiming("flash2", PROBLEM, 128, 64, 4, 2, skipped="out of shared memory: 288 KB of 227 KB"),
         ),
         decoding=(Decoding("split_kv", "split", replace(PROBLEM, seq_q=1), 8, TIMES, 3e12, None, 16, 128),),
@@ -85,24 +85,30 @@ def test_a_recording_round_trips_packed_and_plain(recording, tmp_path):
     assert (tmp_path / "one.json.gz").stat().st_size < (tmp_path / "one.json").stat().st_size
 
 
+def test_rates_that_an_earlier_file_says_are_not_looked_at(recording):
+    """A file cannot contradict its times."""
+    assert "tflops" not in dumps(recording)
+    rates = {"timings": (-1, None, 1e30), "sweep": ("fast",), "fp8": ()}
+    content = json.loads(dumps(recording))
+    for section, said in rates.items():
+        for row, rate in zip(content[section], said, strict=False):
+            row["tflops"] = rate
+    assert loads(json.dumps(content).encode()) == recording
+    row = recording.timings[0]
+    assert row.tflops == pytest.approx(4 * 4 * 16 * 4096**2 * 128 / 2 / 1.2e-3 / 1e12)
+    assert replace(row, direction="backward").tflops == pytest.approx(2.5 * row.tflops)
+    assert recording.timings[2].tflops is None
+
+
 def test_a_row_is_a_line_of_the_file(recording):
     assert sum('"problem"' in line for line in dumps(recording).splitlines()) == 3 + 3 + 1 + 1
-
-
-def test_a_series_is_sorted_by_length_and_says_why_there_is_no_time(recording):
-    series = recording.series("flash2", 128, causal=True)
-    assert series.lengths.tolist() == [1024, 4096, 8192]
-    np.testing.assert_array_equal(series.p50, [0.0012, 0.0012, np.nan])
-    np.testing.assert_array_equal(series.alone, [np.nan, 0.0011, np.nan])
-    assert series.reasons == (None, None, "out of memory: needs 137 GB")
-    assert len(recording.series("flash2", 64, causal=True).lengths) == 0
 
 
 def test_a_heat_map_has_the_best_of_each_block_size(recording):
     best = heat_map(recording, "flash2", 128, causal=True)
     assert (best.block_q, best.block_kv) == ((64, 128), (64,))
     assert best.warps.tolist() == [[8], [0]]
-    assert best.tflops[0, 0] == 350
+    assert best.tflops[0, 0] == pytest.approx(4 * 4 * 16 * 4096**2 * 128 / 2 / 0.00115 / 1e12)
     assert best.reasons == ((None,), ("out of shared memory: 288 KB of 227 KB",))
     assert best.fastest == (0, 0)
     assert swept_problem(recording, Experiment.of(algorithm="flash2", head_dim=64)) == PROBLEM
@@ -138,8 +144,9 @@ def spoiled(recording, change) -> bytes:
         (lambda c: c.update(timings={}), "f is damaged: timings of the recording must be a list"),
         (lambda c: c["timings"][0]["times"].update(p20=0.5), "percentiles that are not positive and rising"),
         (lambda c: c["timings"][0]["times"].update(repeats=True), "must be a whole number"),
-        (lambda c: c["timings"][0].update(tflops=-1), "must be from 0 to"),
-        (lambda c: c["timings"][0].pop("tflops"), "must have either times and their rate, or the reason"),
+        (lambda c: c["timings"][0].update(error=-1), "must be from 0 to"),
+        (lambda c: c["timings"][0].pop("times"), "must have either times or the reason why it has none"),
+        (lambda c: c["decoding"][0].pop("bytes_per_second"), "must have bytes per second where it has times"),
         (lambda c: c["timings"][0]["problem"].update(heads=0), "is no problem: heads is 0; it must be"),
         (lambda c: c["decoding"][0].update(block_kv=100), "has blocks that cannot be: block_kv is 100; it"),
         (lambda c: c["timings"][0]["problem"].update(dtype=["x"]), "must be one line of at most"),

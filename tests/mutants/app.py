@@ -26,6 +26,7 @@ decoding = _of("figures/decoding.py", f"{T}page/test_decoding_page.py")
 player = _of("player/payload.py", PLAYER)
 gpu = _of("gpu/payload.py", f"{T}page/test_gpu_page.py")
 chip = _of("page/parts/chip.py", f"{T}page/test_recorded_pages.py")
+chip_traffic = _of("page/parts/chip_traffic.py", f"{T}page/test_recorded_pages.py")
 
 MUTANTS: tuple[Mutant, ...] = (
     speed(
@@ -258,7 +259,7 @@ MUTANTS: tuple[Mutant, ...] = (
         '"waves": int(timeline.wave.max())',
         "one wave too few is told",
     ),
-    chip(
+    chip_traffic(
         "chip-columns-swapped",
         '("DRAM, recorded", one.dram_read, one.dram_written)',
         '("DRAM, recorded", one.dram_written, one.dram_read)',

@@ -13,7 +13,10 @@ footprint = _of("model/footprint.py", "footprint")
 placement = _of("model/placement.py", "placement")
 rates = _of("model/rates.py", "modelled", "memories")
 visit = _of("model/visit.py", "modelled")
+around = _of("model/around.py", "modelled", "instructions")
 block = _of("model/block_seconds.py", "modelled", "simulated")
+rows = _of("model/rows.py", "unfused_rows")
+unfused = _of("model/unfused.py", "unfused_rows")
 l1 = _of("model/l1.py", "l1", "against_the_chip")
 seconds = _of("model/seconds.py", "modelled")
 roofline = _of("model/roofline.py", "footprint")
@@ -45,7 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     l2(
         "l2-softer",
-        "SOFTNESS = 0.06 ",
+        "SOFTNESS = 0.07 ",
         "SOFTNESS = 0.12 ",
         "bytes leave L2 too gradually",
         "l2",
@@ -53,9 +56,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     l2_range(
         "l2-range-as-narrow",
-        "HALF = (0.77, 0.92)",
+        "HALF = (0.75, 0.93)",
         "HALF = (0.81, 0.88)",
         "the range around DRAM bytes leaves out a third of what was read",
+    ),
+    l2_range(
+        "l2-range-of-a-full-cache",
+        "FULL = 1.0 ",
+        "FULL = 0.0 ",
+        "the range leaves out that an empty cache gives up nothing",
     ),
     l2_range(
         "l2-range-in-step",
@@ -63,11 +72,26 @@ MUTANTS: tuple[Mutant, ...] = (
         "APART = 0.0 ",
         "over long passes the range has no SMs that lose step",
     ),
-    l2_range(
-        "l2-range-of-few-waves",
-        "WAVES = 24 ",
-        "WAVES = 8 ",
-        "a ragged head's later waves are not in the range",
+    l2(
+        "l2-few-waves",
+        "MOST_WAVES = 32 ",
+        "MOST_WAVES = 8 ",
+        "the wave in which SMs go over to the next key head is not followed",
+        "grouped_reads",
+    ),
+    l2(
+        "l2-blocks-in-step",
+        "SPREADING, BOUND_BY_SOFTMAX = 0.6, 64",
+        "SPREADING, BOUND_BY_SOFTMAX = 0.0, 64",
+        "blocks of d 64 on one SM stay at the same keys",
+        "grouped_reads",
+    ),
+    l2(
+        "l2-blocks-spread-everywhere",
+        "SPREADING, BOUND_BY_SOFTMAX = 0.6, 64",
+        "SPREADING, BOUND_BY_SOFTMAX = 0.6, 256",
+        "blocks whose products bind spread over their keys",
+        "grouped_reads",
     ),
     l2(
         "l2-last-tile-as-long",
@@ -128,12 +152,73 @@ MUTANTS: tuple[Mutant, ...] = (
         "WORKING_REGISTERS = 96",
         "an SM holds fewer blocks than it can",
     ),
+    rows(
+        "rows-without-addresses",
+        "ADJACENT_REGISTERS = 3, 0.5",
+        "ADJACENT_REGISTERS = 0.5, 0.5",
+        "an SM holds two blocks that fetch numbers of P one by one",
+    ),
+    rows(
+        "rows-side-by-side",
+        "schedule.tiling.block_kv == columns",
+        "schedule.tiling.block_kv <= columns",
+        "numbers of P lie side by side that do not",
+    ),
+    rows(
+        "rows-more-warps",
+        "SOFTMAX_NUMBERS = 1024",
+        "SOFTMAX_NUMBERS = 512",
+        "a softmax has twice the warps",
+    ),
+    rows(
+        "rows-never-spill",
+        "padded_row(schedule) >= MOST_WARPS * WARP_NUMBERS",
+        "padded_row(schedule) > MOST_WARPS * WARP_NUMBERS",
+        "a row of 65,536 numbers is taken to stay in registers",
+    ),
+    unfused(
+        "unfused-row-without-trip",
+        "return ROW_TRIP + running",
+        "return running",
+        "a softmax waits for the bytes of its row alone",
+    ),
+    unfused(
+        "unfused-row-by-itself",
+        "running * rows / rates.memory",
+        "rows / rates.memory",
+        "blocks of the softmax have HBM for themselves",
+    ),
+    unfused(
+        "unfused-fetched-at-once",
+        "FETCH_TRIP = 0.8e-6",
+        "FETCH_TRIP = 0.4e-6",
+        "numbers of P are there before they can be",
+    ),
+    unfused(
+        "unfused-narrow-tiles",
+        "WIDE_APART = 8.4, 9.9",
+        "WIDE_APART = 8.4, 8.4",
+        "tiles of S of wide heads issue too little",
+    ),
+    unfused(
+        "unfused-several-rows",
+        "REST_APART = (118, 187, 210, 170, 163), (127, 236, 327, 560, 1146)",
+        "REST_APART = (118, 187, 210, 170, 163), (127, 127, 127, 127, 127)",
+        "a softmax of several rows issues as if it had one",
+    ),
+    rates(
+        "rates-resting",
+        "RESTING_CLOCK = 1.08",
+        "RESTING_CLOCK = 1.0",
+        "a softmax runs too slowly",
+        "unfused_rows",
+    ),
     l1("l1-holds-all", "KEPT = 0.78", "KEPT = 1.0", "L1 answers more than it holds"),
     l1("l1-half-a-sector", "SECTOR = 32", "SECTOR = 16", "L2 gives half a sector"),
     l1(
         "l1-always-in-turn",
-        "SETTLED = 0.45, 10",
-        "SETTLED = 0.01, 10",
+        "SETTLED = 0.45, 0.37, 10",
+        "SETTLED = 0.01, 0.01, 10",
         "every tile goes to the SM whose turn it is",
     ),
     l1(
@@ -178,12 +263,14 @@ MUTANTS: tuple[Mutant, ...] = (
     rates("rates-launch", "LAUNCH = 2e-6", "LAUNCH = 3e-5", "a kernel takes 30 µs to start"),
     rates(
         "rates-waits",
-        "WAITS_ALONE, WAITS_POWER = 0.7",
-        "WAITS_ALONE, WAITS_POWER = 1.4",
+        "WAITS_ALONE, WAITS_POWER = 0.8",
+        "WAITS_ALONE, WAITS_POWER = 1.6",
         "warps wait twice as long",
     ),
     rates("rates-power", "0.984, 0.5, 0.35", "0.984, 0.5, 0.1", "tensor cores take little power"),
-    rates("rates-scores", "= 5.2, 1.6, 6.7, 64", "= 6.2, 1.6, 6.7, 64", "a score takes an instruction more"),
+    rates(
+        "rates-scores", "= 5.2, 1.57, 6.2, 62", "= 6.2, 1.57, 6.2, 62", "a score takes an instruction more"
+    ),
     rates(
         "rates-latency",
         "LATENCY = 0.7e-6",
@@ -242,11 +329,67 @@ MUTANTS: tuple[Mutant, ...] = (
         "return True",
         "an SM draws the next of unequal tiles as it begins one",
     ),
-    block(
-        "block-trips",
-        "trips = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting)",
-        "trips = ROUND_TRIPS",
+    around(
+        "around-trips",
+        "waited = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting or has_rows(phase))",
+        "waited = ROUND_TRIPS",
         "a block that copies ahead waits as long as one that does not",
+    ),
+    around(
+        "around-loops-that-are-not-entered",
+        "np.diff(edges, axis=0) > 0",
+        "np.diff(edges, axis=0) >= 0",
+        "a block waits for loops without visits",
+    ),
+    around(
+        "around-one-loop",
+        "BLOCK_COPY * loops * ahead * copied",
+        "BLOCK_COPY * ahead * copied",
+        "only the first loop asks for copies ahead",
+    ),
+    around(
+        "around-nothing-is-issued",
+        "return blocks * (visit.gaps(blocks) - visit.full) * issued",
+        "return 0 * issued",
+        "a short window costs no more than its visits",
+    ),
+    block(
+        "block-asks-hbm-while-none-works",
+        "np.hypot(lengths, _asked(launch, kernel, traffic, rates) * every)",
+        "lengths + _asked(launch, kernel, traffic, rates) * every",
+        "no block works while another waits for HBM",
+    ),
+    block(
+        "block-cold-on-one-place",
+        "min(kernel.blocks, kernel.resident * launch.gpu.sms)",
+        "min(kernel.blocks, launch.gpu.sms)",
+        "of the first blocks only one on each SM asks HBM",
+        "against_the_chip",
+    ),
+    visit(
+        "visit-straddles",
+        "(max(issued, exponentials) + _straddling(launch, phase))",
+        "max(issued, exponentials)",
+        "rows of 80 columns pass shared memory like those of 128",
+    ),
+    occupancy(
+        "occupancy-padded",
+        "PADDED_REGISTERS * (wide and",
+        "0 * (wide and",
+        "padded columns take no registers",
+    ),
+    occupancy(
+        "occupancy-causal",
+        "CAUSAL_REGISTERS * (mask.causal and wide)",
+        "0 * (mask.causal and wide)",
+        "a causal mask takes no registers",
+    ),
+    rates(
+        "rates-around",
+        "= 8.7, 9, 87, 312, 115",
+        "= 8.7, 9, 87, 412, 115",
+        "a block issues a hundred instructions more",
+        "instructions",
     ),
     seconds(
         "seconds-of-the-longest-kernel",
@@ -256,7 +399,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     seconds(
         "seconds-without-hbm",
-        "parts[name] = max(seconds, work.units[HBM]) + started(launch.pipeline)",
+        "parts[name] = max(seconds, delivered) + started(launch.pipeline)",
         "parts[name] = seconds + started(launch.pipeline)",
         "a kernel is faster than its bytes",
     ),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from engine.problem.problem import Problem
-from engine.recordings.recording import Counters, Recording, TilingTiming
+from engine.recordings.recording import Counters, Recording, TilingTiming, Timing
+from engine.recordings.rows import timings_of
 
 UNFUSED, FUSED = "eager", "sdpa_flash"  # PyTorch's own, both
 BACKENDS = (FUSED, "sdpa_cudnn", "sdpa_efficient")  # of PyTorch's scaled_dot_product_attention
@@ -24,11 +23,8 @@ def seconds(
     recording: Recording | None, provider: str, keys: int, head_dim: int, causal: bool = False
 ) -> float | None:
     """Recorded median of a forward pass."""
-    if recording is None:
-        return None
-    series = recording.series(provider, head_dim, causal)
-    times = series.p50[series.lengths == keys]
-    return float(times[0]) if len(times) and np.isfinite(times[0]) else None
+    rows = _timings(recording, provider, head_dim, causal)
+    return next((row.times and row.times.p50 for row in rows if row.problem.seq_kv == keys), None)
 
 
 def copied(recording: Recording | None) -> float | None:
@@ -49,11 +45,14 @@ def waiting_cost(recording: Recording | None, head_dim: int) -> float | None:
 
 def rates(recording: Recording | None, provider: str, head_dim: int) -> dict[int, float]:
     """FLOP/s of a provider's forward pass by length."""
-    if recording is None:
-        return {}
-    series = recording.series(provider, head_dim, False)
-    known = np.isfinite(series.tflops)
-    return dict(zip(series.lengths[known].tolist(), (series.tflops[known] * 1e12).tolist(), strict=True))
+    rows = _timings(recording, provider, head_dim, False)
+    return {row.problem.seq_kv: row.tflops * 1e12 for row in rows if row.times}
+
+
+def _timings(recording: Recording | None, provider: str, head_dim: int, causal: bool) -> list[Timing]:
+    """Forward passes of a provider, shortest first."""
+    rows = () if recording is None else timings_of(recording, head_dim, causal)
+    return [row for row in rows if row.provider == provider]
 
 
 def counters(recording: Recording | None, provider: str, keys: int, head_dim: int) -> Counters | None:
@@ -80,6 +79,15 @@ def unmasked(recording: Recording | None, provider: str, head_dim: int) -> list[
         if plain and alike and row.kernels and problem.seq_q == problem.seq_kv:
             found.setdefault(problem.seq_kv, row)
     return list(found.values())
+
+
+def dram_reads(recording: Recording | None, provider: str) -> dict[Problem, float]:
+    """Bytes that DRAM delivered in a forward pass, by problem; of several blocks those of the first row."""
+    found: dict[Problem, float] = {}
+    for row in () if recording is None else recording.counters:
+        if (row.provider, row.direction) == (provider, "forward") and row.kernels:
+            found.setdefault(row.problem, row.total("dram_read"))
+    return found
 
 
 def active(row: Counters) -> float | None:

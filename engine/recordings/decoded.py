@@ -1,0 +1,188 @@
+"""Values of `recording`'s types from JSON that may come from a stranger.
+
+Nothing is trusted: every field is checked against its type, nothing in it is executed, and whatever is wrong
+becomes one sentence (RecordingError) that names the place.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from engine.experiment import Experiment, ExperimentError
+from engine.model.cluster.lanes import KINDS
+from engine.problem.problem import Problem
+from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
+from engine.recordings.recording import (
+    INPUTS,
+    NUMBERS,
+    TERMS,
+    Counters,
+    Decoding,
+    Fp8Timing,
+    TilingTiming,
+    Times,
+    Timing,
+    TracedCall,
+    VariantTiming,
+)
+from engine.recordings.timelines import traced_fault
+
+EITHER = "must have either {} or the reason why it has none"
+COMPUTED = {"tflops"}  # said by earlier files, too, and not looked at
+LONGEST_TEXT = 600
+LARGEST_NUMBER = 10**18
+# Markdown's links and pictures, references to them, tags, and addresses that become links by themselves
+ELSEWHERE = re.compile(
+    r"!?\[[^\]]*\]\s*[(\[:]|<[a-zA-Z/!?][^<>]*>|\w+:/\s*/|\bwww\.|\bmailto:", re.IGNORECASE
+)
+
+
+class RecordingError(ValueError):
+    """Why a file is no recording that can be shown, in one sentence."""
+
+
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """The types of a dataclass's fields."""
+    return get_type_hints(kind)
+
+
+def decoded(kind: Any, value: Any, where: str) -> Any:
+    """A value of this type from its JSON; raises RecordingError naming the place."""
+    if is_dataclass(kind):
+        return _record(kind, value, where)
+    arguments = get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        kinds = [kind for kind in arguments if isinstance(value, list) == (get_origin(kind) is tuple)]
+        return None if value is None else decoded((kinds or arguments)[0], value, where)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list):
+            raise RecordingError(f"{where} must be a list")
+        if arguments[0] is int:  # tens of thousands of them
+            return _whole_numbers(value, where)
+        return tuple(decoded(arguments[0], item, f"{where} {i + 1}") for i, item in enumerate(value))
+    if get_origin(kind) is Mapping:
+        if not isinstance(value, dict):
+            raise RecordingError(f"{where} must be an object")
+        return types.MappingProxyType(
+            {_text(key, where): decoded(arguments[1], item, where) for key, item in value.items()}
+        )
+    if kind is str:
+        return _text(value, where)
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise RecordingError(f"{where} must be true or false")
+        return value
+    return _number(kind, value, where)
+
+
+def _record(kind: type, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise RecordingError(f"{where} must be an object")
+    hints = hints_of(kind)
+    if unknown := set(value) - set(hints) - COMPUTED:
+        raise RecordingError(f"{where} has {_shown(min(unknown))}, which this version does not know")
+    given = {}
+    for field in fields(kind):
+        if field.name in value:
+            given[field.name] = decoded(hints[field.name], value[field.name], f"{field.name} of {where}")
+        elif field.default is MISSING:
+            raise RecordingError(f"{where} lacks {field.name}")
+    record = kind(**given)
+    if fault := _fault(record):
+        raise RecordingError(f"{where} {fault}")
+    return record
+
+
+def _fault(record: Any) -> str | None:
+    """What is wrong with values that each have the right type."""
+    if isinstance(record, Problem):
+        try:
+            Experiment(problem=record)
+        except ExperimentError as error:
+            return f"is no problem: {error}"
+    elif isinstance(record, Decoding) and (fault := _blocks_fault(record)):
+        return fault
+    elif isinstance(record, Times):
+        if not 0 < record.p20 <= record.p50 <= record.p80:
+            return "has percentiles that are not positive and rising"
+    elif isinstance(record, Extent):
+        if not 0 < record.least <= record.median <= record.most:
+            return "has times that are not positive and rising"
+    elif isinstance(record, ClusterTiming | ClusterTimeline | GpuMarks):
+        return _cluster_fault(record)
+    elif isinstance(record, Fp8Timing) and (record.numbers not in NUMBERS or record.inputs not in INPUTS):
+        return f"must have numbers of {', '.join(NUMBERS)}, and inputs of {', '.join(INPUTS)}"
+    elif isinstance(record, VariantTiming) and record.term not in (None, *TERMS):
+        return f"has a term that is not known: it must be one of {', '.join(TERMS)}"
+    elif isinstance(record, Timing | TilingTiming | Decoding):
+        if (record.times is None) == (record.skipped is None):
+            return EITHER.format("times")
+        if isinstance(record, Decoding) and (record.times is None) != (record.bytes_per_second is None):
+            return "must have bytes per second where it has times"
+    elif isinstance(record, TracedCall):
+        return traced_fault(record)
+    elif isinstance(record, Counters) and bool(record.kernels) == (record.skipped is not None):
+        return EITHER.format("kernels")
+    return None
+
+
+def _cluster_fault(record: Any) -> str | None:
+    if isinstance(record, GpuMarks):
+        alike = len(record.kind) == len(record.start) == len(record.length)
+        known = all(0 <= kind < len(KINDS) for kind in record.kind)
+        ends = all(value >= 0 for value in (*record.start, *record.length))
+        return None if alike and known and ends else "has marks that cannot be"
+    if record.gpus < 1:
+        return "must have at least one GPU"
+    if isinstance(record, ClusterTiming):
+        return None if (record.times is None) == (record.skipped is not None) else EITHER.format("times")
+    if bool(record.marks) == (record.skipped is not None):
+        return EITHER.format("marks")
+    return None if len(record.marks) in (0, record.gpus) else "must have marks of every GPU"
+
+
+def _blocks_fault(record: Decoding) -> str | None:
+    try:
+        Experiment(problem=record.problem).changed(block_q=record.block_q, block_kv=record.block_kv)
+    except ExperimentError as error:
+        return f"has blocks that cannot be: {error}"
+    return None
+
+
+def leads_elsewhere(text: str) -> str:
+    """The first link, picture, address or tag in a text that a page may show as Markdown; empty for none."""
+    found = ELSEWHERE.search(text)
+    return found[0] if found else ""
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT or not value.isprintable():
+        raise RecordingError(f"{where} must be one line of at most {LONGEST_TEXT} characters")
+    if leads_elsewhere(value):
+        raise RecordingError(f"{where} must hold no link, picture, address or tag")
+    return value
+
+
+def _number(kind: type, value: Any, where: str) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole and (kind is int or not isinstance(value, float)):
+        raise RecordingError(f"{where} must be a {'whole ' if kind is int else ''}number")
+    if not 0 <= value <= LARGEST_NUMBER:
+        raise RecordingError(f"{where} must be from 0 to {LARGEST_NUMBER:.0e}")
+    return kind(value)
+
+
+def _whole_numbers(values: list, where: str) -> tuple[int, ...]:
+    if not all(type(value) is int and abs(value) <= LARGEST_NUMBER for value in values):
+        raise RecordingError(f"{where} must be whole numbers up to {LARGEST_NUMBER:.0e}")
+    return tuple(values)
+
+
+def _shown(name: str) -> str:
+    return repr(name[:40])

@@ -1,0 +1,208 @@
+"""DRAM reads of flash2 where K and V of the heads in use nearly fill L2: grouped heads and others."""
+
+from __future__ import annotations
+
+from statistics import geometric_mean, median
+
+import numpy as np
+import pytest
+
+from engine import Experiment, simulate
+from engine.model.l2 import SPREADING
+from engine.model.l2_range import is_wide
+from engine.model.launch import launch
+from engine.model.reuse import Programs, _launched
+
+# (head dim, query block, key block, causal): (heads, KV heads, tokens, MB that DRAM delivered, read up to
+# three times), counted on an H200 on 23 November 2026 in two sessions; inputs lay elsewhere each time. Four
+# calls of d 80 in 128 keys are left out: their registers spill into L2, too, which the model does not know.
+READ = {
+    (64, 64, 64, False): [
+        (4, 1, 90000, 138.4, 93.0),
+        (1, 1, 131072, 188.4, 187.8),
+    ],
+    (64, 128, 32, False): [
+        (4, 4, 81287, 202.8, 196.9),
+        (4, 1, 90000, 101.1, 126.9),
+    ],
+    (64, 128, 64, False): [
+        (1, 1, 70000, 27.0),
+        (2, 1, 70000, 36.6),
+        (4, 1, 70000, 57.8),
+        (8, 2, 70000, 118.6),
+        (1, 1, 90000, 41.4),
+        (2, 1, 90000, 60.4),
+        (4, 1, 90000, 95.7, 101.4, 144.3),
+        (8, 2, 90000, 240.0, 252.1),
+        (1, 1, 110000, 78.9),
+        (2, 1, 110000, 163.8, 176.3, 159.4),
+        (2, 2, 131072, 446.5, 444.0),
+    ],
+    (64, 128, 128, False): [
+        (4, 1, 90000, 177.9, 180.1),
+    ],
+    (80, 64, 64, False): [
+        (4, 1, 70527, 113.0, 162.6, 149.2),
+    ],
+    (80, 64, 64, True): [
+        (4, 1, 70527, 97.2, 103.1, 94.6),
+        (8, 2, 70527, 193.5, 193.3),
+    ],
+    (80, 128, 32, False): [
+        (4, 1, 70527, 113.8, 105.2, 131.1),
+    ],
+    (80, 128, 32, True): [
+        (4, 1, 70527, 99.0),
+    ],
+    (80, 128, 64, False): [
+        (1, 1, 60000, 28.8),
+        (2, 1, 60000, 39.8),
+        (4, 1, 60000, 60.7),
+        (4, 4, 60000, 186.8, 187.5),
+        (8, 2, 60000, 151.8, 133.8, 129.4),
+        (1, 1, 70527, 43.2),
+        (2, 1, 70527, 54.7),
+        (4, 1, 70527, 112.5, 159.3, 153.4),
+        (4, 4, 70527, 281.9, 248.6),
+        (8, 1, 70527, 198.8, 187.0),
+        (1, 1, 80000, 74.1),
+        (2, 1, 80000, 123.5),
+        (4, 1, 80000, 203.0),
+    ],
+    (96, 128, 64, False): [
+        (1, 1, 60000, 46.6, 48.4),
+        (4, 1, 60000, 118.7, 117.1),
+    ],
+    (128, 64, 64, False): [
+        (4, 1, 40000, 77.0, 78.6),
+        (2, 1, 50000, 114.4, 115.2),
+    ],
+    (128, 128, 64, False): [
+        (8, 2, 36000, 168.5, 164.0),
+        (1, 1, 40000, 31.0),
+        (2, 1, 40000, 53.1, 49.3, 49.1),
+        (4, 1, 40000, 89.3, 77.9, 80.9),
+        (4, 2, 40000, 134.2, 143.4),
+        (4, 4, 40000, 212.7, 213.0),
+        (8, 1, 40000, 138.9, 135.0),
+        (8, 2, 40000, 210.8, 193.6, 189.3),
+        (16, 4, 40000, 403.8, 423.5),
+        (4, 1, 44000, 140.5, 125.0),
+        (8, 2, 44000, 252.1, 254.4),
+        (1, 1, 50000, 63.1),
+        (2, 1, 50000, 120.3),
+        (4, 1, 50000, 212.8, 224.6, 229.6),
+        (8, 2, 50000, 469.9),
+        (1, 1, 60000, 118.3),
+        (2, 1, 60000, 237.4),
+        (4, 1, 60000, 453.0),
+    ],
+    (128, 128, 64, True): [
+        (8, 2, 40000, 179.3, 179.7),
+    ],
+    (128, 128, 128, False): [
+        (4, 1, 40000, 84.3, 78.4),
+    ],
+}
+CALLS = [
+    (
+        Experiment.of(
+            algorithm="flash2",
+            heads=heads,
+            kv_heads=kv_heads,
+            seq=seq,
+            head_dim=head_dim,
+            block_q=block_q,
+            block_kv=block_kv,
+            causal=causal,
+            hardware="h200",
+        ),
+        [1e6 * each for each in read],
+    )
+    for (head_dim, block_q, block_kv, causal), calls in READ.items()
+    for heads, kv_heads, seq, *read in calls
+]
+
+
+def modelled(one: Experiment) -> int:
+    """Bytes from DRAM, instructions included."""
+    return simulate(one).traffic.dram.total_read + one.record.code
+
+
+def test_grouped_heads_read_what_the_counters_say_as_nearly_as_these_agree():
+    off = np.array([modelled(one) / geometric_mean(read) - 1 for one, read in CALLS])
+    assert np.median(np.abs(off)) < 0.055
+    assert abs(off.mean()) < 0.02
+    assert np.mean(np.abs(off) < 0.1) > 0.75
+    assert np.abs(off).max() < 0.32
+    apart = [max(read) / min(read) - 1 for _, read in CALLS if len(read) > 1]
+    assert max(apart) > 0.45  # of one call
+    assert len(apart) > 30
+
+
+def test_nine_of_ten_readings_lie_in_the_range():
+    within, widths = [], []
+    for one, read in CALLS:
+        low, high = simulate(one).dram_range
+        code = one.record.code
+        if is_wide(low, high):
+            widths.append(high.total_read / low.total_read - 1)
+            within += [low.total_read + code <= each <= high.total_read + code for each in read]
+    assert np.mean(within) > 0.95
+    assert median(widths) < 0.8
+
+
+def test_where_all_sms_go_over_to_the_next_key_head_l2_holds_both():
+    """Two key heads with a group each read more than twice what one of them does: one to two K and V more."""
+    more = {}
+    for seq, head_dim in ((60_000, 80), (40_000, 128)):
+        calls = {heads: one for one, _ in CALLS if (heads := _heads(one, seq, head_dim))}
+        keys = 2 * seq * head_dim * 2
+        more[seq] = (modelled(calls[8, 2]) - 2 * modelled(calls[4, 1])) / keys
+    assert more[60_000] == pytest.approx(1.3, abs=0.35)  # counted: 0.5 and 1.6
+    assert more[40_000] == pytest.approx(1.4, abs=0.35)  # counted: 1.6
+
+
+def _heads(one: Experiment, seq: int, head_dim: int) -> tuple[int, int] | None:
+    """(heads, KV heads) of a call in 128 x 64 without a mask."""
+    problem, tiling = one.problem, launch(one).tiling
+    usual = (problem.seq_q, problem.head_dim, tiling.block_q, tiling.block_kv) == (seq, head_dim, 128, 64)
+    return (problem.heads, problem.kv_heads) if usual and not problem.mask.causal else None
+
+
+# distance between the two blocks of an SM in the middle of every turn, a share of a pass: traced on an H200,
+# d 64 in 128 x 64, of 131,072 keys and of 90,000
+DISTANCES = [
+    (0.093, 0.243, 0.339, 0.401, 0.441, 0.468, 0.486),
+    (0.146, 0.347, 0.437, 0.478, 0.499, 0.510, 0.517),
+]
+
+
+def test_blocks_on_an_sm_spread_evenly_where_softmax_binds():
+    none = np.zeros(40, np.int64)
+    programs = Programs(none, none, none + 1000, False, 0.0, 0.0, np.ones(40))
+    run = _launched(programs, np.ones(2), np.array([0, 0.5]), SPREADING, 10**6)
+    first, second = run.stop[::2], run.stop[1::2]
+    distances = (second - first)[:7] / 1000
+    middle = (np.concatenate([[0], distances[:-1]]) + distances) / 2
+    np.testing.assert_allclose(middle, np.mean(DISTANCES, axis=0), atol=0.07)
+    assert distances[-1] == pytest.approx(0.5, abs=0.005)
+
+
+# (head dim, query block, key block): blocks that an SM held, by the waves that ncu tells, and registers
+HELD = {
+    (80, 128, 32): 1,  # 156
+    (128, 128, 32): 2,  # 126
+    (64, 128, 32): 2,  # 97
+    (80, 64, 64): 2,  # 202
+    (96, 128, 64): 1,  # 206
+    (64, 64, 64): 4,  # 126
+}
+
+
+@pytest.mark.parametrize("tile", HELD)
+def test_columns_that_a_head_lacks_take_registers(tile):
+    head_dim, block_q, block_kv = tile
+    shape = {"seq": 70_527, "head_dim": head_dim, "block_q": block_q, "block_kv": block_kv}
+    (kernel,) = launch(Experiment.of(algorithm="flash2", hardware="h200", **shape)).kernels
+    assert kernel.resident == HELD[tile]
