@@ -51,7 +51,7 @@ SMS = f"""
   .sms i {{ border-radius: 2px; box-sizing: border-box; }}
   .splits-key {{ display: flex; flex-wrap: wrap; gap: 2px 16px; font-size: 0.93rem; }}
   .splits-key i {{ display: inline-block; width: 20px; margin-right: 6px; vertical-align: middle; }}
-  .splits-key b {{ font: 0.93rem {MONO}; }}
+  .splits-key b {{ font: 0.93rem {MONO}; word-spacing: -0.25em; white-space: nowrap; }}
   @media (max-width: 700px) {{ .sms i {{ font-size: 0.57rem; }} }}
 """
 MASKS = """

@@ -75,6 +75,11 @@ def plain(text: str) -> str:
     return re.sub(r"[\\`*_\[\]<>$~]|:(?=[a-zA-Z/])|(?<=www)\.", r"\\\g<0>", text)
 
 
+def unbroken(text: str) -> str:
+    """A sentence in which no equation is torn apart at a line's end."""
+    return text.replace(" = ", "\u00a0=\u00a0")
+
+
 def moment(date: str) -> str:
     """An ISO 8601 date in UTC, to the minute."""
     return f"{date[:10]} {date[11:16]} UTC"

@@ -93,7 +93,7 @@ def agreement(recording: Recording, experiment: Experiment) -> str:
 
 def counters(recording: Recording, experiment: Experiment) -> str:
     """The model against the chip's own counters."""
-    drawn = partial(written, lambda _, colours: chip.agreement(recording, colours), experiment, places={})
+    drawn = partial(written, lambda _, colours: chip.show(recording, colours), experiment, places={})
     return both(lambda colours: drawn(colours=colours).text())
 
 

@@ -92,8 +92,8 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "Computing S and P again in the backward pass, from Q, K and lse, instead of storing them."
         ),
         "recording|recordings": (
-            "A file of what one GPU was measured to do: the sidebar chooses it, and Traffic, Speed and "
-            "On the GPU read it."
+            "A file of what one GPU was measured to do: the sidebar chooses it, and every page with recorded "
+            "numbers reads it."
         ),
         "safe softmax": "A softmax that subtracts the row's maximum first; it takes three passes over a row.",
         "SDPA|scaled_dot_product_attention|how to use it": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -11,13 +11,11 @@ import numpy as np
 import streamlit as st
 
 from app import across, scenario, theme
-from app.across.payload import NAMES, name_of
-from app.figures import across as figures
-from app.figures.colours import Palette
+from app.across.payload import name_of
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, scaled, seconds_text, short
-from app.page.parts import clusters
-from app.page.parts.elements import chart, one_of
+from app.page.parts import clusters, scaling
+from app.page.parts.elements import one_of
 from app.presenter.mode import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -27,9 +25,8 @@ from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import LINKS, Fabric
 from engine.model.cluster.kernel import BACKWARD as BACKWARD_TIMES
 from engine.model.cluster.lanes import Lanes
-from engine.model.cluster.memory import blocks_passing
 from engine.model.cluster.seconds import modelled
-from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
+from engine.model.cluster.spread import RING_SEND, Spread
 from engine.model.timeline import MODELLED
 from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording
@@ -42,17 +39,12 @@ from engine.studies.across import (
     RECORDED,
     TOKENS,
     WAYS,
-    Room,
     beside_of,
-    hiding,
-    over_gpus,
     ring_parts,
-    rooms,
-    rounds_by_tokens,
     runs_of,
     spread_of,
 )
-from engine.studies.recorded_clusters import Held, cluster_recordings, held, with_lanes
+from engine.studies.recorded_clusters import cluster_recordings, held, with_lanes
 
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
 MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}
@@ -62,7 +54,6 @@ BESIDE = {
     ALONE: "Ring alone",
     RECORDED: "Modelled beside recorded",
 }
-FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
 COMPONENTS = 1  # of O that are shown as numbers
 
 
@@ -86,13 +77,13 @@ def show() -> None:
     found, colours = held(recordings), theme.colours()
     curve, rounds = st.columns(2, gap="large")
     with curve:
-        _efficiency(spread, found, colours)
+        scaling.efficiency(spread, found, colours)
     with rounds:
-        _hiding(spread, colours)
+        scaling.hidden(spread, colours)
     with st.container(key="apart_across"):
         memory, merging = st.columns([1, 1.2], gap="large")
     with memory:
-        _memory(spread)
+        scaling.memory(spread)
     with merging:
         _merging(spread)
     clusters.show(recordings, found)
@@ -199,121 +190,6 @@ def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, 
         return "All lanes are modelled."
     shapes = " and ".join(f"{tokens:,} tokens on {gpus} GPUs" for gpus, tokens in sorted(every))
     return f"These lanes are modelled. Recorded ones stand beside them for {shapes}, with a causal mask."
-
-
-def _efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> None:
-    """Methods over the number of GPUs; recorded points where there are any of this length."""
-    st.markdown("**Efficiency over the number of GPUs**: one GPU's time over that of all GPUs together")
-    methods = (RING, RING_SEND, TWO_LEVEL, ALL_GATHER, ALL_TO_ALL)
-    lines = {method: over_gpus(spread.by(method)) for method in methods}
-    lines = {method: found for method, found in lines.items() if len(found) > 1}
-    every = _points(found)
-    points = [one for one in every if _like(one, spread)]
-    origin = points[0].recording.origin if points else ""
-    chart(
-        figures.efficiency(lines, points, origin, spread.gpus, colours),
-        "Efficiency over GPUs",
-        "across efficiency",
-    )
-    words = (
-        "Dotted lines are modelled. From one host to several, a flat ring waits for the network in every "
-        "round; a ring of hosts waits only once per host."
-    )
-    if points:
-        problem = points[0].row.problem
-        words += (
-            f" Diamonds were {origin}: {_listed(one.row.gpus for one in points)} GPUs, {problem.heads} "
-            f"heads, head dimension {problem.head_dim}, {problem.dtype}. One above 100% says that one GPU "
-            "alone is slowed down: under its longer load the card caps its power."
-        )
-    elif every:
-        words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."
-    st.caption(words)
-
-
-def _points(found: tuple[Held, ...]) -> list[Held]:
-    """Recorded forward passes of methods on several GPUs, all heads with keys of their own."""
-    return [
-        one
-        for one in found
-        if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency
-        if one.row.problem.heads == one.row.problem.kv_heads
-    ]
-
-
-def _like(one: Held, spread: Spread) -> bool:
-    problem = one.row.problem
-    return (problem.seq_q, problem.mask) == (spread.problem.seq_q, spread.problem.mask)
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    """Each once, in order, in words."""
-    *some, last = (f"{each:,}" for each in sorted(set(numbers)))
-    return f"{', '.join(some)} and {last}" if some else last
-
-
-def _hiding(spread: Spread, colours: Palette) -> None:
-    """When a round's transfer fits under its computing."""
-    found = hiding(spread.by(RING))
-    st.markdown("**When a ring hides its transfers**: a round's computing beside its transfer, modelled")
-    chart(
-        figures.rounds(rounds_by_tokens(spread), found.tokens, found.needed, colours),
-        "A round over the tokens per GPU",
-        "across rounds",
-    )
-    verdict = "so its transfers are hidden" if found.hides else "so each round waits for its transfer"
-    st.caption(
-        f"Computing grows with n², the transfer with n. Here each GPU has {found.tokens:,} tokens (dotted) "
-        f"and needs {found.needed:,.0f} (dashed), {verdict}."
-    )
-    st.latex(FORMULA)
-    problem = spread.problem
-    st.caption(
-        f"F is what the kernel computes per second ({scaled(found.flops, 'FLOP/s')}), B what comes into a "
-        f"GPU per second ({scaled(found.bytes_per_second, 'B/s')}), e the bytes of a number "
-        f"({problem.itemsize}), H and H_kv the heads ({problem.heads}) and KV heads ({problem.kv_heads})."
-    )
-
-
-def _memory(spread: Spread) -> None:
-    """What each GPU holds, and the longest context."""
-    found = rooms(spread)
-    gpu = GPUS[spread.hardware]
-    st.markdown(f"**Memory per GPU**, one layer's attention, {gpu.name}, modelled")
-    rows = [
-        [
-            "One GPU" if room.spread.gpus == 1 else NAMES[room.spread.method],
-            bytes_text(room.bytes),
-            bytes_text(room.others),
-            _tokens(room.longest),
-        ]
-        for room in found
-    ]
-    head = ("", "this sequence", "of it buffers", "longest that fits")
-    st.html(scrolled(table(head, rows), 330))
-    st.caption(
-        f"A GPU of {bytes_text(gpu.memory_bytes)} holds its own Q, K, V and O, and buffers for the blocks "
-        "that pass by. All-gather keeps a group of heads of all K and V, which grows with the whole "
-        f"sequence.{_few(found)}"
-    )
-
-
-def _few(found: list[Room]) -> str:
-    """That buffers may take more than sharing saves."""
-    alone, ring = found[0], found[1]
-    if ring.longest > alone.longest:
-        return ""
-    gpus = ring.spread.gpus
-    passing = ("one block", "two blocks", "three blocks")[blocks_passing(gpus) - 1]
-    return (
-        f" On {gpus} GPUs a ring's buffers take more than sharing saves: they hold K and V twice to be "
-        f"fetched, {passing} of others on the way, and the O of every round until the merge."
-    )
-
-
-def _tokens(tokens: int) -> str:
-    """Many tokens, with a prefix."""
-    return f"{scaled(tokens, '').strip()} tokens"
 
 
 def _merging(spread: Spread) -> None:

@@ -57,7 +57,7 @@ def show() -> None:
     job_panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
     fold("agreement traffic", partial(_traffic, sibling), "Does the kernel move the bytes that are counted?")
     if recording := chosen_recording():
-        counters = partial(chip.agreement, recording, theme.colours())
+        counters = partial(chip.show, recording, theme.colours())
         fold("agreement counters", counters, "Does the model agree with the chip's own counters?")
     fitted.show("agreement", chosen_recording(), experiment.gpu)
     fold("agreement", partial(_origins, sibling))
@@ -82,7 +82,7 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
     agreement: Agreement | None = job.result if job is not None else None
     with st.container(key="agreement_verdict"):
         if agreement is None:
-            st.caption("Nothing has been compared here yet for these tiles.")
+            st.caption(_awaited(job))
         else:
             agrees = all(agreement.holds(quantity) for quantity in agreement.quantities)
             verdict(agrees, agreement.device, f"the kernel {compiled(agreement.interpreted)}", agreement.date)
@@ -90,16 +90,28 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
     quantity = one_of("Quantity", names, "agreement_quantity", first="m")
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
         with column:
-            _pair(sibling, agreement, quantity, pair)
+            _pair(sibling, job, quantity, pair)
     if agreement is not None:
         st.html(_table(agreement))
 
 
-def _pair(sibling: Experiment, agreement: Agreement | None, quantity: str, pair: tuple[str, str]) -> None:
+def _at_work(job: Job | None) -> bool:
+    return job is not None and job.under_way
+
+
+def _awaited(job: Job | None) -> str:
+    """What the pictures without numbers wait for."""
+    if _at_work(job):
+        return "The three are computed now; each tile then shows how far two of them are apart."
+    return "Nothing has been compared yet: after the comparison each tile shows how far two are apart."
+
+
+def _pair(sibling: Experiment, job: Job | None, quantity: str, pair: tuple[str, str]) -> None:
     """How far two of the three are apart in every tile."""
+    agreement: Agreement | None = job.result if job is not None else None
     title, colours = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}", theme.colours()
     if agreement is None:
-        st.markdown(f"**{title}**, not compared yet")
+        st.markdown(f"**{title}**, {'computed now' if _at_work(job) else 'not compared yet'}")
         figure = figures.awaited(schedule_of(sibling), colours)
     else:
         st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")

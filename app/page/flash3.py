@@ -19,7 +19,7 @@ from app.figures.units import (
     short,
     times_text,
 )
-from app.page.parts import fp8
+from app.page.parts import fp8, unsure
 from app.page.parts.elements import chart
 from app.presenter.mode import presenting
 from app.sidebar.recording import chosen_recording
@@ -39,6 +39,7 @@ from engine.studies.techniques import (
     RecordedKernel,
     Technique,
     Variant,
+    dram_range_of,
     ladder,
     recorded_kernels,
     variant,
@@ -84,6 +85,7 @@ def show() -> None:
         _picture(experiment, shown, block)
     with numbers:
         _numbers(shown, full, block)
+        _unsure(experiment, shown, full)
     with st.container(key="apart_techniques"):
         fall, recorded = st.columns([1, 1.15], gap="large")
     with fall:
@@ -172,6 +174,15 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
     busy = share_text(block.tensor_busy) if looping else "–"
     whole = "" if shown.of_peak is None else f"whole call: {share_text(shown.of_peak)} of peak"
     st.metric("Tensor cores busy in the loop, modelled", busy, whole or "does not fit", **GREY)
+
+
+def _unsure(experiment: Experiment, shown: Variant, full: Variant) -> None:
+    """Between what the modelled bytes across HBM lie, where the model is sure of no more."""
+    names = {flash3.ALGORITHM.label: full.techniques}
+    if shown.techniques != full.techniques:
+        names = {"these techniques": shown.techniques} | names
+    if said := unsure.within({name: dram_range_of(experiment, of) for name, of in names.items()}):
+        st.caption(said)
 
 
 def _against(value: float | None, full: float) -> str:

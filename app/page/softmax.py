@@ -11,6 +11,7 @@ from app import scenario, theme
 from app.figures import softmax as figures
 from app.figures import terms
 from app.figures.tables import table
+from app.figures.units import unbroken
 from app.page.parts.elements import chart, fold
 from app.page.parts.stepper import played, stepper
 from app.presenter.mode import presenting
@@ -75,7 +76,7 @@ def _row(experiment: Experiment) -> None:
         return
     steps = online_steps(scores, block)
     step = stepper("Step", len(steps.stops), telling(steps), name=STEP, unit="step", plays=True)
-    headline.header(sentence(steps, step), anchor=False)
+    headline.header(unbroken(sentence(steps, step)), anchor=False)
     (typed if name == OWN else headline).caption(what)
     picture, numbers = st.columns([2.3, 1], gap="medium")
     with picture:

@@ -13,7 +13,7 @@ from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text
-from app.page.parts import chip, fitted, gains, recorded
+from app.page.parts import bottleneck, fitted, gains, recorded
 from app.page.parts.elements import chart, one_of
 from app.page.parts.job import job_panel
 from app.sidebar.recording import chosen_recording
@@ -100,7 +100,7 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
     with st.container(key="apart_speed"):
         held, versus, *blocks = st.columns([1.2, 1, 1.1] if swept else 2, gap="medium")
     with held:
-        chip.bounds(recording, experiment)
+        bottleneck.show(recording, experiment)
     if compared:
         with versus:
             marks = "**Time beside the model**: measured filled, recorded open"
@@ -126,7 +126,7 @@ def _rooflines(experiment: Experiment, measured: list[dict], recording, colours:
         )
     if recording:
         with counted:
-            chip.rooflines(recording, experiment, colours)
+            bottleneck.rooflines(recording, experiment, colours)
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, times_text
-from app.page.parts import chip, fitted, unsure
+from app.page.parts import chip_traffic, fitted, unsure
 from app.page.parts.elements import chart, one_of
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash2, standard
@@ -70,7 +70,7 @@ def show() -> None:
     with st.expander(f"The memories of {experiment.gpu.with_article}"):
         memory.show(experiment.gpu)
     if recording := chosen_recording():
-        chip.traffic(recording, experiment)
+        chip_traffic.show(recording, experiment)
         fitted.show("traffic", recording, experiment.gpu)
 
 

@@ -41,7 +41,7 @@ from urllib.parse import parse_qsl
 
 from app.tour.words import Choice, filled, options, text
 from engine.experiment import Experiment, ExperimentError
-from engine.recordings.file import leads_elsewhere
+from engine.recordings.decoded import leads_elsewhere
 from engine.root import ROOT
 from engine.studies.answers import AnswerError, answer
 

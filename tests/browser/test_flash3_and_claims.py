@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from engine.studies.claims import checked
+from engine.studies.claims.verdict import WRONG
 from tests.browser.players import filed
 from tests.browser.test_pages import opened, query, settled
 
@@ -64,8 +66,9 @@ def test_a_verdict_leaves_its_claims_alone_on_the_page(page, dashboard):
     cards = page.locator("[class*=st-key-claim_]:visible")
     assert cards.count() == 44
     page.get_by_text("Wrong", exact=True).first.click()
-    page.get_by_text("7 of 44").wait_for()
-    assert cards.count() == 7
+    wrong = sum(each.verdict == WRONG for each in checked())
+    page.get_by_text(f"{wrong} of 44").wait_for()
+    assert cards.count() == wrong > 1
     boxes = [card.bounding_box() for card in cards.all()]
     assert len({box["x"] for box in boxes}) == 2, "both columns are filled"
 

@@ -8,6 +8,7 @@ import streamlit as st
 from app.figures import decoding as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
+from app.figures.units import unbroken
 from app.page.parts.elements import chart
 from app.page.parts.stepper import stepper
 from engine.studies.decoding import Parts
@@ -30,7 +31,7 @@ def show(parts: Parts, scenario_keys: int, colours: Palette) -> None:
         chart(figures.merge(parts, step, colours), "What each part counts for")
         st.latex(FORMULA)
     with numbers:
-        st.markdown(_sentence(parts, step))
+        st.markdown(unbroken(_sentence(parts, step)))
         st.html(scrolled(_parts_table(parts, step), 440))
         st.html(scrolled(_merged_table(parts, step), 240))
         st.caption(_what_ran(parts, scenario_keys))

@@ -14,12 +14,12 @@ from app.figures.tables import scrolled, table
 from app.figures.units import seconds_text, short
 from app.page.parts.elements import chart, one_of
 from engine.experiment import Experiment
+from engine.problem.flops import BACKWARD_FLOPS
 from engine.problem.hardware import gpu_named
 from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
 from engine.recordings.recording import Recording, Timing
 from engine.recordings.rows import (
     BACKWARD,
-    BACKWARD_FLOPS,
     FORWARD,
     MODEL_BLOCKS,
     artefacts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from app.figures.algorithms import short
 from app.figures.units import bytes_range_text, share_text
@@ -10,6 +10,7 @@ from engine.model.l2_range import is_wide
 from engine.model.simulation import Simulation
 from engine.recordings.counters import RecordedCounters
 from engine.recordings.recording import Recording
+from engine.schedule.bytes import Bytes
 from engine.studies.counted_again import dram_scatter, l1_scatter
 from engine.studies.counter_gaps import within_ranges
 
@@ -26,10 +27,17 @@ AGAIN_BY_L1 = (
 
 def across_hbm(simulations: Iterable[Simulation]) -> str:
     """Of those that the model is not sure of, between what their DRAM bytes lie; empty if it is of all."""
-    unsure = [one for one in simulations if is_wide(*one.dram_range)]
+    return within({short(one.experiment.algorithm): one.dram_range for one in simulations})
+
+
+def within(ranges: Mapping[str, tuple[Bytes, Bytes]]) -> str:
+    """The same of ranges by the names of what they are of."""
+    unsure = {name: found for name, found in ranges.items() if is_wide(*found)}
     if not unsure:
         return ""
-    ends = ", ".join(f"{short(one.experiment.algorithm)} {_total(one)}" for one in unsure)
+    ends = ", ".join(
+        f"{name} {bytes_range_text(*(each.total for each in found))}" for name, found in unsure.items()
+    )
     return f"{WHY} sure only within a range: {ends}."
 
 
@@ -42,7 +50,7 @@ def of_calls(rows: Sequence[RecordedCounters]) -> str:
         f"The model is sure of the reads of {found.calls} of these calls only within a range, because they "
         f"nearly fill L2 or their SMs lose step: it is {share_text(found.width)} of its lower end wide in "
         f"the median, and what {found.within} of them read lies in it. It was set so that this holds for "
-        "nine of ten readings, of these calls and of a scan of others."
+        "nine of ten readings, of these calls and of scans of others."
     )
 
 
@@ -53,7 +61,3 @@ def of_counters(recording: Recording) -> str:
         for text, found in ((AGAIN, dram_scatter(recording)), (AGAIN_BY_L1, l1_scatter(recording)))
         if found
     )
-
-
-def _total(one: Simulation) -> str:
-    return bytes_range_text(*(each.total for each in one.dram_range))

@@ -8,12 +8,13 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Fp8Timing, Times
 
 PROBLEM = Problem(1, 16, 16, 4096, 4096, 128, "float16", Mask())
-TIMES = Times(0.9e-3, 1e-3, 1.1e-3, 5)
+FLOPS = 4 * 16 * 4096**2 * 128
 
 
 def row(number, kind, tflops, error):
-    given = {"times": TIMES, "tflops": tflops, "relative_error": error}
-    return Fp8Timing("fp8", "FP8", "forward", PROBLEM, numbers=number, inputs=kind, **given)
+    times = Times(*[FLOPS / tflops / 1e12] * 3, 5)
+    given = {"numbers": number, "inputs": kind, "relative_error": error}
+    return Fp8Timing("fp8", "FP8", "forward", PROBLEM, times, **given)
 
 
 ROWS = [

@@ -134,6 +134,12 @@ def test_recorded_points_are_shown_at_their_own_length_alone():
         one for one in held(cluster_recordings(None)) if (one.row.provider, one.row.gpus) == ("ring", 4)
     )
     assert share_text(ring.efficiency) == "90%"
+    for tokens in (32768, 262144):  # more than one GPU's time over their number: at the second alone
+        page.main.select_slider[1].set_value(tokens)
+        again(page)
+        words = " ".join(block.value for block in page.caption)
+        assert "Diamonds" in words
+        assert ("above 100%" in words) == (tokens == 262144)
     page.main.select_slider[1].set_value(8192)
     again(page)
     assert not any("Diamonds" in block.value for block in page.caption)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from app.figures.agreement import awaited, differences
 from app.figures.colours import palette
+from app.page import agreement as page_of
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS, Agreement
 from engine.model.launch import schedule_of
@@ -22,6 +25,7 @@ from tests.app.worker_page import (
 )
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
+NAMED = (("Triton kernel", "float64"), ("scheduler", "float64"), ("Triton kernel", "scheduler"))
 COMPARE = "Compare on this machine"
 
 __all__ = ["own_worker", "session_worker"]
@@ -39,6 +43,21 @@ def test_the_page_compares_and_gives_its_verdict(session_worker, algorithm):
     assert ("rescale" in table) == (algorithm == "flash2")
     page.segmented_control[0].set_value("O")
     again(page)
+
+
+@pytest.mark.parametrize(
+    ("job", "said", "beside"),
+    [
+        (None, "Nothing has been compared yet", "not compared yet"),
+        (SimpleNamespace(under_way=True, result=None), "The three are computed now", "computed now"),
+    ],
+)
+def test_pictures_without_numbers_say_what_they_wait_for(monkeypatch, job, said, beside):
+    monkeypatch.setattr(page_of, "job_panel", lambda kind, payload, label, draw: draw(job))
+    page = opened("agreement", **TINY)
+    assert any(each.value.startswith(said) for each in page.caption)
+    titles = [each.value for each in page.markdown if " − " in each.value]
+    assert titles[:3] == [f"**{a} − {b}**, {beside}" for a, b in NAMED]
 
 
 def test_a_smaller_sibling_is_said(own_worker):

@@ -130,25 +130,25 @@ def test_alibi_fades_by_the_heads_slopes():
 
 def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
     plan = {way: variants.plan(way) for way in (FORWARD, BACKWARD)}
-    rates = {FORWARD: [500.0, 400.0, *[300.0] * 9], BACKWARD: [200.0] * 11}
+    rates = {FORWARD: [500.0, 400.0, 300.0, 300.0, 200.0, *[300.0] * 6], BACKWARD: [200.0] * 11}
     rows = [
-        replace(row, times=Times(1e-3, 2e-3, 3e-3, 5), tflops=rate, commit="1234567890")
+        replace(row, times=Times(*[row.flops / rate / 1e12] * 3, 5), commit="1234567890")
         for way, found in plan.items()
         for row, rate in zip(found, rates[way], strict=True)
     ]
-    rows[4] = replace(rows[4], times=Times(1e-4, 2.5e-4, 3e-4, 5))
     device = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
     recording = Recording(device, variants=tuple(rows))
     monkeypatch.setattr("app.page.masks.chosen_recording", lambda: recording)
     page = unfolded(opened("masks"), "mask times")
     assert page.main.markdown[0].value.strip("*") == (
         "With documents, causal (16 of 1k keys) the kernel meets 16× fewer pairs than under a causal mask "
-        "alone and takes 8× less time; of the terms, a softcap costs most and leaves 75% of the plain rate."
+        "alone and takes 7.99× less time; of the terms, a softcap costs most and leaves 75% of the plain "
+        "rate."
     )
     shown = html(page)
     assert ">Documents, causal, 5 of 1 to 8,192 keys</td><td>18.2%<" in shown
     assert (
-        ">Causal with sinks, keys up to its own</td><td>50.0%</td><td>2 ms</td><td>300</td><td>75%</td>"
+        ">Causal with sinks, keys up to its own</td><td>50.0%</td><td>3.67 ms</td><td>300</td><td>75%</td>"
         in shown
     )
     assert "at commit 1234567" in page.caption[-1].value

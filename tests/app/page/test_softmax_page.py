@@ -80,7 +80,7 @@ def test_the_headline_tells_a_rising_maximum_from_one_that_stays(open_row):
     app = open_row()
     assert "rises from 0.6 to 1.5" in app.header[0].value
     app.main.selectbox[0].set_value("settled").run()
-    assert "stays 3.6, so α = 1" in app.header[0].value
+    assert "stays 3.6, so α\u00a0=\u00a01 and" in app.header[0].value  # in one line, wherever lines end
     app.main.selectbox[0].set_value("masked").run()
     app.main.slider[0].set_value(1).run()
     assert "masked, so m stays −∞" in app.header[0].value

@@ -1,0 +1,112 @@
+"""What bounds the scenario's speed, modelled and by the chip's own counters: on the Speed page."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.figures.colours import Palette
+from app.figures.roofline import both_levels
+from app.figures.tables import table
+from app.figures.units import scaled, share_text
+from app.page.parts.elements import chart
+from engine.experiment import Experiment
+from engine.model.roofline import roofline
+from engine.model.simulation import simulate
+from engine.problem.hardware import Gpu, gpu_named
+from engine.recordings.counters import (
+    RecordedCounters,
+    modelled_shares,
+    nearest_counters,
+    rivals,
+    roofline_points,
+)
+from engine.recordings.recording import Recording
+from engine.studies.counter_gaps import busiest
+
+UNITS = {
+    "tensor core": "tensor cores",
+    "exp": "exp and float32",
+    "L2": "L2 to SMs",
+    "HBM": "HBM",
+    "issue": "issue slots",
+    "launch": "launch and waiting",
+    "tail": "tail: SMs idle",
+}
+PEAKS = (
+    "as a share of the same peaks, those of the SM's units at the clock they had (exponentials without "
+    "float32)."
+)
+BOUNDS = {
+    **UNITS,
+    "exp": "exponentials and float32 arithmetic",
+    "L2": "L2-to-SM bandwidth",
+    "HBM": "HBM bandwidth",
+    "tail": "the tail, in which SMs are idle",
+}
+
+
+def show(recording: Recording | None, experiment: Experiment) -> None:
+    """The scenario's bottleneck: modelled, and how busy the counters say each unit was."""
+    simulation = simulate(experiment)
+    found = nearest_counters(recording, experiment) if recording else None
+    bound = BOUNDS[simulation.modelled.bound]
+    shares = modelled_shares(simulation)
+    if alike := rivals(simulation):
+        first, second = (f"{share_text(shares[unit])} of its peak" for unit in alike)
+        bound += f", at {first}; {BOUNDS[alike[1]]} is as near, at {second}"
+    st.markdown(f"**Bottleneck (modelled)**: {bound}")
+    columns = [("modelled", shares)]
+    if found is not None:
+        one, same = found
+        columns += [] if same else [("nearest", modelled_shares(one.simulation))]
+        columns.append(("recorded", one.utilisation))
+    rows = [
+        [name, *(_percent(shares.get(unit)) for _, shares in columns)]
+        for unit, name in UNITS.items()
+        if any(shares.get(unit) is not None for _, shares in columns)
+    ]
+    st.html(table(["busy", *(name for name, _ in columns)], rows, title="Busy share of each unit"))
+    said = (
+        "Each row is the share of its peak that a unit reaches over the whole run. Modelled: the time that "
+        f"the unit would need at its peak ÷ total time; L2's peak is {_cache_peak(experiment.gpu)}."
+    )
+    if shares["L2"] > shares[simulation.modelled.bound]:
+        said += " Copies from L2 run ahead of the products here, so they delay nothing."
+    if found is not None:
+        said += (
+            "" if same else f" Nearest: the model of the recorded scenario nearest to this one, {one.what}."
+        )
+        whose = "for this scenario" if same else "for that one"
+        said += f" Recorded: Nsight counters {whose}, {recording.origin}, {PEAKS}"
+        said += f" {_busiest(one)}"
+    st.caption(said)
+
+
+def _cache_peak(gpu: Gpu) -> str:
+    return f"{scaled(gpu.cache_bytes_per_second, 'B/s')} ({gpu.sources['L2 to SMs']})"
+
+
+def rooflines(recording: Recording, experiment: Experiment, colours: Palette) -> None:
+    """Counted calls like the scenario under the roofs of L2 and of HBM."""
+    gpu, points = gpu_named(recording.device.gpu), roofline_points(recording, experiment)
+    if gpu is None or not points:
+        return
+    problem = experiment.problem
+    mask = "no mask" if problem.mask.looks_ahead else "masked"
+    st.markdown(f"**Roofline of L2 and HBM**: d = {problem.head_dim}, {mask}, {recording.origin}")
+    figure = both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours)
+    chart(figure, "Recorded roofline at L2 and HBM")
+    st.caption(
+        "Each line joins the two levels of one call; its length is what L2 saves. Colours are those of the "
+        "recorded curves; times are of kernels under the profiler."
+    )
+
+
+def _busiest(one: RecordedCounters) -> str:
+    """The unit that the counters saw closest to its peak."""
+    unit, share = busiest(one)
+    return f"The counters saw {UNITS[unit]} closest to peak, at {share:.0%}."
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else share_text(share)

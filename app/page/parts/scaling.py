@@ -1,0 +1,141 @@
+"""What more GPUs gain on the page Across GPUs: efficiency, when transfers are hidden, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import streamlit as st
+
+from app.across.payload import NAMES
+from app.figures import across as figures
+from app.figures.colours import Palette
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_text, scaled
+from app.page.parts.elements import chart
+from engine.algorithms import FORWARD
+from engine.model.cluster.memory import blocks_passing
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
+from engine.problem.hardware import GPUS
+from engine.studies.across import Room, hiding, over_gpus, rooms, rounds_by_tokens
+from engine.studies.recorded_clusters import Held
+
+FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
+
+
+def efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> None:
+    """Methods over the number of GPUs; recorded points where there are any of this length."""
+    st.markdown("**Efficiency over the number of GPUs**: one GPU's time over that of all GPUs together")
+    methods = (RING, RING_SEND, TWO_LEVEL, ALL_GATHER, ALL_TO_ALL)
+    lines = {method: over_gpus(spread.by(method)) for method in methods}
+    lines = {method: found for method, found in lines.items() if len(found) > 1}
+    every = _points(found)
+    points = [one for one in every if _like(one, spread)]
+    origin = points[0].recording.origin if points else ""
+    chart(
+        figures.efficiency(lines, points, origin, spread.gpus, colours),
+        "Efficiency over GPUs",
+        "across efficiency",
+    )
+    words = (
+        "Dotted lines are modelled. From one host to several, a flat ring waits for the network in every "
+        "round; a ring of hosts waits only once per host."
+    )
+    if points:
+        problem = points[0].row.problem
+        words += (
+            f" Diamonds were {origin}: {_listed(one.row.gpus for one in points)} GPUs, {problem.heads} "
+            f"heads, head dimension {problem.head_dim}, {problem.dtype}."
+        )
+        if any(one.efficiency > 1 for one in points):
+            words += (
+                " One above 100% says that one GPU alone is slowed down: under its longer load the card "
+                "caps its power."
+            )
+    elif every:
+        words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."
+    st.caption(words)
+
+
+def _points(found: tuple[Held, ...]) -> list[Held]:
+    """Recorded forward passes of methods on several GPUs, all heads with keys of their own."""
+    return [
+        one
+        for one in found
+        if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency
+        if one.row.problem.heads == one.row.problem.kv_heads
+    ]
+
+
+def _like(one: Held, spread: Spread) -> bool:
+    problem = one.row.problem
+    return (problem.seq_q, problem.mask) == (spread.problem.seq_q, spread.problem.mask)
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """Each once, in order, in words."""
+    *some, last = (f"{each:,}" for each in sorted(set(numbers)))
+    return f"{', '.join(some)} and {last}" if some else last
+
+
+def hidden(spread: Spread, colours: Palette) -> None:
+    """When a round's transfer fits under its computing."""
+    found = hiding(spread.by(RING))
+    st.markdown("**When a ring hides its transfers**: a round's computing beside its transfer, modelled")
+    chart(
+        figures.rounds(rounds_by_tokens(spread), found.tokens, found.needed, colours),
+        "A round over the tokens per GPU",
+        "across rounds",
+    )
+    verdict = "so its transfers are hidden" if found.hides else "so each round waits for its transfer"
+    st.caption(
+        f"Computing grows with n², the transfer with n. Here each GPU has {found.tokens:,} tokens (dotted) "
+        f"and needs {found.needed:,.0f} (dashed), {verdict}."
+    )
+    st.latex(FORMULA)
+    problem = spread.problem
+    st.caption(
+        f"F is what the kernel computes per second ({scaled(found.flops, 'FLOP/s')}), B what comes into a "
+        f"GPU per second ({scaled(found.bytes_per_second, 'B/s')}), e the bytes of a number "
+        f"({problem.itemsize}), H and H_kv the heads ({problem.heads}) and KV heads ({problem.kv_heads})."
+    )
+
+
+def memory(spread: Spread) -> None:
+    """What each GPU holds, and the longest context."""
+    found = rooms(spread)
+    gpu = GPUS[spread.hardware]
+    st.markdown(f"**Memory per GPU**, one layer's attention, {gpu.name}, modelled")
+    rows = [
+        [
+            "One GPU" if room.spread.gpus == 1 else NAMES[room.spread.method],
+            bytes_text(room.bytes),
+            bytes_text(room.others),
+            _tokens(room.longest),
+        ]
+        for room in found
+    ]
+    head = ("", "this sequence", "of it buffers", "longest that fits")
+    st.html(scrolled(table(head, rows), 330))
+    st.caption(
+        f"A GPU of {bytes_text(gpu.memory_bytes)} holds its own Q, K, V and O, and buffers for the blocks "
+        "that pass by. All-gather keeps a group of heads of all K and V, which grows with the whole "
+        f"sequence.{_few(found)}"
+    )
+
+
+def _few(found: list[Room]) -> str:
+    """That buffers may take more than sharing saves."""
+    alone, ring = found[0], found[1]
+    if ring.longest > alone.longest:
+        return ""
+    gpus = ring.spread.gpus
+    passing = ("one block", "two blocks", "three blocks")[blocks_passing(gpus) - 1]
+    return (
+        f" On {gpus} GPUs a ring's buffers take more than sharing saves: they hold K and V twice to be "
+        f"fetched, {passing} of others on the way, and the O of every round until the merge."
+    )
+
+
+def _tokens(tokens: int) -> str:
+    """Many tokens, with a prefix."""
+    return f"{scaled(tokens, '').strip()} tokens"

@@ -1,0 +1,101 @@
+"""Numbers that stand in sentences and are not computed there, each held to what it is of."""
+
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.runtime.state.query_params import sanitize_query_string
+
+from app.glossary.terms import TERMS
+from app.page.parts import chip
+from app.room.__main__ import PHONES
+from app.scenario.link import LEFT_OUT
+from app.scenario.presets import FIRST
+from app.tour import file
+from engine.experiment import LARGEST_SEQUENCE
+from engine.problem.hardware import GPUS, KIB
+from engine.recordings.counters import recorded_counters
+from engine.recordings.file import CLUSTERS, JUDGES, load, recordings
+from engine.studies.across import COUNTS
+from engine.studies.claims import CLAIMS
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+WORDS = {"nine": 9, "seventeen": 17, "two": 2, "a million": 10**6}
+
+
+def said(pattern: str, text: str = README) -> int:
+    """The one number that a text says where the pattern has its group."""
+    (found,) = re.findall(pattern, text)
+    return WORDS.get(found) or int(found.replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "number"),
+    [
+        (r"what popular articles say of attention, (\d+) claims", len(CLAIMS)),
+        (r"The lecture: (\w+) steps", len(file.load("attention").steps)),
+        (r"a ladder of (\w+) kernels", len(list((ROOT / "assets" / "labs").glob("*.py")))),
+        (r"efficiency to ([\d,]+) GPUs", max(COUNTS)),
+        (r"(\d+) simulated phones", PHONES),
+        (r"opens with (\d+) × \1 tiles", FIRST["tiles"].problem.seq_q // FIRST["tiles"].tiling.block_q),
+    ],
+)
+def test_the_readmes_numbers(pattern, number):
+    assert said(f"(?i){pattern}") == number
+
+
+def test_the_readmes_roundest_numbers():
+    """The longest sequence is 2²⁰ tokens; a recording of several GPUs with lanes is of two."""
+    assert said(r"on the tile grid, to (a million) tokens") == pytest.approx(LARGEST_SEQUENCE, rel=0.05)
+    lanes = {row.gpus for each in recordings(CLUSTERS) for row in each.cluster_timelines if not row.skipped}
+    assert {said(r"Recorded lanes of (\w+) H200s")} == lanes
+
+
+def test_the_readme_names_files_that_there_are():
+    """In the table of rooms, where a file's name stands beside the folder that it is in."""
+    for rooms, words in re.findall(r"^\| (`[a-z]+/.*?`) \| (.*) \|$", README, re.MULTILINE):
+        folders = [ROOT / room for room in re.findall(r"`(.*?)`", rooms)]
+        assert all(each.exists() for each in folders), rooms
+        for name in re.findall(r"`([\w/]+\.py)`", words):
+            assert any((folder / name).exists() for folder in (ROOT, *folders)), (rooms, name)
+
+
+def test_shared_memory_of_the_gpus_here():
+    sizes = [gpu.shared_bytes_sm // KIB for gpu in GPUS.values()]
+    text = next(words for name, words in TERMS.items() if name.startswith("SRAM"))
+    assert re.search(r"(\d+) to (\d+) KiB", text).groups() == (str(min(sizes)), str(max(sizes)))
+
+
+def test_what_spilled_registers_add():
+    """Recorded in 64 × 64 blocks at d 256 on calls drawn by lot: rounded up to whole per cent."""
+    shares = [
+        one.read / one.requested_read - 1
+        for path in JUDGES.glob("*.json")
+        for one in recorded_counters(load(path))
+        if (one.experiment.algorithm, one.experiment.problem.head_dim) == ("flash2", 256)
+        if (one.experiment.tiling.block_q, one.experiment.tiling.block_kv) == (64, 64)
+    ]
+    text = Path(chip.__file__).read_text("utf-8")
+    assert 0.01 < max(shares) <= said(r"spill .* up to (\d+)% of", text) / 100 < max(shares) + 0.01
+
+
+def test_what_a_link_may_hold():
+    """What Streamlit reads of a link: it reads none with one value more, or with 5% more characters."""
+    values, characters = (said(pattern, LEFT_OUT) for pattern in (r"([\d,]+) values", r"([\d,]+) characters"))
+    for kept, more in (
+        ("&".join(["a=1"] * values), "&a=1"),
+        ("a=" + "1" * (characters - 2), "1" * (characters // 20)),
+    ):
+        assert sanitize_query_string(kept)
+        assert not sanitize_query_string(kept + more)
+
+
+def test_what_the_players_help_says():
+    """A race's slowest lane at speed 1; and an H200's shared memory of a block, in both units."""
+    player = ROOT / "app" / "player"
+    guide, journey = ((player / f"{name}.js").read_text("utf-8") for name in ("guide", "journey"))
+    assert said(r"the slowest takes (\d+) s", guide) == said(r"RACE_SECONDS = (\d+);", journey)
+    shared = GPUS["h200"].shared_bytes_block
+    assert said(r"the (\d+) KiB that a block of an H200", guide) == shared // KIB
+    assert said(r"are (\d+) kB", guide) == round(shared / 1000)
