@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.model.l2_queue import rewritten
 from engine.model.launch import Kernel, Launch
 from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.reuse import Programs, walk
@@ -30,7 +31,7 @@ from engine.schedule.bytes import Bytes
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Operation, Tensor
+from engine.schedule.step import Tensor
 
 GONE = 0.84  # share of L2 used since, at which half of the bytes are gone; fitted to an H200's counters
 SOFTNESS = 0.07  # of that share, in which the odds change by a factor e; likewise
@@ -97,7 +98,7 @@ def fetched_again(
     """Bytes that one kernel, the caches empty before it, reads beyond the first time, and writes likewise."""
     schedule, phase = launch.schedule, kernel.phase
     if phase.rewritten:
-        return _rewritten(launch, kernel, taken.half)
+        return rewritten(launch, kernel, taken.half / GONE * launch.gpu.l2_bytes)
     walked = {tensor for tensor in phase.loaded if _is_walked(schedule, phase, tensor)}
     if not walked:
         return {}, {}
@@ -111,26 +112,6 @@ def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
     amount = schedule.amounts[tensor]
     by_inner, by_outer = (amount.by_key, amount.by_query)[:: 1 if phase.outer == "query" else -1]
     return by_inner and not by_outer
-
-
-def _rewritten(
-    launch: Launch, kernel: Kernel, half: float
-) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
-    """What each visit loads and stores again: one program per head, to which its rows are its own."""
-    schedule, phase, slots = launch.schedule, kernel.phase, launch.gpu.sms * kernel.resident
-    stored = {step.tensor for step in phase.each if step.operation == Operation.STORE}
-    rows = schedule.rows_passed(phase)
-    row = {tensor: schedule.amounts[tensor].factor for tensor in phase.loaded | stored}
-    full, rest = divmod(kernel.heads, slots)
-    again = 0.0
-    for together, times in ((slots, full), (rest, 1)):
-        # since a row's last pass, as many rows as a pass has have gone by, of every head that runs
-        share = together * rows[1:] * sum(row.values()) / launch.gpu.l2_bytes
-        again += times * together * float((rows[1:] * gone(share, half)).sum())
-    return (
-        {tensor: again * row[tensor] for tensor in phase.loaded},
-        {tensor: again * row[tensor] for tensor in stored},
-    )
 
 
 @dataclass(frozen=True)

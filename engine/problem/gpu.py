@@ -75,6 +75,15 @@ class Gpu:
         return self.l2_bytes_per_clock * self.clock_hz
 
     @property
+    def l2_partitions(self) -> int:
+        """Parts of L2 that each keep a copy of what all SMs use."""
+        return max(1, round(self.l2_bytes / self.l2_effective_bytes))
+
+    def l2_copies(self, sms: int) -> float:
+        """Copies in L2 of what so many SMs use, on average: in their partitions and in the address's own."""
+        return self.l2_partitions * (1 - (1 - 1 / self.l2_partitions) ** (sms + 1))
+
+    @property
     def with_article(self) -> str:
         """The name as a sentence takes it: a T4, an H200."""
         return ("an " if self.name[0] in "AEFHILMNORSX" else "a ") + self.name
