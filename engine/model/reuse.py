@@ -116,14 +116,18 @@ def _launched(
     """Programs as they take, in launch order, the slots [slots] of some speeds, in the end so far behind."""
     count, visits = len(programs.stream), np.maximum(programs.stop - programs.first, 1)
     start, stop = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    free, step, waiting = np.zeros(len(speed)), 0, 0  # when each slot falls free, in steps
-    later = spreading * behind  # of a program's time, by which it ends later
-    while waiting < count and (step := int(free.min() + ROUNDING)) < most_steps:
-        slots = (free + ROUNDING < step + 1).nonzero()[0][: count - waiting]
+    free, due = np.zeros(len(speed)), np.zeros(len(speed), np.int64)  # when slots fall free, and in which step
+    later, waiting = spreading * behind, 0  # of a program's time, by which it ends later
+    while waiting < count and (step := int(due.min())) < most_steps:
+        slots = (due == step).nonzero()[0][: count - waiting]
         new = slice(waiting, waiting + len(slots))
-        free[slots] += visits[new] * (1 + later[slots]) / (speed[slots] * programs.pace[new])
-        later[slots] *= 1 - spreading
-        start[new], stop[new] = step, (free[slots] + ROUNDING).astype(np.int64)
+        takes = visits[new]
+        if spreading:
+            takes = takes * (1 + later[slots])
+            later[slots] *= 1 - spreading
+        free[slots] = ends = free[slots] + takes / (speed[slots] * programs.pace[new])
+        start[new], stop[new] = step, ends + ROUNDING
+        due[slots] = stop[new]
         waiting += len(slots)
     start, lasts = start[:waiting], (stop - start)[:waiting]
     return _Launched(start, lasts, visits[:waiting] / lasts)
@@ -134,16 +138,17 @@ def _uses(programs: Programs, chunks: int, run: _Launched, steps: int) -> tuple[
     launched = len(run.start)
     stream, ahead = programs.stream[:launched], -1 if programs.reverse else 1
     begun = stream * chunks + (programs.stop - 1 if programs.reverse else programs.first)[:launched]
-    rates, rate = np.unique(run.rate, return_inverse=True)
+    visits = np.rint(run.rate * run.lasts).astype(np.int64)
     # of programs that walk together one is enough
-    alike = ((begun * (steps + 1) + run.start) * (steps + 1) + run.lasts) * len(rates) + rate
+    longest = int(run.lasts.max()) + 1
+    alike = ((begun * (steps + 1) + run.start) * longest + run.lasts) * (chunks + 1) + visits
     one = np.unique(alike, return_index=True)[1]
     lasts = np.minimum(run.stop[one], steps) - run.start[one]
     walked = np.arange(lasts.sum()) - np.repeat(lasts.cumsum() - lasts, lasts)
     passed = (walked * np.repeat(run.rate[one], lasts) + ROUNDING).astype(np.int64)
     used = np.zeros((steps, (int(stream.max()) + 1) * chunks), bool)
     used[np.repeat(run.start[one], lasts) + walked, np.repeat(begun[one], lasts) + ahead * passed] = True
-    return used.nonzero()
+    return np.divmod(np.flatnonzero(used), used.shape[1])
 
 
 def _since(step: np.ndarray, before: np.ndarray, size: np.ndarray, used: np.ndarray) -> np.ndarray:
