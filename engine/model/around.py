@@ -34,6 +34,8 @@ def trips(launch: Launch, phase: Phase) -> float:
     pipeline = launch.pipeline
     if by_instructions(launch, phase) and not pipeline.specialised:
         return TRIPS_OF_A_LOOP * _entered(launch)
+    if pipeline.returning:
+        return 0.0  # counted with every visit
     waited = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting or has_rows(phase))
     return waited + TRIPS_OF_A_LOOP * max(0.0, _entered(launch) - 1)
 

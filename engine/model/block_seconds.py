@@ -71,17 +71,21 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
         waited = 0.0
         if pipeline.returning:
-            missing = traffic.dram.total_read / traffic.requested.total_read
-            seconds = waited_seconds(launch, phase, missing, running, rates)
+            seconds = waited_seconds(launch, phase, traffic)
             visit = replace(visit, waited=max(0.0, seconds - visit.copies))
         if pipeline.waiting:  # other blocks on the SM run while one waits
             copies, waited = _few_rows(launch, kernel, visit.copies)
             visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
         visits = _visits(launch, kernel, visit.cut(pipeline, places, rows))
-        if pipeline.returning:  # its blocks wait for L2, those that share an SM at the same time
-            rows = max(rows, TWO_WARP_GROUPS)
+        if not pipeline.returning:
+            taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
+        else:  # its blocks wait for L2, and all that run for HBM, at the same time
             units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / (gpu.sms * places)
-        taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
+            asked = units[HBM] / kernel.blocks / visits.mean  # of HBM by a visit
+            taken = [
+                np.hypot(visit.beside(pipeline, n), min(n * gpu.sms, kernel.blocks) * asked)
+                for n in range(1, places + 1)
+            ]
         waits = trips(launch, phase) * LATENCY
         if Tensor.P in phase.loaded:
             idle, every = fetch_wait(launch, phase), np.arange(1, places + 1)

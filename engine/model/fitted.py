@@ -18,7 +18,9 @@ calls drawn by lot had been looked at. One of the scans has calls around the wor
 its very shape: flash2 of 70,527 keys of d 80, of which it was found that an SM holds one block in 128 x 32,
 not two. The whole recording was made anew after that, of the same calls: these readings themselves set
 nothing. After the third set of calls drawn by lot was opened, blocks of flash1 on an SM came to wait at the
-same time.
+same time. After the fourth, rows of flash1 came to leave L2 in the order in which they came, its loads of K
+and V to be waited for, HBM to work meanwhile, and registers that flash2 spills to come from L2; how uneven
+the sets of L2 are and how long a visit of flash1 waits were set on the rows below alone.
 """
 
 from __future__ import annotations

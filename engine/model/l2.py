@@ -2,8 +2,9 @@
 
 Bytes that were used before are still in L2 unless too much was used since. That is counted in shares of the
 cache: what all SMs use, K and V, lies in both of its halves and counts against `Gpu.l2_effective_bytes`; what
-one SM uses alone counts against `Gpu.l2_bytes`. The cache is hashed and not quite least-recently-used: the
-chance that bytes are gone rises smoothly around GONE. What lies dirty in L2 at the end counts as written.
+one SM uses alone counts against `Gpu.l2_bytes`. The cache is hashed: the chance that bytes are gone rises
+smoothly around GONE. What lies dirty in L2 at the end counts as written. Rows that a block rewrites at every
+pass are `l2_queue`'s.
 
 Where query heads share keys, all SMs go over from one key head to the next in a wave in which L2 holds both:
 a call is followed past as many such waves as it has.

@@ -21,12 +21,10 @@ from engine.schedule.step import Operation, Tensor
 
 UNEVEN = 0.1  # of L2's room, by which the room for equal addresses differs among sets; fitted to an H200
 KINDS = 32  # of sets that are told apart
-MOST_PASSES = 256  # that are followed; of more, one stands for those beside it
+MOST_PASSES = 256  # that are followed; of more, and of blocks of rows, one stands for those beside it
 
 
-def rewritten(
-    launch: Launch, kernel: Kernel, room: float
-) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
+def rewritten(launch: Launch, kernel: Kernel, room: float) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
     """Bytes that are read beyond the first time, and written likewise, where sets have room bytes in all."""
     schedule, phase, slots = launch.schedule, kernel.phase, launch.gpu.sms * kernel.resident
     stored = {step.tensor for step in phase.each if step.operation == Operation.STORE}
@@ -55,14 +53,20 @@ def _lost(launch: Launch, kernel: Kernel, together: int, row: int, room: float) 
     if at[-1] + keys * len(phase.first) < rooms[0]:
         return 0.0, 0.0
     thin = -(-len(phase.first) // MOST_PASSES)
+    at = np.append(at[:-1:thin], at[-1])
+    passes = zip(
+        (phase.first[::thin] // thin).tolist(), (-(-phase.stop[::thin] // thin)).tolist(), strict=True
+    )
     came = np.zeros((KINDS, len(at) - 1))  # of each block, what had come into L2 before it
     total, seen = np.zeros(KINDS), 0
     again = there = home = 0.0
-    for first, stop in zip(phase.first[::thin].tolist(), phase.stop[::thin].tolist(), strict=True):
+    for first, stop in passes:
         total += thin * keys
         if first < (back := min(seen, stop)):
             lost = total - came[:, first] >= rooms
-            share, passed = lost.mean(), at[back] - at[first]
+            passed = at[back] - at[first]
+            filled = thin * keys / np.maximum(rooms - passed, keys)  # how often keys fill what rows leave
+            share = float((lost * np.clip(filled, 1, thin)).mean()) / thin
             again, home = again + passed, home + passed * share
             there += passed * share * (1 + (gpu.l2_partitions - 1) * share) / gpu.l2_partitions
             came[lost, first:back] = total[lost, None] + at[first:back] - at[first]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.algorithms import Algorithm
+from engine.algorithms import Algorithm, Pipeline
 from engine.model.rows import (
     NARROW_COLUMNS,
     has_rows,
@@ -30,6 +30,10 @@ RETURNING_REGISTERS, MASKED_RETURNING = 40, 24
 WINDOW_REGISTERS = 24  # more, to tell which keys a window hides
 # and, where O has over NARROW_COLUMNS, which a causal mask does, and which columns are padding; compiled code
 CAUSAL_REGISTERS, PADDED_REGISTERS = 16, 24
+# bytes of a thread of flash2 that find no register around its visits, by head dim, query and key block: of
+# ragged calls, causal ones and windows; compiled code. Few of them stay in L1, as counted; what larger blocks
+# spill in every visit nobody counted
+PUT_ASIDE = {(256, 64, 64): (84, 92, 92)}
 REGISTER_BYTES = 4
 MOST_REGISTERS = 255  # of a thread
 WARP = 32  # threads
@@ -105,6 +109,22 @@ def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
     numbers = tiling.block_q * (tiling.block_kv + 2 * columns(schedule.problem.head_dim))
     left = threads_of(schedule, phase) * (MOST_REGISTERS - WORKING_REGISTERS)
     return REGISTER_BYTES * max(0, numbers - left)
+
+
+def put_aside(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:
+    """Bytes that a block of online softmax, short of registers, stores before its visits and loads again."""
+    problem, tiling = schedule.problem, schedule.tiling
+    online = phase.outer == "query" and any(step.operation == Operation.RESCALE for step in phase.each)
+    other = pipeline.specialised or pipeline.waiting or tiling.own or problem.dtype == "float32"
+    if other or not online:
+        return 0
+    ragged, causal, window = PUT_ASIDE.get((problem.head_dim, tiling.block_q, tiling.block_kv), (0, 0, 0))
+    even = problem.seq_q % tiling.block_q == problem.seq_kv % tiling.block_kv == 0
+    if problem.mask.window is not None:
+        each = window
+    else:
+        each = causal if problem.mask.causal else ragged * (not even)
+    return each * threads_of(schedule, phase)
 
 
 def _loaded(schedule: Schedule, phase: Phase, steps: Iterable[Step]) -> int:

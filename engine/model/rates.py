@@ -12,10 +12,9 @@ from engine.problem.hardware import Gpu
 MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
 CACHE_SHARE = 0.694  # of what the SMs can take from L2 together: attention in small blocks reads 9.4 TB/s
-# of a visit that waits for every load and store, fitted to flash1: s for L2, and more where DRAM answers
-WAITED_TRIP, WAITED_MEMORY = 0.53e-6, 0.69e-6
-WAITED_TOGETHER = 0.45  # what each visit waits of the time that HBM takes for those of all blocks that run
-WAITED_BYTES_PER_CLOCK = 22  # of one SM, what finds no register included
+# of a visit that waits for every load and store, fitted to flash1: s where L2 answers or L1, more for DRAM
+WAITED_TRIP, WAITED_L1, WAITED_MEMORY = 0.6e-6, 0.18e-6, 0.72e-6
+WAITED_BYTES_PER_CLOCK = 21  # of one SM, what finds no register included
 CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 together give all SMs less
 SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maximum, sum
 SCHEDULED = 128  # threads of an SM for which an instruction is issued per clock

@@ -116,7 +116,7 @@ def _launched(
     """Programs as they take, in launch order, the slots [slots] of some speeds, in the end so far behind."""
     count, visits = len(programs.stream), np.maximum(programs.stop - programs.first, 1)
     start, stop = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    free, due = np.zeros(len(speed)), np.zeros(len(speed), np.int64)  # when slots fall free, and in which step
+    free, due = np.zeros(len(speed)), np.zeros(len(speed), np.int64)  # when slots fall free, and their step
     later, waiting = spreading * behind, 0  # of a program's time, by which it ends later
     while waiting < count and (step := int(due.min())) < most_steps:
         slots = (due == step).nonzero()[0][: count - waiting]

@@ -8,13 +8,16 @@ two, its products do too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.algorithms import Pipeline
+from engine.model.l1 import from_l2
 from engine.model.launch import Launch
 from engine.model.occupancy import columns, spilled_bytes, threads_of
 from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import (
+    CACHE_BYTES_PER_CLOCK,
     COPY_INSTRUCTIONS,
     FULL_REGISTERS,
     HIDDEN_WITHIN,
@@ -36,8 +39,8 @@ from engine.model.rates import (
     VISIT_CYCLES,
     VISIT_INSTRUCTIONS,
     WAITED_BYTES_PER_CLOCK,
+    WAITED_L1,
     WAITED_MEMORY,
-    WAITED_TOGETHER,
     WAITED_TRIP,
     WAITS_ALONE,
     WAITS_POWER,
@@ -46,6 +49,7 @@ from engine.model.rates import (
     Rates,
 )
 from engine.model.rows import has_rows
+from engine.model.traffic import Traffic
 from engine.model.unfused import (
     COPIED_AT_ONCE,
     TILE_BESIDE,
@@ -98,6 +102,11 @@ class Visit:
         arithmetic = blocks * (self.tensor + self.gaps(blocks) * self.softmax)
         return with_copies(pipeline, arithmetic, blocks * self.copies)
 
+    def beside(self, pipeline: Pipeline, blocks: int) -> float:
+        """Seconds in which so many blocks on one SM each make a visit, which mostly waits: others at work."""
+        alone = self.alone(pipeline)
+        return alone + (blocks - 1) * self.longest**2 / alone
+
     def gaps(self, blocks: int) -> float:
         """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
         apart = blocks * (1 + IN_STEP * (self.groups - 1))
@@ -136,15 +145,22 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
 
 
-def waited_seconds(launch: Launch, phase: Phase, missing: float, running: int, rates: Rates) -> float:
-    """Seconds of a visit that waits for all that it loads and stores.
+def waited_seconds(launch: Launch, phase: Phase, traffic: Traffic) -> float:
+    """Seconds of a visit that waits for all that it loads and stores, and its share of a key block's."""
+    clock, keys = launch.gpu.clock_hz, {step.tensor for step in phase.before}
+    visits = phase.programs.all_visits / max(1, phase.programs.filled)  # of a key block
+    by_l2 = from_l2(launch) / traffic.requested.total_read  # the rest is in L1
+    trips = WAITED_L1 + by_l2 * (WAITED_TRIP - WAITED_L1) + WAITED_TRIP / visits
+    missing = _missing(traffic, phase.loaded - keys) + _missing(traffic, keys) / visits
+    through = (moved(launch, phase.each) + spilled_bytes(launch.schedule, phase)) / WAITED_BYTES_PER_CLOCK
+    own_way = moved(launch, phase.before) / CACHE_BYTES_PER_CLOCK / visits
+    return trips + missing * WAITED_MEMORY + (through + own_way) / clock
 
-    missing: the share of the loads that L2 does not have; running: blocks that ask HBM for theirs at once.
-    """
-    each = moved(launch, phase.each)
-    memory = WAITED_MEMORY + WAITED_TOGETHER * running * each / rates.memory
-    through = each + spilled_bytes(launch.schedule, phase)
-    return WAITED_TRIP + missing * memory + through / (WAITED_BYTES_PER_CLOCK * launch.gpu.clock_hz)
+
+def _missing(traffic: Traffic, tensors: Iterable[Tensor]) -> float:
+    """Share of what is asked of some tensors that DRAM answers."""
+    asked = sum(traffic.requested.read[tensor] for tensor in tensors)
+    return sum(traffic.dram.read[tensor] for tensor in tensors) / asked if asked else 0.0
 
 
 def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:

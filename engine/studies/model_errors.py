@@ -116,15 +116,12 @@ def drawn(gpu: str) -> tuple[Held, ...]:
     return tuple(one for each in _judges(gpu) for one in _drawn(each))
 
 
-def unseen(gpu: str) -> tuple[ModelError, ...]:
-    """Of the set of such calls that was looked at last, all kernels together, an error for each of DRAWN.
-
-    The newest: counted while the model was being worked on, and opened after. Empty for a GPU without one.
-    """
-    newest = max(_judges(gpu), key=lambda each: each.device.date, default=None)
-    if newest is None:
+def newest(gpu: str) -> tuple[ModelError, ...]:
+    """Of the newest set of such calls, all kernels together, an error for each of DRAWN; of no set, none."""
+    judges = max(_judges(gpu), key=lambda each: each.device.date, default=None)
+    if judges is None:
         return ()
-    held = _drawn(newest)
+    held = _drawn(judges)
     return tuple(_error("", rows, False, [one for one in held if one.rows == rows]) for rows in DRAWN)
 
 

@@ -77,7 +77,9 @@ def test_what_spilled_registers_add():
         if (one.experiment.tiling.block_q, one.experiment.tiling.block_kv) == (64, 64)
     ]
     text = Path(chip.__file__).read_text("utf-8")
-    assert 0.01 < max(shares) <= said(r"spill .* up to (\d+)% of", text) / 100 < max(shares) + 0.01
+    assert (
+        0.01 < max(shares) <= said(r"add up to (\d+)% to FlashAttention-2", text) / 100 < max(shares) + 0.01
+    )
 
 
 def test_what_a_link_may_hold():

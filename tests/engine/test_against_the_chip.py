@@ -97,8 +97,12 @@ def test_calls_drawn_by_lot_read_what_the_model_says():
     assert len(off) == 116
     assert np.median(np.abs(off)) < 0.0045
     assert sorted(np.abs(off))[-5] < 0.085
-    assert sorted(np.abs(off))[-2] < 0.135  # flash2, 4 heads on one of keys, 70,527 of d 80; again it agrees
-    assert np.abs(off).max() < 0.175  # flash1, d 128, 5,726 queries of 8 heads
+    assert np.abs(off).max() < 0.135  # flash2, 4 heads on one of keys, 70,527 of d 80; again it agrees
+    assert max(off, key=abs) < 0
+    flash1 = [
+        abs(found) for one, found in zip(judged(), off, strict=True) if one.experiment.algorithm == "flash1"
+    ]
+    assert max(flash1) < 0.035  # d 128, 5,726 queries of 8 heads
     assert abs(off.mean()) < 0.005
 
 

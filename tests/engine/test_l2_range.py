@@ -150,7 +150,7 @@ FOUND = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_dram_delivered_lies_in_the_range_of_most_calls_near_the_edge(name):
-    """And where no range is shown the modelled number itself is within 7%, but for one call of flash1."""
+    """And where no range is shown the modelled number itself is within 7%."""
     widths, within, missed = [], [], []
     for experiment, read in CALLS[name]():
         simulation, code = simulate(experiment), experiment.record.code
@@ -164,8 +164,7 @@ def test_what_dram_delivered_lies_in_the_range_of_most_calls_near_the_edge(name)
     assert len(within) >= least
     assert np.mean(within) >= share
     assert 0.1 < median(widths) < width
-    assert sorted(missed)[-2] < 0.07
-    assert max(missed) < 0.175  # flash1, d 128, 5,726 queries of 8 heads, drawn by lot
+    assert max(missed) < 0.07
 
 
 def beyond(experiment: Experiment, read: float) -> int | None:
@@ -186,7 +185,7 @@ def test_nine_of_ten_readings_near_the_edge_leave_the_shares_open_that_are_varie
     found = [side for one, read in calls if (side := beyond(one, read)) is not None]
     assert len(found) > 90
     assert found.count(0) / len(found) == pytest.approx(0.9, abs=0.03)
-    assert all(0.02 < found.count(side) / len(found) < 0.08 for side in (-1, 1))
+    assert all(0.015 < found.count(side) / len(found) < 0.08 for side in (-1, 1))
     assert HALF[0] < GONE < HALF[1]
 
 

@@ -27,7 +27,7 @@ from engine.model.fitted import (
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import JUDGES, SHELF, recordings
 from engine.recordings.recording import Recording, identity
-from engine.studies.model_errors import errors, held_rows, unseen
+from engine.studies.model_errors import errors, held_rows, newest
 
 KERNELS = ("standard", "flash1", "flash2", "flash3")
 
@@ -133,29 +133,29 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
         if one.rows == DRAWN_REQUESTS:
             asked[one.experiment.algorithm].append(one.off)
     assert max(asked["flash3"]) < 1e-3  # the counter that its blocks draw tiles from
-    assert max(asked["flash2"]) < 0.019  # what finds no register
+    assert max(asked["flash2"]) < 0.005  # what finds no register counts as asked of L2, all of it
     assert (median(asked["flash1"]) < 0.006, max(asked["flash1"]) < 0.022) == (True, True)
     assert (median(asked["standard"]) < 0.006, max(asked["standard"]) < 0.011) == (True, True)
     recorded = {sum(kernel.dram_read for kernel in row.kernels) for row in judging}
     assert {one.recorded for one in held if one.rows == DRAWN_DRAM} == recorded
     (line,) = (each for each in errors(recording) if (each.algorithm, each.rows) == ("flash1", DRAWN_TIMES))
-    assert (line.count, line.median < 0.06, line.worst < 0.22) == (16, True, True)
+    assert (line.count, line.median < 0.07, line.worst < 0.12) == (16, True, True)
     for calls, half, most in (
         (first, 0.03, 0.15),
-        (second, 0.04, 0.10),
-        (third, 0.055, 0.22),
-        (fourth, 0.03, 0.1),
+        (second, 0.03, 0.12),
+        (third, 0.045, 0.14),
+        (fourth, 0.033, 0.1),
     ):
         drawn_so = {row.problem for row in calls.counters}
         off = [one.off for one in held if one.rows == DRAWN_TIMES and one.experiment.problem in drawn_so]
         assert (len(off), median(off) < half, max(off) < most) == (29, True, True)
 
 
-def test_the_calls_that_were_looked_at_last_stand_by_themselves(recording):
-    """Nothing of the model was changed after them: time, DRAM reads, bytes from L2 to the SMs."""
+def test_the_newest_calls_drawn_by_lot_stand_by_themselves(recording):
+    """Time, DRAM reads, bytes from L2 to the SMs; the model was changed after they were looked at."""
     fourth, *_ = recordings(JUDGES)
     assert {identity(row) for row in fourth.counters} == {identity(one.row()) for one in drawn(FOURTH_SEED)}
-    times, reads, requests = unseen(recording.device.gpu)
+    times, reads, requests = newest(recording.device.gpu)
     calls = recorded_counters(fourth)
     off = {
         times: [one.modelled_seconds / one.row.total("seconds") - 1 for one in calls],
@@ -166,10 +166,10 @@ def test_the_calls_that_were_looked_at_last_stand_by_themselves(recording):
         assert found.count == len(each) == 29
         assert found.median == pytest.approx(median(map(abs, each)), rel=1e-9)
         assert found.worst == pytest.approx(max(map(abs, each)), rel=1e-9)
-    assert (times.median < 0.03, times.worst < 0.1) == (True, True)
-    assert (reads.median < 0.006, reads.worst < 0.175) == (True, True)
-    assert (requests.median < 1e-4, requests.worst < 0.019) == (True, True)
-    assert unseen("NVIDIA A100") == ()
+    assert (times.median < 0.033, times.worst < 0.1) == (True, True)
+    assert (reads.median < 0.0065, reads.worst < 0.12) == (True, True)
+    assert (requests.median < 1e-4, requests.worst < 0.005) == (True, True)
+    assert newest("NVIDIA A100") == ()
 
 
 def test_constants_of_a_visit_were_set_on_head_dimension_64_of_an_h200_alone():

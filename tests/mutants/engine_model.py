@@ -5,6 +5,7 @@ from tests.mutants.mutant import of_engine as _of
 
 l2 = _of("model/l2.py", "l2")
 l2_range = _of("model/l2_range.py", "l2_range")
+queue = _of("model/l2_queue.py", "l2_queue")
 flash3 = _of("algorithms/flash3.py", "instructions")
 crossing = _of("model/crossing.py", "crossing")
 launch = _of("model/launch.py", "simulated")
@@ -253,11 +254,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "products run nearer their peak than any did",
     ),
     rates("rates-memory", "MEMORY_SHARE = 0.89", "MEMORY_SHARE = 1.0", "HBM delivers its peak"),
-    rates("rates-waited-memory", "0.53e-6, 0.69e-6", "0.53e-6, 0.0", "DRAM answers as soon as L2"),
+    rates("rates-waited-memory", "0.18e-6, 0.72e-6", "0.18e-6, 0.0", "DRAM answers as soon as L2"),
+    rates("rates-waited-l1", "0.6e-6, 0.18e-6", "0.6e-6, 0.6e-6", "L1 answers no sooner than L2"),
     visit(
         "visit-nothing-spilled",
-        "through = each + spilled_bytes(launch.schedule, phase)",
-        "through = each",
+        "(moved(launch, phase.each) + spilled_bytes(launch.schedule, phase))",
+        "moved(launch, phase.each)",
         "a thread has registers for all",
     ),
     rates("rates-launch", "LAUNCH = 2e-6", "LAUNCH = 3e-5", "a kernel takes 30 µs to start"),
@@ -311,9 +313,52 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     block(
         "block-waits-for-itself",
-        "            rows = max(rows, TWO_WARP_GROUPS)\n            units",
-        "            units",
+        "np.hypot(visit.beside(pipeline, n), ",
+        "sum((visit.beside(pipeline, n), ",
+        "blocks of flash1 wait for HBM after they have waited for L2",
+    ),
+    visit(
+        "visit-waits-in-turn",
+        "return alone + (blocks - 1) * self.longest**2 / alone",
+        "return blocks * alone",
         "blocks of flash1 that share an SM wait one after another",
+    ),
+    visit(
+        "visit-keys-at-once",
+        "by_l2 * (WAITED_TRIP - WAITED_L1) + WAITED_TRIP / visits",
+        "by_l2 * (WAITED_TRIP - WAITED_L1)",
+        "flash1 waits for no keys",
+    ),
+    queue(
+        "queue-one-copy",
+        "row *= together * gpu.l2_copies(1)",
+        "row *= together",
+        "what one SM uses lies in L2 once",
+    ),
+    queue(
+        "queue-stays-when-used",
+        "total, seen = total + at[stop] - at[seen], stop",
+        "total, seen = total + at[stop] - at[seen], stop\n        came[:, first:stop] = total[:, None]",
+        "rows that are used again go to the end of the queue",
+    ),
+    queue(
+        "queue-even",
+        "UNEVEN = 0.1 ",
+        "UNEVEN = 0.2 ",
+        "sets of L2 differ by twice as much",
+    ),
+    queue(
+        "queue-other-copy",
+        "(1 + (gpu.l2_partitions - 1) * share) / gpu.l2_partitions",
+        "(2 - share)",
+        "DRAM answers where another partition still could",
+    ),
+    l1(
+        "l1-nothing-put-aside",
+        "return read + kernel.blocks * put_aside(launch.pipeline, launch.schedule, phase)",
+        "return read",
+        "registers that spill ask nothing of L2",
+        "model_errors",
     ),
     block(
         "block-units-of-one-head",
