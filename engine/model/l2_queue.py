@@ -1,13 +1,14 @@
 """What L2 loses of rows that one SM rewrites at every pass (flash1): modelled.
 
-Lines leave as if each set of the cache were a queue: what came first goes first, however often it was used
-since. So keys and values that nobody wants again push out the rows that everybody does, once for every time
-that they fill what these leave of the cache; and as each row that is fetched again pushes out the next, all
-go together. By an H200's counters nothing is lost of rows that come to 0.28 of L2 with keys of as much, one
-pass in 70 of rows of 0.38, and all of rows of 1.08: least-recently-used lines would all stay in the second.
+Such lines leave as if each set of the cache were a queue: what came first goes first, however often its SM
+used it since. So keys and values that nobody wants again push out the rows that everybody does, once for
+every time that they fill what these leave of the cache; and as each row that is fetched again pushes out the
+next, all go together. By an H200's counters nothing is lost of rows that come to 0.28 of L2 with keys of as
+much, one read in two hundred of rows of 0.38, and all of rows of 1.08. What all SMs use, K and V of other
+kernels, is known to stay longer, and is `l2`'s.
 
-A line lies in the partition of its address, and in that of the SM which uses it: one of two copies on
-average half of the time. DRAM answers where both are gone.
+A line lies in the partition of its address, and in that of the SM which uses it: half of the lines twice.
+DRAM answers where both are gone.
 """
 
 from __future__ import annotations

@@ -103,13 +103,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "against_the_chip",
     ),
     l2(
-        "l2-rewritten-once",
-        "share = together * rows[1:] * sum(row.values())",
-        "share = rows[1:] * sum(row.values())",
-        "one head's O is taken to have the whole L2",
-        "l2",
-    ),
-    l2(
         "l2-places-together",
         "abreast, places = gpu.sms, kernel.resident\n",
         "abreast, places = gpu.sms, 1\n",
@@ -312,9 +305,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "blocks that share an SM do not slow one another",
     ),
     block(
-        "block-waits-for-itself",
+        "block-hbm-after-l2",
         "np.hypot(visit.beside(pipeline, n), ",
-        "sum((visit.beside(pipeline, n), ",
+        "np.add(visit.beside(pipeline, n), ",
         "blocks of flash1 wait for HBM after they have waited for L2",
     ),
     visit(

@@ -66,7 +66,7 @@ def test_bytes_that_the_model_is_not_sure_of_have_a_range(open_app):
     def said(app) -> str:
         return " ".join(each.value for each in app.caption if "sure only within a range" in each.value)
 
-    edge = {"seq": 16384, "head_dim": 128, "causal": True}
+    edge = {"seq": 16384, "head_dim": 128, "heads": 8, "causal": True}
     app = open_app("flash3", **{key: str(value).lower() for key, value in edge.items()})
     own = simulate(Experiment.of(algorithm="flash3", **edge)).dram_range
     whole = f"FlashAttention-3 {bytes_range_text(*(each.total for each in own))}."
