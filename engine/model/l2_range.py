@@ -6,7 +6,7 @@ three things are varied as far as an H200's counters leave them open:
 - The share of L2 at which bytes are gone. From every reading of a call near the edge follows the share with
   which the model would be right. Of 112 such readings in three sessions, none of a call drawn by lot, nine
   of ten are within HALF. What spreads them is the counter itself: of one call of grouped heads, its inputs
-  elsewhere in memory, it read up to half as much again.
+  elsewhere in memory, it read up to half as much again. The room for rows that a block rewrites goes with it.
 - Whether bytes are gone before the empty cache has been filled once. Calls of one head and few waves read up
   to 8% less than modelled, as if nothing left; longer ones do not say it.
 - Whether SMs stay in step. A warp-specialised kernel's tiles took up to 2.9% longer on one SM than on another
