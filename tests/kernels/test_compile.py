@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.algorithms import ALGORITHMS
+from engine.model.occupancy import PUT_ASIDE
 
 SCRIPT = Path(__file__).with_name("compile_for_hopper.py")
 CASES = [
@@ -15,6 +16,8 @@ CASES = [
     "flash2:float16:64:0:0:window:forward",
     "flash2:float16:128:0:0:causal:forward",
     "flash2:float16:128:0:0:none:forward",
+    "flash2:float16:256:64:64:causal:forward",
+    "flash2:float16:256:64:64:none:forward",
     "flash2:bfloat16:40:64:32:none:forward",
     "flash2:float32:64:0:0:none:forward",
     "flash2:float16:128:0:0:terms:forward",
@@ -76,6 +79,12 @@ def test_flash3_turns_no_pairs_round_and_holds_no_columns_in_its_loop_at_head_di
     causal = [kernel for kernel in compiled if kernel["case"] == "flash3:float16:64:0:0:causal:forward"]
     assert len(causal) == 2  # for many keys and for few
     assert [(kernel["turned"], kernel["spilled"]) for kernel in causal] == [(0, 0)] * 2
+
+
+def test_small_blocks_of_wide_heads_put_aside_what_the_model_counts(compiled):
+    """Bytes of a thread of a causal call; whole blocks without a mask put none aside."""
+    spilled = [each["spilled"] for each in compiled if each["case"].startswith("flash2:float16:256:64:64")]
+    assert spilled == [PUT_ASIDE[256, 64, 64][1], 0]
 
 
 def test_parts_of_ranks_are_combined_without_spills(compiled):
