@@ -20,7 +20,8 @@ not two. The whole recording was made anew after that, of the same calls: these 
 nothing. After the third set of calls drawn by lot was opened, blocks of flash1 on an SM came to wait at the
 same time. After the fourth, rows of flash1 came to leave L2 in the order in which they came, its loads of K
 and V to be waited for, HBM to work meanwhile, and registers that flash2 spills to come from L2; how uneven
-the sets of L2 are and how long a visit of flash1 waits were set on the rows below alone.
+the sets of L2 are and how long a visit of flash1 waits were set on the rows below, with the errors of all
+four sets in sight.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ UNWRITTEN = (
     "of such calls mended that, and its worst call's shape is in one of them. The fourth showed that rows "
     "which FlashAttention-1 rewrites leave L2 before it is full, and that registers spill in small blocks at "
     "d 256: the order in which lines leave L2, and what compiled code spills, mended that. How long "
-    "FlashAttention-1 waits was then set anew, on recorded rows alone. All recorded rows were measured anew "
-    "after the first constants were set."
+    "FlashAttention-1 waits was then set anew on recorded rows, with the errors of all four sets in sight. "
+    "All recorded rows were measured anew after the first constants were set."
 )
 HEAD = ("kernel", "what was recorded", "these rows", "count", "median error", "worst error")
 
