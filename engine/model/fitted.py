@@ -1,6 +1,6 @@
 """Which recorded rows set the model's constants: the others judge it.
 
-The constants stand in `engine.model.rates`, `pipeline`, `l2` and `reuse`, and `Gpu.l2_effective_bytes`. Those
+They stand in `engine.model.rates`, `pipeline`, `l2`, `l2_queue`, `reuse`, `Gpu.l2_effective_bytes`. Those
 of a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody wrote down which rows were
 looked at: all calls in usual blocks are taken for them, so that none of these counts as left out. A kernel's
 instructions were counted in compiled code, and the clock that power leaves is the counted one: no time set
