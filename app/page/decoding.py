@@ -31,6 +31,7 @@ from engine.studies.decoding import (
     grouped,
     kernel_splits,
     key_reads,
+    keys_seen,
     parts_of,
     rate,
     rate_of_sm,
@@ -97,10 +98,17 @@ def _headline(simulation: Simulation) -> str:
     cut = "Without splitting" if splits == 1 else f"Split into {splits:,} parts"
     busy, move = f"all {gpu.sms} SMs get work", ""
     if blocks.busy < gpu.sms:
-        busy, move = f"only {blocks.busy} of the {gpu.sms} SMs get any work", " Raise the number of splits."
+        get = "gets" if blocks.busy == 1 else "get"
+        busy, move = f"only {blocks.busy} of the {gpu.sms} SMs {get} any work", " Raise the number of splits."
+        if fastest(by_splits(experiment)) <= splits:
+            move = " With so few keys, more splits are no faster."
+    seen = keys_seen(experiment)
+    tokens = "all tokens before it, the KV cache"
+    if seen < experiment.problem.seq_kv:
+        tokens = f"the {seen:,} tokens that the mask shows it, its part of the KV cache"
     return (
-        "To produce one token, each head has a single query but must read the keys and values of all tokens "
-        f"before it, the KV cache. {cut}, {busy}, so it is read at {scaled(rate(simulation), 'B/s')} "
+        "To produce one token, each head has a single query but must read the keys and values of "
+        f"{tokens}. {cut}, {busy}, so it is read at {scaled(rate(simulation), 'B/s')} "
         f"(modelled) of the memory's peak of {scaled(readable(gpu), 'B/s')}.{move}"
     )
 
@@ -267,7 +275,10 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
     less = f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
     if now == alone:
         less = "**nothing is shared yet.** Set fewer KV heads in the sidebar."
-    st.markdown(f"{problem.heads} heads on {problem.kv_heads} KV heads: {less}")
+    of = f"{problem.heads} heads on {problem.kv_heads} KV head{'s' * (problem.kv_heads > 1)}: {less}"
+    st.markdown(
+        "One head has **nothing to share.** Set more heads in the sidebar." if problem.heads == 1 else of
+    )
     counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
     rows = []
     for heads, one in found.items():

@@ -123,6 +123,9 @@ def test_what_fusing_gains_is_told_apart_in_bytes_and_time():
     gain = Gain(1024, 16.0, 3.0, Experiment.of())
     bytes_, time = gains_by_length([gain], [], "recorded", 1024, COLOURS).data
     assert (bytes_.name, bytes_.y[0], time.name, time.y[0]) == (BYTES, 16, TIME, 3)
+    assert (bytes_.customdata[0], time.customdata[0]) == ("16× fewer", "3× less")
+    slower = gains_by_length([Gain(64, 2.0, 0.5, Experiment.of())], [], "recorded", 64, COLOURS).data[1]
+    assert slower.customdata[0] == "2× more"
     marked = gains_by_length([gain], [gain], "recorded", 1024, COLOURS).data
     assert [trace.y[0] for trace in marked] == [16, 16, 3, 3]
 
