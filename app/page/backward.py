@@ -11,7 +11,7 @@ from app import scenario, theme
 from app.figures import speed as figures
 from app.figures.algorithms import kernel
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
+from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_text, times_text
 from app.page.parts.elements import chart, compiled, fold, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.page.parts.plays import plays
@@ -180,7 +180,7 @@ def _fused(timings: Sequence[Timing], keys: int) -> str:
     if found is None or timings[0].problem.head_dim not in flash3.FUSED_HEAD_DIMS:
         return ""
     length, factor = found
-    slow = f"takes {digits(1 / factor)} times as long"
+    slow = f"takes {ratio_digits(1, factor)} times as long"
     fast = slow if factor < 1 else f"is {digits(factor)} times as fast"
     return (
         f"{kernel(flash3.ALGORITHM.key)} is one kernel with {PRODUCTS[ONE_KERNEL]} products per tile "

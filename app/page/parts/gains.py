@@ -75,12 +75,12 @@ def _read_so(recorded: tuple[Gain, ...], recording: Recording | None) -> str:
 def too_large(experiment: Experiment) -> str:
     """That unfused attention's S and P have no room in the GPU's memory; empty where they have."""
     need, gpu = growth(experiment), experiment.gpu
-    taken = need.matrices + need.tensors
-    if taken <= need.capacity:
+    if need.unfused <= need.capacity:
         return ""
     return (
-        f" Unfused attention could not run here: it needs {bytes_text(taken)}, and {gpu.with_article} has "
-        f"{bytes_text(need.capacity)}. Its time and bytes are what it would take with enough memory."
+        f" Unfused attention could not run here: it needs {bytes_text(need.unfused)}, and "
+        f"{gpu.with_article} has {bytes_text(need.capacity)}. Its time and bytes are what it would take with "
+        "enough memory."
     )
 
 
