@@ -224,4 +224,5 @@ def _mark_name(keys: int, longest: int, colours: Palette) -> dict:
     side, shift = ("right", -3) if LATE * keys > longest else ("left", 3)
     place = {"x": math.log10(keys), "y": 0, "yref": "paper", "xanchor": side, "yanchor": "bottom"}
     font = {"color": colours.muted, "size": 12}
+    place["bgcolor"] = colours.ground  # no line of the chart crosses the words
     return {**place, "xshift": shift, "text": f"N = {short_length(keys)}", "showarrow": False, "font": font}

@@ -231,13 +231,15 @@ def _visits(block: Inside) -> str:
 
 def _waterfall(experiment: Experiment) -> None:
     """From unfused attention on."""
+    asked = experiment.asked
     st.markdown("**Adding one technique at a time**: modelled, beside the step before")
     steps = [variant(experiment, techniques) for techniques in ladder()]
     figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
     chart(figure, "Time, technique by technique", "waterfall")
     st.caption(
-        "Every bar is one schedule beside the one above it, in the same blocks. The loop over queries "
-        "outside comes before the softmax, so that each later step keeps the order of the loops and the "
+        "Every bar is one schedule beside the one above it, all fused ones in the same blocks, unfused "
+        f"attention in the scenario's {asked.block_q} × {asked.block_kv}. The loop over queries outside "
+        "comes before the softmax, so that each later step keeps the order of the loops and the "
         f"number of thread blocks.{too_large(experiment)}"
     )
 

@@ -136,3 +136,9 @@ def test_a_bar_of_the_waterfall_is_as_long_as_its_factor():
     assert [list(bar.x) for bar in chart.data] == [[8e-3, 8e-3], [8e-3, 2e-3], [2e-3, 3e-3]]
     assert [note.text for note in chart.layout.annotations] == ["8 ms", "2 ms ÷ 4", "3 ms × 1.5"]
     assert [10**note.x for note in chart.layout.annotations] == pytest.approx([8e-3, 8e-3, 3e-3])
+
+
+def test_no_line_crosses_the_name_of_the_scenarios_length():
+    """On Speed the line of "as much" lies where the name stands."""
+    chart = gains_by_length([Gain(1024, 16.0, 3.0, Experiment.of())], [], "recorded", 1024, COLOURS)
+    assert [note.bgcolor for note in chart.layout.annotations if note.text == "N = 1k"] == [COLOURS.ground]
