@@ -225,8 +225,10 @@ def _visits(block: Inside) -> str:
     """How many of a tile's key blocks the picture shows."""
     if block.visits_in_all == 1:
         return "a tile's only key block"
-    shown = "all" if block.visits == block.visits_in_all else f"{block.visits} of"
-    return f"{shown} {block.visits_in_all:,} key blocks of a tile, the last first"
+    shown = f"{block.visits} of {block.visits_in_all:,}"
+    if block.visits == block.visits_in_all:
+        shown = "both" if block.visits == 2 else f"all {block.visits}"
+    return f"{shown} key blocks of a tile, the last first"
 
 
 def _waterfall(experiment: Experiment) -> None:
@@ -240,8 +242,14 @@ def _waterfall(experiment: Experiment) -> None:
         "Every bar is one schedule beside the one above it, all fused ones in the same blocks, unfused "
         f"attention in the scenario's {asked.block_q} × {asked.block_kv}. The loop over queries outside "
         "comes before the softmax, so that each later step keeps the order of the loops and the "
-        f"number of thread blocks.{too_large(experiment)}"
+        f"number of thread blocks.{_hidden(experiment)}{too_large(experiment)}"
     )
+
+
+def _hidden(experiment: Experiment) -> str:
+    """That unfused attention gains nothing by a mask; empty where there is none."""
+    hides = experiment.problem.mask.hides
+    return " Unfused attention also computes what the mask hides, which no fused step does." if hides else ""
 
 
 def _worth(experiment: Experiment, full: Variant) -> None:

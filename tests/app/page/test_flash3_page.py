@@ -167,9 +167,12 @@ def test_what_a_gpu_has_no_room_or_no_tensor_cores_for_is_said(open_app):
     plain = words(seq="256", head_dim="96", dtype="float32", hardware="t4")
     assert "A block of it needs 288 KiB of shared memory, but a T4 allows 64 KiB per block:" in plain
     assert "In float32 the products run on the float32 units, which stand here for tensor cores." in plain
-    assert "The picture shows all 2 key blocks of a tile, the last first" in plain
+    assert "The picture shows both key blocks of a tile, the last first" in plain
     usual = words(seq="64")
     assert "as if it fitted" not in usual
     assert "float32 units" not in usual
     assert "The picture shows a tile's only key block, and the start of the next tile." in usual
+    assert "which no fused step does" not in usual
+    assert "also computes what the mask hides" in words(seq="64", causal="true")
+    assert "unfused attention in the scenario's 16 × 32." in words(seq="64", block_q="16", block_kv="32")
     assert "it needs 4.4 TB, and an H200 has 150 GB" in words(seq="1048576", heads="1", head_dim="128")
