@@ -100,6 +100,12 @@ def times_text(value: float, base: float = 1.0) -> Quantity:
     return Quantity(f"{digits(value / base)}×", value / base, "×")
 
 
+def heads_text(heads: int, kv_heads: int) -> str:
+    """Query heads and those of K and V, as "6 heads on 1 KV head"."""
+    first = "1 head" if heads == 1 else f"{heads:,} heads"
+    return f"{first} on 1 KV head" if kv_heads == 1 else f"{first} on {kv_heads:,} KV heads"
+
+
 def gain_text(ratio: float, less: str) -> str:
     """A ratio as "16.9× fewer" or, below 1, as "1.2× more"; `less` is fewer or less."""
     return f"{times_text(1, ratio)} more" if ratio < 1 else f"{times_text(ratio)} {less}"

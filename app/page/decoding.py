@@ -11,7 +11,15 @@ from app.figures import decoding as figures
 from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
+from app.figures.units import (
+    bytes_text,
+    heads_text,
+    percent_text,
+    ratio_digits,
+    scaled,
+    seconds_text,
+    times_text,
+)
 from app.page.parts import merging, paging
 from app.page.parts.elements import chart, fold, one_of
 from app.sidebar.recording import chosen_recording
@@ -222,7 +230,7 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
         lines.append(_limit("at a copy's speed", simulate(like), copy, recording.origin, colours))
     _speed_by_splits(lines, metric, SPLITS, None, colours)
     st.caption(
-        f"One query with {problem.heads} heads on {problem.kv_heads} KV heads, d {problem.head_dim}, "
+        f"One query with {heads_text(problem.heads, problem.kv_heads)}, d {problem.head_dim}, "
         f"{problem.dtype}, reads {bytes_text(key_reads(simulate(like)))} of K and V. The dotted line is "
         f"modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A copy "
         f"in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
@@ -275,10 +283,10 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
     less = f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
     if now == alone:
         less = "**nothing is shared yet.** Set fewer KV heads in the sidebar."
-    of = f"{problem.heads} heads on {problem.kv_heads} KV head{'s' * (problem.kv_heads > 1)}: {less}"
-    st.markdown(
-        "One head has **nothing to share.** Set more heads in the sidebar." if problem.heads == 1 else of
-    )
+    said = f"{heads_text(problem.heads, problem.kv_heads)}: {less}"
+    if problem.heads == 1:
+        said = "One head has **nothing to share.** Set more heads in the sidebar."
+    st.markdown(said)
     counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
     rows = []
     for heads, one in found.items():

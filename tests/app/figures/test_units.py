@@ -14,6 +14,7 @@ from app.figures.units import (
     chip_bytes_text,
     digits,
     gain_text,
+    heads_text,
     percent_text,
     plain,
     ratio_text,
@@ -137,3 +138,11 @@ def test_tokens_have_their_prefix_before_the_word():
 
 def test_a_gain_below_one_is_said_the_other_way_round():
     assert (gain_text(16.87, "fewer"), gain_text(0.12, "less")) == ("16.9× fewer", "8.33× more")
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "text"),
+    [(1, 1, "1 head on 1 KV head"), (6, 1, "6 heads on 1 KV head"), (1024, 8, "1,024 heads on 8 KV heads")],
+)
+def test_one_head_is_not_several(heads, kv_heads, text):
+    assert heads_text(heads, kv_heads) == text

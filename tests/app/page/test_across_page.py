@@ -221,3 +221,8 @@ def test_no_error_has_a_sign_that_says_nothing(error, text):
 def test_the_rate_of_a_transfer_is_told_beside_its_links_peak(gpus, said):
     page = opened("across", gpus=gpus)
     assert any(said in each.value for each in page.caption)
+
+
+def test_one_head_of_the_scenario_is_called_one():
+    page = opened("across", heads=1)
+    assert any("gives 1 head on 1 KV head, head dimension 64" in each.value for each in page.caption)
