@@ -8,12 +8,23 @@ export class Pen {
     Object.assign(this, { ctx, theme, u });
   }
 
-  /** Draws text and returns its width; `room` leaves out last facts, of several, and shortens what does not fit. */
+  /**
+   * Draws text and returns its width; `room` leaves out last facts, of several, and shortens what does not fit;
+   * a `halo` of a colour keeps it legible on any.
+   */
   text(
     told,
     x,
     y,
-    { size = 13, weight = 400, color = this.theme.ink, align = "left", mono = false, room = 0 } = {},
+    {
+      size = 13,
+      weight = 400,
+      color = this.theme.ink,
+      align = "left",
+      mono = false,
+      room = 0,
+      halo = "",
+    } = {},
   ) {
     const { ctx } = this;
     ctx.font = `${weight} ${(size * this.u).toFixed(2)}px ${mono ? MONO : SANS}`;
@@ -32,6 +43,10 @@ export class Pen {
       while (words.length > 1 && ctx.measureText(words + "…").width > room) words = words.slice(0, -1);
       words += "…";
       width = ctx.measureText(words).width;
+    }
+    if (halo) {
+      Object.assign(ctx, { strokeStyle: halo, lineWidth: 3 * this.u, lineJoin: "round" });
+      ctx.strokeText(words, x, y);
     }
     ctx.fillText(words, x, y);
     return width;

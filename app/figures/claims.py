@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.tables import table
-from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
+from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text, tokens_text
 from engine.studies.claims.broken import BrokenUpdate
 from engine.studies.claims.verdict import Finding
 
@@ -38,7 +38,8 @@ UNITS = {
     "%": lambda value: f"{value:.0f}%",
     "error": lambda value: digits(value) if value >= 0.01 or not value else f"{value:.1e}",
     "FLOP/B": lambda value: f"{digits(value)} FLOP/B",
-    "tokens": lambda value: f"{scaled(value, '').strip()} tokens",
+    "tokens": tokens_text,
+    "tokens/s": lambda value: tokens_text(value, "tokens/s"),
     "": digits,
 }
 

@@ -70,7 +70,7 @@ def error_by_speed(rows: Sequence[Fp8Timing], origin: str, colours: Palette) -> 
             "type": "log",
             "title_text": "error of O, per cent of O",
             "tickvals": ticks,
-            "ticktext": [share_text(tick, 2) for tick in ticks],
+            "ticktext": [f"{100 * tick:g}%" for tick in ticks],
             "range": [math.log10(min(errors) / 2), math.log10(max(errors) * 4)],
         },
         annotations=[name for name in names if name],

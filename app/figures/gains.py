@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.speed import mark_of_length
-from app.figures.units import length_ticks, log_ticks, times_text
+from app.figures.units import gain_text, length_ticks, log_ticks, times_text
 from engine.studies.gains import Gain
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BYTES, TIME = "bytes across HBM", "time"
 LINES = {BYTES: ("o", lambda gain: gain.bytes), TIME: ("q", lambda gain: gain.seconds)}  # colour, ratio
+LESS = {BYTES: "fewer", TIME: "less"}
 
 
 def gains_by_length(
@@ -59,8 +60,8 @@ def _trace(
         "mode": "markers" if real else "lines",
         "line": {"color": colour, "width": 2.5},
         "marker": {"symbol": "diamond", "size": 11, "color": colour},
-        "customdata": [times_text(ratio(gain)) for gain in gains],
-        "hovertemplate": f"{name}, N = %{{x:,}}, {origin}: %{{customdata}} less<extra></extra>",
+        "customdata": [gain_text(ratio(gain), LESS[name]) for gain in gains],
+        "hovertemplate": f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}<extra></extra>",
     }
 
 

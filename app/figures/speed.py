@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.figures.algorithms import implementation, look, short
 from app.figures.base import drawn, equal_line
 from app.figures.colours import Palette
-from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, times_text
+from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, times_text, tokens_text
 from app.figures.units import short as short_length
 from engine.algorithms import ALGORITHMS
 
@@ -24,15 +24,10 @@ SHORTEST = 64  # keys of the axis
 MODELLED, HERE = "modelled", "measured here"
 
 
-def tokens_text(rate: float) -> str:
-    """Tokens a second, as "135 k tokens/s"."""
-    return f"{scaled(rate, '').strip()} tokens/s"
-
-
 UNITS = {
     "p50": ("s", seconds_text),
     "tflops": ("FLOP/s", lambda value: scaled(value, "FLOP/s")),
-    "tokens_per_second": ("tokens/s", tokens_text),
+    "tokens_per_second": ("tokens/s", lambda value: tokens_text(value, "tokens/s")),
     "speedup": ("×", times_text),
 }
 
@@ -229,4 +224,5 @@ def _mark_name(keys: int, longest: int, colours: Palette) -> dict:
     side, shift = ("right", -3) if LATE * keys > longest else ("left", 3)
     place = {"x": math.log10(keys), "y": 0, "yref": "paper", "xanchor": side, "yanchor": "bottom"}
     font = {"color": colours.muted, "size": 12}
+    place["bgcolor"] = colours.ground  # no line of the chart crosses the words
     return {**place, "xshift": shift, "text": f"N = {short_length(keys)}", "showarrow": False, "font": font}

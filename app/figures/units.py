@@ -42,6 +42,11 @@ def bytes_text(value: float) -> Quantity:
     return scaled(value, "B")
 
 
+def tokens_text(amount: float, unit: str = "tokens") -> Quantity:
+    """Tokens, or tokens per second, as "135 k tokens/s"."""
+    return Quantity(f"{scaled(amount, '').strip()} {unit}", amount, unit)
+
+
 def bytes_range_text(low: float, high: float) -> str:
     """Two numbers of bytes as "1.2 to 1.6 GB"."""
     first, last = bytes_text(low), bytes_text(high)
@@ -93,6 +98,17 @@ def bytes_in_mb(value: float) -> Quantity:
 def times_text(value: float, base: float = 1.0) -> Quantity:
     """A ratio, or how many times a base something is, as "67×"."""
     return Quantity(f"{digits(value / base)}×", value / base, "×")
+
+
+def heads_text(heads: int, kv_heads: int) -> str:
+    """Query heads and those of K and V, as "6 heads on 1 KV head"."""
+    first = "1 head" if heads == 1 else f"{heads:,} heads"
+    return f"{first} on 1 KV head" if kv_heads == 1 else f"{first} on {kv_heads:,} KV heads"
+
+
+def gain_text(ratio: float, less: str) -> str:
+    """A ratio as "16.9× fewer" or, below 1, as "1.2× more"; `less` is fewer or less."""
+    return f"{times_text(1, ratio)} more" if ratio < 1 else f"{times_text(ratio)} {less}"
 
 
 def ratio_digits(value: float, base: float) -> str:

@@ -5,7 +5,7 @@ const MARK = "attention-term",
   READ =
     "[data-testid=stMarkdownContainer], [data-testid=stHeading], [data-testid=stHtml], [data-testid=stCaptionContainer]";
 const NOT_IN =
-  "button, a, code, .katex, svg, [data-testid=stSidebar], [data-testid=stHeader], [data-testid=stPopoverBody], [data-testid=stMetricValue]";
+  "button, a, code, .katex, svg, [data-testid=stSidebar], [data-testid=stHeader], [data-testid=stPopoverBody], [data-testid=stMetricValue], [data-testid=stSliderThumbValue]";
 const SETTLE = 250; // ms without a change before the page is read again
 const glossaries = new WeakMap();
 

@@ -33,6 +33,10 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "all-to-all|Ulysses": (
             "GPUs exchange tokens for heads: each computes whole heads of all tokens, and O goes back."
         ),
+        "atomic adds|atomic": (
+            "Additions to memory that several thread blocks may make to one number at once; their order, and "
+            "with it the last bits, differ from run to run."
+        ),
         "block size|block sizes": (
             "Rows of a query block and of a key block: larger ones request fewer bytes, and fewer of "
             "them fit on an SM."
@@ -80,6 +84,22 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "A matrix that only leads to a smaller result, as S and P do: compute it in tiles, use them, and "
             "never store it."
         ),
+        "NCCL": (
+            "NVIDIA's library that sends between GPUs; its kernels take SMs while bytes are on their way."
+        ),
+        "NVLink": (
+            "The links among the GPUs of one host, several times as fast as a network card or PCI Express."
+        ),
+        "issue slot|issue slots": (
+            "A clock in which a scheduler of an SM, of which there are four, can start an instruction."
+        ),
+        "persistent blocks|persistent": (
+            "Thread blocks that stay on their SM and take one tile after another, instead of one block per "
+            "tile."
+        ),
+        "spill|spills": (
+            "Values that have no register left are kept in memory instead, which costs loads and stores."
+        ),
         "overflow": (
             "A number too large for its format, as exp(12) for float16; subtracting a row's maximum first "
             "prevents it."
@@ -113,6 +133,12 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "nothing."
         ),
         "causal mask|causal": "A mask under which a query sees only the keys up to its own position.",
+        "copy engine|copy engines": (
+            "A unit of a GPU that moves bytes by itself, so that no SM is taken from the computing."
+        ),
+        "CUDA graph|CUDA graphs": (
+            "Launches that are recorded once and then started together, so that the GPU waits for no host."
+        ),
         "compulsory|compulsory bytes": (
             "What each kernel must read and write at least once, however large its caches: its inputs and "
             "its outputs."

@@ -14,6 +14,11 @@ export function microseconds(value, step = 0.01) {
   return grouped(Number(whole)) + (part ? `.${part}` : "");
 }
 
+/** How many microseconds a unit has in which times up to the longest are short to read, and its name. */
+export function unitOf(longest) {
+  return longest < 1e4 ? [1, "µs"] : longest < 1e7 ? [1e3, "ms"] : [1e6, "s"];
+}
+
 export class ChartPanel {
   constructor(number) {
     this.number = number;
@@ -184,13 +189,14 @@ export class ChartPanel {
     const { strip } = this,
       { u, theme, ctx } = pen,
       y = strip.y + strip.h + 17 * u;
-    const step = roundStep(to - from, Math.max(2, Math.floor(strip.w / (78 * u))));
+    const step = roundStep(to - from, Math.max(2, Math.floor(strip.w / (78 * u)))),
+      [unit, name] = unitOf(to);
     for (let tick = Math.ceil(from / step) * step; tick <= to + 1e-9; tick += step) {
       const x = this.x(tick, [from, to]);
       ctx.fillStyle = theme.line;
       ctx.fillRect(Math.round(x), strip.y + strip.h, 1, 4 * u);
       const last = tick + step > to + 1e-9;
-      pen.text(`${microseconds(tick, step)}${last ? " µs" : ""}`, x, y, {
+      pen.text(`${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`, x, y, {
         size: 11.5,
         color: theme.muted,
         mono: true,
@@ -201,7 +207,7 @@ export class ChartPanel {
     pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, {
       size: 11.5,
       weight: 600,
-      color: theme.ground,
+      halo: theme.panel, // the strip below is dark or pale, or not there
     });
   }
 }

@@ -2,7 +2,7 @@
 
 import { clamp, duration, grouped, plural } from "../canvas/format.js";
 import { TimedPlayer } from "../canvas/timed.js";
-import { ChartPanel, microseconds } from "./chart.js";
+import { ChartPanel, microseconds, unitOf } from "./chart.js";
 import { GpuControls, PACES } from "./controls.js";
 import { gpuLayout } from "./layout.js";
 import { COLOURINGS, countUpTo, NOWHERE, Recorded } from "./placement.js";
@@ -172,7 +172,9 @@ class GpuPlayer extends TimedPlayer {
       } = this,
       span = this.window;
     this.stage.paint({ time, head, colouring, window: span });
-    const where = `${microseconds(time, model.longest < 1000 ? 0.1 : 1)} µs, ${grouped(1e6 / pace)}× slower`;
+    const [unit, name] = unitOf(model.longest),
+      step = unit > 1 ? 0.01 : model.longest < 1000 ? 0.1 : 1;
+    const where = `${microseconds(time / unit, step)} ${name}, ${grouped(1e6 / pace)}× slower`;
     this.controls.show({
       sentence: sentence(model, time),
       where,

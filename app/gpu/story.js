@@ -19,7 +19,7 @@ export function sentence(model, time) {
   const idle = lane.used - busy,
     never = lane.sms - lane.used,
     tail = time >= lane.microseconds - lane.tail;
-  const state = `${name}${plural(running, "block")} ${running === 1 ? "runs" : "run"} on ${busy} of ${lane.sms} SMs; ${grouped(done)} of ${grouped(lane.count)} are done.`;
+  const state = `${name}${plural(running, "block")} ${running === 1 ? "runs" : "run"} on ${busy} of ${lane.sms} SMs; ${grouped(done)} of ${grouped(lane.count)} ${done === 1 || lane.count === 1 ? "is" : "are"} done.`;
   const few = lane.count < lane.sms ? ", because there are fewer blocks than SMs" : "";
   if (never) return `${state} ${plural(never, "SM")} never ${never === 1 ? "gets" : "get"} a block${few}.`;
   if (tail && idle)

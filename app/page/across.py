@@ -13,7 +13,7 @@ import streamlit as st
 from app import across, scenario, theme
 from app.across.payload import name_of
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, scaled, seconds_text, short
+from app.figures.units import bytes_text, heads_text, scaled, seconds_text, short
 from app.page.parts import clusters, scaling
 from app.page.parts.elements import one_of
 from app.presenter.mode import presenting
@@ -140,7 +140,7 @@ def _headline(run: Lanes) -> str:
 def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Recording, ...]) -> str:
     problem = spread.problem
     words = [
-        f"The scenario gives {problem.heads} heads on {problem.kv_heads} KV heads, head dimension "
+        f"The scenario gives {heads_text(problem.heads, problem.kv_heads)}, head dimension "
         f"{problem.head_dim}, {problem.dtype}. In each round a GPU computes with one block of K and V "
         f"({bytes_text(spread.block)}) while a later one travels; at the end the parts' m, l and O merge."
     ]

@@ -11,7 +11,7 @@ from app import scenario, theme
 from app.figures import speed as figures
 from app.figures.algorithms import kernel
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text
+from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_text, times_text
 from app.page.parts.elements import chart, compiled, fold, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.page.parts.plays import plays
@@ -96,7 +96,7 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
     rows = [
         ["products per tile", *(str(PRODUCTS[way]) for way in WAYS)],
         ["× forward", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
-        ["FLOPs, visited tiles", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
+        ["FLOPs", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
         ["kept in memory", *_by_way(costs.kept)],
         ["crosses HBM", *_by_way(costs.moved)],
         ["asked of L2", *_by_way(costs.requested)],
@@ -105,7 +105,7 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
     st.html(
         scrolled(table(["all heads", *WAYS.values()], rows, title="What recomputing P costs and saves"), 460)
     )
-    st.caption(_compared())
+    st.caption(_compared(experiment.problem.mask.hides))
 
 
 def _by_way(amounts: dict[str, int]) -> list[str]:
@@ -113,14 +113,19 @@ def _by_way(amounts: dict[str, int]) -> list[str]:
     return [bytes_text(amounts[way]) if way in amounts else "" for way in WAYS]
 
 
-def _compared() -> str:
+def _compared(masked: bool) -> str:
     """What the large numbers and the table compare, in words."""
+    skipped = (
+        "\n- Tiles that the mask hides are skipped where P is recomputed; unfused attention computes, keeps "
+        "and moves them too."
+    )
     return (
         "- The big numbers compare the animated two-kernel version with unfused attention that stores P.\n"
         f"- Matrix products per tile: {PRODUCTS[STORED]} if P is stored, {PRODUCTS[ONE_KERNEL]} if it is "
         f"recomputed once, {PRODUCTS[TWO_KERNELS]} if it is recomputed in both kernels (which avoids atomic "
         "adds to dQ).\n"
         "- Kept for backward: the N × N matrix P, or just lse and δ (4 bytes per row each)."
+        f"{skipped * masked}"
     )
 
 
@@ -175,10 +180,12 @@ def _fused(timings: Sequence[Timing], keys: int) -> str:
     if found is None or timings[0].problem.head_dim not in flash3.FUSED_HEAD_DIMS:
         return ""
     length, factor = found
+    slow = f"takes {ratio_digits(1, factor)} times as long"
+    fast = slow if factor < 1 else f"is {digits(factor)} times as fast"
     return (
         f"{kernel(flash3.ALGORITHM.key)} is one kernel with {PRODUCTS[ONE_KERNEL]} products per tile "
         f"instead of {PRODUCTS[TWO_KERNELS]}, because every block adds its part of dQ to the sum in "
-        f"memory. At N = {length:,}, *recorded*, it is {digits(factor)} times as fast."
+        f"memory. At N = {length:,}, *recorded*, it {fast}."
     )
 
 

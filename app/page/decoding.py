@@ -11,7 +11,15 @@ from app.figures import decoding as figures
 from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, percent_text, ratio_digits, scaled, seconds_text, times_text
+from app.figures.units import (
+    bytes_text,
+    heads_text,
+    percent_text,
+    ratio_digits,
+    scaled,
+    seconds_text,
+    times_text,
+)
 from app.page.parts import merging, paging
 from app.page.parts.elements import chart, fold, one_of
 from app.sidebar.recording import chosen_recording
@@ -31,6 +39,7 @@ from engine.studies.decoding import (
     grouped,
     kernel_splits,
     key_reads,
+    keys_seen,
     parts_of,
     rate,
     rate_of_sm,
@@ -97,10 +106,17 @@ def _headline(simulation: Simulation) -> str:
     cut = "Without splitting" if splits == 1 else f"Split into {splits:,} parts"
     busy, move = f"all {gpu.sms} SMs get work", ""
     if blocks.busy < gpu.sms:
-        busy, move = f"only {blocks.busy} of the {gpu.sms} SMs get any work", " Raise the number of splits."
+        get = "gets" if blocks.busy == 1 else "get"
+        busy, move = f"only {blocks.busy} of the {gpu.sms} SMs {get} any work", " Raise the number of splits."
+        if fastest(by_splits(experiment)) <= splits:
+            move = " With so few keys, more splits are no faster."
+    seen = keys_seen(experiment)
+    tokens = "all tokens before it, the KV cache"
+    if seen < experiment.problem.seq_kv:
+        tokens = f"the {seen:,} tokens that the mask shows it, its part of the KV cache"
     return (
-        "To produce one token, each head has a single query but must read the keys and values of all tokens "
-        f"before it, the KV cache. {cut}, {busy}, so it is read at {scaled(rate(simulation), 'B/s')} "
+        "To produce one token, each head has a single query but must read the keys and values of "
+        f"{tokens}. {cut}, {busy}, so it is read at {scaled(rate(simulation), 'B/s')} "
         f"(modelled) of the memory's peak of {scaled(readable(gpu), 'B/s')}.{move}"
     )
 
@@ -214,7 +230,7 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
         lines.append(_limit("at a copy's speed", simulate(like), copy, recording.origin, colours))
     _speed_by_splits(lines, metric, SPLITS, None, colours)
     st.caption(
-        f"One query with {problem.heads} heads on {problem.kv_heads} KV heads, d {problem.head_dim}, "
+        f"One query with {heads_text(problem.heads, problem.kv_heads)}, d {problem.head_dim}, "
         f"{problem.dtype}, reads {bytes_text(key_reads(simulate(like)))} of K and V. The dotted line is "
         f"modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A copy "
         f"in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
@@ -267,7 +283,10 @@ def _grouped(decoding: Experiment, recording: Recording | None) -> None:
     less = f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
     if now == alone:
         less = "**nothing is shared yet.** Set fewer KV heads in the sidebar."
-    st.markdown(f"{problem.heads} heads on {problem.kv_heads} KV heads: {less}")
+    said = f"{heads_text(problem.heads, problem.kv_heads)}: {less}"
+    if problem.heads == 1:
+        said = "One head has **nothing to share.** Set more heads in the sidebar."
+    st.markdown(said)
     counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
     rows = []
     for heads, one in found.items():

@@ -21,10 +21,12 @@ from app.figures.units import (
 )
 from app.page.parts import fp8, unsure
 from app.page.parts.elements import chart
+from app.page.parts.gains import too_large
 from app.presenter.mode import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from app.take_home.offers import set_subject
+from engine import simulate
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.rates import RUNNING_CLOCK
@@ -149,6 +151,13 @@ def _what_runs(experiment: Experiment, shown: Variant) -> str:
         words.append("Everything is on: this is FlashAttention-3.")
     if shown.kernel:
         words.append(f"The kernel {kernel(shown.kernel)} does exactly this.")
+    held = simulate(experiment.changed(algorithm=flash3.ALGORITHM.key)).footprint
+    if not held.fits and shown.techniques >= LOOP:
+        words.append(
+            f"A block of it {held.words[1]}, but {held.words[2]}: the model shows it as if it fitted."
+        )
+    if not experiment.gpu.has_tensor_cores_for(dtype := experiment.problem.dtype):
+        words.append(f"In {dtype} the products run on the float32 units, which stand here for tensor cores.")
     if not off and (why := experiment.changed(algorithm=flash3.ALGORITHM.key).unserved):
         words.append(why)
     return " ".join(words)
@@ -203,26 +212,44 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     with st.container(key="flash3_picture"):
         inside.show(block)
     st.caption(
-        f"The picture shows {block.visits} of a tile's {block.visits_in_all:,} key blocks, the last first, "
-        "and the start of the next tile. S is Q Kᵀ, P is its softmax, and O accumulates P V. In steady state "
-        f"one key block takes {seconds_text(block.period)}, of which the tensor cores are busy for "
-        f"{share_text(block.tensor_busy)} and the softmax units for {share_text(block.softmax_busy)}, at the "
-        f"peaks that they have at {share_text(RUNNING_CLOCK)} of the card's clock."
+        f"The picture shows {_visits(block)}, and the start of the next tile. S is Q Kᵀ, P is its softmax, "
+        f"and O accumulates P V. In steady state one key block takes {seconds_text(block.period)}, of which "
+        f"the tensor cores are busy for {share_text(block.tensor_busy)} and the softmax units for "
+        f"{share_text(block.softmax_busy)}, at the peaks that they have at {share_text(RUNNING_CLOCK)} of "
+        "the card's clock."
         f"  \n{PAPERS_IDEA}"
     )
 
 
+def _visits(block: Inside) -> str:
+    """How many of a tile's key blocks the picture shows."""
+    if block.visits_in_all == 1:
+        return "a tile's only key block"
+    shown = f"{block.visits} of {block.visits_in_all:,}"
+    if block.visits == block.visits_in_all:
+        shown = "both" if block.visits == 2 else f"all {block.visits}"
+    return f"{shown} key blocks of a tile, the last first"
+
+
 def _waterfall(experiment: Experiment) -> None:
     """From unfused attention on."""
+    asked = experiment.asked
     st.markdown("**Adding one technique at a time**: modelled, beside the step before")
     steps = [variant(experiment, techniques) for techniques in ladder()]
     figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
     chart(figure, "Time, technique by technique", "waterfall")
     st.caption(
-        "Every bar is one schedule beside the one above it, in the same blocks. The loop over queries "
-        "outside comes before the softmax, so that each later step keeps the order of the loops and the "
-        "number of thread blocks."
+        "Every bar is one schedule beside the one above it, all fused ones in the same blocks, unfused "
+        f"attention in the scenario's {asked.block_q} × {asked.block_kv}. The loop over queries outside "
+        "comes before the softmax, so that each later step keeps the order of the loops and the "
+        f"number of thread blocks.{_hidden(experiment)}{too_large(experiment)}"
     )
+
+
+def _hidden(experiment: Experiment) -> str:
+    """That unfused attention gains nothing by a mask; empty where there is none."""
+    hides = experiment.problem.mask.hides
+    return " Unfused attention also computes what the mask hides, which no fused step does." if hides else ""
 
 
 def _worth(experiment: Experiment, full: Variant) -> None:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import command_line, scenario, watched
 from app.figures import watched as figures
+from app.figures.units import heads_text
 from app.page.parts.elements import fold, one_of, smaller_sibling
 from app.page.parts.job import POLL_SECONDS, ask, job_of, sentence, state_of
 from app.presenter import keys
@@ -201,12 +202,13 @@ def _what_runs(what: Asked) -> str:
     """The scenario that runs, how it was made smaller, and what a file may use."""
     problem, tiling, limits = what.experiment.problem, what.experiment.asked, Limits()
     heads = f"{problem.heads} heads" if problem.heads > 1 else "1 head"
-    shared = f" on {problem.kv_heads} KV heads" if problem.kv_heads != problem.heads else ""
+    if problem.kv_heads != problem.heads:
+        heads = heads_text(problem.heads, problem.kv_heads)
     mask = ", causal" if problem.mask.causal else ""
     fewer = "" if what.lab else smaller_sibling(problem, scenario.current().problem)
     why = " (the interpreter would take too long)" if fewer else ""
     return (
-        f"This runs {heads}{shared} of {problem.seq_q:,} queries and {problem.seq_kv:,} keys{fewer}{why}, "
+        f"This runs {heads} of {problem.seq_q:,} queries and {problem.seq_kv:,} keys{fewer}{why}, "
         f"with head dimension {problem.head_dim}, {problem.dtype}{mask} and blocks of {tiling.block_q} × "
         f"{tiling.block_kv}. The page runs one batch of at most 4 heads and 16 × 16 tiles; the command line, "
         f"`python -m engine kernel`, runs any size. The file runs in a process of its own, which may take "

@@ -12,7 +12,7 @@ from app.figures import speed as figures
 from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import moment, scaled, seconds_text
+from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
 from app.page.parts import bottleneck, fitted, gains, recorded
 from app.page.parts.elements import chart, one_of
 from app.page.parts.job import job_panel
@@ -22,7 +22,7 @@ from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.roofline import roofline
 from engine.problem.hardware import same_machine
 from engine.studies.comparison import counted_pairs, measured_rows, modelled_rows, pairs, under_roof
-from engine.studies.gains import fused_of, modelled_gain
+from engine.studies.gains import fused_of, modelled_gain, products_share
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
 
@@ -38,7 +38,6 @@ MEANINGS = {
     "algorithm.",
 }
 LONGEST = 65536  # keys of the axis, unless something longer is shown
-LITTLE = 1.5  # times fewer bytes that are no reason for less time
 
 
 def show() -> None:
@@ -58,15 +57,18 @@ def _headline(experiment: Experiment) -> str:
     """Why fewer bytes are less time, in the scenario's own numbers."""
     fused, gain = fused_of(experiment), modelled_gain(experiment)
     title = fused.record.label
-    if gain.bytes < LITTLE:
+    if gain.bytes < gains.LITTLE:
         return (
             f"Here S and P are small, so {title} moves about as many bytes across HBM as unfused attention, "
             f"and takes {gains.times(gain.seconds, 'less')} time (modelled)."
         )
+    share, less = products_share(experiment), gains.times(gain.seconds, "less")
+    work = "computes the same matrix products as unfused attention, but"
+    if share < 1:
+        work = f"skips hidden tiles: it computes {share_text(share)} of unfused attention's products, and"
     return (
-        f"{title} computes the same matrix products as unfused attention, but moves "
-        f"{gains.times(gain.bytes, 'fewer')} bytes across HBM. It takes {gains.times(gain.seconds, 'less')} "
-        "time (modelled)."
+        f"{title} {work} moves {gains.times(gain.bytes, 'fewer')} bytes across HBM. It takes {less} time "
+        "(modelled)."
     )
 
 
@@ -202,7 +204,7 @@ def _cells(row: dict) -> list[str]:
         *(seconds_text(row[percentile]) for percentile in ("p50", "p20", "p80")),
         str(row["repeats"]),
         scaled(row["tflops"] * 1e12, "FLOP/s"),
-        figures.tokens_text(row["tokens_per_second"]),
+        tokens_text(row["tokens_per_second"], "tokens/s"),
         f"{row['error']:.1e}",
         f"{row['allowed']:.1e}",
         row["note"],

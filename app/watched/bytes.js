@@ -37,7 +37,7 @@ export class BytesPanel {
       weight: 650,
     });
     if (flash2)
-      pen.text("line: FlashAttention-2", box.x + box.w, box.y + 13 * u, {
+      pen.text("line, and in brackets: FlashAttention-2", box.x + box.w, box.y + 13 * u, {
         ...style,
         align: "right",
       });
@@ -54,7 +54,7 @@ export class BytesPanel {
       pen.box(left + wide(read), y, wide(written), high, color, 2);
       if (model)
         pen.box(left + wide(model.read + model.written) - u, y - 3 * u, 2 * u, high + 6 * u, theme.ink, 0);
-      const all = model ? ` of ${traffic(model.read + model.written)}` : "";
+      const all = model ? ` (${traffic(model.read + model.written)})` : "";
       pen.text(`${traffic(read + written)}${all}`, box.x + box.w, y + high / 2 + 4.5 * u, {
         size: 12,
         mono: true,

@@ -59,6 +59,10 @@ class Gpu:
     sources: MappingProxyType
     limits: str = ""
 
+    def has_tensor_cores_for(self, dtype: str) -> bool:
+        """Whether products of a dtype run on tensor cores, not on the units of float32."""
+        return self.matrix_flops[dtype] > self.matrix_flops["float32"]
+
     @property
     def exponentials_per_second(self) -> float:
         """Peak rate of exp2, 1/s."""

@@ -142,6 +142,7 @@ class Hiding:
     needed: float
     flops: float
     bytes_per_second: float
+    of_link: float  # bytes/s, the peak of what they come over
 
     @property
     def hides(self) -> bool:
@@ -156,7 +157,9 @@ def hiding(spread: Spread) -> Hiding:
     needed = hidden_from(
         rate, spread.way.rate, problem.itemsize, problem.heads, problem.kv_heads, causal=causal
     )
-    return Hiding(spread.rows, needed, rate, spread.way.rate)
+    fabric = spread.fabric
+    link = fabric.peak if fabric.hosts(spread.gpus) == 1 else fabric.network
+    return Hiding(spread.rows, needed, rate, spread.way.rate, link)
 
 
 # ---------------------------------------------------------------- a row's parts, executed

@@ -106,6 +106,12 @@ def key_reads(simulation: Simulation) -> int:
     return sum(simulation.traffic.compulsory.read[tensor] for tensor in (Tensor.K, Tensor.V))
 
 
+def keys_seen(decoding: Experiment) -> int:
+    """Keys that the one query of each head sees."""
+    (low,), (high,) = visible_keys(decoding.problem, np.zeros(1, np.int64))
+    return int(high - low)
+
+
 def rate(simulation: Simulation) -> float:
     """Bytes of K and V per second, in the modelled time: what recordings of decoding count."""
     return key_reads(simulation) / simulation.modelled.seconds

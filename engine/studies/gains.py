@@ -50,6 +50,12 @@ def modelled_gain(experiment: Experiment) -> Gain:
     return _modelled(simulate(experiment.changed(algorithm=UNFUSED)), simulate(fused_of(experiment)))
 
 
+def products_share(experiment: Experiment) -> float:
+    """What a fused kernel computes of unfused attention's matrix products, of which no mask skips any."""
+    unfused = simulate(experiment.changed(algorithm=UNFUSED))
+    return simulate(fused_of(experiment)).traffic.flops / unfused.traffic.flops
+
+
 def _modelled(unfused: Simulation, fused: Simulation) -> Gain:
     return Gain(
         fused.experiment.problem.seq_kv,

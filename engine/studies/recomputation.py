@@ -26,7 +26,8 @@ class Recomputation:
     """Three ways through the backward pass, over batch and heads; by STORED, ONE_KERNEL and TWO_KERNELS.
 
     Attributes:
-        flops: matrix FLOPs on the tiles that the mask leaves.
+        flops: matrix FLOPs, on the tiles that the mask leaves; with P stored on all of them, as unfused
+            attention skips none.
         kept: bytes in memory for it besides Q, K, V and O: P, or lse, delta and lse in units of log2.
         moved: bytes that pass DRAM: what the unfused pass must move, and what two kernels move as modelled.
             (What one kernel's dQ costs DRAM is not modelled.)
@@ -53,11 +54,12 @@ def recomputation(experiment: Experiment) -> Recomputation:
     heads = problem.batch * problem.heads
     memory = memory_parts(backward)
     product = simulation.schedule.total(matrix_flops(problem), Operation.KEY_GRADIENT) * heads
+    whole = matrix_flops(problem).of(problem.seq_q, problem.seq_kv) * heads
     rows = sum(memory[tensor] for tensor in (Tensor.LSE, Tensor.DELTA))
     matrix = block_bytes(problem, Tensor.P).of(problem.seq_q, problem.seq_kv) * heads
     spared = _key_bytes(problem) * problem.batch * (problem.heads - problem.kv_heads)
     return Recomputation(
-        flops={way: count * product for way, count in PRODUCTS.items()},
+        flops={way: count * (whole if way == STORED else product) for way, count in PRODUCTS.items()},
         kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
         moved={
             STORED: standard_backward_bytes(backward) * heads - spared,

@@ -124,6 +124,11 @@ class Growth:
     capacity: int
     longest: Mapping[str, int]
 
+    @property
+    def unfused(self) -> int:
+        """All that unfused attention keeps in device memory."""
+        return self.matrices + self.tensors
+
 
 UNFUSED, FUSED = "unfused", "fused"
 

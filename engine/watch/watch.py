@@ -179,7 +179,10 @@ class Watch:
         name, line = region.view(base).name, self._line()
         beyond = outside.max() + itemsize - region.stop
         where = f"up to {beyond:,} bytes past its end" if beyond > 0 else "before its start"
-        text = f"Program {self._program} {verb} {name}{at(line)} out of bounds, {where}: a mask is missing."
+        all_of_it, why = "", "a mask is missing"
+        if not (mask & inside).any():
+            all_of_it, why = "all of it ", "its head or its rows are the wrong ones"
+        text = f"Program {self._program} {verb} {name}{at(line)} {all_of_it}out of bounds, {where}: {why}."
         self.report("out_of_bounds", name, line, text)
         return mask & inside
 

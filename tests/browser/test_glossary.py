@@ -16,6 +16,14 @@ MARKED = """() => [...CSS.highlights.get('attention-term') ?? []].map((range) =>
 })"""
 
 
+def test_the_value_of_a_slider_is_not_marked(page, dashboard):
+    """Across GPUs has links between GPUs by name, in a slider and in a table."""
+    page.goto(f"{dashboard}/across")
+    page.wait_for_function(f"({MARKED})().some(([word]) => word === 'NVLink')")
+    inside = "(range) => range.startContainer.parentElement.closest('[data-testid=stSliderThumbValue]')"
+    assert page.evaluate(f"[...CSS.highlights.get('attention-term')].filter({inside}).map(String)") == []
+
+
 def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_anew(page, dashboard):
     page.goto(f"{dashboard}/traffic")
     page.wait_for_function(f"({MARKED})().some(([word]) => word === 'HBM')")

@@ -22,6 +22,7 @@ from engine.studies.decoding import (
     grouped,
     kernel_splits,
     key_reads,
+    keys_seen,
     parts_of,
     rate,
     rate_of_sm,
@@ -61,6 +62,15 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
     assert decoding.tiling.block_q == call.block_q
     assert own_blocks(decoding.problem) == (call.block_q, call.block_kv)  # what is recorded with the times
     assert kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
+
+
+@pytest.mark.parametrize(
+    ("mask", "keys"),
+    [({}, 5000), ({"window": 77}, 77), ({"documents": 7}, 715), ({"documents": "4900:100"}, 100)],
+)
+def test_the_query_sees_what_its_mask_leaves(mask, keys):
+    """The last of 7 documents begins at key 6 · 5,000 // 7 = 4,285."""
+    assert keys_seen(decoding_of(Experiment.of(seq=5000, **mask))) == keys
 
 
 def test_the_next_token_keeps_the_scenarios_cache():

@@ -6,7 +6,14 @@ import pytest
 
 from engine import Experiment
 from engine.recordings.file import recordings
-from engine.studies.gains import fused_of, gain_at, modelled_gain, modelled_gains, recorded_gains
+from engine.studies.gains import (
+    fused_of,
+    gain_at,
+    modelled_gain,
+    modelled_gains,
+    products_share,
+    recorded_gains,
+)
 
 
 @pytest.mark.parametrize("keys", [256, 1024, 4096])
@@ -30,6 +37,12 @@ def test_the_recorded_ratios_are_those_of_the_rows():
     }
     assert gain.bytes == pytest.approx(moved["standard"] / moved["flash2"], rel=1e-9)
     assert gain.bytes == pytest.approx(14.70, rel=1e-3)
+
+
+def test_a_fused_kernel_computes_the_products_of_the_tiles_that_a_mask_leaves():
+    """136 of 16 × 16 tiles; without a mask a fused kernel computes all, as unfused attention always does."""
+    assert products_share(Experiment.of()) == 1
+    assert products_share(Experiment.of(algorithm="standard", causal=True)) == 136 / 256
 
 
 def test_nothing_is_recorded_of_another_problem_gpu_or_tiling():

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { BytesPanel } from "../../app/watched/bytes.js";
 import { Watched } from "../../app/watched/run.js";
 import { sentence, tileWords } from "../../app/watched/story.js";
 import { pack } from "./payload.js";
@@ -128,4 +129,20 @@ test("a step, a marked tile and the end are sentences", () => {
     "in line 6",
   ]);
   assert.equal(tileWords(model, model.flash2, 0, 1)[4], "not visited");
+});
+
+test("a tensor's bytes stand before FlashAttention-2's, which are in brackets", () => {
+  const model = watched(),
+    said = [],
+    pen = {
+      u: 1,
+      theme: { cell: "#101010", ground: "#000000", ink: "#ffffff", muted: "#888888" },
+      text: (words) => said.push(words),
+      box() {},
+    },
+    panel = new BytesPanel();
+  panel.layout({ model });
+  panel.paint(pen, { x: 0, y: 0, w: 600, h: 140 }, { position: model.longest });
+  assert.ok(said.includes("line, and in brackets: FlashAttention-2"));
+  assert.ok(said.includes("128 B (64 B)"), said.join("; ")); // Q by two programs; its schedule here loads one
 });

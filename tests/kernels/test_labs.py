@@ -62,6 +62,18 @@ def test_a_lab_fails_with_its_hole_and_passes_without(tmp_path, number):
     assert checked(lab, file)[1] is None
 
 
+def test_what_lies_outside_as_a_whole_is_not_put_down_to_a_mask():
+    """Lab 7 reads key heads 2 and 3 of two; lab 6 half of a block past the end of the last head."""
+
+    def outside(number: int) -> set[str]:
+        found, _ = checked(LABS[number], LABS[number].file)
+        wrong = (each for each in found["findings"] if each["kind"] == "out_of_bounds")
+        return {each["sentence"].split(", ")[-1] for each in wrong}
+
+    assert outside(7) == {"up to 512 bytes past its end: its head or its rows are the wrong ones."}
+    assert outside(6) == {"up to 256 bytes past its end: a mask is missing."}
+
+
 def test_delta_summed_in_16_bits_is_not_right(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(solved(LABS[9]).replace(".to(tl.float32) * d_o_tile.to(tl.float32)", " * d_o_tile"))

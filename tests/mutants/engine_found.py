@@ -12,6 +12,7 @@ nearest = _of("recordings/nearest.py", "nearest")
 traced = _of("recordings/timelines.py", "traced")
 gaps = _of("studies/counter_gaps.py", "counter_gaps")
 gains = _of("studies/gains.py", "gains")
+recomputation = _of("studies/recomputation.py", "backward_schedule")
 survey = _of("studies/survey.py", "survey")
 comparison = _of("studies/comparison.py", "comparison")
 decoding = _of("studies/decoding.py", "decoding")
@@ -146,6 +147,24 @@ MUTANTS: tuple[Mutant, ...] = (
         "unfused.seconds / fused.seconds\n",
         "fused.seconds / unfused.seconds\n",
         "recorded gains are upside down",
+    ),
+    gains(
+        "gains-products-of-itself",
+        "return simulate(fused_of(experiment)).traffic.flops / unfused.traffic.flops",
+        "return unfused.traffic.flops / unfused.traffic.flops",
+        "a mask is said to spare a fused kernel nothing",
+    ),
+    recomputation(
+        "recomputation-skips-stored",
+        "whole if way == STORED else product",
+        "product",
+        "unfused attention is said to skip what a mask hides",
+    ),
+    decoding(
+        "decoding-sees-all",
+        "return int(high - low)",
+        "return int(high)",
+        "the query is said to see what lies before its window",
     ),
     survey(
         "survey-matrices-once",

@@ -44,16 +44,21 @@ BOUNDS = {
     "tail": "the tail, in which SMs are idle",
 }
 
+PLAIN = {"tensor core": "matrix products"}  # where no tensor core takes the dtype
+PLAIN_BOUND = {"tensor core": "matrix products, which run on the float32 units in this data type"}
+
 
 def show(recording: Recording | None, experiment: Experiment) -> None:
     """The scenario's bottleneck: modelled, and how busy the counters say each unit was."""
-    simulation = simulate(experiment)
+    simulation, units, bounds = simulate(experiment), UNITS, BOUNDS
+    if not experiment.gpu.has_tensor_cores_for(experiment.problem.dtype):
+        units, bounds = UNITS | PLAIN, BOUNDS | PLAIN_BOUND
     found = nearest_counters(recording, experiment) if recording else None
-    bound = BOUNDS[simulation.modelled.bound]
+    bound = bounds[simulation.modelled.bound]
     shares = modelled_shares(simulation)
     if alike := rivals(simulation):
         first, second = (f"{share_text(shares[unit])} of its peak" for unit in alike)
-        bound += f", at {first}; {BOUNDS[alike[1]]} is as near, at {second}"
+        bound += f", at {first}; {bounds[alike[1]]} is as near, at {second}"
     st.markdown(f"**Bottleneck (modelled)**: {bound}")
     columns = [("modelled", shares)]
     if found is not None:
@@ -62,7 +67,7 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
         columns.append(("recorded", one.utilisation))
     rows = [
         [name, *(_percent(shares.get(unit)) for _, shares in columns)]
-        for unit, name in UNITS.items()
+        for unit, name in units.items()
         if any(shares.get(unit) is not None for _, shares in columns)
     ]
     st.html(table(["busy", *(name for name, _ in columns)], rows, title="Busy share of each unit"))

@@ -79,7 +79,9 @@ def _about(row: ClusterTiming) -> list[str]:
 
 
 def _signed(error: float) -> str:
-    return f"{'+' if error >= 0 else '−'}{abs(error):.1%}"
+    size = f"{abs(error):.1%}"
+    sign = "" if size == "0.0%" else "+" if error > 0 else "−"
+    return f"{sign}{size}"
 
 
 def _published_row(one: Published) -> list[str]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import theme
 from app.figures.algorithms import short
 from app.figures.gains import gains_by_length
-from app.figures.units import ratio_digits
+from app.figures.units import bytes_text, gain_text, ratio_digits
 from app.page.parts import unsure
 from app.page.parts.elements import chart
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.recordings.recording import Recording
 from engine.studies.gains import Gain, fused_of, gain_at, modelled_gain, modelled_gains, recorded_gains
+from engine.studies.survey import growth
 
 LONGEST = 65536  # keys of the axis, unless the scenario has more
+LITTLE = 1.5  # times fewer bytes that are no reason for less time
 GREY = {"delta_color": "off", "delta_arrow": "off", "border": True}
 
 
@@ -34,7 +38,7 @@ def show(experiment: Experiment, recording: Recording | None) -> None:
         origin = recording.origin if recording else ""
         figure = gains_by_length(modelled, recorded, origin, keys, theme.colours())
         chart(figure, "Bytes and time over the sequence length, as many times less than unfused attention")
-        st.caption(_read_so(recorded, recording))
+        st.caption(f"{_read_so(recorded, recording)} {_shape(modelled, experiment)}{too_large(experiment)}")
 
 
 def _numbers(modelled: Gain, recorded: Gain | None) -> None:
@@ -46,9 +50,8 @@ def _numbers(modelled: Gain, recorded: Gain | None) -> None:
         shown, origin, beside = modelled, "modelled", "not recorded at this scenario"
         if recorded:
             shown, origin, beside = recorded, "recorded", f"{times(ratio(modelled), less)}, modelled"
-        value = times(ratio(shown), less).split()
         label = f"{name}, {origin}"
-        st.metric(label[:1].upper() + label[1:], f"{value[0]}× {value[-1]}", beside, **GREY)
+        st.metric(label[:1].upper() + label[1:], gain_text(ratio(shown), less), beside, **GREY)
 
 
 def times(ratio: float, less: str) -> str:
@@ -66,7 +69,37 @@ def _read_so(recorded: tuple[Gain, ...], recording: Recording | None) -> str:
             f"Diamonds are {recording.origin} by the chip's counters, under the profiler, for this shape and "
             "these tiles; the counters miss what still lay in L2 when a kernel ended."
         )
+    return f"Lines are modelled. {marks}"
+
+
+def too_large(experiment: Experiment) -> str:
+    """That unfused attention's S and P have no room in the GPU's memory; empty where they have."""
+    need, gpu = growth(experiment), experiment.gpu
+    if need.unfused <= need.capacity:
+        return ""
     return (
-        f"Lines are modelled. {marks} The bytes saved grow with N, but the time saved levels off: once HBM "
-        "is no longer the fused kernel's bottleneck, its arithmetic is, and unfused attention has as much."
+        f" Unfused attention could not run here: it needs {bytes_text(need.unfused)}, and "
+        f"{gpu.with_article} has {bytes_text(need.capacity)}. Its time and bytes are what it would take with "
+        "enough memory."
+    )
+
+
+def _shape(modelled: Sequence[Gain], experiment: Experiment) -> str:
+    """What to see in the lines, as they run at this scenario."""
+    last, problem = modelled[-1], experiment.problem
+    if last.bytes < LITTLE and problem.seq_q < problem.seq_kv:
+        return "With so few queries S and P are small beside K and V at every N, so fusing saves little."
+    if last.seconds < 1:
+        return "Where the time lies below 1×, the fused kernel moves fewer bytes and yet takes longer."
+    bytes_ = [gain.bytes for gain in modelled]
+    until = "" if bytes_ == sorted(bytes_) else " as long as L2 holds the K and V that are read again"
+    if problem.mask.window:
+        return (
+            f"Bytes and time saved grow with N{until}: unfused attention also computes all that the window "
+            "hides."
+        )
+    hidden = "; unfused attention computes what the mask hides too" if problem.mask.hides else ""
+    return (
+        f"The bytes saved grow with N{until}, but the time saved levels off: once HBM is no longer the fused "
+        f"kernel's bottleneck, its arithmetic is{hidden or ', and unfused attention has as much'}."
     )

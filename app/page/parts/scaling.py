@@ -10,7 +10,7 @@ from app.across.payload import NAMES
 from app.figures import across as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, scaled
+from app.figures.units import bytes_text, scaled, tokens_text
 from app.page.parts.elements import chart
 from engine.algorithms import FORWARD
 from engine.model.cluster.memory import blocks_passing
@@ -95,7 +95,8 @@ def hidden(spread: Spread, colours: Palette) -> None:
     problem = spread.problem
     st.caption(
         f"F is what the kernel computes per second ({scaled(found.flops, 'FLOP/s')}), B what comes into a "
-        f"GPU per second ({scaled(found.bytes_per_second, 'B/s')}), e the bytes of a number "
+        f"GPU per second ({scaled(found.bytes_per_second, 'B/s')} of the link's peak of "
+        f"{scaled(found.of_link, 'B/s')}), e the bytes of a number "
         f"({problem.itemsize}), H and H_kv the heads ({problem.heads}) and KV heads ({problem.kv_heads})."
     )
 
@@ -110,7 +111,7 @@ def memory(spread: Spread) -> None:
             "One GPU" if room.spread.gpus == 1 else NAMES[room.spread.method],
             bytes_text(room.bytes),
             bytes_text(room.others),
-            _tokens(room.longest),
+            tokens_text(room.longest),
         ]
         for room in found
     ]
@@ -134,8 +135,3 @@ def _few(found: list[Room]) -> str:
         f" On {gpus} GPUs a ring's buffers take more than sharing saves: they hold K and V twice to be "
         f"fetched, {passing} of others on the way, and the O of every round until the merge."
     )
-
-
-def _tokens(tokens: int) -> str:
-    """Many tokens, with a prefix."""
-    return f"{scaled(tokens, '').strip()} tokens"

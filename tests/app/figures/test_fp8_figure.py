@@ -37,6 +37,12 @@ def test_every_mark_is_a_row_and_its_words_say_so():
         assert "recorded on a GPU" in trace.hovertemplate
 
 
+def test_shares_on_the_axis_have_no_needless_noughts():
+    axis = error_by_speed(ROWS, "recorded", DARK).layout.yaxis
+    assert list(axis.ticktext)[:4] == ["0.01%", "0.03%", "0.1%", "0.3%"]
+    assert [float(text[:-1]) / 100 for text in axis.ticktext] == [round(tick, 9) for tick in axis.tickvals]
+
+
 def test_names_stand_beside_a_mark_of_their_numbers_inside_the_axes():
     figure = error_by_speed(ROWS, "recorded", DARK)
     low, high = figure.layout.yaxis.range

@@ -123,6 +123,9 @@ def test_what_fusing_gains_is_told_apart_in_bytes_and_time():
     gain = Gain(1024, 16.0, 3.0, Experiment.of())
     bytes_, time = gains_by_length([gain], [], "recorded", 1024, COLOURS).data
     assert (bytes_.name, bytes_.y[0], time.name, time.y[0]) == (BYTES, 16, TIME, 3)
+    assert (bytes_.customdata[0], time.customdata[0]) == ("16× fewer", "3× less")
+    slower = gains_by_length([Gain(64, 2.0, 0.5, Experiment.of())], [], "recorded", 64, COLOURS).data[1]
+    assert slower.customdata[0] == "2× more"
     marked = gains_by_length([gain], [gain], "recorded", 1024, COLOURS).data
     assert [trace.y[0] for trace in marked] == [16, 16, 3, 3]
 
@@ -133,3 +136,9 @@ def test_a_bar_of_the_waterfall_is_as_long_as_its_factor():
     assert [list(bar.x) for bar in chart.data] == [[8e-3, 8e-3], [8e-3, 2e-3], [2e-3, 3e-3]]
     assert [note.text for note in chart.layout.annotations] == ["8 ms", "2 ms ÷ 4", "3 ms × 1.5"]
     assert [10**note.x for note in chart.layout.annotations] == pytest.approx([8e-3, 8e-3, 3e-3])
+
+
+def test_no_line_crosses_the_name_of_the_scenarios_length():
+    """On Speed the line of "as much" lies where the name stands."""
+    chart = gains_by_length([Gain(1024, 16.0, 3.0, Experiment.of())], [], "recorded", 1024, COLOURS)
+    assert [note.bgcolor for note in chart.layout.annotations if note.text == "N = 1k"] == [COLOURS.ground]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.figures.claims import value_text
 from app.figures.units import (
     about_seconds,
     bound_text,
@@ -12,6 +13,8 @@ from app.figures.units import (
     bytes_text,
     chip_bytes_text,
     digits,
+    gain_text,
+    heads_text,
     percent_text,
     plain,
     ratio_text,
@@ -20,6 +23,7 @@ from app.figures.units import (
     share_text,
     short,
     times_text,
+    tokens_text,
 )
 
 
@@ -121,3 +125,24 @@ def test_a_length_counts_in_powers_of_1024_where_it_is_a_multiple():
 def test_a_range_of_bytes_has_its_unit_once_where_it_can():
     assert bytes_range_text(1.2e9, 1.6e9) == "1.2 to 1.6 GB"
     assert bytes_range_text(900e6, 1.2e9) == "900 MB to 1.2 GB"
+
+
+def test_tokens_have_their_prefix_before_the_word():
+    assert [tokens_text(500), tokens_text(10.4e6), tokens_text(427_123, "tokens/s")] == [
+        "500 tokens",
+        "10.4 M tokens",
+        "427 k tokens/s",
+    ]
+    assert value_text(427_123, "tokens/s") == "427 k tokens/s"
+
+
+def test_a_gain_below_one_is_said_the_other_way_round():
+    assert (gain_text(16.87, "fewer"), gain_text(0.12, "less")) == ("16.9× fewer", "8.33× more")
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "text"),
+    [(1, 1, "1 head on 1 KV head"), (6, 1, "6 heads on 1 KV head"), (1024, 8, "1,024 heads on 8 KV heads")],
+)
+def test_one_head_is_not_several(heads, kv_heads, text):
+    assert heads_text(heads, kv_heads) == text

@@ -54,6 +54,7 @@ CONCEPTS = (  # of the articles that the lecture follows
     *("sequence parallelism", "warp partitioning", "occupancy", "asynchrony", "warp group", "TMA", "FP8"),
     *("decoding", "KV cache", "how to use it", "when not to use it", "profiling", "ncu", "recording"),
     *("general lesson", "bottleneck", "roofline"),
+    *("NCCL", "NVLink", "copy engines", "CUDA graph", "atomic adds", "issue slots", "persistent", "spill"),
 )
 
 

@@ -12,6 +12,7 @@ from app.across.payload import build, name_of, owner_colours
 from app.figures import across as figures
 from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
+from app.page.parts import clusters
 from engine.experiment import Experiment
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import Fabric
@@ -207,3 +208,21 @@ def test_the_tours_picture_has_a_box_per_block_of_keys_that_is_computed_with():
     assert f"Plain order</b>: {seconds_text(plain.seconds)}, GPUs compute 57% of it" in drawn
     assert f"Zigzag order</b>: {seconds_text(zigzag.seconds)}, GPUs compute 99% of it" in drawn
     assert plain.busy_share == pytest.approx(4 / 7, rel=0.01)  # 16 half blocks in 4 GPUs' 7
+
+
+@pytest.mark.parametrize(
+    ("error", "text"), [(0.0004, "0.0%"), (-0.0004, "0.0%"), (-0.0118, "−1.2%"), (0.5, "+50.0%")]
+)
+def test_no_error_has_a_sign_that_says_nothing(error, text):
+    assert clusters._signed(error) == text
+
+
+@pytest.mark.parametrize(("gpus", "said"), [(4, "350 GB/s of the link's peak of 450"), (16, "45 GB/s of")])
+def test_the_rate_of_a_transfer_is_told_beside_its_links_peak(gpus, said):
+    page = opened("across", gpus=gpus)
+    assert any(said in each.value for each in page.caption)
+
+
+def test_one_head_of_the_scenario_is_called_one():
+    page = opened("across", heads=1)
+    assert any("gives 1 head on 1 KV head, head dimension 64" in each.value for each in page.caption)

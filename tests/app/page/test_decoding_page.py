@@ -55,6 +55,25 @@ def test_the_scenario_keeps_its_queries_while_the_page_decodes_one():
     assert "only 8 of the 132 SMs get any work" in page.header[0].value
 
 
+def test_the_headline_says_what_the_query_sees_and_when_splitting_helps_no_more():
+    """1,024 keys of a window, 714 of the last of 7 documents of 5,000 keys; one block of 64 keys."""
+    window = opened("decoding", seq=65536, head_dim=128, window=1024).header[0].value
+    assert "keys and values of the 1,024 tokens that the mask shows it" in window
+    assert "Raise the number of splits." in window
+    documents = opened("decoding", seq=5000, documents=7).header[0].value
+    assert "keys and values of the 715 tokens that the mask shows it" in documents
+    little = opened("decoding", seq=64, heads=1).header[0].value
+    assert "all tokens before it, the KV cache. Without splitting, only 1 of the 132 SMs gets any" in little
+    assert little.endswith("With so few keys, more splits are no faster.")
+
+
+def test_one_head_is_told_that_it_shares_with_none():
+    alone = texts(unfolded(opened("decoding", heads=1), "decoding heads"))
+    assert "One head has **nothing to share.** Set more heads in the sidebar." in alone
+    one = texts(unfolded(opened("decoding", heads=6, kv_heads=1), "decoding heads"))
+    assert "6 heads on 1 KV head: **6 times fewer bytes**" in one
+
+
 def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
     page = unfolded(opened("decoding", **LONG, splits=8), "decoding merge")
     parts = parts_of(decoding_of(page.session_state["experiment"]))
