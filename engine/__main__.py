@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -14,10 +13,11 @@ from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
 from engine.model.timeline import TimelineError
-from engine.parser import Parser
+from engine.parser import Parser, ended
 from engine.recordings.file import recordings, write_whole
 from engine.recordings.timelines import recorded_timeline
 
+WIDTH = 30  # of a column of numbers: those of the largest problem
 COMMANDS = ("simulate", "trace", "measure", "bench", "bench-kernels", "record", "kernel", "lab")
 
 
@@ -114,8 +114,10 @@ def table(simulation: Simulation) -> str:
     if is_wide(*simulation.dram_range):
         ends = zip(("DRAM, at least", "DRAM, at most"), simulation.dram_range, strict=True)
         rows += [(name, end.total_read, end.total_written, "modelled") for name, end in ends]
-    lines = [f"{'':<14}{'read, bytes':>24}{'written, bytes':>24}"]
-    lines += [f"{name:<14}{read:>24,}{written:>24,}  {origin}" for name, read, written, origin in rows]
+    lines = [f"{'':<14}  {'read, bytes':>{WIDTH}}  {'written, bytes':>{WIDTH}}"]
+    lines += [
+        f"{name:<14}  {read:>{WIDTH},}  {written:>{WIDTH},}  {origin}" for name, read, written, origin in rows
+    ]
     single = [
         ("tiles visited", f"{moved.tiles_visited:,}", "counted"),
         ("tiles skipped", f"{moved.tiles_skipped:,}", "counted"),
@@ -129,15 +131,9 @@ def table(simulation: Simulation) -> str:
             f"modelled, {simulation.modelled.bound} bound",
         ),
     ]
-    lines += [f"{name:<14} {value:>23}  {origin}" for name, value, origin in single]
+    lines += [f"{name:<14}  {value:>{WIDTH}}  {origin}" for name, value, origin in single]
     return "\n".join([*lines, chip.sentence])
 
 
 if __name__ == "__main__":
-    try:
-        code = main()
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code)
+    sys.exit(ended(main))

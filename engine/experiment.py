@@ -144,10 +144,10 @@ def _whole(name: str, rule: str) -> Callable[[Any], int | None]:
     def parse(value: Any) -> int | None:
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
-        text = str(value).strip().replace("_", "").replace(",", "")
-        if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 18:
+        text = str(value).strip()
+        if not re.fullmatch(r"-?[0-9]+|-?[0-9]{1,3}([_,][0-9]{3})+", text) or len(text) > 18:
             raise ExperimentError(name, _shown(value), rule)
-        return int(text)
+        return int(text.replace("_", "").replace(",", ""))
 
     return parse
 

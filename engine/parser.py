@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Collection
+import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NoReturn
 
 from engine.experiment import PARAMETERS
 
 MOST_SECONDS = 86_400.0  # a day
+INTERRUPTED = 130  # the exit code of what Ctrl+C ends, as shells have it
 
 
 class Parser(argparse.ArgumentParser):
@@ -61,3 +63,16 @@ def to_write(text: str) -> Path:
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"it is {text!r}, which cannot be written")
     return path
+
+
+def ended(main: Callable[[], int | None]) -> int:
+    """The exit code of a command line's main: Ctrl+C, and a reader who has seen enough, are no errors."""
+    try:
+        code = main() or 0
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe, such as head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code

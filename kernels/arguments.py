@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
 
 import torch
+
+from kernels.values import flag, positive, shown, whole
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_HEAD_DIM = 256
@@ -145,7 +146,7 @@ def checked(
         seq_q=seq_q,
         seq_kv=seq_kv,
         head_dim=head_dim,
-        causal=bool(causal) or window is not None,
+        causal=flag("causal", causal) or window is not None,
         window=None if window is None or window >= seq_kv else window,
         scale=head_dim**-0.5 if scale is None else float(scale),
         algorithm=algorithm,
@@ -180,7 +181,7 @@ def check_tensors(q, k, v, interpreted: bool) -> None:
 def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms: tuple[str, ...]) -> None:
     """ValueError with one sentence for an option that no tensors would make right."""
     if algorithm not in algorithms:
-        raise ValueError(f"algorithm is {algorithm!r}, it must be one of {', '.join(algorithms)}")
+        raise ValueError(f"algorithm is {shown(algorithm)}, it must be one of {', '.join(algorithms)}")
     check_window(window)
     _check_scale(scale)
     _check_block("block_q", block_q)
@@ -191,6 +192,8 @@ def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithm
 def check_tensor(name: str, tensor) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
     shape = tuple(tensor.shape)
     if len(shape) != 4:
         raise ValueError(f"{name} has shape {shape}, it must be [batch, heads, sequence, head_dim]")
@@ -233,20 +236,21 @@ def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
 
 
 def _check_scale(scale) -> None:
-    if scale is not None and not _positive(scale):
-        raise ValueError(f"scale is {scale!r}, it must be a finite number above 0")
+    if scale is not None and not positive(scale):
+        raise ValueError(f"scale is {shown(scale)}, it must be a finite number above 0")
 
 
 def check_window(window) -> None:
     """ValueError with one sentence for a window that is no number of keys, nor a pair of them."""
     if isinstance(window, tuple | list):
-        if len(window) != 2 or not all(side is None or _whole(side, 0) for side in window):
+        if len(window) != 2 or not all(side is None or whole(side, 0) for side in window):
             raise ValueError(
-                f"window is {window!r}, a pair must be of keys before and after: whole numbers or None"
+                f"window is {shown(window)}, a pair must be of keys before and after: whole numbers or None"
             )
-    elif window is not None and not _whole(window, 1):
+    elif window is not None and not whole(window, 1):
         raise ValueError(
-            f"window is {window!r}, it must be None or a whole number of keys, at least 1, or a pair of them"
+            f"window is {shown(window)}, it must be None or a whole number of keys, at least 1, or a pair"
+            " of them"
         )
 
 
@@ -255,19 +259,21 @@ def check_terms(q, k, window, documents, prefix, softcap, sinks, alibi_slopes) -
     seq_kv = k.shape[-2]
     if documents is not None:
         lengths = list(documents) if isinstance(documents, tuple | list) else None
-        if lengths is None or not all(_whole(length, 0) for length in lengths) or sum(lengths) != seq_kv:
+        if lengths is None or not all(whole(length, 0) for length in lengths) or sum(lengths) != seq_kv:
             raise ValueError(
-                f"documents is {documents!r}, it must be a list of lengths that add up to k's {seq_kv} keys"
+                f"documents is {shown(documents)}, it must be a list of lengths that add up to k's {seq_kv}"
+                " keys"
             )
     if prefix is not None:
-        if not _whole(prefix, 0):
-            raise ValueError(f"prefix is {prefix!r}, it must be None or a whole number of keys")
+        if not whole(prefix, 0):
+            raise ValueError(f"prefix is {shown(prefix)}, it must be None or a whole number of keys")
         if window is not None or documents is not None:
             raise ValueError(
-                f"prefix is {prefix!r}, it must be None with a window or documents: they may hide its keys"
+                f"prefix is {shown(prefix)}, it must be None with a window or documents: they may hide its"
+                " keys"
             )
-    if softcap is not None and not _positive(softcap):
-        raise ValueError(f"softcap is {softcap!r}, it must be None or a finite number above 0")
+    if softcap is not None and not positive(softcap):
+        raise ValueError(f"softcap is {shown(softcap)}, it must be None or a finite number above 0")
     heads = q.shape[1]
     _check_of_heads("sinks", sinks, q, [(heads,)])
     _check_of_heads("alibi_slopes", alibi_slopes, q, [(heads,), (q.shape[0], heads)])
@@ -288,20 +294,13 @@ def _check_of_heads(name: str, tensor, q: torch.Tensor, shapes: list[tuple]) -> 
         )
 
 
-def _whole(value, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _positive(value) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and isfinite(value) and value > 0
-
-
 def _check_block(name: str, block) -> None:
     if block is None:
         return
-    whole = isinstance(block, int) and not isinstance(block, bool)
-    if not whole or not MIN_BLOCK <= block <= MAX_BLOCK or block & (block - 1):
-        raise ValueError(f"{name} is {block!r}, it must be a power of two from {MIN_BLOCK} to {MAX_BLOCK}")
+    if not whole(block, MIN_BLOCK) or block > MAX_BLOCK or block & (block - 1):
+        raise ValueError(
+            f"{name} is {shown(block)}, it must be a power of two from {MIN_BLOCK} to {MAX_BLOCK}"
+        )
 
 
 def _check_splits(splits, algorithm: str) -> None:
@@ -309,10 +308,13 @@ def _check_splits(splits, algorithm: str) -> None:
         return
     if algorithm != "split_kv":
         raise ValueError(
-            f"splits is {splits!r}, it must be None with algorithm {algorithm!r}: only split_kv splits"
+            f"splits is {shown(splits)}, it must be None with algorithm {shown(algorithm)}: only split_kv"
+            " splits"
         )
-    if isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= MAX_SPLITS:
-        raise ValueError(f"splits is {splits!r}, it must be None or a whole number from 1 to {MAX_SPLITS}")
+    if not whole(splits, 1) or splits > MAX_SPLITS:
+        raise ValueError(
+            f"splits is {shown(splits)}, it must be None or a whole number from 1 to {MAX_SPLITS}"
+        )
 
 
 def _tile_size(size: int) -> int:

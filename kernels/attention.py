@@ -12,6 +12,7 @@ from kernels.ranged import attention_in_ranges, checked_order, chosen_in_ranges,
 from kernels.ranges import plain_mask
 from kernels.terms import Terms
 from kernels.trace import BlockTimes
+from kernels.values import shown
 
 UNPROBED = ("flash3", "fp8", "split_kv")
 TRACED = ("standard", "flash1", "flash2", "flash3")
@@ -202,7 +203,10 @@ def trace_attention(
     """
     if algorithm not in TRACED:
         raise ValueError(f"algorithm is {algorithm!r}, it must be {', '.join(TRACED)} to be traced")
-    call, _ = chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, None)
+    mask = plain_mask(causal, window, ())
+    if mask is None:
+        raise ValueError(f"window is {shown(window)}, it must be None or a number of keys to be traced")
+    call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
     if interpreted():
         raise RuntimeError(
             "blocks cannot be traced in Triton's interpreter, which has no SMs and no GPU clock"

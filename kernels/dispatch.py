@@ -60,7 +60,7 @@ def chosen(
             type(window), type(scale), type(block_q), type(block_kv), type(splits),  # True equals 1
         )  # fmt: skip
         found = _CHOSEN.get(alike)
-    except (AttributeError, TypeError):  # of no tensors, or unhashable: refused by name
+    except (AttributeError, TypeError, RuntimeError):  # of no tensors with strides, or unhashable: refused
         return _choose(q, k, v, *options)
     if found is None:
         found = _choose(q, k, v, *options)

@@ -8,7 +8,14 @@ is without end. What is not served is refused in one sentence. return_attn_probs
 import torch
 
 from kernels.attention import attention
+from kernels.flash_attn_arguments import (
+    check_packed_over_pages,
+    check_sides,
+    check_tensors,
+    check_with_cache,
+)
 from kernels.paged import attention_paged
+from kernels.values import flag
 from kernels.varlen import attention_varlen
 
 
@@ -30,6 +37,7 @@ def flash_attn_func(
     deterministic asks for the same bits of dQ every time, as torch.use_deterministic_algorithms(True) does.
     """
     _refuse_dropout(dropout_p)
+    check_tensors("[batch, sequence, heads, head_dim]", q=q, k=k, v=v)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     if deterministic and torch.is_grad_enabled():  # of its two backward passes flash2's sums dQ in one order
@@ -64,13 +72,14 @@ def flash_attn_varlen_func(
     takes them, and there are no gradients. max_seqlen_q is needed there alone, max_seqlen_k nowhere.
     """
     _refuse_dropout(dropout_p)
-    if alibi_slopes is not None and alibi_slopes.dim() == 2:
+    if isinstance(alibi_slopes, torch.Tensor) and alibi_slopes.dim() == 2:
         raise ValueError("alibi_slopes has two dimensions, packed sequences must share one slope a head")
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     if block_table is None:
         out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
     else:
         edges = cu_seqlens_q, cu_seqlens_k, max_seqlen_q
+        check_packed_over_pages(q, k, v, block_table, *edges)
         out, lse = _packed_over_pages(q, k, v, block_table, *edges, options)
     return (out, lse, None) if return_attn_probs else out
 
@@ -110,6 +119,9 @@ def flash_attn_with_kvcache(
     of the first columns of q and k, adjacent ones where rotary_interleaved, else of halves: of k, and of q
     where there is a mask, by their positions behind the cache's keys, else of all q by the first of these.
     """
+    given = {"k": k, "v": v, "rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
+    index = {"cache_batch_idx": cache_batch_idx, "cache_leftpad": cache_leftpad, "block_table": block_table}
+    check_with_cache(q, k_cache, v_cache, cache_seqlens, given, index)
     if (rotary_cos is None) != (rotary_sin is None) or (rotary_cos is not None and k is None):
         raise ValueError("rotary_cos and rotary_sin must be given both, with new keys, or neither")
     if (k is None) != (v is None):
@@ -195,11 +207,12 @@ def _refuse_dropout(dropout_p) -> None:
 
 def _options(softmax_scale, causal, window_size, softcap, alibi_slopes) -> dict:
     """The same as `attention` takes it."""
+    check_sides(window_size)
     left, right = window_size
     left, right = None if left < 0 else int(left), None if right < 0 else int(right)
     return {
         "scale": softmax_scale,
-        "causal": bool(causal),
+        "causal": flag("causal", causal),
         "window": None if left is right is None else (left, right),
         "softcap": softcap or None,
         "alibi_slopes": alibi_slopes,

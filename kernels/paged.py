@@ -27,11 +27,12 @@ from kernels.launch import (
     warps,
 )
 from kernels.operator import LIBRARY, traced
-from kernels.paged_arguments import check_cache, check_new
+from kernels.paged_arguments import check_cache, check_held, check_new
 from kernels.paged_kernel import append_kernel, paged_kernel
 from kernels.ranges import window_sides
 from kernels.split_kv import combine_splits, row_blocks, split_count, visible_keys
 from kernels.terms import Terms, scales
+from kernels.values import flag
 
 ENDLESS = 2**30  # keys: more than any cache holds
 MANY_ROWS = 128  # from which on a block has as many, and eight warps
@@ -79,6 +80,8 @@ def attention_paged(
     as_operator = traced(*tensors)
     plan = (_plan if as_operator else _planned)(tensors, causal, window, scale, softcap, splits)
     cache = k_cache, v_cache, block_table, seqlens_k
+    if q.device.type == "cpu" and not as_operator:  # elsewhere it would have to be waited for
+        check_held(*cache, plan.added, q.shape[2] + plan.left)
     if k_new is not None:
         append_operator(*cache, k_new, v_new) if as_operator else append(*cache, k_new, v_new, plan.call)
     sinks = None if sinks is None else sinks.float().contiguous()
@@ -108,7 +111,7 @@ def _planned(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
     try:
         alike = (*map(_layout, tensors), *options, *map(type, options), torch.is_grad_enabled())
         found = _PLANNED.get(alike)
-    except (AttributeError, TypeError):  # of no tensors, or unhashable: refused by name
+    except (AttributeError, TypeError, RuntimeError):  # of no tensors with strides, or unhashable: refused
         return _plan(tensors, *options)
     if found is None:
         found, (q, k_cache, _, block_table, *_) = _plan(tensors, *options), tensors
@@ -126,6 +129,7 @@ def _plan(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
     check_new(q, k_cache, k_new, v_new)
     check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
     check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
+    causal = flag("causal", causal)
     left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in window_sides(causal, window))
     added = 0 if k_new is None else k_new.shape[2]
     return Plan(None if softcap is None else float(softcap), added, left, right)

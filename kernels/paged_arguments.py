@@ -36,6 +36,23 @@ def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
         )
 
 
+def check_held(k_cache, _, block_table, lengths, added: int, back: int) -> None:
+    """ValueError for lengths and pages, of those that are followed, which would lead out of the cache.
+
+    added: keys that come behind the lengths; back: as many of the last keys are read, or all.
+    """
+    if lengths.min() < 0:
+        raise ValueError(f"seqlens_k holds {lengths.min()}, every length must be at least 0")
+    (pages, size), columns = k_cache.shape[:2], block_table.shape[1]
+    ends = (lengths.long() + added).clamp(max=columns * size)
+    first = torch.minimum(ends - back, lengths).clamp(min=0) // size
+    column = torch.arange(columns)
+    followed = (column >= first[:, None]) & (column < -(-ends // size)[:, None])
+    wrong = block_table[followed & ((block_table < 0) | (block_table >= pages))]
+    if len(wrong):
+        raise ValueError(f"block_table names page {wrong[0]}, it must be from 0 to {pages - 1}")
+
+
 def check_new(q, k_cache, k_new, v_new) -> None:
     """ValueError or TypeError with one sentence for new keys and values that do not go into this cache."""
     if (k_new is None) != (v_new is None):
@@ -56,6 +73,8 @@ def _check_like(name: str, tensor, q, layout: str) -> None:
     """A sentence for a tensor that is not of four dimensions, of q's head_dim, dtype and device."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
     if tensor.dim() != 4 or 0 in tensor.shape:
         raise ValueError(f"{name} has shape {_shape(tensor)}, it must be {layout}, every size at least 1")
     if tensor.dtype != q.dtype or tensor.device != q.device or tensor.shape[3] != q.shape[3]:

@@ -12,6 +12,7 @@ import torch
 
 from kernels.arguments import check_window
 from kernels.launch import remember
+from kernels.values import flag
 
 Side = int | None
 _RANGES: dict[tuple, torch.Tensor] = {}
@@ -27,6 +28,8 @@ def window_sides(causal: bool, window: int | tuple[Side, Side] | None) -> tuple[
 
 def plain_mask(causal: bool, window: int | tuple[Side, Side] | None, terms: tuple) -> tuple | None:
     """(causal, window) that say all that is asked for, or None where it takes ranges, or any of the terms."""
+    if not isinstance(causal, int):
+        causal = flag("causal", causal)
     for term in terms:  # a generator would take longer than all else here
         if term is not None:
             return None

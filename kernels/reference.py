@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
+from kernels.arguments import check_terms, check_window
+
 
 def visible_mask(
     seq_q: int,
@@ -50,6 +52,9 @@ def reference_attention(
     Arguments as in `kernels.attention`; S is held whole, seq_q * seq_kv * 8 bytes per head. Rows that see no
     key give O = 0 and lse = -inf, or their sink's logit.
     """
+    _check(q, k, v)
+    check_window(window)
+    check_terms(q, k, None, documents, prefix, softcap, sinks, alibi_slopes)
     group = q.shape[1] // k.shape[1]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
@@ -69,3 +74,18 @@ def reference_attention(
         seen = torch.nn.functional.pad(seen, (0, 1), value=True)
     weights = torch.softmax(scores, -1).masked_fill(~seen, 0.0)
     return weights @ v, torch.logsumexp(scores, -1)
+
+
+def _check(q, k, v) -> None:
+    """ValueError or TypeError with one sentence for tensors without an attention, of whatever sizes."""
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+        if tensor.dim() != 4 or not tensor.is_floating_point():
+            shape = tuple(tensor.shape)
+            raise ValueError(
+                f"{name} has shape {shape}, it must be numbers [batch, heads, sequence, head_dim]"
+            )
+    if (len(q), q.shape[3]) != (len(k), k.shape[3]) or k.shape[:3] != v.shape[:3] or q.shape[1] % k.shape[1]:
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (q, k, v))
+        raise ValueError(f"q, k and v have shapes {shapes}, which make no attention")

@@ -7,6 +7,7 @@ from kernels.dispatch import ALGORITHMS
 from kernels.launch import interpreted
 from kernels.ranged import run
 from kernels.ranges import ranges_of_packed, window_sides
+from kernels.values import flag, shown
 
 
 def attention_varlen(
@@ -44,7 +45,7 @@ def attention_varlen(
     check_tensors(*packed, torch.compiler.is_compiling() or interpreted())
     check_options(window, *how, ALGORITHMS)
     check_terms(packed[0], packed[1], window, None, None, softcap, sinks, alibi_slopes)
-    sides = window_sides(causal, window)
+    sides = window_sides(flag("causal", causal), window)
     ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
     out, lse = run(*packed, ranges, softcap, sinks, alibi_slopes, False, *how)
     out, lse = out[0].transpose(0, 1), lse[0]
@@ -55,7 +56,7 @@ def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
-        if tensor.dim() != 3:
+        if tensor.layout is torch.strided and not tensor.is_nested and tensor.dim() != 3:
             shape = tuple(tensor.shape)
             raise ValueError(f"{name} has shape {shape}, packed it must be [tokens, heads, head_dim]")
     for name, edges in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
@@ -67,3 +68,10 @@ def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:
     if len(cu_seqlens_q) != len(cu_seqlens_k):
         counts = f"{len(cu_seqlens_q)} and {len(cu_seqlens_k)}"
         raise ValueError(f"cu_seqlens_q and cu_seqlens_k have {counts} numbers, they must have as many")
+    for name, edges, tokens in (
+        ("cu_seqlens_q", cu_seqlens_q, len(q)),
+        ("cu_seqlens_k", cu_seqlens_k, len(k)),
+    ):
+        at_hand = type(edges) is torch.Tensor and edges.device.type == "cpu"  # else it would be waited for
+        if at_hand and (edges[0] != 0 or (edges.diff() < 0).any() or edges[-1] > tokens):
+            raise ValueError(f"{name} is {shown(edges)}, it must rise from 0 to at most {tokens}")

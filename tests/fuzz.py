@@ -5,9 +5,9 @@ Whatever comes in is shown, or refused in one short sentence, and nothing takes 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
+import sys
 import time
 from collections import Counter
 from urllib.parse import urlencode
@@ -18,6 +18,7 @@ from app.tour.file import FOLDER, TourError, parse
 from engine.experiment import PARAMETERS, Experiment
 from engine.model.launch import launch
 from engine.model.simulation import simulate
+from engine.parser import Parser, ended, whole
 from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Recording
 from tests.load import served
@@ -253,10 +254,10 @@ KINDS = {"links": (links, 10_000), "recordings": (files, 1000), "tours": (tours,
 
 def main() -> None:
     """The long run; what was found of each kind."""
-    parser = argparse.ArgumentParser("python -m tests.fuzz", description=__doc__)
+    parser = Parser("tests.fuzz", __doc__)
     parser.add_argument("--only", choices=KINDS, nargs="*", default=list(KINDS))
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, help="of each kind; as many as usual by default")
+    parser.add_argument("--seed", type=whole, default=1)
+    parser.add_argument("--count", type=whole, help="of each kind; as many as usual by default")
     options = parser.parse_args()
     for name in options.only:
         run, usual = KINDS[name]
@@ -269,4 +270,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main))

@@ -6,7 +6,6 @@ figure in units of the machine is CPU time over that of a loop that this machine
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -25,6 +24,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.util import calc_hash
 from websockets.asyncio.client import connect
+
+from engine.parser import Parser, ended, whole
 
 ROOT = Path(__file__).resolve().parents[1]
 OPENINGS, MOVERS, MOVES, PAUSE = (50, 200, 500), 20, 8, 1.0
@@ -108,7 +109,8 @@ def served() -> Iterator[Server]:
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        # in a session of its own, as Ctrl+C is for whoever asks, who then ends the server
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
         try:
             end = time.monotonic() + 120
             while True:
@@ -241,19 +243,24 @@ async def measured(openings: tuple[int, ...]) -> dict:
 
 def main() -> None:
     """Print the figures as JSON."""
-    parser = argparse.ArgumentParser("python -m tests.load", description=__doc__)
-    parser.add_argument("--level", type=int, help="instead, MB by minute while visitors come and go so long")
+    parser = Parser("tests.load", __doc__)
     parser.add_argument(
-        "--openings", default=",".join(map(str, OPENINGS)), help="windows at once; %(default)s"
+        "--level", type=whole, help="instead, MB by minute while visitors come and go so long"
+    )
+    parser.add_argument(
+        "--openings", type=_counts, default=OPENINGS, help="windows at once; 50,200,500 by default"
     )
     options = parser.parse_args()
     if options.level:
         with served() as server:
             print(json.dumps({"megabytes_by_minute": asyncio.run(level(server, options.level))}))
         return
-    counts = tuple(min(int(count), 500) for count in options.openings.split(","))
-    print(json.dumps(asyncio.run(measured(counts)), indent=1))
+    print(json.dumps(asyncio.run(measured(options.openings)), indent=1))
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(min(whole(count), 500) for count in text.split(","))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main))

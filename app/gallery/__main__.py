@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from app.gallery.site import site
-from engine.parser import Parser
+from engine.parser import Parser, ended
 
 
 def main() -> int:
@@ -16,17 +16,17 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to; it is made")
     out = parser.parse_args().out
     logging.disable(logging.WARNING)  # Streamlit misses a session at every call
+    size = 0
     try:
         out.mkdir(parents=True, exist_ok=True)
+        for name, text in site().items():
+            size += (out / name).write_text(text, "utf-8", newline="\n")
     except OSError as error:
         parser.error(f"out is {out}; it must be a folder that can be written to ({error.strerror})")
-    size = 0
-    for name, text in site().items():
-        size += (out / name).write_text(text, "utf-8", newline="\n")
     files = len(list(out.glob("*.html")))
     print(f"{files} files, {size / 1e6:.1f} million characters: open {out / 'index.html'}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -14,7 +14,7 @@ from app.room import server
 from app.room.pictures import Pictures
 from app.room.room import ALPHABET, CODE_LENGTH, Room, is_code
 from app.room.routes import presenter_route
-from engine.parser import Parser, whole
+from engine.parser import Parser, ended, whole
 
 DASHBOARD = Path(__file__).resolve().parents[1] / "dashboard.py"
 PORT, DASHBOARD_PORT, PHONES = 8602, 8501, 300
@@ -110,4 +110,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -140,7 +140,13 @@ class _Heard:
 def _crowd(room: Room, phones: int, voting: float) -> Iterator[_Heard]:
     command = [sys.executable, "-m", "app.room.crowd", str(room.port), room.code, str(phones), str(voting)]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        start_new_session=True,  # Ctrl+C is for the check, which ends the phones
     )
     try:
         yield _Heard(process)

@@ -165,5 +165,6 @@ ALGORITHM = Algorithm(
     stages=STAGES - 1,  # without TMA, a tile is in registers when it is used
     offered=False,
     kernel="split_kv",
+    interpreter_ms=(8.0, 0.1),
     differentiable=True,
 )

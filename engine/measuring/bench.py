@@ -120,7 +120,7 @@ class Bench:
         """Why one is not run, where that is known without running it."""
         if one.ours and not self.machine.has_triton:
             return f"no triton on this platform ({sys.platform}); it needs Linux"
-        if one.takes_blocks and tiling and not self.cuda:
+        if one.ours and tiling and not self.cuda:
             return too_long(Experiment(problem, one.name, tiling))
         free = clock.available_bytes(self.cuda)
         needed = input_bytes(problem) + one.working_bytes(problem)

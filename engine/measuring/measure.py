@@ -69,16 +69,20 @@ def sweep(payload: dict[str, Any]) -> Generator[Update, None, list[Row]]:
 
 
 def this_bench(algorithm: str | None = None) -> Bench:
-    """The kernels that take a scenario's blocks, or one of them, and PyTorch's attention, on this machine.
+    """The kernels that take a scenario's blocks, or the one of an algorithm, and PyTorch's attention.
 
-    Raises JobError without PyTorch.
+    Raises JobError without PyTorch, and for an algorithm without a kernel to measure.
     """
+    known = implementations().values()
+    kernels = [one.name for one in known if one.ours]
+    if algorithm not in (None, *kernels):
+        raise JobError(f"algorithm is {algorithm}; measured on one device is one of {', '.join(kernels)}")
     machine = clock.machine()
     fitting = [
         one
-        for one in implementations().values()
+        for one in known
         if one.cuda in (None, machine.cuda)
-        if (one.takes_blocks and algorithm in (None, one.name)) or not (one.ours or one.module)
+        if (one.takes_blocks if algorithm is None else one.name == algorithm) or not (one.ours or one.module)
     ]
     return Bench(machine, fitting, Limit(LONGEST_CALL["cuda" if machine.cuda else "cpu"], SLOW, LARGE))
 
@@ -137,7 +141,10 @@ def _row(machine: clock.Machine, experiment: Experiment, timing: Timing, note: s
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m engine measure`: prints a table, or JSON rows; exit code 2 with one line for a bad value."""
+    """`python -m engine measure`: prints a table, or JSON rows; exit code 2 with one line for a bad value.
+
+    The lengths at work are told on stderr. split_kv and flash3 take blocks and splits of their own.
+    """
     options = _parser().parse_args(arguments)
     flat = {p.name: getattr(options, p.name) for p in PARAMETERS}
     try:
@@ -150,6 +157,8 @@ def main(arguments: list[str]) -> int:
         for update in measured(bench, [at_length(experiment, keys) for keys in lengths]):
             if update.row is not None and (options.sweep or update.row["keys"] == own):
                 print(json.dumps(update.row) if options.json else _line(update.row), flush=True)
+            elif update.row is None:
+                print(update.message, file=sys.stderr)
     except (ExperimentError, JobError) as error:
         print(error, file=sys.stderr)
         return 2

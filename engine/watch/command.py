@@ -10,7 +10,7 @@ from engine.experiment import Experiment, ExperimentError
 from engine.parser import Parser, seconds
 from engine.watch.apart import FailedError, Limits, run
 
-DEFAULTS = {"seq": 256, "heads": 2, "head_dim": 64, "block_q": 64, "block_kv": 64}
+DEFAULTS = {"seq": 256, "heads": 2, "head_dim": 32, "block_q": 64, "block_kv": 64}
 LEFT_OUT = ("algorithm", "hardware", "splits", "stages", "window", "documents")
 
 

@@ -104,6 +104,8 @@ def _said(error: BaseException) -> str:
     """What an error says, in one line; of one that was wrapped, the first."""
     while error.__cause__ is not None:
         error = error.__cause__
+    if "can't allocate memory" in str(error):  # PyTorch's words name its own source
+        return "it needs more memory than it may use"
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 

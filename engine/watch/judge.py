@@ -202,6 +202,15 @@ def _line_of(watch: Watch, kind: str, line: int | None) -> int | None:
     return watch.visits[0].line if scores and watch.visits else line
 
 
+def root_causes(findings: list[Finding], right: bool) -> list[Finding]:
+    """Wrong strides alone where there are any, as wrong rows, tiles and numbers follow from them.
+
+    right: whether O is; then what steps otherwise is meant to, such as over every second row.
+    """
+    wrong = [found for found in findings if found.kind == "wrong_stride"]
+    return [found for found in findings if found not in wrong] if right else wrong or findings
+
+
 def lse_finding(numbers: Numbers, name: str, lse: np.ndarray, line: int | None) -> Finding | None:
     """Whether what the file calls lse, [batch * heads, seq_q], is natural."""
     allowed = 1e-3 * (1 + np.abs(numbers.lse).max())

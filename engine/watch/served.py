@@ -55,9 +55,10 @@ def watched(
     kinds = {finding.kind for finding in findings}
     findings += judge.number_findings(watch, numbers, seen, values, kinds)
     findings += judge.load_findings(watch, problem, seen)
-    if (np.abs(values - numbers.out) <= numbers.tolerance).all():  # else lse is wrong for the same reason
+    right = bool((np.abs(values - numbers.out) <= numbers.tolerance).all())
+    if right:  # else lse is wrong for the same reason
         findings += _lse(watch, numbers, extra)
-    return _plain(watch, numbers, seen, values, findings, notes)
+    return _plain(watch, numbers, seen, values, judge.root_causes(findings, right), notes)
 
 
 def run(

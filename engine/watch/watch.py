@@ -98,6 +98,7 @@ class Watch:
             if not addresses.size:
                 return mask
         view = region.view(base)
+        self._check_step(view, pointers, line)
         self._count(kind, view.name, addresses.size * itemsize)
         self._note(kind, view.name, line, addresses.size * itemsize)
         if view.strides == ():
@@ -185,6 +186,23 @@ class Watch:
         text = f"Program {self._program} {verb} {name}{at(line)} {all_of_it}out of bounds, {where}: {why}."
         self.report("out_of_bounds", name, line, text)
         return mask & inside
+
+    def _check_step(self, view: View, pointers, line: int | None) -> None:
+        """An even tile of Q, K or V must step from row to row, or from head to head, as its tensor does."""
+        if not view.strides or pointers.ndim != 2 or 1 in pointers.shape:
+            return
+        *heads, row, column = view.strides
+        places = pointers.astype(np.int64) // view.itemsize
+        down, along = np.diff(places[:, 0]), np.diff(places[0])
+        steps = down if along[0] == column else along if down[0] == column else along[:0]
+        if not steps.size or (steps != steps[0]).any() or abs(steps[0]) == row:
+            return
+        if all(steps[0] % stride for stride in heads if stride):
+            text = (
+                f"Program {self._program} takes the rows of {view.name}{at(line)} to be {abs(steps[0])} "
+                f"elements apart; they are {row} apart: a stride is wrong."
+            )
+            self.report("wrong_stride", view.name, line, text)
 
     def _check_order(self, kind: str, region: Region, view: View, addresses, line: int | None) -> None:
         """No program may write what another reads or writes in the same launch, unless atomically."""

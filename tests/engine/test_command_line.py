@@ -1,6 +1,7 @@
 """The command line: one JSON object, a table, and one line for a bad value."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.__main__ import main
+from engine.algorithms import ALGORITHMS
 from engine.measuring import bench_model as bench
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +65,10 @@ def test_without_json_there_is_a_table_that_says_where_numbers_come_from(capsys)
         ("simulate extra", "extra"),
         ("bench --fast", "--fast"),
         ("simulate --seq 99999999999999999999", "a whole number from 1 to 1,048,576"),
+        ("simulate --documents 1,,2", "documents is '1,,2'"),
+        ("simulate --seq 1,02", "seq is '1,02'"),
+        ("measure --algorithm ring", "algorithm is ring"),
+        ("measure --algorithm backward", "algorithm is backward"),
         ("simulate --window :4", "or two, keys before and after"),
         ("measure --gpus two", "'two'; it must be a whole number"),
         ("measure extra", "extra"),
@@ -103,11 +109,34 @@ def test_the_module_runs_without_torch_and_triton():
     assert json.loads(done.stdout)["fits"] is True
 
 
+def test_the_columns_of_the_largest_problem_stay_apart(capsys):
+    largest = (
+        "--batch 4096 --heads 1024 --seq 1048576 --head-dim 256 --dtype float32 --block-q 16 --block-kv 16"
+    )
+    for algorithm in ALGORITHMS:
+        main(f"simulate --algorithm {algorithm} {largest}".split())
+        rows = capsys.readouterr().out.splitlines()[1:-1]
+        number = re.compile(r"[A-Za-z, ]+?  +[\d,.]+(  +[\d,.]+)?  (counted|modelled).*")
+        assert [row for row in rows if not number.fullmatch(row)] == []
+
+
 def test_a_reader_who_stops_reading_is_no_error():
     command = [sys.executable, "-m", "engine", *FULL.split()]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         running.stdout.close()
         assert (running.stderr.read(), running.wait()) == (b"", 0)
+
+
+@pytest.mark.parametrize("module", ["engine", "app.room", "app.gallery", "tests.load", "tests.fuzz"])
+def test_what_is_interrupted_ends_without_a_word(module):
+    program = (
+        "import runpy\nfrom engine.parser import Parser\n"
+        "def interrupted(*_): raise KeyboardInterrupt\n"
+        "Parser.parse_args = interrupted\n"
+        f"runpy.run_module({module!r}, run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_a_million_tiles_stay_below_300_megabytes():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from math import exp
 from unittest.mock import patch
@@ -181,15 +182,27 @@ def launches(draw) -> tuple[Programs, np.ndarray, int, int]:
     return programs, sizes, draw(st.integers(1, 4)), draw(st.integers(1, 3))
 
 
-@given(launches(), st.sampled_from([0.0, 0.03, 0.4]), st.sampled_from([0.0, 0.5]))
+@given(launches(), st.sampled_from([0.0, 0.03, 0.4]), st.sampled_from([0.0, 0.5]), st.sampled_from([0, 1e9]))
 @settings(max_examples=120, deadline=None)
-def test_a_walk_finds_what_a_look_back_over_every_use_finds(walked_over, apart, spreading):
+def test_a_walk_finds_what_a_look_back_over_every_use_finds(walked_over, apart, spreading, sparse):
     programs, sizes, sms, places = walked_over
-    reuse = walk(programs, sizes, sms, places, 500, apart, spreading)
+    with patch("engine.model.reuse.SPARSE", sparse):  # uses are sorted, or all places are looked at
+        reuse = walk(programs, sizes, sms, places, 500, apart, spreading)
     expected = uses(programs, sizes, sms, places, apart, spreading)
     walked = np.array(sorted(zip(reuse.size, reuse.since, strict=True)))
     np.testing.assert_allclose(walked, np.array(sorted(expected)), atol=1e-9)
     assert reuse.walked == pytest.approx(len(programs.stream))
+
+
+def test_very_many_streams_take_memory_for_their_uses_alone():
+    streams, chunks = 4000, 32
+    last = np.full(streams, chunks)
+    programs = Programs(np.arange(streams), 0 * last, last, False, 1.0, 0.0, np.ones(streams))
+    tracemalloc.start()
+    walk(programs, np.ones(chunks), 50, 1, 32 * chunks)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 25e6  # a place for every chunk at every step would be 52 MB
 
 
 def tile_by_tile(experiment: Experiment) -> float:

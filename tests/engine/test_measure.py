@@ -25,6 +25,7 @@ from engine.measuring.measure import (
 )
 from engine.problem.bounds import visible_keys
 from engine.problem.flops import field_flops
+from engine.worker.jobs import JobError
 
 TINY = {"seq": 64, "heads": 2, "kv_heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
 FAST = clock.Repeats(2, 2, 0.0)
@@ -148,6 +149,22 @@ def test_the_command_line_prints_json_rows(bench, capsys):
     assert {"flash2", "eager"} <= {row["provider"] for row in rows}
     assert not {"flash1", "standard"} & {row["provider"] for row in rows}
     assert all(row["keys"] == 32 for row in rows)
+
+
+def test_an_algorithm_that_is_named_is_measured_or_says_why_not(bench):
+    decoding = Experiment.of(seq=1, seq_kv=64, heads=2, head_dim=16)
+    assert by_provider(this_bench("split_kv"), decoding)["split_kv"]["skipped"] is None
+    long = by_provider(this_bench("split_kv"), decoding.changed(seq_kv=2**20))["split_kv"]
+    assert bench.cuda or "in the interpreter; largest here is N = " in long["skipped"]
+    skipped = by_provider(this_bench("flash3"), decoding)["flash3"]["skipped"]
+    assert bench.cuda or skipped == "Triton's interpreter does not run it"
+    with pytest.raises(JobError, match="algorithm is ring; measured on one device is one of standard, "):
+        this_bench("ring")
+
+
+def test_the_lengths_at_work_are_told_beside_the_rows(bench, capsys):
+    main(["--algorithm", "flash2", "--seq", "32", "--heads", "1", "--head-dim", "16", "--json"])
+    assert capsys.readouterr().err == "Measuring N = 32\n"
 
 
 def test_a_bad_value_on_the_command_line_is_one_line_and_exit_code_2(capsys):

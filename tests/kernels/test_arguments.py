@@ -2,11 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from triton.runtime.errors import OutOfResources
 
-from kernels import OutOfSharedMemoryError, attention, probe_attention
+from kernels import OutOfSharedMemoryError, attention, probe_attention, reference_attention, trace_attention
 from kernels.arguments import checked
 from kernels.launch import launch
 
@@ -46,6 +47,10 @@ def refused(message, **changed):
             "q has 3 heads, which must be a multiple of the 2 heads of k and v",
             q=torch.zeros(1, 3, 16, 16),
         ),
+        refused("q is sparse or nested, it must be a tensor", q=torch.zeros(SHAPE).to_sparse()),
+        refused("causal is 'False', it must be True or False", causal="False"),
+        refused("causal is array([1, 0]), it must be True or False", causal=np.array([1, 0])),
+        refused("scale is a Tensor, it must be a finite number above 0", scale=torch.zeros(SHAPE)),
         refused("window is 0, it must be None or a whole number of keys, at least 1", window=0),
         refused("window is 2.5, it must be None or a whole number of keys, at least 1", window=2.5),
         refused("window is True, it must be None or a whole number of keys, at least 1", window=True),
@@ -72,6 +77,36 @@ def test_a_bad_argument_is_named(function, changed, message, device):
         function(**tensors)
     assert message.replace("on cpu", f"on {torch.zeros(0, device=device).device}") in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_what_numpy_says_is_true_is_true(device):
+    q = torch.randn(SHAPE, device=device)
+    assert torch.equal(attention(q, q, q, causal=np.bool_(True)), attention(q, q, q, causal=True))
+
+
+def test_a_window_that_cannot_be_traced_is_named(device):
+    q = torch.zeros(SHAPE, device=device)
+    with pytest.raises(
+        ValueError, match=r"^window is \(3, 1\), it must be None or a number of keys to be tr"
+    ):
+        trace_attention(q, q, q, window=(3, 1))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        refused("q is a int, it must be a torch.Tensor", q=1),
+        refused("v has shape (2, 2), it must be numbers [batch, heads,", v=torch.zeros(2, 2)),
+        refused("q, k and v have shapes (1, 2, 16, 16), (1, 2, 16, 8), (1, 2,", k=torch.zeros(1, 2, 16, 8)),
+        refused("documents is [3], it must be a list of lengths that add up to k's 16", documents=[3]),
+        refused("window is 'x', it must be None or a whole number", window="x"),
+    ],
+)
+def test_the_reference_names_a_bad_argument(changed, message):
+    tensors = {name: torch.zeros(SHAPE) for name in "qkv"}
+    with pytest.raises((ValueError, TypeError)) as refusal:
+        reference_attention(**{**tensors, **changed})
+    assert str(refusal.value).startswith(message)
 
 
 def options(**changed):

@@ -167,6 +167,10 @@ def test_compiled_in_one_graph_that_appends(device):
         ({"q": torch.zeros(2, 4, 1, 16).requires_grad_()}, "q or the cache requires grad, a cache has no"),
         ({"splits": 0}, "splits is 0, it must be None or a whole number from 1 to 1024"),
         ({"window": -1}, "window is -1, it must be None or a whole number of keys"),
+        ({"causal": "no"}, "causal is 'no', it must be True or False"),
+        ({"k_cache": torch.zeros(3, 16, 2, 16).to_sparse()}, "k_cache is sparse or nested, it must be"),
+        ({"seqlens_k": torch.tensor([3, -1])}, "seqlens_k holds -1, every length must be at least 0"),
+        ({"block_table": torch.full((2, 4), 3), "seqlens_k": torch.ones(2).int()}, "block_table names"),
         ({"softcap": 0}, "softcap is 0, it must be None or a finite number above 0"),
     ],
 )  # fmt: skip
@@ -180,6 +184,19 @@ def test_what_no_cache_has_is_refused(changed, sentence):
     with pytest.raises((ValueError, TypeError)) as refusal:
         attention_paged(**{**right, **changed})
     assert str(refusal.value).startswith(sentence)
+
+
+@ON_CPU
+def test_pages_that_are_not_followed_may_be_anything():
+    pool, lost = torch.zeros(3, 16, 2, 16), 99
+    table = torch.tensor([[lost, 1, 2, lost], [0, lost, lost, lost]])
+    q = torch.zeros(2, 4, 1, 16)
+    attention_paged(q, pool, pool, table, torch.tensor([48, 16]), window=20)
+    with pytest.raises(ValueError, match=r"^block_table names page 99, it must be from 0 to 2$"):
+        attention_paged(q, pool, pool, table, torch.tensor([48, 16]))
+    new = torch.zeros(2, 2, 1, 16)
+    with pytest.raises(ValueError, match=r"^block_table names page 99"):
+        attention_paged(q, pool, pool, table, torch.tensor([47, 16]), window=20, k_new=new, v_new=new)
 
 
 def test_the_adapter_takes_pages(device):

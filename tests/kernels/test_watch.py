@@ -98,6 +98,20 @@ def test_a_finding_names_the_line_the_program_and_the_tensor(tmp_path):
     )
 
 
+def test_a_wrong_stride_is_said_alone_and_a_right_kernel_may_step_over_rows(tmp_path):
+    (found,) = watched(tmp_path, planted("K has another stride"), problem(32, heads=2))["findings"]
+    assert found["sentence"] == (
+        f"Program (0, 0, 0) takes the rows of K in line {found['line']} to be 24 elements apart; they are 16"
+        " apart: a stride is wrong."
+    )
+    every_second = PLAIN.replace(
+        "j * BK + tl.arange(0, BK)", "j // 2 * 2 * BK + j % 2 + 2 * tl.arange(0, BK)"
+    )
+    seen = watched(tmp_path, every_second, problem(64))
+    assert seen["right"]
+    assert "wrong_stride" not in {finding["kind"] for finding in seen["findings"]}
+
+
 OWN = "own = attention\n"
 TAILS = [
     "def attention(*args):\n    return own(*args)\n",
@@ -120,6 +134,7 @@ def test_older_signatures_are_served_by_name(tmp_path, tail):
     ("text", "sentence"),
     [
         ("def attention(q, k, v): raise ValueError('no')", "line 1 fails: ValueError: no"),
+        ("import torch\ntorch.empty(10**15)", "line 2 fails: it needs more memory than it may use"),
         ("import sys\nsys.exit(3)", "line 2 ends Python with sys.exit(3)"),
         ("def attention(q, k, v)\n", "line 1 is no Python"),
         ("x = 1", "it defines no function attention"),

@@ -81,6 +81,12 @@ BUGS = {
         {"wrong_rows"}, False, 1, 32,
         [("V + start + keys[:, None]", "V + start + ((stop - 1 - j) * BK + tl.arange(0, BK))[:, None]")],
     ),
+    "K has another stride": (
+        {"wrong_stride"}, False, 2, 32, [("K + start + keys[:, None] * D", "K + start + keys[:, None] * 24")],
+    ),
+    "V is taken to be twice as wide": (
+        {"wrong_stride"}, False, 2, 32, [("V + start + keys[:, None] * D", "V + start + keys[:, None] * 32")],
+    ),
     "acc is not rescaled": ({"missing_rescale"}, False, 1, 32, [RESCALE]),
     "l is not rescaled": ({"missing_rescale"}, True, 1, 32, [("l = l * alpha + ", "l = l + ")]),
     "the scale is forgotten": ({"missing_scale"}, True, 1, 32, [(" * scale\n", "\n")]),

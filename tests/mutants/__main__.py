@@ -2,6 +2,7 @@
 
 import sys
 
+from engine.parser import ended
 from tests.mutants.run import main
 
-sys.exit(main())
+sys.exit(ended(main))

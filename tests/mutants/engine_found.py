@@ -1,6 +1,6 @@
 """Mutants of the engine: wrong rows of recordings, wrong studies, wrong verdicts."""
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, planting
 from tests.mutants.mutant import of_engine as _of
 
 counters = _of("recordings/counters.py", "counted")
@@ -22,8 +22,15 @@ verdict = _of("studies/claims/verdict.py", "claims")
 record = _of("measuring/recorder.py", "recording", "journal")
 parse = _of("measuring/counters.py", "counters")
 marked = _of("marked.py", "watch_process")
+watched = planting("engine", "engine/watch/watch.py", "tests/kernels/test_watch.py")
 
 MUTANTS: tuple[Mutant, ...] = (
+    watched(
+        "watched-stride",
+        "or abs(steps[0]) == row:",
+        "or steps[0] % row == 0:",
+        "a row taken to be twice as long is told by what follows from it",
+    ),
     marked(
         "marked-session-alone",
         "while left := self._left() - killed",

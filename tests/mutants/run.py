@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from queue import Queue
 
+from engine.parser import Parser, whole
 from tests.mutants import app, caches, engine_counts, engine_found, engine_model, kernels, scripts
 from tests.mutants.mutant import ROOT, Mutant
 
@@ -111,12 +112,12 @@ def _key(mutant: Mutant) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 0 where at least 95% are killed, 1 where fewer are, 2 where one cannot be planted."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser = Parser("tests.mutants", __doc__)
     parser.add_argument(
         "--only", metavar="NAME", action="append", help="one mutant, or all whose names begin so"
     )
     parser.add_argument("--list", action="store_true", help="name them and run nothing")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=whole, default=2)
     parser.add_argument(
         "--results", type=Path, help="file of verdicts, to go on from; what lived is run again"
     )

@@ -1,0 +1,29 @@
+"""Single values as arguments: what they must be, and how an error shows them."""
+
+from math import isfinite
+
+LONGEST_SHOWN = 100  # characters of a value in an error
+FLAGS = ("bool", "bool_", "SymBool")  # of numpy, and of PyTorch where it traces
+
+
+def shown(value) -> str:
+    """A value as an error shows it: short, and on one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST_SHOWN else f"a {type(value).__name__}"
+
+
+def flag(name: str, value) -> bool:
+    """True or False; ValueError with one sentence for what is neither, such as the word 'False'."""
+    if not isinstance(value, int) and type(value).__name__ not in FLAGS:
+        raise ValueError(f"{name} is {shown(value)}, it must be True or False")
+    return bool(value)
+
+
+def whole(value, least: int) -> bool:
+    """Whether it is a whole number, and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def positive(value) -> bool:
+    """Whether it is a finite number above 0."""
+    return not isinstance(value, bool) and isinstance(value, int | float) and isfinite(value) and value > 0
