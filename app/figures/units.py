@@ -129,6 +129,17 @@ def digits(value: float) -> str:
     return f"{value:.3g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something: "1 key", "1,003 keys"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def power_text(value: float, places: int = 1) -> str:
+    """A number with a power of ten: 2.1·10⁻⁹."""
+    digit, exponent = f"{value:.{places}e}".split("e")
+    return f"{digit}·10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+
+
 def bound_text(bound: float) -> str:
     """A bound rounded up to one digit and a power of ten: 2·10⁻⁷."""
     if bound == 0:
