@@ -36,11 +36,13 @@ export function sum(x) {
   return Number.isNaN(x) ? "–" : x >= 1e6 ? x.toExponential(2) : significant(x);
 }
 
+const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+
 /** Bytes, moved or kept, in powers of ten. */
 export function traffic(bytes) {
   if (bytes < 1e3) return `${bytes} B`;
-  const [unit, name] = bytes < 999.5e3 ? [1e3, "kB"] : bytes < 999.5e6 ? [1e6, "MB"] : [1e9, "GB"];
-  return `${significant(bytes / unit)} ${name}`;
+  const power = Math.floor(Math.log10(Number(bytes.toPrecision(3))) / 3);
+  return `${significant(bytes / 1000 ** power)} ${PREFIXES[power]}B`;
 }
 
 /** The part of an amount in kB that another is, without its unit: "3.07" of "232 kB". */

@@ -18,12 +18,13 @@ export function sidesOf(share, rows, columns) {
 /** What the picture says: what is kept, and whether it fits. */
 export function wordsOf({ matrices, tensors, capacity, gpu, heads, queries, keys }) {
   const all = matrices + tensors,
-    fits = all <= capacity;
+    fits = all <= capacity,
+    over = all / capacity >= 1.05 ? `${times(all / capacity)} times` : "a little more than";
   return {
     fits,
     verdict: fits
       ? `Standard attention takes ${percent(all / capacity)} of the memory.`
-      : `Standard attention does not fit: it takes ${times(all / capacity)} times the memory.`,
+      : `Standard attention does not fit: it takes ${over} the memory.`,
     matrices: [
       traffic(matrices),
       `S and P, ${grouped(queries)} × ${grouped(keys)} for ${plural(heads, "head")}`,

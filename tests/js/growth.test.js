@@ -22,6 +22,12 @@ test("it says what does not fit, and by how much", () => {
   );
 });
 
+test("what hardly exceeds the memory is not said to take 1.0 times as much", () => {
+  const sizes = { tensors: 0, capacity: 10e9, gpu: "H200", heads: 1, queries: 9, keys: 9 };
+  const { verdict } = wordsOf({ ...sizes, matrices: 10e9 + 1 });
+  assert.equal(verdict, "Standard attention does not fit: it takes a little more than the memory.");
+});
+
 test("memories count in one unit system, whether they lie on the chip or beside it", () => {
   assert.deepEqual([228 * 1024, 60 * 2 ** 20, 141e9, 16e9].map(traffic), [
     "233 kB",

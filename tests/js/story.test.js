@@ -177,7 +177,7 @@ test("a step's few words name what it moves or makes", () => {
 test("the backward pass is compared with the unfused one by what it asks", () => {
   const drawn = { block_q: 16, block_kv: 32 };
   const close = (asked, total) =>
-    BACKWARD_STORY.closing({ against: { title: "standard", total }, drawn }, { total: asked });
+    BACKWARD_STORY.closing({ against: { title: "standard", total }, drawn }, { total: asked, crossing: 0 });
   assert.ok(
     close(1e6, 3e6).endsWith("Standard attention, which stores P, must move 3.00 MB, 3.0 times as much."),
   );

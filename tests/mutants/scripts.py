@@ -219,8 +219,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     formats(
         "format-kilobytes",
-        '[1e3, "kB"] : bytes < 999.5e6 ? [1e6, "MB"]',
-        '[1e3, "kB"] : bytes < 999.5e6 ? [2 ** 20, "MB"]',
+        "significant(bytes / 1000 ** power)",
+        "significant(bytes / 1024 ** power)",
         "MB count in powers of 1,024",
     ),
     formats(
