@@ -24,6 +24,13 @@ export function decimal(x, places = 2) {
   return (x < 0 && Number(text) !== 0 ? MINUS : "") + text;
 }
 
+/** Two numbers that differ, with as many places as tell them apart: two at least. */
+export function toldApart(one, other) {
+  let places = 2;
+  while (places < 9 && decimal(one, places) === decimal(other, places)) places++;
+  return [decimal(one, places), decimal(other, places)];
+}
+
 /** A rescale factor: 0 and 1 are exact, what lies close to them does not pretend to be. */
 export function factor(x) {
   if (Number.isNaN(x)) return "–";
@@ -49,7 +56,8 @@ export function traffic(bytes) {
 export const inKb = (bytes) => significant(bytes / 1e3);
 
 /** Bytes a second of a memory: all of them in one unit, to be compared. */
-export const rate = (bytesPerSecond) => `${Number(significant(bytesPerSecond / 1e12))} TB/s`;
+export const rate = (bytesPerSecond) =>
+  `${Number((bytesPerSecond / 1e12).toFixed(bytesPerSecond < 1e13 ? 2 : 1))} TB/s`;
 
 export function duration(seconds) {
   const [unit, name] = seconds < 999.5e-6 ? [1e-6, "µs"] : seconds < 0.9995 ? [1e-3, "ms"] : [1, "s"];

@@ -35,5 +35,10 @@ test("memories count in one unit system, whether they lie on the chip or beside 
     "141 GB",
     "16.0 GB",
   ]);
-  assert.deepEqual([4.8e12, 15.46e12, 320e9].map(rate), ["4.8 TB/s", "15.5 TB/s", "0.32 TB/s"]);
+  assert.deepEqual([4.8e12, 15.46e12, 320e9, 936e9].map(rate), [
+    "4.8 TB/s",
+    "15.5 TB/s",
+    "0.32 TB/s",
+    "0.94 TB/s",
+  ]);
 });
