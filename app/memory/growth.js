@@ -7,10 +7,11 @@ const FRAME = { x: 8, y: 20, side: 220 }; // of the SVG's units: the whole memor
 const LEAST = 2.5; // units: the side of what would be too small to see
 const MOST = 3 * FRAME.side; // beyond what the picture shows
 
-/** Width and height of a matrix of so many rows and columns with that share of the memory's area. */
+/** Width and height of a matrix of so many rows and columns with that share of the memory's area; what fits lies within. */
 export function sidesOf(share, rows, columns) {
   const side = FRAME.side * Math.sqrt(share),
-    shape = Math.sqrt(columns / rows),
+    most = share <= 1 ? 1 / Math.sqrt(share) : Infinity, // beyond it a side is longer than the memory's
+    shape = Math.min(most, Math.max(1 / most, Math.sqrt(columns / rows))),
     within = (length) => Math.min(MOST, Math.max(LEAST, length));
   return { w: within(side * shape), h: within(side / shape) };
 }

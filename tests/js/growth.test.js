@@ -12,6 +12,13 @@ test("a matrix as large as the memory has its sides, and one of half the length 
   assert.ok(Math.abs(w * h - 0.1 * 220 ** 2) < 1e-9 && Math.abs(w / h - 4) < 1e-9);
 });
 
+test("what fits the memory is drawn within it, however long one side is", () => {
+  const { w, h } = sidesOf(0.1, 1, 65_536);
+  assert.ok(Math.abs(w - 220) < 1e-9 && Math.abs(h - 22) < 1e-9);
+  assert.ok(sidesOf(0.1, 65_536, 1).h < 220 + 1e-9);
+  assert.equal(sidesOf(2, 1, 65_536).w, 660);
+});
+
 test("it says what does not fit, and by how much", () => {
   const sizes = { tensors: 1e9, capacity: 10e9, gpu: "H200", heads: 16, queries: 1024, keys: 1024 };
   assert.equal(wordsOf({ ...sizes, matrices: 1e9 }).verdict, "Standard attention takes 20% of the memory.");

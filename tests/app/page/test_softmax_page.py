@@ -157,6 +157,13 @@ def test_the_picture_holds_the_engines_numbers():
     assert list(alphas.y) == list(steps.alpha[:3])
 
 
+@pytest.mark.parametrize(("count", "tick"), [(1, 1), (8, 1), (16, None)])
+def test_no_tick_lies_between_two_scores(count, tick):
+    scores = np.zeros(count)
+    figure = figures.row(scores, online_steps(scores), 1, naive_sums(scores, "float32"), "float32", COLOURS)
+    assert figure.layout.xaxis.dtick == tick
+
+
 def test_no_axis_moves_from_step_to_step():
     scores = np.array(PRESETS["overflow"].scores)
     steps, sums = online_steps(scores, 4), naive_sums(scores, "float16")
