@@ -38,6 +38,7 @@ STYLE = """
     [data-testid="stMain"] [tabindex="-1"]:focus { outline: none; }
     .st-key-navigation { row-gap: 0; }
     .st-key-navigation [data-testid="stPageLink-NavLink"] { padding-inline: 0.4rem; }
+    .st-key-navigation a:focus-visible { outline: 2px solid currentColor; outline-offset: -2px; }
     .st-key-navigation p { white-space: nowrap; }
     .st-key-navigation [data-testid="stSkeleton"] { height: 1.72rem; width: 4rem; }
     .st-key-navigation > :first-child [data-testid="stSkeleton"] { width: 2.8rem; } /* of a short name */

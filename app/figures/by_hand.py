@@ -39,6 +39,7 @@ STYLE = f"""
     .hand td {{ min-width: 2.5rem; padding: 0 0.2rem; }}
     table.hand-rows td, table.hand-rows th {{ padding: 0.3rem 0.2rem; }}
   }}
+  @media (max-width: 480px) {{ .hand-scroll.apart td {{ white-space: normal; }} }} /* a phone shows all */
 </style>
 """
 UNKNOWN = "?"

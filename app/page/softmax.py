@@ -11,7 +11,7 @@ from app import scenario, theme
 from app.figures import softmax as figures
 from app.figures import terms
 from app.figures.tables import table
-from app.figures.units import counted, power_text, unbroken
+from app.figures.units import counted, number_text, told_apart, unbroken
 from app.page.parts.elements import chart, fold
 from app.page.parts.stepper import played, stepper
 from app.presenter.mode import presenting
@@ -143,32 +143,14 @@ def sentence(steps: OnlineSteps, step: int) -> str:
     if np.isneginf(m):
         return f"{read} Every key so far is masked, so m stays −∞, l stays 0, and nothing turns into NaN."
     if np.isneginf(before):
-        return f"{read} The maximum is {number(m)}; there is nothing yet to rescale."
+        return f"{read} The maximum is {number_text(m)}; there is nothing yet to rescale."
     if m == before:
-        return f"{read} The maximum stays {number(m)}, so α = 1 and nothing accumulated so far changes."
-    (low, high), (_, alpha) = _apart(before, m), _apart(1.0, steps.alpha[step - 1])
+        return f"{read} The maximum stays {number_text(m)}, so α = 1 and nothing accumulated so far changes."
+    (low, high), (_, alpha) = told_apart(before, m), told_apart(1.0, steps.alpha[step - 1])
     return (
         f"{read} The maximum rises from {low} to {high}, so everything accumulated so far is multiplied by "
         f"α = {alpha}."
     )
-
-
-def _apart(one: float, other: float) -> tuple[str, str]:
-    """Two numbers with as many digits as tell them apart, at least three."""
-    pairs = ((number(one, digits), number(other, digits)) for digits in range(3, 18))
-    return next(pair for pair in pairs if pair[0] != pair[1])
-
-
-def number(value: float, digits: int = 3) -> str:
-    """A number with so many digits; only a tiny one has a power of ten."""
-    if np.isneginf(value):
-        return "−∞"
-    size = float(f"{abs(value):.{digits}g}")
-    if 0 < size < 1e-4:
-        text = power_text(value, digits - 1)
-    else:
-        text = f"{value:,.0f}" if size >= 10**digits else f"{value:.{digits}g}"
-    return text.replace("-", "−")
 
 
 def _numbers(steps: OnlineSteps, step: int) -> None:
@@ -187,8 +169,8 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
         now, before = (values[index] if index >= 0 else start[name] for index in (step - 1, step - 2))
         cell.metric(
             labels[name],
-            "none" if now is None else number(now, 4),
-            "was none" if before is None else f"was {number(before, 4)}",
+            "none" if now is None else number_text(now, 4),
+            "was none" if before is None else f"was {number_text(before, 4)}",
             delta_color="off",
             delta_arrow="off",
         )
@@ -224,16 +206,16 @@ def _beside_a_sink(found: ScoreTerms) -> str:
     middle = seeing[len(seeing) // 2]
     return (
         f"A sink takes a share of the softmax and gives nothing for it: beside one of {sink:g}, the weights "
-        f"of row {found.rows[middle]:,} sum to {number(sums[middle])}, not to 1."
+        f"of row {found.rows[middle]:,} sum to {number_text(sums[middle])}, not to 1."
     )
 
 
 def _under_a_cap(found: ScoreTerms) -> str:
     largest = float(found.scores.max())
-    low, *_, high = (number(float(capped(np.array(largest), cap)), 4) for cap in CAPS)
+    low, *_, high = (number_text(float(capped(np.array(largest), cap)), 4) for cap in CAPS)
     return (
         f"A cap bends large scores towards it: under {CAPS[0]:g} the largest score here, "
-        f"{number(largest, 4)}, becomes {low}, and under {CAPS[-1]:g} it becomes {high}."
+        f"{number_text(largest, 4)}, becomes {low}, and under {CAPS[-1]:g} it becomes {high}."
     )
 
 

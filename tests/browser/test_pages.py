@@ -215,6 +215,8 @@ def test_the_keyboard_alone_reaches_every_control_and_page(page, dashboard):
         if not missing:
             break
     assert missing == set()
+    page.get_by_role("link", name="Masks").focus()  # after a key, so it is shown where the focus is
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,9 @@ def test_scores_that_are_none_get_one_sentence(open_row, typed):
     assert "\n" not in sentence
 
 
-@pytest.mark.parametrize("typed", ["5", "-inf", "-inf -inf -inf", "65504 -65504", "0 0 0", "-inf 1 -inf"])
+@pytest.mark.parametrize(
+    "typed", ["5", "-inf", "-inf -inf -inf", "65504 -65504", "0 0 0", "-inf 1 -inf", "0 1e-20"]
+)
 def test_any_scores_are_drawn_at_every_step(open_row, typed):
     app = open_row()
     scores_of(app).set_value(typed).run()
