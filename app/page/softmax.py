@@ -123,6 +123,7 @@ def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
         steps = f"all in one step, as a key block has {block:,}"
     first = f"; score 0 is of key {found.first:,}" * (found.first > 0)
     return (
+        "Read in pieces, a softmax must correct what it has whenever a larger score comes. "
         f"This is query row {found.row:,} of the scenario's first head{scaled} with {part}, {steps}{first}. "
         "Choose another row to type scores of your own."
     )
