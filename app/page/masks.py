@@ -142,7 +142,7 @@ def _alibi(experiment: Experiment) -> None:
     st.markdown(f"**{_fading(found)}**")
     panels = [
         (
-            f"Head {one.head}",
+            f"Head {one.head:,}",
             f"slope {one.slope:.3g}",
             (
                 f"halved every {one.halves:.3g} keys",
@@ -174,7 +174,7 @@ def _fading(found: tuple[Ramp, ...]) -> str:
     else:
         fades = (
             f"by half every {first.halves:.3g} keys in head 1, and every {last.halves:.3g} in head "
-            f"{last.head}"
+            f"{last.head:,}"
         )
     return f"ALiBi lowers a score by the head's slope per key of distance, so the weights fade {fades}."
 

@@ -119,7 +119,8 @@ def test_a_window_counts_the_querys_own_key(window, said):
 def test_one_key_is_no_plural():
     page = unfolded(opened("masks", seq=3, documents=3, window="1:1"), "alibi")
     assert "<b>Documents, window</b>3 of 1 key, 1 key before, 1 after</figcaption>" in html(page)
-    one = unfolded(opened("masks", seq=1), "alibi")
+    one = unfolded(opened("masks", seq=1, heads=1024), "alibi")
+    assert "<b>Head 1,024</b>" in html(one)
     assert any("scenario's mask on 1 key." in caption.value for caption in one.caption)
 
 
