@@ -68,6 +68,7 @@ STYLE = """
     }
     [data-testid="stSidebar"] [data-testid="stSlider"] { margin-bottom: -0.5rem; }
     [data-testid="stSidebar"] input[type="number"] { padding-inline: 0.5rem; }
+    [data-testid="stSidebar"] input[role="combobox"] { padding-right: 0; text-overflow: ellipsis; }
     [data-testid="stWidgetLabelRequired"] { display: none; }
     [data-testid="stSkeleton"] { animation: none; } /* where no GPU draws it, its pulse holds the page up */
     .st-key-tools { position: relative; z-index: 1; margin-top: -1.3rem; max-width: 14.5rem; }

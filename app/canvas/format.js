@@ -24,6 +24,13 @@ export function decimal(x, places = 2) {
   return (x < 0 && Number(text) !== 0 ? MINUS : "") + text;
 }
 
+/** Two numbers that differ, with as many places as tell them apart: two at least. */
+export function toldApart(one, other) {
+  let places = 2;
+  while (places < 9 && decimal(one, places) === decimal(other, places)) places++;
+  return [decimal(one, places), decimal(other, places)];
+}
+
 /** A rescale factor: 0 and 1 are exact, what lies close to them does not pretend to be. */
 export function factor(x) {
   if (Number.isNaN(x)) return "–";
@@ -36,18 +43,21 @@ export function sum(x) {
   return Number.isNaN(x) ? "–" : x >= 1e6 ? x.toExponential(2) : significant(x);
 }
 
+const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+
 /** Bytes, moved or kept, in powers of ten. */
 export function traffic(bytes) {
   if (bytes < 1e3) return `${bytes} B`;
-  const [unit, name] = bytes < 999.5e3 ? [1e3, "kB"] : bytes < 999.5e6 ? [1e6, "MB"] : [1e9, "GB"];
-  return `${significant(bytes / unit)} ${name}`;
+  const power = Math.floor(Math.log10(Number(bytes.toPrecision(3))) / 3);
+  return `${significant(bytes / 1000 ** power)} ${PREFIXES[power]}B`;
 }
 
 /** The part of an amount in kB that another is, without its unit: "3.07" of "232 kB". */
 export const inKb = (bytes) => significant(bytes / 1e3);
 
 /** Bytes a second of a memory: all of them in one unit, to be compared. */
-export const rate = (bytesPerSecond) => `${Number(significant(bytesPerSecond / 1e12))} TB/s`;
+export const rate = (bytesPerSecond) =>
+  `${Number((bytesPerSecond / 1e12).toFixed(bytesPerSecond < 1e13 ? 2 : 1))} TB/s`;
 
 export function duration(seconds) {
   const [unit, name] = seconds < 999.5e-6 ? [1e-6, "µs"] : seconds < 0.9995 ? [1e-3, "ms"] : [1, "s"];

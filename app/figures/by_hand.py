@@ -27,6 +27,7 @@ STYLE = f"""
   .hand tr.gap td {{ height: 0.5rem; background: none !important; }}
   table.hand-rows td, table.hand-rows th {{ border: none; padding: 0.35rem 0.3rem; text-align: right; }}
   table.hand-rows td {{ border-bottom: 1px solid {LINE}; font: 1rem {MONO}; white-space: nowrap; }}
+  table.hand-rows thead td {{ border: none; }}
   table.hand-rows th {{ font-weight: 600; vertical-align: bottom; }}
   table.hand-rows .words {{ text-align: left; font-family: inherit; }}
   table.hand-rows .strong {{ font-weight: 700; }}
@@ -38,6 +39,7 @@ STYLE = f"""
     .hand td {{ min-width: 2.5rem; padding: 0 0.2rem; }}
     table.hand-rows td, table.hand-rows th {{ padding: 0.3rem 0.2rem; }}
   }}
+  @media (max-width: 480px) {{ .hand-scroll.apart td {{ white-space: normal; }} }} /* a phone shows all */
 </style>
 """
 UNKNOWN = "?"

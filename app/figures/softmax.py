@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 HEIGHT, LOW = 588, 400  # px; a low one's panels have one line of title each
-FEW = 64  # scores, each of which has a mark of its own
+FEW, FEW_TICKS = 64, 8  # scores, each of which has a mark, or a tick, of its own
 # The part of the height that each panel takes, counted from the bottom.
 SCORES, WEIGHTS, SUMS, ALPHAS = (0.72, 1.0), (0.42, 0.64), (0.18, 0.34), (0.0, 0.10)
 
@@ -59,6 +59,7 @@ def row(
             "zeroline": False,
             "anchor": "y4",
             "title_text": "score of the row, by key",
+            **({"dtick": 1} if len(scores) <= FEW_TICKS else {}),  # no ticks between scores
         },
         **_panels(scores, steps, naive_sums, colours),
         annotations=_titles(dtype, colours, " · " if low else "<br>"),

@@ -145,6 +145,36 @@ def digits(value: float) -> str:
     return f"{value:.3g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something: "1 key", "1,003 keys"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def power_text(value: float, places: int = 1) -> str:
+    """A number with a power of ten: 2.1·10⁻⁹."""
+    digit, exponent = f"{value:.{places}e}".split("e")
+    return f"{digit}·10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+
+
+def number_text(value: float, figures: int = 3) -> str:
+    """A number with so many digits, whatever its sign and size; only a tiny one has a power of ten."""
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = float(f"{abs(value):.{figures}g}")
+    if 0 < size < 1e-4:
+        text = power_text(value, figures - 1)
+    else:
+        text = f"{value:,.0f}" if size >= 10**figures else f"{value:.{figures}g}"
+    return text.replace("-", "−")
+
+
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as tell them apart: three at least, and where they are equal."""
+    most = 18 if one != other else 4
+    pairs = ((number_text(one, figures), number_text(other, figures)) for figures in range(3, most))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (number_text(one), number_text(other)))
+
+
 def bound_text(bound: float) -> str:
     """A bound rounded up to one digit and a power of ten: 2·10⁻⁷."""
     if bound == 0:

@@ -9,10 +9,11 @@ import numpy as np
 from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.tables import table
+from app.figures.units import number_text
 from app.gallery.formulas import mathml
 from app.gallery.shell import both, sideways
 from app.gallery.svg import chart
-from app.page.softmax import FORMULAS, error_text, number, sentence
+from app.page.softmax import FORMULAS, error_text, sentence
 from engine.trace.softmax import PRESETS, OnlineSteps, Preset, errors, online_steps
 
 BLOCK, DTYPE = 4, "float16"
@@ -38,7 +39,7 @@ def _row(preset: Preset) -> str:
     told = [
         [
             f"{steps.stops[at]}",
-            *(number(float(values[at]), 4) for values in (steps.m, steps.alpha, steps.l)),
+            *(number_text(float(values[at]), 4) for values in (steps.m, steps.alpha, steps.l)),
             sentence(steps, at + 1),
         ]
         for at in range(len(steps.stops))

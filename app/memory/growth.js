@@ -7,10 +7,11 @@ const FRAME = { x: 8, y: 20, side: 220 }; // of the SVG's units: the whole memor
 const LEAST = 2.5; // units: the side of what would be too small to see
 const MOST = 3 * FRAME.side; // beyond what the picture shows
 
-/** Width and height of a matrix of so many rows and columns with that share of the memory's area. */
+/** Width and height of a matrix of so many rows and columns with that share of the memory's area; what fits lies within. */
 export function sidesOf(share, rows, columns) {
   const side = FRAME.side * Math.sqrt(share),
-    shape = Math.sqrt(columns / rows),
+    most = share <= 1 ? 1 / Math.sqrt(share) : Infinity, // beyond it a side is longer than the memory's
+    shape = Math.min(most, Math.max(1 / most, Math.sqrt(columns / rows))),
     within = (length) => Math.min(MOST, Math.max(LEAST, length));
   return { w: within(side * shape), h: within(side / shape) };
 }
@@ -18,12 +19,13 @@ export function sidesOf(share, rows, columns) {
 /** What the picture says: what is kept, and whether it fits. */
 export function wordsOf({ matrices, tensors, capacity, gpu, heads, queries, keys }) {
   const all = matrices + tensors,
-    fits = all <= capacity;
+    fits = all <= capacity,
+    over = all / capacity >= 1.05 ? `${times(all / capacity)} times` : "a little more than";
   return {
     fits,
     verdict: fits
       ? `Standard attention takes ${percent(all / capacity)} of the memory.`
-      : `Standard attention does not fit: it takes ${times(all / capacity)} times the memory.`,
+      : `Standard attention does not fit: it takes ${over} the memory.`,
     matrices: [
       traffic(matrices),
       `S and P, ${grouped(queries)} × ${grouped(keys)} for ${plural(heads, "head")}`,

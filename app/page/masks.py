@@ -10,7 +10,7 @@ import streamlit as st
 from app import scenario, theme
 from app.figures import masks as figures
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, scaled, seconds_text, share_text, short, times_text
+from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
 from app.page.parts.elements import fold
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -142,7 +142,7 @@ def _alibi(experiment: Experiment) -> None:
     st.markdown(f"**{_fading(found)}**")
     panels = [
         (
-            f"Head {one.head}",
+            f"Head {one.head:,}",
             f"slope {one.slope:.3g}",
             (
                 f"halved every {one.halves:.3g} keys",
@@ -161,9 +161,9 @@ def _alibi(experiment: Experiment) -> None:
     st.caption(
         "A score falls by the slope for each key between it and its query, so its weight is multiplied by "
         "exp(−slope · distance) before the softmax divides. Each tile shows the most that one of its weights "
-        f"keeps, computed exactly under the scenario's mask on {found[0].keys:,} keys. The slopes are a "
-        "geometric sequence over the heads that ends at 2⁻⁸ (Press et al., arXiv 2108.12409). The kernels "
-        "lower the scores on the chip, so hardly a byte more is moved."
+        f"keeps, computed exactly under the scenario's mask on {counted(found[0].keys, 'key')}. The slopes "
+        "are a geometric sequence over the heads that ends at 2⁻⁸ (Press et al., arXiv 2108.12409). The "
+        "kernels lower the scores on the chip, so hardly a byte more is moved."
     )
 
 
@@ -174,7 +174,7 @@ def _fading(found: tuple[Ramp, ...]) -> str:
     else:
         fades = (
             f"by half every {first.halves:.3g} keys in head 1, and every {last.halves:.3g} in head "
-            f"{last.head}"
+            f"{last.head:,}"
         )
     return f"ALiBi lowers a score by the head's slope per key of distance, so the weights fade {fades}."
 
@@ -187,10 +187,17 @@ def _headline(found: tuple[Masked, ...]) -> str:
         skips = (
             f"lets the kernel skip {share_text(causal.skipped)} of the tiles ({times_text(spared)} less work)"
         )
-    return (
-        f"A causal mask {skips}. A sliding window leaves a diagonal band; packed documents leave blocks on "
-        "the diagonal."
-    )
+    return f"A causal mask {skips}. {_others(found)}"
+
+
+def _others(found: tuple[Masked, ...]) -> str:
+    """What the other pictures show: no diagonal where the queries are one row of tiles."""
+    none, _, window, documents, _ = found[:5]
+    if window.spares(none) == 1 and documents.spares(none) == 1:
+        return "Nor do the window and the documents below."
+    if none.density.visited.shape[0] == 1:
+        return "A sliding window and packed documents leave only a part of the keys."
+    return "A sliding window leaves a diagonal band; packed documents leave blocks on the diagonal."
 
 
 def _assumed(experiment: Experiment) -> str:
@@ -219,7 +226,7 @@ def panels(found: tuple[Masked, ...], experiment: Experiment) -> list[tuple]:
 def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
     tiles, spared = one.simulation.traffic.per_head.tiles_visited, one.spares(none)
     costs = (
-        f"{tiles:,} {'tile' if tiles == 1 else 'tiles'}",
+        counted(tiles, "tile"),
         f"{share_text(one.visited, 1)}, {times_text(spared)} less work"
         if spared > 1
         else share_text(one.visited),
@@ -234,13 +241,15 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
         "" if not mask.window else "its own key" if mask.window == 1 else f"the last {mask.window:,} keys"
     )
     if mask.keys_after:
-        window = f"{mask.window - 1:,} keys before, {mask.ahead:,} after"
+        window = f"{counted(mask.window - 1, 'key')} before, {mask.ahead:,} after"
     if mask.packed:
         kind = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
         documents, least, most = document_lengths(mask, keys)
         between = "or" if isinstance(mask.documents, int) else "to"
-        length = short(least) if least == most else f"{least:,} {between} {most:,}"
-        return kind, ", ".join(filter(None, (f"{documents:,} of {length} keys", window)))
+        length = f"{short(least)} key{'s' * (least > 1)}"
+        if least < most:
+            length = f"{least:,} {between} {most:,} keys"
+        return kind, ", ".join(filter(None, (f"{documents:,} of {length}", window)))
     if mask.window:
         return "Window", window
     return ("Causal", "keys up to its own") if mask.causal else ("None", "every key")
@@ -267,7 +276,7 @@ def _table(found: tuple[Masked, ...]) -> str:
         name, _ = _name(one.mask, one.simulation.experiment.problem.seq_kv)
         rows.append(
             [
-                name,
+                name + ", the scenario's" * one.own,
                 f"{counts.tiles_visited:,}",
                 f"{counts.tiles_full:,}",
                 f"{counts.tiles_partial:,}",

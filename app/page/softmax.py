@@ -11,7 +11,7 @@ from app import scenario, theme
 from app.figures import softmax as figures
 from app.figures import terms
 from app.figures.tables import table
-from app.figures.units import unbroken
+from app.figures.units import counted, number_text, told_apart, unbroken
 from app.page.parts.elements import chart, fold
 from app.page.parts.stepper import played, stepper
 from app.presenter.mode import presenting
@@ -96,8 +96,9 @@ def _row(experiment: Experiment) -> None:
 def _scores(experiment: Experiment, name: str, typed, size) -> tuple[np.ndarray, int, str]:
     """The scores, how many of them a step reads, and what they are; ValueError of what was typed."""
     if name == OWN:
-        found = middle_row(drawable(experiment), MOST_SCORES)
-        return found.scores, found.step, _whose(found)
+        drawn = drawable(experiment)
+        found = middle_row(drawn, MOST_SCORES)
+        return found.scores, found.step, _whose(found, experiment, drawn)
     text = typed.text_input(
         "Scores (edit them); -inf masks a key",
         " ".join(f"{score:g}" for score in PRESETS[name].scores),
@@ -109,15 +110,22 @@ def _scores(experiment: Experiment, name: str, typed, size) -> tuple[np.ndarray,
     return scores, block, "These are your own scores." if mine else PRESETS[name].what
 
 
-def _whose(found: HeadRow) -> str:
+def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
     """Which of the scenario's scores are shown."""
-    shown = int(np.isfinite(found.scores).sum())
-    part = (
-        f"its {found.seen:,} keys" if shown == found.seen else f"{shown:,} of the {found.seen:,} keys it sees"
-    )
+    shown, block = int(np.isfinite(found.scores).sum()), drawn.tiling.block_kv
+    keys = counted(found.seen, "key")
+    part = f"its {keys}" if shown == found.seen else f"{shown:,} of the {keys} it sees"
+    if not found.seen:
+        part = "no keys, as it stands before the first one"
+    scaled = f", scaled down to {counted(drawn.problem.seq_kv, 'key')}," * (drawn is not asked)
+    steps = f"one key block of {block:,} per step"
+    if found.step < block:
+        steps = f"all in one step, as a key block has {block:,}"
+    first = f"; score 0 is of key {found.first:,}" * (found.first > 0)
     return (
-        f"This is query row {found.row:,} of the scenario's first head with {part}, one key block of "
-        f"{found.step} per step. Choose another row to type scores of your own."
+        "Read in pieces, a softmax must correct what it has whenever a larger score comes. "
+        f"This is query row {found.row:,} of the scenario's first head{scaled} with {part}, {steps}{first}. "
+        "Choose another row to type scores of your own."
     )
 
 
@@ -136,18 +144,14 @@ def sentence(steps: OnlineSteps, step: int) -> str:
     if np.isneginf(m):
         return f"{read} Every key so far is masked, so m stays −∞, l stays 0, and nothing turns into NaN."
     if np.isneginf(before):
-        return f"{read} The maximum is {number(m)}; there is nothing yet to rescale."
+        return f"{read} The maximum is {number_text(m)}; there is nothing yet to rescale."
     if m == before:
-        return f"{read} The maximum stays {number(m)}, so α = 1 and nothing accumulated so far changes."
-    alpha = number(steps.alpha[step - 1])
+        return f"{read} The maximum stays {number_text(m)}, so α = 1 and nothing accumulated so far changes."
+    (low, high), (_, alpha) = told_apart(before, m), told_apart(1.0, steps.alpha[step - 1])
     return (
-        f"{read} The maximum rises from {number(before)} to {number(m)}, so everything accumulated so "
-        f"far is multiplied by α = {alpha}."
+        f"{read} The maximum rises from {low} to {high}, so everything accumulated so far is multiplied by "
+        f"α = {alpha}."
     )
-
-
-def number(value: float, digits: int = 3) -> str:
-    return "−∞" if np.isneginf(value) else f"{value:.{digits}g}".replace("-", "−")
 
 
 def _numbers(steps: OnlineSteps, step: int) -> None:
@@ -166,8 +170,8 @@ def _numbers(steps: OnlineSteps, step: int) -> None:
         now, before = (values[index] if index >= 0 else start[name] for index in (step - 1, step - 2))
         cell.metric(
             labels[name],
-            "none" if now is None else number(now, 4),
-            "was none" if before is None else f"was {number(before, 4)}",
+            "none" if now is None else number_text(now, 4),
+            "was none" if before is None else f"was {number_text(before, 4)}",
             delta_color="off",
             delta_arrow="off",
         )
@@ -192,26 +196,27 @@ def _terms(experiment: Experiment) -> None:
             "bars are how the scores are spread. Gemma 2 caps at 50 (arXiv 2408.00118)."
         )
     st.caption(
-        f"Computed here in float64 from the scores of up to 256 rows of the first head, on {found.keys:,} "
-        "keys, under the scenario's mask."
+        "Computed here in float64 from the scores of up to 256 rows of the first head, on "
+        f"{counted(found.keys, 'key')}, under the scenario's mask."
     )
 
 
 def _beside_a_sink(found: ScoreTerms) -> str:
     sink, sums = SINKS[1], found.sums[SINKS[1]]
-    middle = len(found.rows) // 2
+    seeing = np.flatnonzero(sums)
+    middle = seeing[len(seeing) // 2]
     return (
         f"A sink takes a share of the softmax and gives nothing for it: beside one of {sink:g}, the weights "
-        f"of row {found.rows[middle]:,} sum to {number(sums[middle])}, not to 1."
+        f"of row {found.rows[middle]:,} sum to {number_text(sums[middle])}, not to 1."
     )
 
 
 def _under_a_cap(found: ScoreTerms) -> str:
-    largest = float(found.scores.max(initial=0))
-    low, *_, high = (number(float(capped(np.array(largest), cap)), 4) for cap in CAPS)
+    largest = float(found.scores.max())
+    low, *_, high = (number_text(float(capped(np.array(largest), cap)), 4) for cap in CAPS)
     return (
         f"A cap bends large scores towards it: under {CAPS[0]:g} the largest score here, "
-        f"{number(largest, 4)}, becomes {low}, and under {CAPS[-1]:g} it becomes {high}."
+        f"{number_text(largest, 4)}, becomes {low}, and under {CAPS[-1]:g} it becomes {high}."
     )
 
 
@@ -228,4 +233,6 @@ def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
 
 
 def error_text(value: float) -> str:
-    return f"{value:.1e}" if np.isfinite(value) else "inf / inf"
+    if not np.isfinite(value):
+        return "inf / inf"
+    return f"{value:.1e}" if value else "0"

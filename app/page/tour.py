@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import scenario, theme
+from app.figures.units import unbroken
 from app.presenter import keys, lectern
 from app.presenter.mode import presenting
 from app.room import screen
@@ -157,7 +158,7 @@ def _question(step: Step, experiment: Experiment, place: Place, room: list[int] 
         wrong = sorted(wrong, key=lambda index: counts[index])[-1:]
     if room and told:
         st.html(live.histogram(room))
-    st.subheader(words.filled(step.question, experiment), anchor=False)
+    st.subheader(unbroken(words.filled(step.question, experiment)), anchor=False)
     for index, option in enumerate(options):
         votes = counts[index]
         right = told and option.right(options)

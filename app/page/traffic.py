@@ -11,7 +11,7 @@ from app.figures import traffic as figures
 from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.tables import table
-from app.figures.units import bytes_text, digits, times_text
+from app.figures.units import Quantity, bytes_text, digits, times_text
 from app.page.parts import chip_traffic, fitted, unsure
 from app.page.parts.elements import chart, one_of
 from app.sidebar.recording import chosen_recording
@@ -82,18 +82,22 @@ def _bytes_by_length(experiment: Experiment, kind: str, colours: Palette):
 def _headline(simulations) -> str:
     moved = [bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)]
     times = times_less(simulations, "dram")
-    if simulations[flash2.ALGORITHM.key].experiment.problem.seq_q == 1:
+    unfused = simulations[standard.ALGORITHM.key].experiment
+    if unfused.problem.seq_q == 1:
         return (
             f"With a single query, S and P are one row per head, so there is little to save: both algorithms "
             f"must read all of K and V. Standard attention moves {moved[0]} through HBM and FlashAttention-2 "
             f"{moved[1]} (modelled)."
         )
     less = f"{digits(times)} times less (modelled), because it never writes S and P"
-    if times <= 1:
+    if times < 1.005:
         less = "no less (modelled), because S and P are small here"
+    moves = f"moves {moved[0]} through HBM"
+    if memory_taken(unfused)[standard.ALGORITHM.key] > unfused.gpu.memory_bytes:
+        moves = f"does not fit {unfused.gpu.with_article}; it would move {moved[0]} through HBM"
     return (
-        f"Standard attention moves {moved[0]} through HBM and FlashAttention-2 {moved[1]}, {less}, "
-        "the matrices with one number per query and key."
+        f"Standard attention {moves} and FlashAttention-2 {moved[1]}, {less}, the matrices with one number "
+        "per query and key."
     )
 
 
@@ -109,9 +113,8 @@ def _numbers(simulations, kind: str) -> None:
         [KINDS[key], *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
         for key in ("requested", "dram", "compulsory")
     ]
-    rows.append(
-        ["FLOP per byte of HBM", *(f"{one.traffic.intensity('dram'):,.1f}" for one in simulations.values())]
-    )
+    intensities = [one.traffic.intensity("dram") for one in simulations.values()]
+    rows.append(["FLOP per byte of HBM", *(Quantity(digits(each), each) for each in intensities)])
     st.html(table(["", *(short(name) for name in simulations)], rows, title="Bytes by algorithm and level"))
     if said := unsure.across_hbm(simulations.values()):
         st.caption(said)
@@ -135,7 +138,11 @@ def _memory(experiment: Experiment) -> None:
     largest = largest_contexts(experiment).items()
     ends = ", ".join(f"{short(name)} {keys:,}" for name, keys in largest)
     now = ", ".join(map(bytes_text, memory_taken(experiment).values()))
+    problem, what, beside = experiment.problem, "Longest sequence that fits", ""
+    if problem.seq_q != problem.seq_kv:
+        queries = "a single query" if problem.seq_q == 1 else f"{problem.seq_q:,} queries"
+        what, beside = "Most keys that fit", f" beside {queries}"
     st.caption(
-        f"Longest sequence that fits in {bytes_text(experiment.gpu.memory_bytes)}: {ends} tokens. This "
-        f"scenario needs {now}, in the same order."
+        f"{what} in {bytes_text(experiment.gpu.memory_bytes)}{beside}: {ends} tokens. This scenario needs "
+        f"{now}, in the same order."
     )

@@ -107,7 +107,8 @@ export class ChipPanel {
       color: words ? theme.ink : theme.muted,
     });
     const from = x + 14 * u + Math.max(label + 10 * u, 52 * u);
-    const room = x + w - 9 * u - size - 8 * u - from;
-    if (room > 30 * u) pen.text(words || "free", from, base, { size: 12.5, color: theme.muted, room });
+    const room = x + w - 9 * u - size - 8 * u - from,
+      facts = [words || "free", ...(part.inRegisters ? ["registers"] : [])];
+    if (room > 30 * u) pen.text(facts, from, base, { size: 12.5, color: theme.muted, room });
   }
 }

@@ -1,6 +1,6 @@
 // Fused attention in words: an online softmax, with query tiles or with key tiles in the outer loop.
 
-import { capital, decimal, factor, plural, sum, wholePercent } from "../canvas/format.js";
+import { capital, decimal, factor, plural, sum, toldApart, wholePercent } from "../canvas/format.js";
 import { rowState } from "./rows.js";
 import { NONE } from "./run.js";
 import { closingWords, sizeWords } from "./words.js";
@@ -142,7 +142,7 @@ function tileSentence({ model, run, step, index, own, i, j, operation }) {
       if (before.m === -Infinity)
         return `${meets} The largest score of ${row} is ${decimal(next.m)}, which becomes its first maximum m.`;
       return rises
-        ? `${meets} ${capital(row)} finds a larger score, so its maximum m rises from ${decimal(before.m)} to ${decimal(next.m)}.`
+        ? `${meets} ${capital(row)} finds a larger score, so its maximum m rises from ${toldApart(before.m, next.m).join(" to ")}.`
         : `${meets} No score of ${row} exceeds its maximum so far, so m stays at ${decimal(before.m)}.`;
     case "rescale":
       return rescaleSentence(meets, row, before, next, rises);
@@ -163,9 +163,11 @@ function rescaleSentence(meets, row, before, next, rises) {
     return `${meets} ${capital(row)} starts here with maximum ${decimal(next.m)}; nothing was accumulated before, so α = 0.`;
   if (!rises)
     return `${meets} The maximum of ${row} stays at ${decimal(next.m)}, so α = 1 and nothing accumulated so far changes.`;
+  const alpha = factor(next.alpha),
+    is = alpha.startsWith("<") ? alpha.replace("<", "< ") : `= ${alpha}`;
   return (
-    `${meets} The maximum of ${row} rises from ${decimal(before.m)} to ${decimal(next.m)}, so everything ` +
-    `accumulated so far is multiplied by α = ${factor(next.alpha)} before this tile is added.`
+    `${meets} The maximum of ${row} rises from ${toldApart(before.m, next.m).join(" to ")}, so everything ` +
+    `accumulated so far is multiplied by α ${is} before this tile is added.`
   );
 }
 

@@ -26,8 +26,8 @@ export class MemoryPanel {
       h = box.h - 40 * u,
       middle = top + h / 2;
     const column = (from, to) => ({ x: box.x + from * box.w, y: top, w: (to - from) * box.w, h });
-    this.hbm = column(0, 0.33);
-    this.l2 = column(0.5, 0.71);
+    this.hbm = column(0, 0.32);
+    this.l2 = column(0.51, 0.71);
     const fastest = Math.max(memories.HBM.bytes_per_second, memories.L2.bytes_per_second);
     const pipe = (from, to, memory) => {
       const thick = (rate) => Math.max(2, (WIDEST * u * rate) / fastest);

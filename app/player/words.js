@@ -25,8 +25,9 @@ export function closingWords({ against }, run) {
       `${compared(against.crossing, run.crossing)}.`
     );
   }
+  const part = run.crossing < 0.995 * run.total ? `Only ${crossed} of that` : "All of that";
   return (
-    `${asked}, ${compared(run.total, against.total, `${against.title} attention`)}. Only ${crossed} of that had to ` +
+    `${asked}, ${compared(run.total, against.total, `${against.title} attention`)}. ${part} had to ` +
     `come from or go to HBM (modelled): ${compared(run.crossing, against.crossing)}.`
   );
 }

@@ -13,6 +13,7 @@ import streamlit as st
 from app import room as rooms
 from app import scenario
 from app.gallery.words import inline
+from app.page import HOME
 from app.room.pictures import PAGES
 from app.room.room import Room, Shown
 from app.take_home.offers import CSV, offer
@@ -54,7 +55,8 @@ def publish_page(name: str, title: str, place: str) -> None:
         return
     experiment = scenario.current()
     picture = {"page": name, "values": scenario.url_values(experiment), "asked": scenario.own_values(name)}
-    publish(Shown(title, place, described(experiment), picture if name in PAGES else {}))
+    said = "" if name == HOME else described(experiment)  # that page shows a recording, whatever the scenario
+    publish(Shown(title, place, said, picture if name in PAGES else {}))
 
 
 def step_down() -> None:

@@ -54,7 +54,7 @@ def payload(work: SameWork, height: int | None = None) -> dict[str, Any]:
         "keys": problem.seq_kv,
         "width": problem.head_dim,
         "memory": f"Memory (HBM), {bytes_text(gpu.memory_bytes)}" if gpu else "Memory (HBM)",
-        "chip": f"Chip: {gpu.sms} SMs, {bytes_text(gpu.shared_bytes_block)} each" if gpu else "Chip",
+        "chip": f"Chip: {gpu.sms} SMs, {bytes_text(gpu.shared_bytes_sm)} each" if gpu else "Chip",
         "sms": gpu.sms if gpu else 0,
         "palettes": palettes(),
     }

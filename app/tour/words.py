@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from app.figures.units import SUPERSCRIPTS, bytes_text, chip_bytes_text, scaled, seconds_text
+from app.figures.units import bytes_text, chip_bytes_text, power_text, scaled, seconds_text
 from engine.experiment import Experiment
 from engine.studies.answers import Answer, answer, holds
 from engine.studies.quantities import BYTES, CHIP_BYTES, FLOPS, RATE, SECONDS
@@ -105,7 +105,6 @@ def text(value: Answer, unit: str = "", figures: int = 3) -> str:
 
 def _number(value: float, figures: int) -> str:
     if 0 < abs(value) < 1e-3:
-        digits, power = f"{value:.1e}".split("e")
-        return f"{digits}·10{str(int(power)).translate(SUPERSCRIPTS)}"
+        return power_text(value)
     whole = float(value).is_integer() or float(f"{value:.{figures}g}") >= 100
     return f"{value:,.0f}" if whole else f"{value:.{figures}g}"

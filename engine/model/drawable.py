@@ -64,9 +64,10 @@ def _halved(problem: Problem, block_q: int) -> Problem:
 
 
 def at_length(experiment: Experiment, keys: int) -> Experiment:
-    """The same experiment with so many keys, and queries in proportion."""
+    """The same experiment with so many keys, and queries in proportion; a single query stays one."""
     problem = experiment.problem
-    queries = max(1, round(keys * problem.seq_q / problem.seq_kv))
+    one = problem.seq_q == 1 < problem.seq_kv
+    queries = 1 if one else max(1, round(keys * problem.seq_q / problem.seq_kv))
     return experiment.changed(seq=min(queries, LARGEST_SEQUENCE), seq_kv=keys)
 
 

@@ -106,7 +106,10 @@ def _asked(name: str, experiment: Experiment) -> Answer:
     if name not in QUANTITIES:
         raise AnswerError(f"{quoted(name)} is no quantity; it must be one of {', '.join(QUANTITIES)}")
     quantity = QUANTITIES[name]
-    return Answer(quantity.of(experiment), quantity.unit, quantity.origin)
+    try:
+        return Answer(quantity.of(experiment), quantity.unit, quantity.origin)
+    except ValueError as error:  # of a model that serves fewer scenarios, such as fewer tokens than GPUs
+        raise AnswerError(str(error)) from None
 
 
 def _recorded(provider: str, experiment: Experiment) -> Answer:

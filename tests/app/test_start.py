@@ -47,6 +47,12 @@ def test_the_picture_gets_every_kernel_of_both_calls():
         assert [each["seconds"] for each in lane["kernels"]] == [k["seconds"] for k in recorded(provider)]
 
 
+def test_the_chip_is_told_by_what_an_sm_has():
+    assert (
+        start.payload(start.shown())["chip"] == "Chip: 132 SMs, 233 kB each"
+    )  # 228 KiB; a block may use 227
+
+
 def test_a_recording_without_such_a_pair_shows_none():
     recording = start.shown().recording
     assert same_work(type(recording)(recording.device)) is None

@@ -52,6 +52,13 @@ def test_bytes_are_those_of_the_papers(experiment):
     assert value("flops", experiment) == heads * closed_form.standard_flops(experiment)
 
 
+@pytest.mark.parametrize("name", ["ring_block", "ring_plain", "ring_zigzag"])
+def test_fewer_tokens_than_gpus_are_told_in_a_sentence(name):
+    with pytest.raises(AnswerError, match="gpus is 4; it must be from 1 to 3, the tokens"):
+        answer(name, Experiment.of(seq=3))
+    assert value(name, Experiment.of(seq=4)) > 0
+
+
 def test_ratios_have_no_unit_and_say_what_they_rest_on():
     experiment = Experiment.of(seq=4096, head_dim=128)
     ratio = answer("standard.compulsory_bytes / ideal_bytes", experiment)

@@ -68,6 +68,8 @@ def test_a_sweep_holds_powers_of_two_and_the_scenario():
 def test_lengths_keep_the_proportion_of_queries_to_keys():
     assert at_length(Experiment.of(seq=100, seq_kv=200), 64).problem.seq_q == 32
     assert at_length(Experiment.of(seq=1, seq_kv=8192), 64).problem.seq_q == 1
+    assert at_length(Experiment.of(seq=1, seq_kv=777), 2**20).problem.seq_q == 1, "decoding stays decoding"
+    assert at_length(Experiment.of(seq=1), 64).problem.seq_q == 64
 
 
 def test_scenarios_that_are_measured_alike_share_a_payload():

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { BACKWARD_STORY } from "../../app/player/backward_story.js";
+import { FUSED_STORY } from "../../app/player/fused_story.js";
 import { Model } from "../../app/player/model.js";
 import { misfitSentence, raceSentence } from "../../app/player/race_story.js";
 import { rowState } from "../../app/player/rows.js";
@@ -66,6 +67,23 @@ test("each step of a visit says its own numbers, and none of the step after it",
     "Query tile 1 has seen all its keys, so O is divided by l once and written to HBM once: 32 B.",
   );
   assert.match(said(29, ROW), /^Its log-sum-exp, m \+ log l, is 1\.25 for row 3\. These 8 B let/);
+});
+
+test("a small rise and a tiny α are told as what they are", () => {
+  const rescaled = (m, alpha) => {
+    const arrays = { m: ["float32", [1, 1.5, 2, 2, -1, m]], alpha: ["float32", [0, 0.625, 0, 1, 0, alpha]] };
+    const other = new Model(toy({ arrays }));
+    return sentence(other, other.run, 26, ROW);
+  };
+  assert.match(rescaled(-0.999, 0.999), /rises from −1\.000 to −0\.999, .* multiplied by α = 0\.9990 before/);
+  assert.match(rescaled(11, 6e-6), /rises from −1\.00 to 11\.00, .* multiplied by α < 0\.0001 before/);
+});
+
+test("where L2 answers nothing, what crosses HBM is all that was asked for", () => {
+  const close = (crossing) =>
+    FUSED_STORY.closing({ against: model.against }, { ...run, total: 528, crossing });
+  assert.match(close(528), /\. All of that had to come from or go to HBM \(modelled\): 1\.9 times less\.$/);
+  assert.match(close(500), /\. Only 500 B of that had to/);
 });
 
 test("a row's state changes with the step that changes it, not one earlier", () => {
@@ -177,7 +195,7 @@ test("a step's few words name what it moves or makes", () => {
 test("the backward pass is compared with the unfused one by what it asks", () => {
   const drawn = { block_q: 16, block_kv: 32 };
   const close = (asked, total) =>
-    BACKWARD_STORY.closing({ against: { title: "standard", total }, drawn }, { total: asked });
+    BACKWARD_STORY.closing({ against: { title: "standard", total }, drawn }, { total: asked, crossing: 0 });
   assert.ok(
     close(1e6, 3e6).endsWith("Standard attention, which stores P, must move 3.00 MB, 3.0 times as much."),
   );

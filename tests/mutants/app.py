@@ -161,6 +161,18 @@ MUTANTS: tuple[Mutant, ...] = (
         f"{T}page/test_flash3_page.py",
     ),
     units(
+        "numbers-alike",
+        "most = 18 if one != other else 4",
+        "most = 4",
+        "a small rise is told as none",
+    ),
+    units(
+        "one-keys",
+        "{'s' * (number != 1)}",
+        "s",
+        "one key is a plural",
+    ),
+    units(
         "units-prefixes", 'PREFIXES = ("", "k", "M", "G"', 'PREFIXES = ("", "k", "G", "M"', "MB are called GB"
     ),
     units(

@@ -219,8 +219,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     formats(
         "format-kilobytes",
-        '[1e3, "kB"] : bytes < 999.5e6 ? [1e6, "MB"]',
-        '[1e3, "kB"] : bytes < 999.5e6 ? [2 ** 20, "MB"]',
+        "significant(bytes / 1000 ** power)",
+        "significant(bytes / 1024 ** power)",
         "MB count in powers of 1,024",
     ),
     formats(
@@ -236,9 +236,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "a share is a hundredth of what it is",
     ),
     formats(
+        "format-apart",
+        "decimal(one, places) === decimal(other, places)",
+        "decimal(one, places) === one",
+        "a small rise is told as none",
+    ),
+    formats(
         "format-rate",
-        "`${Number(significant(bytesPerSecond / 1e12))} TB/s`",
-        "`${Number(significant(bytesPerSecond / 1e9))} TB/s`",
+        "(bytesPerSecond / 1e12).toFixed(",
+        "(bytesPerSecond / 1e9).toFixed(",
         "GB/s are called TB/s",
     ),
     formats(

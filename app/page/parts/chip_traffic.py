@@ -29,7 +29,7 @@ def show(recording: Recording, experiment: Experiment) -> None:
         ("between L2 and the SMs, modelled", one.modelled_read, requested.total_written),
         ("between L2 and the SMs, recorded", one.read, one.written),
         ("compulsory, counted", bytes_.compulsory.total_read, bytes_.compulsory.total_written),
-        ("DRAM, modelled", one.modelled_dram_read, one.modelled_dram_written),
+        ("DRAM, modelled with the kernel's instructions", one.modelled_dram_read, one.modelled_dram_written),
         ("DRAM, recorded", one.dram_read, one.dram_written),
     ]
     with numbers:

@@ -12,9 +12,11 @@ from app.figures.units import (
     bytes_range_text,
     bytes_text,
     chip_bytes_text,
+    counted,
     digits,
     gain_text,
     heads_text,
+    number_text,
     percent_text,
     plain,
     ratio_text,
@@ -24,6 +26,7 @@ from app.figures.units import (
     short,
     times_text,
     tokens_text,
+    told_apart,
 )
 
 
@@ -67,6 +70,33 @@ def test_a_duration_takes_the_unit_of_what_it_is_rounded_to(seconds, text):
 )
 def test_digits_have_no_exponent(value, text):
     assert digits(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.3209, "−0.321"),
+        (999.6, "1,000"),
+        (-65504.0, "−65,504"),
+        (2.0612e-9, "2.06·10⁻⁹"),
+        (-9.996e-5, "−0.0001"),
+        (float("-inf"), "−∞"),
+    ],
+)
+def test_a_number_has_its_sign_and_no_exponent_but_a_tiny_one(value, text):
+    assert number_text(value) == text
+
+
+def test_numbers_that_differ_are_told_apart_and_equal_ones_are_not():
+    assert told_apart(2.8131, 2.8132) == ("2.8131", "2.8132")
+    assert told_apart(1.0, 0.99999962) == ("1", "0.9999996")
+    assert told_apart(0.0, 1e-20) == ("0", "1.00·10⁻²⁰")
+    assert told_apart(1.0, 1.0) == ("1", "1")
+
+
+def test_one_of_something_is_no_plural():
+    assert [counted(number, "key") for number in (0, 1, 1003)] == ["0 keys", "1 key", "1,003 keys"]
 
 
 def test_a_prefix_is_of_what_is_rounded():

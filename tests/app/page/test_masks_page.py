@@ -116,6 +116,34 @@ def test_a_window_counts_the_querys_own_key(window, said):
     assert f"<b>Window</b>{said}</figcaption>" in html(opened("masks", seq=1024, window=window))
 
 
+def test_one_key_is_no_plural():
+    page = unfolded(opened("masks", seq=3, documents=3, window="1:1"), "alibi")
+    assert "<b>Documents, window</b>3 of 1 key, 1 key before, 1 after</figcaption>" in html(page)
+    one = unfolded(opened("masks", seq=1, heads=1024), "alibi")
+    assert "<b>Head 1,024</b>" in html(one)
+    assert any("scenario's mask on 1 key." in caption.value for caption in one.caption)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"seq": 32, "block_q": 16}, "the window and the documents below"),  # two rows of tiles, all partial
+        ({"seq": 1, "seq_kv": 777}, "leave only a part of the keys"),
+        ({"seq": 1024}, "a diagonal band"),
+    ],
+)
+def test_the_headline_names_only_what_the_pictures_show(values, said):
+    assert said in opened("masks", **values).header[0].value
+
+
+def test_the_table_tells_the_scenarios_own_window_from_the_example():
+    shown = html(unfolded(opened("masks", seq=500, window="499:499"), "masks"))
+    assert re.findall(r"<td class='words'>(Window[^<]*)</td>", shown)[:2] == [
+        "Window",
+        "Window, the scenario&#x27;s",
+    ]
+
+
 def test_alibi_fades_by_the_heads_slopes():
     """2^(-8 h / 4) falls by half every 4, 1 and 0.25 times ln 2 keys and more; the last by 177."""
     page = unfolded(opened("masks", seq=1024, heads=4), "alibi")

@@ -117,7 +117,9 @@ def test_scores_that_are_none_get_one_sentence(open_row, typed):
     assert "\n" not in sentence
 
 
-@pytest.mark.parametrize("typed", ["5", "-inf", "-inf -inf -inf", "65504 -65504", "0 0 0", "-inf 1 -inf"])
+@pytest.mark.parametrize(
+    "typed", ["5", "-inf", "-inf -inf -inf", "65504 -65504", "0 0 0", "-inf 1 -inf", "0 1e-20"]
+)
 def test_any_scores_are_drawn_at_every_step(open_row, typed):
     app = open_row()
     scores_of(app).set_value(typed).run()
@@ -155,6 +157,13 @@ def test_the_picture_holds_the_engines_numbers():
     assert (upper + lower) / 2 == pytest.approx(steps.final, rel=1e-3)
     assert list(final.customdata[::6]) == pytest.approx(steps.final, rel=1e-4)
     assert list(alphas.y) == list(steps.alpha[:3])
+
+
+@pytest.mark.parametrize(("count", "tick"), [(1, 1), (8, 1), (16, None)])
+def test_no_tick_lies_between_two_scores(count, tick):
+    scores = np.zeros(count)
+    figure = figures.row(scores, online_steps(scores), 1, naive_sums(scores, "float32"), "float32", COLOURS)
+    assert figure.layout.xaxis.dtick == tick
 
 
 def test_no_axis_moves_from_step_to_step():
@@ -197,6 +206,45 @@ def test_a_long_row_is_shown_in_part_and_that_is_said(open_app):
     assert "256 of the 4,096 keys it sees, one key block of 64 per step" in app.main.caption[0].value
 
 
+def test_a_row_of_a_shortened_sequence_is_not_called_the_scenarios(open_app):
+    caption = open_app("softmax", seq="1048576", block_kv="1024", causal="true").main.caption[0].value
+    assert "first head, scaled down to 4,096 keys, with 256 of the 2,049 keys it sees" in caption
+    assert "all in one step, as a key block has 1,024." in caption  # not "one key block of 256"
+
+
+def test_a_row_that_begins_later_says_which_key_its_score_0_is_of(open_app):
+    caption = open_app("softmax", seq="777", window="200", block_kv="16").main.caption[0].value
+    assert "with its 200 keys, one key block of 16 per step; score 0 is of key 176." in caption
+
+
+def test_one_key_and_none_are_said_as_such(open_app):
+    assert "with its 1 key, one" in open_app("softmax", seq="1").main.caption[0].value
+    none = open_app("softmax", seq="777", seq_kv="333", causal="true")
+    assert "with no keys, as it stands before the first one" in none.main.caption[0].value
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (
+            "2.8131 2.8132",
+            "rises from 2.8131 to 2.8132, so everything accumulated so far is multiplied by α = 0.9999.",
+        ),
+        (
+            "1234.5 65504",
+            "rises from 1,234 to 65,504, so everything accumulated so far is multiplied by α = 0.",
+        ),
+        ("-9 11", "rises from −9 to 11, so everything accumulated so far is multiplied by α = 2.06·10⁻⁹."),
+    ],
+)
+def test_numbers_in_the_headline_are_told_apart_and_have_no_exponent(open_row, typed, said):
+    app = open_row()
+    app.main.select_slider[0].set_value(1).run()
+    scores_of(app).set_value(typed).run()
+    app.main.slider[0].set_value(2).run()
+    assert said in app.header[0].value.replace("\u00a0", " ")
+
+
 def test_play_steps_once_a_second_to_the_end_and_no_further(open_app, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("app.page.parts.stepper.time.monotonic", lambda: now[0])
@@ -213,6 +261,30 @@ def test_play_steps_once_a_second_to_the_end_and_no_further(open_app, monkeypatc
     assert app.main.button[2].label == "Play"
     app.main.button[2].click().run()
     assert app.main.slider[0].value == 0
+
+
+def test_a_cap_bends_the_largest_score_also_where_all_are_negative(open_app):
+    app = open_app("softmax", seq="1")
+    app.session_state["fold terms"] = True
+    cap = next(text.value for text in app.run().main.markdown if "A cap bends" in text.value)
+    q, k, _ = make_inputs(Experiment.of(seq=1, heads=1).problem)
+    (score,) = (q[0] @ k[0].T / 8).ravel()
+    assert score < 0
+    assert f"the largest score here, −{-score:.4g}, becomes −{-2 * np.tanh(score / 2):.4g}" in cap
+
+
+def test_the_sum_beside_a_sink_is_of_a_row_that_sees_a_key(open_app):
+    app = open_app("softmax", seq="777", seq_kv="333", causal="true")
+    app.session_state["fold terms"] = True
+    sink = next(text.value for text in app.run().main.markdown if "A sink takes" in text.value)
+    assert "sum to 0," not in sink
+    assert int(re.search(r"row ([\d,]+) sum", sink)[1]) >= 777 - 333
+
+
+def test_an_error_of_nothing_is_0(open_app):
+    app = open_app("softmax", seq="1")
+    app.session_state["fold softmax"] = True
+    assert html(app.run()).count("<td>0</td>") == 3
 
 
 def test_a_sink_and_a_cap_change_the_scenarios_scores(open_app):

@@ -118,3 +118,15 @@ def test_a_link_to_no_step_or_tour_is_one_sentence(open_app, values):
     assert not app.exception
     (sentence,) = [text.value for text in app.text]
     assert "must be" in sentence
+
+
+@pytest.mark.parametrize("step", range(1, 18))
+def test_no_step_breaks_at_a_scenario_of_one_token(open_app, step):
+    app = open_app("tour", step=str(step), seq="1", heads="1", head_dim="1", hardware="t4")
+    for button in [each for each in app.button if each.label == "The answer"]:
+        button.click().run()
+    assert not app.exception
+
+
+def test_no_equation_of_a_question_is_torn_apart_at_a_lines_end(open_app):
+    assert "m\u00a0=\u00a00.707 and l\u00a0=\u00a01.49." in open_app("tour", step="4").subheader[0].value

@@ -32,6 +32,31 @@ def test_the_headline_and_the_table_are_the_models_numbers():
     assert "Longest sequence that fits in 150 GB: Standard " in page.caption[-1].value
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"seq": 2, "seq_kv": 1, "head_dim": 256}, "no less (modelled), because"),  # 1.003 times
+        ({"seq": 4, "head_dim": 256}, "1.01 times less (modelled)"),
+        ({"seq": 48365}, "Standard attention moves "),  # the last length that fits
+        ({"seq": 48366}, "Standard attention does not fit an H200; it would move "),
+    ],
+)
+def test_the_headline_holds_at_its_edges(values, said):
+    assert said in opened("traffic", **values).header[0].value
+
+
+def test_what_fits_beside_so_many_queries_is_said_as_such():
+    last = opened("traffic", seq=1000, seq_kv=1777).caption[-1].value
+    assert "Most keys that fit in 150 GB beside 1,000 queries: Standard " in last
+    assert "beside a single query" in opened("traffic", seq=1, seq_kv=777).caption[-1].value
+
+
+def test_small_intensities_are_not_rounded_away():
+    """A query and a key of one number each: 4 FLOP over 4 numbers and lse of 4 bytes."""
+    shown = html(opened("traffic", seq=1, head_dim=1, dtype="float32"))
+    assert "<td class='words'>FLOP per byte of HBM</td><td>0.125</td><td>0.111</td><td>0.2</td>" in shown
+
+
 def test_the_kind_of_bytes_changes_the_ratio():
     page = opened("traffic", seq=4096)
     page.segmented_control[0].set_value("requested")

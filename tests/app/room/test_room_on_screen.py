@@ -93,6 +93,9 @@ def test_a_presentation_shows_its_pages_to_the_phones_and_the_pictures_that_come
     assert (shown["title"], shown["number"]) == ("Traffic", 0)
     assert shown["scenario"].startswith("FlashAttention-2, 512 tokens")
     assert Experiment.of(**room._pictures.wanted[-1]["values"]) == Experiment.of(seq=512)
+    open_app("start", present="true")
+    assert state(room)["scenario"] == "", "Start shows a recording, whose size is another"
+    room._pictures.wanted.pop()
     open_app("tour", step="2", present="true")
     wanted = [(each["step"], each["told"]) for each in room._pictures.wanted[1:]]
     assert wanted[-1] == (2, False)  # is made first
