@@ -67,7 +67,7 @@ def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.
 
 def _launch(tensors: tuple, call: Call) -> Again | None:
     """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.flash3_fp8_kernel import attention_fp8_kernel
+    from kernels.hopper.fp8 import attention_fp8_kernel
 
     q, k, v, out, *others = tensors
     chosen = dict(TILING[call.head_dim])

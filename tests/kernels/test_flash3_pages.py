@@ -4,17 +4,18 @@ import math
 
 import pytest
 import torch
-from gluon_threads import Descriptor, PagedKernel
+from gluon_threads import Descriptor, OnThreads
 from test_paged import Cache, drawn
 
-from kernels import attention_paged, flash3_pages, flash3_pages_kernel, paged
+from kernels import attention_paged, flash3_pages, paged
 from kernels.arguments import Call
+from kernels.hopper import pages
 
 
 @pytest.fixture
 def on_threads(monkeypatch):
     """The launch's GPU parts replaced: two blocks of threads share the tiles."""
-    monkeypatch.setattr(flash3_pages_kernel, "paged_attention_kernel", PagedKernel())
+    monkeypatch.setattr(pages, "paged_attention_kernel", OnThreads(pages.paged_attention_kernel))
     monkeypatch.setattr(flash3_pages, "_descriptor", Descriptor)
     monkeypatch.setattr(flash3_pages, "multiprocessors", lambda device: 2)
     monkeypatch.setattr(flash3_pages, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
