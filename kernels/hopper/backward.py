@@ -125,6 +125,18 @@ def _start_d_queries(visit, keys, exchange, CONSUMER: gl.constexpr):
 
 
 @gluon.jit
+def _visit_unseen(visit, last_place, sums, keys, exchange, visits, CONSUMER: gl.constexpr):
+    """A visit whose queries see no key of this consumer: dQ of the one before is all; returns its place."""
+    place = visits.next_place(last_place)
+    _leave_nothing(exchange, visit, CONSUMER, visits.BLOCK_Q)
+    _hand_over(exchange, visit)
+    d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
+    d_Q = warpgroup_mma_wait(0, deps=[d_Q])
+    add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
+    return place
+
+
+@gluon.jit
 def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUMER: gl.constexpr):
     """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest."""
     keys, values, queries, _, _, _, exchange = rings
@@ -173,13 +185,7 @@ def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUM
         queries.release(visit)
     if SHORT:  # noqa: SIM102 (known when compiling, what follows is not)
         if end < visits.count():
-            last_place = place
-            place = visits.next_place(place)
-            _leave_nothing(exchange, end, CONSUMER, visits.BLOCK_Q)
-            _hand_over(exchange, end)
-            d_Q = _start_d_queries(end - 1, keys, exchange, CONSUMER)
-            d_Q = warpgroup_mma_wait(0, deps=[d_Q])
-            add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
+            place = _visit_unseen(end, place, sums, keys, exchange, visits, CONSUMER)
     d_Q = _start_d_queries(visits.count() - 1, keys, exchange, CONSUMER)
     store(d_V, d_v_tensor, V_block, visits, CONSUMER)
     d_Q = warpgroup_mma_wait(0, deps=[d_Q])

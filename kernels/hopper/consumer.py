@@ -26,6 +26,17 @@ def skip(blocks, visit, keys, values, turns):
 
 
 @gluon.jit
+def _blocks_of(schedule, tile_row, row):
+    """The first key block that a tile sees, and that its rows from `row` see; the ends of theirs, its."""
+    tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
+    if schedule.EDGES == "anywhere":
+        first, end = schedule.seen_blocks(row, ROWS)
+    else:  # each sees a part of all
+        first, end = tile_first, tile_end
+    return tile_first, first, end, tile_end
+
+
+@gluon.jit
 def _first_weights(S, Q, key_block, view, scale_log2, schedule, turns, OUT: gl.constexpr):
     """P of a row's first key block as an operand, the rows' maximum and sum; S may be of its first keys."""
     KEYS: gl.constexpr = S.shape[1]
@@ -130,11 +141,7 @@ def consume(
         schedule = tiles.of(batch)
         row = tile_row + CONSUMER * ROWS
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
-        tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
-        if schedule.EDGES != "anywhere":  # each sees a part of all
-            first, end = tile_first, tile_end
-        else:
-            first, end = schedule.seen_blocks(row, ROWS)
+        tile_first, first, end, tile_end = _blocks_of(schedule, tile_row, row)
         view = positions, schedule.whole_blocks(row, ROWS)
         if schedule.EDGES == "anywhere":
             visit = skip(tile_end - end, visit, keys, values, turns)

@@ -48,6 +48,26 @@ def _start_output(P, values, visit, out):
 
 
 @gluon.jit
+def _counts_of(schedule):
+    """Blocks of keys and of rows of a head that have scales, and key heads."""
+    key_blocks = (schedule.seq_kv + schedule.BLOCK_KV - 1) // schedule.BLOCK_KV
+    kv_heads = schedule.heads // schedule.heads_per_kv_head
+    row_blocks = (schedule.seq_q + ROWS - 1) // ROWS
+    return key_blocks, row_blocks, kv_heads
+
+
+@gluon.jit
+def _scales_of(scales, scale_log2, row, batch, head, counts, schedule):
+    """What makes logits, in units of log2, of the rows' scores; their head's scales of keys and of values."""
+    q_scales, k_scales, v_scales = scales
+    key_blocks, row_blocks, kv_heads = counts
+    row_block = gl.minimum(row // ROWS, row_blocks - 1)
+    q_to_log2 = scale_log2 * gl.load(q_scales + (batch * schedule.heads + head) * row_blocks + row_block)
+    first_block = (batch * kv_heads + head // schedule.heads_per_kv_head) * key_blocks
+    return q_to_log2, k_scales + first_block, v_scales + first_block
+
+
+@gluon.jit
 def _visit_others(last, first, P, state, scales, Q, keys, values, schedule, view, turns, EARLY: gl.constexpr):
     """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued.
 
@@ -134,16 +154,12 @@ def consume(
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
     queries, keys, values, next_tiles = rings
-    q_scales, k_scales, v_scales = scales
     HEAD_DIM: gl.constexpr = values.blocks.shape[3]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM, 8)
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV, 8)
     SCORES_ROW: gl.constexpr = gl.SliceLayout(1, SCORES)
     out_block = out_blocks.index(CONSUMER)
-    key_blocks = (schedule.seq_kv + schedule.BLOCK_KV - 1) // schedule.BLOCK_KV
-    kv_heads = schedule.heads // schedule.heads_per_kv_head
-    row_blocks = (schedule.seq_q + ROWS - 1) // ROWS
-
+    counts = _counts_of(schedule)
     turns = Turns(CONSUMER, CONSUMERS, TURNS)
     turns.begin()
     tile = gl.program_id(0)
@@ -152,16 +168,14 @@ def consume(
     visit = 0
     while tile < schedule.tiles():
         row = tile_row + CONSUMER * ROWS
-        row_block = gl.minimum(row // ROWS, row_blocks - 1)
-        q_to_log2 = scale_log2 * gl.load(q_scales + (batch * schedule.heads + head) * row_blocks + row_block)
-        first_block = (batch * kv_heads + head // schedule.heads_per_kv_head) * key_blocks
-        head_scales = (q_to_log2, k_scales + first_block, v_scales + first_block)
+        head_scales = _scales_of(scales, scale_log2, row, batch, head, counts, schedule)
+        q_to_log2, k_scales, v_scales = head_scales
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
         first, end = schedule.seen_blocks(row, ROWS)
         view = positions, schedule.whole_blocks(row, ROWS)
-        to_log2 = q_to_log2 * gl.load(k_scales + first_block + (end - 1))
-        v_scale = gl.load(v_scales + first_block + (end - 1))
+        to_log2 = q_to_log2 * gl.load(k_scales + (end - 1))
+        v_scale = gl.load(v_scales + (end - 1))
         visit = skip(tile_end - end, visit, keys, values, turns)
         queries.wait_full(tile_visit)
         Q = queries.block(tile_visit, CONSUMER).reshape([ROWS, HEAD_DIM])

@@ -8,7 +8,7 @@ SPLIT, PAGED, CHUNKS = (f"{T}test_{name}.py" for name in ("split_kv", "paged", "
 split = planting("kernels", "kernels/split_kv.py", SPLIT)
 pages = planting("kernels", "kernels/paged_kernel.py", PAGED)
 paged = planting("kernels", "kernels/paged.py", PAGED)
-chunks = planting("kernels", "kernels/flash3_pages_kernel.py", CHUNKS)
+chunks = planting("kernels", "kernels/hopper/pages.py", CHUNKS)
 chunk = planting("kernels", "kernels/flash3_pages.py", CHUNKS)
 
 MUTANTS: tuple[Mutant, ...] = (
