@@ -202,7 +202,10 @@ def trace_attention(
     """
     if algorithm not in TRACED:
         raise ValueError(f"algorithm is {algorithm!r}, it must be {', '.join(TRACED)} to be traced")
-    call, _ = chosen(q, k, v, causal, window, scale, algorithm, block_q, block_kv, None)
+    mask = plain_mask(causal, window, ())
+    if mask is None:
+        raise ValueError(f"window is {window!r}, it must be None or a number of keys to be traced")
+    call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
     if interpreted():
         raise RuntimeError(
             "blocks cannot be traced in Triton's interpreter, which has no SMs and no GPU clock"

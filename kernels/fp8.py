@@ -31,6 +31,8 @@ def unserved(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
         return f"fp8 quantises float16 and bfloat16, got {q.dtype}"
     if q.shape[-1] not in TILING:
         return f"fp8 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
+    if v.shape[-1] != q.shape[-1]:
+        return f"fp8 takes V of the head_dim of Q and K alone, got {v.shape[-1]} and {q.shape[-1]}"
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.numel() == 0:
             return f"fp8 takes no empty tensors, {name} is {tuple(tensor.shape)}"

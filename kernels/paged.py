@@ -27,7 +27,7 @@ from kernels.launch import (
     warps,
 )
 from kernels.operator import LIBRARY, traced
-from kernels.paged_arguments import check_cache, check_new
+from kernels.paged_arguments import check_cache, check_new, check_without_gradient
 from kernels.paged_kernel import append_kernel, paged_kernel
 from kernels.ranges import window_sides
 from kernels.split_kv import combine_splits, row_blocks, split_count, visible_keys
@@ -124,6 +124,8 @@ def _plan(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
     q, k_cache, *_ = cache
     check_cache(*cache)
     check_new(q, k_cache, k_new, v_new)
+    pools = {"k_cache": cache[1], "v_cache": cache[2]}
+    check_without_gradient(q=q, **pools, k_new=k_new, v_new=v_new, sinks=sinks)
     check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
     check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
     left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in window_sides(causal, window))

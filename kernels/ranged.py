@@ -54,6 +54,9 @@ def gradients(
     elif d_out.stride(-1) != 1:
         d_out = d_out.contiguous()
     call, _ = chosen(q, k, v, causal, None, scale, "flash2", block_q, block_kv)
+    # autograd's hooks may have laid out anew what the kernels take as it was
+    lse, ranges = lse.contiguous(), ranges.contiguous()
+    slopes = None if slopes is None else slopes.contiguous()
     terms = Terms(ranges, sinks, slopes, softcap)
     *d_qkv, d_sinks = backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv, terms)
     return *d_qkv, q.new_empty(0) if d_sinks is None else d_sinks
