@@ -143,15 +143,8 @@ def test_heads_in_sets_of_any_size(on_threads, monkeypatch, together):
     check((1, 3, 3, 150, 300), 64, True, None)
 
 
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_products_may_take_their_time(on_threads, monkeypatch, head_dim):
-    monkeypatch.setattr(Products, "LATE", True)
-    check((1, 2, 1, 450, 330), head_dim, True, None)
-
-
 def test_fewer_buffers_for_what_is_handed_over_are_caught(on_threads, monkeypatch):
     """The consumer that computes dS would write it over the one that the other's products still read."""
-    monkeypatch.setattr(Products, "LATE", True)
     monkeypatch.setattr(backward_wide, "D_SCORES", gl.constexpr(1))
     with pytest.raises((DeadlockError, AssertionError)):
         check((1, 1, 1, 450, 130), 256, False, None)

@@ -182,10 +182,10 @@ class Copies(threading.local):
 class Products(threading.local):
     """Asynchronous products of one warp group: each is done when it is waited for.
 
-    SIZES, where it is a list, gets each product's rows, what it sums over, and columns.
+    By then every other partition has done what it can, so that an operand handed back early is lost. SIZES,
+    where it is a list, gets each product's rows, what it sums over, and columns.
     """
 
-    LATE = False  # and every other partition has done what it can
     SIZES = None
 
     def __init__(self, block):
@@ -201,8 +201,7 @@ class Products(threading.local):
         return result
 
     def wait(self, left_in_flight, deps):
-        if self.LATE:
-            self.block.let_others_run()
+        self.block.let_others_run()
         while len(self.pending) > left_in_flight:
             result, left, right, accumulator = self.pending.pop(0)
             left = left.load() if isinstance(left, Shared) else left
