@@ -185,10 +185,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "values are multiplied before they have landed",
     ),
     consumer(
-        "flash3-keys-handed-back-early",
-        "        S = warpgroup_mma_wait(1, deps=[S])\n        keys.release(visit + 1)\n",
-        "        keys.release(visit + 1)\n        S = warpgroup_mma_wait(1, deps=[S])\n",
-        "keys are copied over before they are multiplied",
+        "flash3-values-handed-back-early",
+        "        out, P = warpgroup_mma_wait(0, deps=[out, P])\n        values.release(visit)\n        out =",
+        "        values.release(visit)\n        out, P = warpgroup_mma_wait(0, deps=[out, P])\n        out =",
+        "values are copied over before they are multiplied",
     ),
     consumer(
         "flash3-handed-back-before-the-output-has-left",

@@ -14,7 +14,7 @@ def _of(file: str, *tests: str):
 
 tile = _of("tile.py", FORWARD)
 flash1 = _of("flash1.py", FORWARD)
-flash2 = _of("flash2.py", FORWARD)
+flash2 = _of("flash2_kernel.py", FORWARD)
 standard = _of("standard.py", FORWARD)
 backward = _of("backward.py", BACKWARD)
 two_kernels = _of("backward_kernel.py", BACKWARD)
