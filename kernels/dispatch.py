@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from kernels.arguments import Call, checked
+from kernels.arguments import checked
 from kernels.backward import backward
+from kernels.call import Call
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2, served_by_tma, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unsupported

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernels.arguments import MAX_HEAD_DIM, Call
+from kernels.call import MAX_HEAD_DIM, Call
 from kernels.flash2_kernel import flash2_kernel
 from kernels.flash3 import DTYPES, unserved_strides
 from kernels.launch import (

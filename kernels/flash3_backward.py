@@ -9,7 +9,7 @@ import triton.language as tl
 
 from kernels import flash3
 from kernels.again import Again
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.launch import launch, on_device
 from kernels.row_terms import store_row_terms
 from kernels.tile import head_start, store_tile

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.flash3 import (
     L2_FOR_KEYS,
     TILING,

@@ -6,7 +6,7 @@ import torch
 
 from kernels import flash3
 from kernels.again import Again
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.fp8_quantise import QUERIES, Quantised, quantise
 from kernels.launch import address, multiprocessors, on_device
 

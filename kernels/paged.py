@@ -2,7 +2,7 @@
 
 import torch
 
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.dispatch import tma_serves
 from kernels.flash2 import described
 from kernels.flash3_pages import flash3_pages, serves

@@ -4,14 +4,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from kernels.arguments import (
-    MAX_SPLITS,
-    Call,
-    check_options,
-    check_terms,
-    default_blocks,
-    split_blocks,
-)
+from kernels.arguments import MAX_SPLITS, check_options, check_terms
+from kernels.call import Call, default_blocks, split_blocks
 from kernels.launch import POINTER_ALIGNMENT, multiprocessors, remember
 from kernels.paged_arguments import check_cache, check_new, check_without_gradient
 from kernels.ranges import window_sides

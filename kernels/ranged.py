@@ -6,8 +6,9 @@ PyTorch knows it as an operator of its own, torch.ops.attention_tiles.attention_
 import torch
 from torch._C._functorch import unwrap_if_dead
 
-from kernels.arguments import Call, check_options, check_tensors, check_terms
+from kernels.arguments import check_options, check_tensors, check_terms
 from kernels.backward import backward
+from kernels.call import Call
 from kernels.dispatch import ALGORITHMS, FORWARD, OWN_BLOCKS, chosen, differentiated
 from kernels.launch import interpreted, multiprocessors, output_like
 from kernels.operator import LIBRARY, applied, refuse_second_derivative, register_gradient, traced, watched

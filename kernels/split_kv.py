@@ -10,7 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import MAX_SPLITS, Call, ceil_div
+from kernels.arguments import MAX_SPLITS
+from kernels.call import Call, ceil_div
 from kernels.flash2 import loop_stages
 from kernels.flash2_kernel import attend
 from kernels.launch import interpreted, launch, multiprocessors, output_like, warps

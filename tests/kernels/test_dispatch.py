@@ -7,7 +7,7 @@ import torch
 from attention_cases import ON_CPU
 
 from kernels import attention, dispatch, explain, launch_options, probe_attention, reference_attention
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.flash2 import flash2
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9

@@ -7,7 +7,7 @@ import torch
 from attention_cases import largest_difference
 
 from kernels import attention, dispatch, flash3, flash3_backward, reference_attention
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.hopper.backward import BLOCK_KV
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9

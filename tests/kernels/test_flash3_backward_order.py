@@ -8,7 +8,7 @@ from gluon_threads import DeadlockError, Descriptor, OnThreads, Products
 from triton.experimental.gluon import language as gl
 
 from kernels import flash3, flash3_backward, reference_attention
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.hopper import backward, backward_wide
 from kernels.reference import visible_mask
 

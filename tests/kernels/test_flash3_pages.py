@@ -8,7 +8,7 @@ from gluon_threads import Descriptor, OnThreads
 from test_paged import Cache, drawn
 
 from kernels import attention_paged, flash3_pages, paged_plan
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.hopper import pages
 
 
