@@ -48,13 +48,12 @@ def planned(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
 def plan_of(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
     """The checked plan; ValueError or TypeError with one sentence for what cannot be served."""
     *cache, k_new, v_new, sinks, alibi_slopes = tensors
-    q, k_cache, *_ = cache
+    q, k_cache, v_cache, *_ = cache
     check_cache(*cache)
     check_new(q, k_cache, k_new, v_new)
-    pools = {"k_cache": cache[1], "v_cache": cache[2]}
-    check_without_gradient(q=q, **pools, k_new=k_new, v_new=v_new, sinks=sinks)
     check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
     check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
+    check_without_gradient(q=q, k_cache=k_cache, v_cache=v_cache, k_new=k_new, v_new=v_new, sinks=sinks)
     left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in window_sides(causal, window))
     added = 0 if k_new is None else k_new.shape[2]
     return Plan(None if softcap is None else float(softcap), added, left, right)

@@ -166,6 +166,7 @@ def test_compiled_in_one_graph_that_appends(device):
         ({"k_new": torch.zeros(2, 1, 1, 16), "v_new": torch.zeros(2, 1, 1, 16)}, "k_new has shape (2, 1,"),
         ({"q": torch.zeros(2, 4, 1, 16).requires_grad_()}, "q requires grad, a cache in pages has no"),
         ({"v_cache": torch.zeros(3, 16, 2, 16).requires_grad_()}, "v_cache requires grad, a cache in pages"),
+        ({"sinks": [0.0]}, "sinks is a list, it must be a torch.Tensor"),
         ({"sinks": torch.zeros(4).requires_grad_()}, "sinks requires grad, a cache in pages has no"),
         (dict.fromkeys(("k_new", "v_new"), torch.zeros(2, 2, 1, 16).requires_grad_()), "k_new requires"),
         ({"splits": 0}, "splits is 0, it must be None or a whole number from 1 to 1024"),
