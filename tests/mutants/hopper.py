@@ -20,6 +20,7 @@ consumer = _of("hopper/consumer.py", FLASH3)
 fp8 = _of("hopper/fp8_consumer.py", FP8)
 chunks = _of("hopper/pages.py", PAGES)
 forward3 = _of("flash3.py", FLASH3)
+eight_bits = _of("fp8.py", f"{T}test_fp8_attention.py")
 
 MUTANTS: tuple[Mutant, ...] = (
     order(
@@ -213,5 +214,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "            values.wait_full(visit)\n            V = ",
         "            V = ",
         "values that land after the slots behind the last key are zeroed bring NaN back",
+    ),
+    eight_bits(
+        "fp8-values-of-another-head-dimension",
+        "if v.shape[-1] != q.shape[-1]:",
+        "if v.shape[-1] > q.shape[-1]:",
+        "V of fewer columns is read past its rows",
     ),
 )

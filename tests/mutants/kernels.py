@@ -224,4 +224,16 @@ MUTANTS: tuple[Mutant, ...] = (
         DISPATCH,
         f"{T}test_flash3_backward.py",
     ),
+    dispatch(
+        "dispatch-unaligned-alike",
+        "aligned = tuple(each.data_ptr() % POINTER_ALIGNMENT for each in (q, k, v, out, lse, d_out))",
+        "aligned = pointers % POINTER_ALIGNMENT",
+        "a backward pass that is kept takes an unaligned dO for aligned where Q is not either",
+    ),
+    dispatch(
+        "dispatch-lse-as-it-lies",
+        "    lse = lse.contiguous()\n",
+        "",
+        "gradients are wrong where a hook on saved tensors laid out lse anew",
+    ),
 )
