@@ -5,9 +5,9 @@ interpreter is for correctness, not speed, and not safe to use from several thre
 """
 
 from kernels._triton import TritonMissingError
-from kernels.arguments import split_blocks
 from kernels.attention import Probed, Traced, attention, explain, probe_attention, trace_attention
 from kernels.attention_fp8 import attention_fp8
+from kernels.call import split_blocks
 from kernels.launch import OutOfSharedMemoryError, interpreted, launch_options
 from kernels.marker import scenario_marker
 from kernels.paged import attention_paged

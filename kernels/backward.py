@@ -11,9 +11,9 @@ import math
 import torch
 
 from kernels.again import Again
-from kernels.arguments import Call, ceil_div
 from kernels.backward_kernel import key_gradient_kernel, query_gradient_kernel
 from kernels.backward_tiling import Pass, tilings
+from kernels.call import Call, ceil_div
 from kernels.launch import launch, stages
 from kernels.row_terms import store_row_terms
 from kernels.terms import Terms, mask_of, scales

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from kernels.arguments import Call, default_blocks
+from kernels.call import Call, default_blocks
 from kernels.launch import MOST_STAGES, REMEMBERED, warps
 
 # block_q, block_kv, warps, stages by the wider head dim: the fastest of those measured on an H200, N 4096 up

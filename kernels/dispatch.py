@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from kernels.arguments import Call, checked
+from kernels.arguments import checked
 from kernels.backward import backward
+from kernels.call import Call
 from kernels.flash1 import flash1
 from kernels.flash2 import flash2, served_by_tma, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unsupported
@@ -163,9 +164,13 @@ def gradients(
         d_out = d_out.contiguous()
     if memory is None:
         memory = chosen(q, k, v, causal, window, scale, "flash2", block_q, block_kv)[0].memory
+    lse = lse.contiguous()
     pointers = q.data_ptr() | k.data_ptr() | v.data_ptr() | out.data_ptr() | lse.data_ptr() | d_out.data_ptr()
+    aligned = pointers % POINTER_ALIGNMENT == 0
+    if not aligned:  # kernels are compiled for which of them are
+        aligned = tuple(each.data_ptr() % POINTER_ALIGNMENT for each in (q, k, v, out, lse, d_out))
     strides = q.stride(), k.stride(), v.stride(), out.stride(), d_out.stride()
-    alike = algorithm, strides, pointers % POINTER_ALIGNMENT, torch.are_deterministic_algorithms_enabled()
+    alike = algorithm, strides, aligned, torch.are_deterministic_algorithms_enabled()
     again = None if options_given() else memory.setdefault(alike, {})
     if again:
         return again["gradients"](q, k, v, out, lse, d_out, d_lse)

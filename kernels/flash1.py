@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.launch import launch, output_like, warps
 from kernels.scores import capped, masked, query_blocks_in, seen_by, slope_of, sloped
 from kernels.terms import Terms, mask_of, scales, tensors_of

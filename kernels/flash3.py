@@ -24,9 +24,8 @@ FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
 CAUSAL_HELD_COLUMNS = {64: 0, 128: 0, 256: 128}  # the same where causal without a window, as the next two
 PAIRED, WINDOW_PAIRED = (64, 256), (64,)  # head dims at which P is rounded in pairs, by hand
-SHORT_WAITS = (
-    64,
-)  # maxima are taken in several chains; where causal the producer places tiles for consumers
+# maxima are taken in several chains; where causal the producer places tiles for consumers
+SHORT_WAITS = (64,)
 DTYPES = (torch.float16, torch.bfloat16)
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
 COUNTERS = 1024  # filled at a time
@@ -130,7 +129,7 @@ def keys_seen(seq_q: int, seq_kv: int, causal: bool, window: int | None) -> int:
 
 def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> Again | None:
     """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.flash3_kernel import attention_kernel
+    from kernels.hopper.forward import attention_kernel
 
     programs, descriptors, arguments = _prepared(q, k, v, out, causal, window, scale)
     arguments["TRACED"] = times is not None
@@ -151,14 +150,14 @@ def started(kernel, programs: int, tensors: tuple, arguments: dict) -> Again | N
 
 def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
     """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
-    from kernels.flash3_kernel import ROWS
+    from kernels.hopper.warp_group import ROWS
 
     batch, heads, seq_q, head_dim = q.shape
     kv_heads, seq_kv = k.shape[1:3]
     window = window if window is not None and window < seq_kv else None
     chosen = dict(tiling(head_dim, seq_q, seq_kv, causal, window))
     block_kv = chosen.pop("BLOCK_KV")
-    edges = causal and _edges_between_blocks(seq_q, seq_kv, window, block_kv, **chosen)
+    edges = _edges(seq_q, seq_kv, window, block_kv, **chosen) if causal else "anywhere"
     heads_per_kv_head = heads // kv_heads
     bytes_of_keys = 2 * (window or seq_kv) * head_dim * k.element_size()  # that a query sees
     query_blocks = -(-seq_q // (ROWS.value * chosen["CONSUMERS"]))
@@ -178,10 +177,8 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
         "EDGES": edges,
         "WIDE": window is not None and window >= block_kv and not chosen["TURNS"],
         "HELD": 0 if window else (CAUSAL_HELD_COLUMNS if causal else HELD_COLUMNS)[head_dim],
-        "HALF": edges and window is None and keys_seen(seq_q, seq_kv, causal, window) < FEW_KEYS,
-        "PAIRED": causal and not edges and head_dim in (WINDOW_PAIRED if window else PAIRED),
-        "CHAINS": not window and not edges and head_dim in SHORT_WAITS,
-        "SHORT_WAITS": causal and not window and not edges and head_dim in SHORT_WAITS,
+        "PAIRED": causal and edges == "anywhere" and head_dim in (WINDOW_PAIRED if window else PAIRED),
+        "SHORT_WAITS": not window and edges == "anywhere" and head_dim in SHORT_WAITS,
         **chosen,
     }
     rows = (ROWS.value, block_kv, block_kv, ROWS.value)
@@ -189,13 +186,16 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
     return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
 
 
-def _edges_between_blocks(seq_q, seq_kv, window, block_kv, CONSUMERS, TURNS, **_) -> bool:
-    """Whether both edges of a causal mask lie as `Schedule`'s EDGES says; turns want what they skip."""
-    from kernels.flash3_kernel import ROWS
+def _edges(seq_q, seq_kv, window, block_kv, CONSUMERS, TURNS, **_) -> str:
+    """EDGES of `Schedule` for a causal mask; turns want what they skip."""
+    from kernels.hopper.warp_group import ROWS
 
     ahead = seq_kv - seq_q
     between = ahead >= 0 and ahead % block_kv == 0 and (window or 0) % block_kv == 0
-    return between and not TURNS and block_kv == CONSUMERS * ROWS.value
+    if not between or TURNS or block_kv != CONSUMERS * ROWS.value:
+        return "anywhere"
+    few = window is None and keys_seen(seq_q, seq_kv, True, window) < FEW_KEYS
+    return "halved" if few else "between"
 
 
 def _descriptor(tensor: torch.Tensor, rows: int, columns: int | None = None):

@@ -9,7 +9,7 @@ import triton.language as tl
 
 from kernels import flash3
 from kernels.again import Again
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.launch import launch, on_device
 from kernels.row_terms import store_row_terms
 from kernels.tile import head_start, store_tile
@@ -134,8 +134,8 @@ def _launch(tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call) -
 
 def _kernel(head_dim: int) -> tuple:
     """The kernel for a head_dim, and the keys of one of its blocks of threads."""
-    from kernels import flash3_backward_kernel as narrow
-    from kernels import flash3_backward_wide_kernel as wide
+    from kernels.hopper import backward as narrow
+    from kernels.hopper import backward_wide as wide
 
     if head_dim > 128:
         return wide.wide_gradient_kernel, wide.WIDE_BLOCK_KV.value
@@ -144,7 +144,7 @@ def _kernel(head_dim: int) -> tuple:
 
 def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> tuple[int, list, dict]:
     """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
-    from kernels.flash3_kernel import ROWS
+    from kernels.hopper.warp_group import ROWS
 
     q, k, v, d_out, lse, delta, d_k, d_v = tensors
     block_q, keys = call.block_q, ROWS.value

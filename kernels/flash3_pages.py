@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.flash3 import (
     L2_FOR_KEYS,
     TILING,
@@ -39,7 +39,7 @@ def serves(q, k_cache, v_cache, call: Call) -> bool:
 
 def _query_blocks(call: Call) -> int:
     """Tiles of a head."""
-    from kernels.flash3_kernel import ROWS
+    from kernels.hopper.warp_group import ROWS
 
     return ceil_div(call.seq_q, ROWS.value * PAGED_TILING[call.head_dim]["CONSUMERS"])
 
@@ -63,8 +63,8 @@ def flash3_pages(q, k_cache, v_cache, block_table, lengths, call: Call, added: i
 
 def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, added: int):
     """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.flash3_kernel import ROWS
-    from kernels.flash3_pages_kernel import COLUMNS, paged_attention_kernel
+    from kernels.hopper.pages import COLUMNS, paged_attention_kernel
+    from kernels.hopper.warp_group import ROWS
 
     tiling = PAGED_TILING[call.head_dim]
     page, block = k_cache.shape[1], tiling["BLOCK_KV"]

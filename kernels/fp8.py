@@ -6,7 +6,7 @@ import torch
 
 from kernels import flash3
 from kernels.again import Again
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.fp8_quantise import QUERIES, Quantised, quantise
 from kernels.launch import address, multiprocessors, on_device
 
@@ -31,6 +31,8 @@ def unserved(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
         return f"fp8 quantises float16 and bfloat16, got {q.dtype}"
     if q.shape[-1] not in TILING:
         return f"fp8 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
+    if v.shape[-1] != q.shape[-1]:
+        return f"fp8 takes V of the head_dim of Q and K alone, got {v.shape[-1]} and {q.shape[-1]}"
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.numel() == 0:
             return f"fp8 takes no empty tensors, {name} is {tuple(tensor.shape)}"
@@ -67,7 +69,7 @@ def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.
 
 def _launch(tensors: tuple, call: Call) -> Again | None:
     """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.flash3_fp8_kernel import attention_fp8_kernel
+    from kernels.hopper.fp8 import attention_fp8_kernel
 
     q, k, v, out, *others = tensors
     chosen = dict(TILING[call.head_dim])

@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.launch import launch, multiprocessors
 from kernels.tile import INTERPRETED, head_start, inlined, load_tile, matmul, widened
 

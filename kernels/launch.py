@@ -10,7 +10,7 @@ import triton
 from triton.runtime.errors import OutOfResources
 
 from kernels.again import Again
-from kernels.arguments import MAX_HEAD_DIM, Call
+from kernels.call import MAX_HEAD_DIM, Call
 
 DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes that a block may use on an H100 or H200, where no GPU can be asked
 DEFAULT_MULTIPROCESSORS = 132

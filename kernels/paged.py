@@ -1,45 +1,20 @@
 """Attention over a KV cache in pages: decoding, and prefill by chunks, with new keys appended in the call."""
 
-from dataclasses import dataclass, replace
-
 import torch
 
-from kernels.arguments import (
-    MAX_SPLITS,
-    Call,
-    ceil_div,
-    check_options,
-    check_terms,
-    default_blocks,
-    split_blocks,
-)
+from kernels.call import Call, ceil_div
 from kernels.dispatch import tma_serves
 from kernels.flash2 import described
 from kernels.flash3_pages import flash3_pages, serves
-from kernels.launch import (
-    POINTER_ALIGNMENT,
-    addresses,
-    launch,
-    multiprocessors,
-    options_given,
-    remember,
-    stages,
-    warps,
-)
+from kernels.launch import addresses, launch, options_given, stages, warps
 from kernels.operator import LIBRARY, traced
-from kernels.paged_arguments import check_cache, check_held, check_new
+from kernels.paged_arguments import check_held
 from kernels.paged_kernel import append_kernel, paged_kernel
-from kernels.ranges import window_sides
-from kernels.split_kv import combine_splits, row_blocks, split_count, visible_keys
+from kernels.paged_plan import ENDLESS, MANY_ROWS, paged_call, plan_of, planned
+from kernels.split_kv import combine_splits, row_blocks
 from kernels.terms import Terms, scales
-from kernels.values import flag
 
-ENDLESS = 2**30  # keys: more than any cache holds
-MANY_ROWS = 128  # from which on a block has as many, and eight warps
-WIDE = 128  # keys of a block of many rows of this head dim, where a page holds one
-TURNS, LONG = 8, 4096  # programs that an SM gets in turn, and keys of a split that hardly costs anything
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
-_PLANNED: dict[tuple, "Plan"] = {}  # by layout of the tensors and options
 
 
 def attention_paged(
@@ -78,7 +53,7 @@ def attention_paged(
     """
     tensors = q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new, sinks, alibi_slopes
     as_operator = traced(*tensors)
-    plan = (_plan if as_operator else _planned)(tensors, causal, window, scale, softcap, splits)
+    plan = (plan_of if as_operator else planned)(tensors, causal, window, scale, softcap, splits)
     cache = k_cache, v_cache, block_table, seqlens_k
     if q.device.type == "cpu" and not as_operator:  # elsewhere it would have to be waited for
         check_held(*cache, plan.added, q.shape[2] + plan.left)
@@ -92,55 +67,6 @@ def attention_paged(
     else:
         out, lse = attend(q, *cache, *options, plan.call)
     return (out, lse) if return_lse else out
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the host has worked out for tensors of one layout and some options."""
-
-    softcap: float | None
-    added: int
-    left: int
-    right: int
-    call: Call | None = None
-
-
-def _planned(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
-    """`_plan`, worked out once for tensors of the same layouts and the same options."""
-    options = causal, window, scale, softcap, splits
-    try:
-        alike = (*map(_layout, tensors), *options, *map(type, options), torch.is_grad_enabled())
-        found = _PLANNED.get(alike)
-    except (AttributeError, TypeError, RuntimeError):  # of no tensors with strides, or unhashable: refused
-        return _plan(tensors, *options)
-    if found is None:
-        found, (q, k_cache, _, block_table, *_) = _plan(tensors, *options), tensors
-        call = paged_call(q, k_cache, block_table, found.left, found.right, scale, splits)
-        found = replace(found, call=call)
-        remember(_PLANNED, alike, found)
-    return found
-
-
-def _plan(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
-    """The checked plan; ValueError or TypeError with one sentence for what cannot be served."""
-    *cache, k_new, v_new, sinks, alibi_slopes = tensors
-    q, k_cache, *_ = cache
-    check_cache(*cache)
-    check_new(q, k_cache, k_new, v_new)
-    check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
-    check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
-    causal = flag("causal", causal)
-    left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in window_sides(causal, window))
-    added = 0 if k_new is None else k_new.shape[2]
-    return Plan(None if softcap is None else float(softcap), added, left, right)
-
-
-def _layout(tensor: torch.Tensor | None) -> tuple | None:
-    """All of a tensor that a plan and a launch depend on."""
-    if tensor is None:
-        return None
-    aligned = tensor.data_ptr() % POINTER_ALIGNMENT == 0
-    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, aligned, tensor.requires_grad
 
 
 def attend(
@@ -242,44 +168,6 @@ def append(k_cache, v_cache, block_table, lengths, k_new, v_new, call: Call | No
         BLOCK_D=call.padded_head_dim,
         ROWS=APPENDED,
     )
-
-
-def paged_call(
-    q, k_cache, block_table, left: int = ENDLESS, right: int = ENDLESS, scale=None, splits: int | None = None
-) -> Call:
-    """The call that these make: by the table's width, as the lengths are known on the device alone."""
-    batch, heads, seq_q, head_dim = q.shape
-    page_size, kv_heads = k_cache.shape[1:3]
-    rows = heads // kv_heads * seq_q
-    many = rows >= MANY_ROWS and q.element_size() == 2
-    blocks = default_blocks(head_dim, q.dtype) if many else split_blocks(rows, head_dim, q.dtype)
-    if many and head_dim == WIDE and page_size % WIDE == 0:  # with TMA, faster by 11 % on an H200
-        blocks = WIDE, WIDE
-    call = Call(
-        batch=batch,
-        heads=heads,
-        kv_heads=kv_heads,
-        seq_q=seq_q,
-        seq_kv=block_table.shape[1] * page_size,
-        head_dim=head_dim,
-        causal=right == 0,
-        window=left + right + 1 if left + right < ENDLESS else None,
-        scale=head_dim**-0.5 if scale is None else float(scale),
-        algorithm="attention_paged",
-        block_q=blocks[0],
-        block_kv=blocks[1],
-        splits=splits,
-    )
-    return call if splits else replace(call, splits=_splits(call, multiprocessors(q.device)))
-
-
-def _splits(call: Call, processors: int) -> int:
-    """As split_kv has them; of several sequences more, as the longest of them may outlast the others."""
-    few = split_count(call, processors)
-    if call.batch == 1:
-        return few
-    programs = call.batch * call.kv_heads * row_blocks(call)
-    return max(few, min(TURNS * processors // programs, visible_keys(call) // LONG, MAX_SPLITS))
 
 
 def _tiles(q, k_cache, v_cache, block_table, call: Call) -> tuple:

@@ -28,8 +28,6 @@ def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
             raise ValueError(
                 f"{name} must be int32 or int64 {shape} on q's device, {q.device}, for {len(q)} sequences"
             )
-    if torch.is_grad_enabled() and any(each.requires_grad for each in (q, k_cache, v_cache)):
-        raise ValueError("q or the cache requires grad, a cache has no gradients: call under torch.no_grad()")
     if q.device.type == "cpu" and not (traced(q) or interpreted()):
         raise ValueError(
             "q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1 be set before kernels is imported"
@@ -51,6 +49,16 @@ def check_held(k_cache, _, block_table, lengths, added: int, back: int) -> None:
     wrong = block_table[followed & ((block_table < 0) | (block_table >= pages))]
     if len(wrong):
         raise ValueError(f"block_table names page {wrong[0]}, it must be from 0 to {pages - 1}")
+
+
+def check_without_gradient(**tensors: torch.Tensor | None) -> None:
+    """ValueError with one sentence where one of these, by name, asks for a gradient."""
+    if torch.is_grad_enabled():
+        for name, each in tensors.items():
+            if each is not None and each.requires_grad:
+                raise ValueError(
+                    f"{name} requires grad, a cache in pages has no gradients: call under torch.no_grad()"
+                )
 
 
 def check_new(q, k_cache, k_new, v_new) -> None:

@@ -6,8 +6,9 @@ PyTorch knows it as an operator of its own, torch.ops.attention_tiles.attention_
 import torch
 from torch._C._functorch import unwrap_if_dead
 
-from kernels.arguments import Call, check_options, check_tensors, check_terms
+from kernels.arguments import check_options, check_tensors, check_terms
 from kernels.backward import backward
+from kernels.call import Call
 from kernels.dispatch import ALGORITHMS, FORWARD, OWN_BLOCKS, chosen, differentiated
 from kernels.launch import interpreted, multiprocessors, output_like
 from kernels.operator import LIBRARY, applied, refuse_second_derivative, register_gradient, traced, watched
@@ -54,6 +55,9 @@ def gradients(
     elif d_out.stride(-1) != 1:
         d_out = d_out.contiguous()
     call, _ = chosen(q, k, v, causal, None, scale, "flash2", block_q, block_kv)
+    # autograd's hooks may have laid out anew what the kernels take as it was
+    lse, ranges = lse.contiguous(), ranges.contiguous()
+    slopes = None if slopes is None else slopes.contiguous()
     terms = Terms(ranges, sinks, slopes, softcap)
     *d_qkv, d_sinks = backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv, terms)
     return *d_qkv, q.new_empty(0) if d_sinks is None else d_sinks

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from kernels.again import Again
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.launch import launch, warps
 from kernels.tile import LOG2_E, head_start, load_tile, widened
 

@@ -10,8 +10,10 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import MAX_SPLITS, Call, ceil_div
-from kernels.flash2 import attend, loop_stages
+from kernels.arguments import MAX_SPLITS
+from kernels.call import Call, ceil_div
+from kernels.flash2 import loop_stages
+from kernels.flash2_kernel import attend
 from kernels.launch import interpreted, launch, multiprocessors, output_like, warps
 from kernels.scores import key_blocks_in, seen_by, sink_of, slope_of
 from kernels.terms import Terms, mask_of, scales, tensors_of

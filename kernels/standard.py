@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.launch import interpreted, launch, output_like, stages, warps
 from kernels.scores import capped, seen_by, slope_of, sloped
 from kernels.terms import Terms, mask_of, scales, tensors_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.tile import LOG2_E
 
 NO_MASK = {"window": 0, "CAUSAL": False, "WINDOWED": False}

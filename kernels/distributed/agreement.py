@@ -28,6 +28,8 @@ def described(q, k, v, causal, window, scale, method, gradient: bool, methods: t
     try:
         check_tensors(q, k, v, interpreted())
         check_options(window, scale, "auto", None, None, None, ALGORITHMS)
+        if isinstance(window, tuple | list):
+            raise ValueError(f"window is {window!r}, over GPUs it must be None or a number of keys")
         if q.shape[2] != k.shape[2]:
             raise ValueError(f"k has {k.shape[2]} tokens and q {q.shape[2]}, they must be the same tokens")
         if v.shape[3] != q.shape[3]:

@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.dispatch import forward, gradients
 from kernels.distributed.lanes import Lanes
 from kernels.distributed.layout import Layout

@@ -5,7 +5,7 @@ The rates are an H200's, fitted to runs on 4 of them. Only the order that they p
 
 from dataclasses import dataclass
 
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.distributed.layout import Layout
 
 GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come: the first is waited for

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.arguments import Call, ceil_div
+from kernels.call import Call, ceil_div
 from kernels.launch import launch
 from kernels.tile import narrowed, widened
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.dispatch import chosen
 from kernels.distributed import all_to_all, ring, symmetric
 from kernels.distributed.agreement import agreed, described, difference

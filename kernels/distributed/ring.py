@@ -2,7 +2,7 @@
 
 import torch
 
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.dispatch import forward, gradients
 from kernels.distributed.combine import MOST_PARTS, Piece, added, combine
 from kernels.distributed.lanes import Lanes

@@ -130,7 +130,7 @@ def test_constants_are_those_of_the_kernels():
 @pytest.mark.parametrize("kv_heads", [4, 16])
 def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch, method, kv_heads):
     """The same seconds, where the engine's kernel has the flat rate that `auto` takes."""
-    from kernels.arguments import Call
+    from kernels.call import Call
     from kernels.distributed import choice
     from kernels.distributed.layout import Layout
 

@@ -112,7 +112,7 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
 def launch_fp8(q, causal=False) -> None:
     """The launches of attention in FP8: those that quantise and rotate, and the one that attends."""
     from kernels import flash3, fp8
-    from kernels.arguments import Call
+    from kernels.call import Call
 
     flash3.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], causal, None, 0.1, "fp8", 128, 64, None)
@@ -145,7 +145,7 @@ def launch_flash2_backward(
 def launch_flash3_backward(q, causal=False, window=None) -> None:
     """The launches of flash3's backward pass that are its own."""
     from kernels import flash3_backward
-    from kernels.arguments import Call
+    from kernels.call import Call
 
     block_q = flash3_backward.TILING[q.shape[-1]]["BLOCK_Q"]
     causal = causal or window is not None
@@ -157,7 +157,7 @@ def launch_flash3_backward(q, causal=False, window=None) -> None:
 
 def launch_parts(q) -> None:
     """The launches that add up the parts of several ranks: one part, and as many as there may be with lse."""
-    from kernels.arguments import Call
+    from kernels.call import Call
     from kernels.distributed.combine import MOST_PARTS, Piece, combine
 
     call = Call(*q.shape[:2], 2, 256, *q.shape[2:], False, None, 0.1, "flash2", 64, 64, None)
@@ -172,7 +172,7 @@ def launch_paged(q, causal=False, **mask) -> None:
     At last flash3's, for a chunk over small ones.
     """
     from kernels import attention_paged, flash3_pages, paged_arguments
-    from kernels.arguments import Call
+    from kernels.call import Call
 
     paged_arguments.interpreted = lambda: True  # CPU tensors stand in
     flash3_pages.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)

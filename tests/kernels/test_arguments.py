@@ -7,8 +7,16 @@ import pytest
 import torch
 from triton.runtime.errors import OutOfResources
 
-from kernels import OutOfSharedMemoryError, attention, probe_attention, reference_attention, trace_attention
+from kernels import (
+    OutOfSharedMemoryError,
+    attention,
+    interpreted,
+    probe_attention,
+    reference_attention,
+    trace_attention,
+)
 from kernels.arguments import checked
+from kernels.distributed.agreement import described
 from kernels.launch import launch
 
 SHAPE = (1, 2, 16, 16)
@@ -167,3 +175,10 @@ def test_blocks_that_do_not_fit_the_gpu():
     sentence = r"^flash2 with 128 x 256 blocks at head_dim 256 needs \d+ bytes of shared memory a block, "
     with pytest.raises(OutOfSharedMemoryError, match=sentence):
         attention(tensor, tensor, tensor, algorithm="flash2", block_q=128, block_kv=256)
+
+
+@pytest.mark.skipif(not interpreted(), reason="the tensors are on the CPU")
+def test_a_window_of_two_sides_is_refused_over_gpus():
+    q = torch.randn(1, 1, 8, 16)
+    said = described(q, q, q, False, (3, 0), None, "auto", False, ("auto",))
+    assert said["error"] == "window is (3, 0), over GPUs it must be None or a number of keys"

@@ -7,7 +7,7 @@ import torch
 from attention_cases import ON_CPU
 
 from kernels import attention, dispatch, explain, launch_options, probe_attention, reference_attention
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.flash2 import flash2
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
@@ -212,6 +212,32 @@ def test_a_backward_pass_is_remembered_by_the_layout_of_all_that_autograd_saved(
     for other in (heads_inside_rows, unaligned):
         assert differentiate(**{name: other}) == "first"
         assert differentiate(**{name: other}) == "again"
+
+
+def test_a_backward_pass_is_remembered_by_which_tensors_lie_where_none_is_aligned(differentiate):
+    """Kernels are compiled for it: one that takes dO for aligned would read it at wrong places."""
+    unaligned = torch.zeros(2 * 64 * 64 + 1).half()[1:].view(1, 2, 64, 64)
+    assert differentiate(q=unaligned) == "first"
+    assert differentiate(q=unaligned, d_out=unaligned) == "first"
+    assert differentiate(k=unaligned) == "first"
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_gradients_from_saved_tensors_that_hooks_laid_out_anew(plain, device):
+    q, k, v = (torch.randn(2, 2, 20, 16, device=device).requires_grad_() for _ in range(3))
+    slopes = torch.tensor([[0.1, 0.3], [0.0, 0.2]], device=device)
+    options = {} if plain else {"softcap": 3.0, "alibi_slopes": slopes}
+
+    def columns_first(tensor):
+        return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(columns_first, columns_first):
+        out = attention(q, k, v, causal=True, **options)
+    exact, _ = reference_attention(q, k, v, causal=True, **options)
+    for ours, right in zip(
+        *(torch.autograd.grad(each.square().sum(), (q, k, v)) for each in (out, exact)), strict=True
+    ):
+        torch.testing.assert_close(ours, right, atol=1e-4, rtol=0)
 
 
 def test_a_backward_pass_is_remembered_by_what_else_it_depends_on(differentiate, monkeypatch):

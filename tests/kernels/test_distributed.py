@@ -10,7 +10,7 @@ import pytest
 import torch
 from distributed_cases import EVERY, PLANTED, dense_combine
 
-from kernels.arguments import Call
+from kernels.call import Call
 from kernels.dispatch import chosen
 from kernels.distributed import choice, plan, shard
 from kernels.distributed.combine import Piece, combine

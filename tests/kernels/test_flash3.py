@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from kernels import flash3, flash3_kernel, reference_attention
-from kernels.flash3_kernel import attention_kernel
+from kernels import flash3, reference_attention
+from kernels.hopper import forward
+from kernels.hopper.forward import attention_kernel
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 SHAPES = [
@@ -105,7 +106,7 @@ class Recorded:
 
 def test_a_launch_is_remembered_with_its_layout(monkeypatch):
     kernel, memory = Recorded(), {}
-    monkeypatch.setattr(flash3_kernel, "attention_kernel", kernel)
+    monkeypatch.setattr(forward, "attention_kernel", kernel)
     monkeypatch.setattr(flash3, "Again", kernel.started_again)
     monkeypatch.setattr(flash3, "next_counter", lambda device: (None, 4711))
     first, second = (tensors(2, 4, 2, 300, 500) for _ in range(2))

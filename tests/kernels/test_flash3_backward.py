@@ -7,8 +7,8 @@ import torch
 from attention_cases import largest_difference
 
 from kernels import attention, dispatch, flash3, flash3_backward, reference_attention
-from kernels.arguments import Call
-from kernels.flash3_backward_kernel import BLOCK_KV
+from kernels.call import Call
+from kernels.hopper.backward import BLOCK_KV
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 CALL = Call(1, 16, 16, 2048, 2048, 128, False, None, 0.1, "flash2", 128, 64, None)

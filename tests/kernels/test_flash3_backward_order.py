@@ -4,17 +4,12 @@ import math
 
 import pytest
 import torch
-from gluon_threads import WIDE_GRADIENT_KERNEL, DeadlockError, Descriptor, GradientKernel, Products
+from gluon_threads import DeadlockError, Descriptor, OnThreads, Products
 from triton.experimental.gluon import language as gl
 
-from kernels import (
-    flash3,
-    flash3_backward,
-    flash3_backward_kernel,
-    flash3_backward_wide_kernel,
-    reference_attention,
-)
-from kernels.arguments import Call
+from kernels import flash3, flash3_backward, reference_attention
+from kernels.call import Call
+from kernels.hopper import backward, backward_wide
 from kernels.reference import visible_mask
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
@@ -30,9 +25,8 @@ SHAPES = [
 @pytest.fixture
 def on_threads(monkeypatch):
     """The launch with its GPU parts replaced."""
-    monkeypatch.setattr(flash3_backward_kernel, "gradient_kernel", GradientKernel())
-    wide = GradientKernel(WIDE_GRADIENT_KERNEL)
-    monkeypatch.setattr(flash3_backward_wide_kernel, "wide_gradient_kernel", wide)
+    for module, name in ((backward, "gradient_kernel"), (backward_wide, "wide_gradient_kernel")):
+        monkeypatch.setattr(module, name, OnThreads(getattr(module, name)))
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
     monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", Descriptor)
 
@@ -149,22 +143,15 @@ def test_heads_in_sets_of_any_size(on_threads, monkeypatch, together):
     check((1, 3, 3, 150, 300), 64, True, None)
 
 
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_products_may_take_their_time(on_threads, monkeypatch, head_dim):
-    monkeypatch.setattr(Products, "LATE", True)
-    check((1, 2, 1, 450, 330), head_dim, True, None)
-
-
 def test_fewer_buffers_for_what_is_handed_over_are_caught(on_threads, monkeypatch):
     """The consumer that computes dS would write it over the one that the other's products still read."""
-    monkeypatch.setattr(Products, "LATE", True)
-    monkeypatch.setattr(flash3_backward_wide_kernel, "D_SCORES", gl.constexpr(1))
+    monkeypatch.setattr(backward_wide, "D_SCORES", gl.constexpr(1))
     with pytest.raises((DeadlockError, AssertionError)):
         check((1, 1, 1, 450, 130), 256, False, None)
 
 
 def test_fewer_buffers_for_what_is_exchanged_are_caught(on_threads, monkeypatch):
     """A consumer would write its dS over the one that the other still reads."""
-    monkeypatch.setattr(flash3_backward_kernel, "EXCHANGES", gl.constexpr(2))
+    monkeypatch.setattr(backward, "EXCHANGES", gl.constexpr(2))
     with pytest.raises((DeadlockError, AssertionError)):
         check((1, 1, 1, 450, 130), 128, False, None)

@@ -7,11 +7,12 @@ from itertools import product
 
 import pytest
 import torch
-from gluon_threads import DeadlockError, Descriptor, Kernel, Products
+from gluon_threads import DeadlockError, Descriptor, OnThreads, Products
 
 from engine.algorithms.flash3 import draws_ahead
 from engine.problem.problem import Mask, Problem
-from kernels import flash3, flash3_kernel, reference_attention
+from kernels import flash3, reference_attention
+from kernels.hopper import consumer, forward
 from kernels.reference import visible_mask
 from kernels.trace import BlockTimes
 
@@ -38,7 +39,7 @@ def grid():
 @pytest.fixture
 def on_threads(monkeypatch):
     """flash3 with its launch's GPU parts replaced: two blocks of threads share the tiles."""
-    monkeypatch.setattr(flash3_kernel, "attention_kernel", Kernel())
+    monkeypatch.setattr(forward, "attention_kernel", OnThreads(forward.attention_kernel))
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
     monkeypatch.setattr(flash3, "multiprocessors", lambda device: 2)
     monkeypatch.setattr(flash3, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
@@ -99,27 +100,27 @@ def test_half_a_last_key_block_that_is_not_seen_is_not_multiplied(on_threads, st
 
 
 @pytest.mark.parametrize(
-    ("problem", "edges", "half"),
+    ("problem", "edges"),
     [
-        ((128, 1024, 1024, None), True, True),
-        ((128, 4096, 4096, None), True, False),  # where many blocks follow, it holds up the second consumer
-        ((128, 4096, 4096, 512), True, False),
-        ((128, 4096, 4096, 500), False, False),
-        ((128, 4095, 4223, None), True, False),
-        ((128, 1024, 1088, None), False, False),  # the diagonal ends in the midst of a block
-        ((128, 1152, 1024, None), False, False),  # rows that see nothing
-        ((64, 1024, 1024, None), True, True),
-        ((64, 4096, 4096, None), False, False),  # three consumers
-        ((256, 1024, 1024, None), False, False),  # blocks of 64 keys
+        ((128, 1024, 1024, None), "halved"),
+        ((128, 4096, 4096, None), "between"),  # where many blocks follow, it holds up the second consumer
+        ((128, 4096, 4096, 512), "between"),
+        ((128, 4096, 4096, 500), "anywhere"),
+        ((128, 4095, 4223, None), "between"),
+        ((128, 1024, 1088, None), "anywhere"),  # the diagonal ends in the midst of a block
+        ((128, 1152, 1024, None), "anywhere"),  # rows that see nothing
+        ((64, 1024, 1024, None), "halved"),
+        ((64, 4096, 4096, None), "anywhere"),  # three consumers
+        ((256, 1024, 1024, None), "anywhere"),  # blocks of 64 keys
     ],
 )
-def test_where_the_edges_of_a_mask_lie_between_blocks(on_threads, problem, edges, half):
+def test_where_the_edges_of_a_mask_lie_between_blocks(on_threads, problem, edges):
     head_dim, rows, keys, window = problem
     q, k = (torch.empty(1, 1, length, head_dim) for length in (rows, keys))
     _, _, arguments = flash3._prepared(q, k, k, q, True, window, 0.1)
-    assert (arguments["EDGES"], arguments["HALF"]) == (edges, half)
+    assert arguments["EDGES"] == edges
     _, _, arguments = flash3._prepared(q, k, k, q, False, None, 0.1)
-    assert (arguments["EDGES"], arguments["HALF"]) == (False, False)
+    assert arguments["EDGES"] == "anywhere"
 
 
 @pytest.mark.parametrize("head_dim", [64, 128])
@@ -187,7 +188,7 @@ def test_an_order_that_deadlocks_is_caught(on_threads, monkeypatch):
             values.release(skipped)
         return visit + blocks
 
-    monkeypatch.setattr(flash3_kernel, "_skip", skip_without_turns)
+    monkeypatch.setattr(consumer, "skip", skip_without_turns)
     monkeypatch.setattr(flash3, "FEW_KEYS", 0)
     with pytest.raises((DeadlockError, AssertionError)):
         check((1, 1, 1, 1, 700), 64, False, None)

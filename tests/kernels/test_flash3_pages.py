@@ -4,17 +4,18 @@ import math
 
 import pytest
 import torch
-from gluon_threads import Descriptor, PagedKernel
+from gluon_threads import Descriptor, OnThreads
 from test_paged import Cache, drawn
 
-from kernels import attention_paged, flash3_pages, flash3_pages_kernel, paged
-from kernels.arguments import Call
+from kernels import attention_paged, flash3_pages, paged_plan
+from kernels.call import Call
+from kernels.hopper import pages
 
 
 @pytest.fixture
 def on_threads(monkeypatch):
     """The launch's GPU parts replaced: two blocks of threads share the tiles."""
-    monkeypatch.setattr(flash3_pages_kernel, "paged_attention_kernel", PagedKernel())
+    monkeypatch.setattr(pages, "paged_attention_kernel", OnThreads(pages.paged_attention_kernel))
     monkeypatch.setattr(flash3_pages, "_descriptor", Descriptor)
     monkeypatch.setattr(flash3_pages, "multiprocessors", lambda device: 2)
     monkeypatch.setattr(flash3_pages, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
@@ -83,7 +84,7 @@ CHUNK = {"dtype": F16, "d": 64, "page": 32, "seq_q": 140, "heads": 2}
 )
 def test_chunks_that_it_serves_go_to_flash3(on_threads, monkeypatch, chunk, options, served):
     """The other kernel gives the same, so that only what was launched tells them apart."""
-    paged._PLANNED.clear()
+    paged_plan._PLANNED.clear()
     monkeypatch.setattr(flash3_pages, "without_hopper", lambda algorithm, device: None)
     monkeypatch.setattr(flash3_pages, "FEWEST_TILES", 1.5)  # of two SMs
     launched = []
@@ -97,14 +98,14 @@ def test_chunks_that_it_serves_go_to_flash3(on_threads, monkeypatch, chunk, opti
         exact, _ = cache.exact(q, **{name: value for name, value in options.items() if name != "splits"})
         torch.testing.assert_close(out.double(), exact, atol=4e-3, rtol=0)
     assert len(launched) == 2 * served
-    paged._PLANNED.clear()
+    paged_plan._PLANNED.clear()
 
 
 def test_new_keys_of_a_chunk_are_appended_before_it_is_attended(on_threads, monkeypatch):
-    paged._PLANNED.clear()
+    paged_plan._PLANNED.clear()
     monkeypatch.setattr(flash3_pages, "without_hopper", lambda algorithm, device: None)
     cache = Cache([90, 31], 16, 1, 64, F16, "cpu", new=130)
     q, (k_new, v_new) = drawn(2, 2, 130, 64, dtype=F16, seed=3), cache.added
     out = attention_paged(q, *cache.pools, cache.table, cache.held, k_new=k_new, v_new=v_new, causal=True)
     torch.testing.assert_close(out.double(), cache.exact(q, causal=True)[0], atol=4e-3, rtol=0)
-    paged._PLANNED.clear()
+    paged_plan._PLANNED.clear()

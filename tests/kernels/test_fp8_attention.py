@@ -38,6 +38,12 @@ def test_what_is_not_served_says_why(changed, reason):
     assert reason in fp8.unserved(*tensors(**changed))
 
 
+@pytest.mark.parametrize("v_dim", [64, 256])
+def test_values_of_another_head_dimension_are_not_served(v_dim):
+    q, k, _ = tensors()
+    assert f"the head_dim of Q and K alone, got {v_dim}" in fp8.unserved(q, k, torch.zeros(2, 2, 64, v_dim))
+
+
 def test_any_strides_are_served():
     assert (
         fp8.unserved(*(tensor.transpose(2, 3).contiguous().transpose(2, 3) for tensor in tensors())) is None

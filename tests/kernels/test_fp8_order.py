@@ -5,12 +5,14 @@ from itertools import product
 
 import pytest
 import torch
-from gluon_threads import Descriptor, Fp8Kernel
+from gluon_threads import Descriptor, OnThreads
 
-from kernels import flash3, flash3_fp8_kernel, fp8, reference_attention
+from kernels import flash3, fp8, reference_attention
 from kernels.arguments import checked
 from kernels.dispatch import ALGORITHMS
 from kernels.fp8_quantise import QUERIES, Quantised
+from kernels.hopper import fp8 as fp8_kernel
+from kernels.hopper.fp8_softmax import rescale_asm
 
 SHAPES = [
     (1, 1, 1, 1, 1),
@@ -24,7 +26,7 @@ HEAD_DIMS = (64, 128, 256)
 @pytest.fixture
 def on_threads(monkeypatch):
     """The launch with its GPU parts replaced: two blocks of threads share the tiles."""
-    monkeypatch.setattr(flash3_fp8_kernel, "attention_fp8_kernel", Fp8Kernel())
+    monkeypatch.setattr(fp8_kernel, "attention_fp8_kernel", OnThreads(fp8_kernel.attention_fp8_kernel))
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
     monkeypatch.setattr(fp8, "multiprocessors", lambda device: 2)
     monkeypatch.setattr(flash3, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
@@ -142,6 +144,6 @@ def test_only_a_warp_whose_factors_are_all_one_skips_the_products(factors):
     """A thread's numbers are two of a row, two of the other, and so on."""
     numbers = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
     by_number = [factors[n // 2 % 2] for n in range(8)]
-    found, products = run_ptx(flash3_fp8_kernel.rescale_asm(8), numbers + by_number)
+    found, products = run_ptx(rescale_asm(8), numbers + by_number)
     assert found == [number * factor for number, factor in zip(numbers, by_number, strict=True)]
     assert products == (0 if factors == (1.0, 1.0) else 8)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernels import launch
-from kernels.arguments import Call
+from kernels.call import Call
 
 CALL = Call(1, 1, 1, 16, 16, 16, False, None, 1.0, "flash2", 16, 16, None)
 

@@ -7,7 +7,7 @@ from torch._subclasses import FakeTensorMode
 
 from kernels import attention_paged, reference_attention
 from kernels.flash_attn import flash_attn_with_kvcache
-from kernels.paged import paged_call
+from kernels.paged_plan import paged_call
 
 NOWHERE = -(2**30)  # a page that no table may lead to
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
@@ -164,7 +164,11 @@ def test_compiled_in_one_graph_that_appends(device):
         ({"seqlens_k": torch.zeros(3).int()}, "seqlens_k must be int32 or int64 [batch] on q's device"),
         ({"k_new": torch.zeros(2, 2, 1, 16)}, "k_new and v_new must be given both, or neither"),
         ({"k_new": torch.zeros(2, 1, 1, 16), "v_new": torch.zeros(2, 1, 1, 16)}, "k_new has shape (2, 1,"),
-        ({"q": torch.zeros(2, 4, 1, 16).requires_grad_()}, "q or the cache requires grad, a cache has no"),
+        ({"q": torch.zeros(2, 4, 1, 16).requires_grad_()}, "q requires grad, a cache in pages has no"),
+        ({"v_cache": torch.zeros(3, 16, 2, 16).requires_grad_()}, "v_cache requires grad, a cache in pages"),
+        ({"sinks": [0.0]}, "sinks is a list, it must be a torch.Tensor"),
+        ({"sinks": torch.zeros(4).requires_grad_()}, "sinks requires grad, a cache in pages has no"),
+        (dict.fromkeys(("k_new", "v_new"), torch.zeros(2, 2, 1, 16).requires_grad_()), "k_new requires"),
         ({"splits": 0}, "splits is 0, it must be None or a whole number from 1 to 1024"),
         ({"window": -1}, "window is -1, it must be None or a whole number of keys"),
         ({"causal": "no"}, "causal is 'no', it must be True or False"),

@@ -63,3 +63,5 @@ def test_what_cannot_be_traced_is_refused(device):
     q, k, v = random_qkv(SHAPE, torch.float16, device)
     with pytest.raises(ValueError, match="algorithm is 'split_kv'"):
         trace_attention(q, k, v, algorithm="split_kv")
+    with pytest.raises(ValueError, match=r"window is \(3, 2\), it must be None or a number of keys"):
+        trace_attention(q, k, v, window=(3, 2))

@@ -6,8 +6,8 @@ from attention_cases import DTYPES, ON_CPU, dtype_name, largest_difference
 from torch._subclasses import FakeTensorMode
 
 from kernels import attention, attention_varlen, explain, flash3, reference_attention
-from kernels.arguments import Call
 from kernels.backward_tiling import tilings
+from kernels.call import Call
 from kernels.distributed.agreement import described
 from kernels.flash2 import loop_stages, served_by_tma
 from kernels.flash_attn import flash_attn_func

@@ -8,7 +8,8 @@ SPLIT, PAGED, CHUNKS = (f"{T}test_{name}.py" for name in ("split_kv", "paged", "
 split = planting("kernels", "kernels/split_kv.py", SPLIT)
 pages = planting("kernels", "kernels/paged_kernel.py", PAGED)
 paged = planting("kernels", "kernels/paged.py", PAGED)
-chunks = planting("kernels", "kernels/flash3_pages_kernel.py", CHUNKS)
+plan = planting("kernels", "kernels/paged_plan.py", PAGED)
+chunks = planting("kernels", "kernels/hopper/pages.py", CHUNKS)
 chunk = planting("kernels", "kernels/flash3_pages.py", CHUNKS)
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -60,7 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "lengths + batch).to(tl.int32), capacity",
         "keys appended in the call are not seen by it",
     ),
-    paged(
+    plan(
         "one-split-for-several",
         "if call.batch == 1:",
         "if call.batch >= 1:",

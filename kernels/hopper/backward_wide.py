@@ -15,17 +15,10 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.flash3_backward_kernel import (
-    CONSUMERS,
-    _add_d_queries,
-    _produce,
-    _rows,
-    _store,
-    _visits_of,
-    make_barriers,
-)
-from kernels.flash3_kernel import ROWS, _as_operand, accumulator_layout, barrier_of_warps
-from kernels.flash3_schedule import Ring, make_ring
+from kernels.hopper.backward_common import CONSUMERS, add_d_queries, produce, rows_of, store
+from kernels.hopper.ring import Ring, make_barriers, make_ring
+from kernels.hopper.visits import visits_of
+from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
 
 WIDE_BLOCK_KV = gl.constexpr(64)  # the keys of both consumers
 D_SCORES = gl.constexpr(2)  # buffers for dS
@@ -66,7 +59,7 @@ def _start_scores(visit, K, queries, visits):
     """Issue K Q^T of this visit."""
     queries.wait_full(visit)
     nothing = gl.zeros([ROWS, visits.BLOCK_Q], gl.float32, accumulator_layout(visits.BLOCK_Q))
-    return warpgroup_mma(K, _rows(queries, visit).permute((1, 0)), nothing, use_acc=False, is_async=True)
+    return warpgroup_mma(K, rows_of(queries, visit).permute((1, 0)), nothing, use_acc=False, is_async=True)
 
 
 @gluon.jit
@@ -94,9 +87,9 @@ def _consume_values(d_v_tensor, sums, rings, visits, scale_log2):
     P = _weigh(S, 0, place[1], lse, queries, visits, scale_log2).to(K.dtype)
     _hand_over(weights, 0, P)
     queries.release(0)
-    P = _as_operand(P, K.dtype, OPERANDS)
+    P = as_operand(P, K.dtype, OPERANDS)
     d_outs.wait_full(0)
-    d_V = warpgroup_mma(P, _rows(d_outs, 0), d_V, is_async=True)
+    d_V = warpgroup_mma(P, rows_of(d_outs, 0), d_V, is_async=True)
     d_V, P = warpgroup_mma_wait(0, deps=[d_V, P])
     d_outs.release(0)
     for visit in range(1, visits.count()):
@@ -109,18 +102,18 @@ def _consume_values(d_v_tensor, sums, rings, visits, scale_log2):
         _hand_over(weights, visit, P)
         queries.release(visit)
         d_Q = _start_half_of_d_queries(visit - 1, keys, d_scores, 0)
-        P = _as_operand(P, K.dtype, OPERANDS)
+        P = as_operand(P, K.dtype, OPERANDS)
         d_outs.wait_full(visit)
-        d_V = warpgroup_mma(P, _rows(d_outs, visit), d_V, is_async=True)
+        d_V = warpgroup_mma(P, rows_of(d_outs, visit), d_V, is_async=True)
         d_Q = warpgroup_mma_wait(1, deps=[d_Q])
-        _add_d_queries(d_Q, sums, last_place, visits, 0)
+        add_d_queries(d_Q, sums, last_place, visits, 0)
         d_V, P = warpgroup_mma_wait(0, deps=[d_V, P])
         d_outs.release(visit)
     d_scores.wait_full(visits.count() - 1)  # who stored dS has read V for the last time
     d_Q = _start_half_of_d_queries(visits.count() - 1, keys, d_scores, 0)
-    _store(d_V, d_v_tensor, values.block(0), visits, 0)
+    store(d_V, d_v_tensor, values.block(0), visits, 0)
     d_Q = warpgroup_mma_wait(0, deps=[d_Q])
-    _add_d_queries(d_Q, sums, place, visits, 0)
+    add_d_queries(d_Q, sums, place, visits, 0)
     tma.store_wait(0)
 
 
@@ -142,7 +135,7 @@ def _consume_keys(d_k_tensor, sums, rings, visits, scale):
         d_outs.wait_full(visit)
         row_delta = delta.index(d_outs.buffer(visit)).reshape([visits.BLOCK_Q]).load(QUERIES)
         d_P = gl.zeros([ROWS, visits.BLOCK_Q], gl.float32, SCORES) - row_delta[None, :]
-        d_P = warpgroup_mma(V, _rows(d_outs, visit).permute((1, 0)), d_P, is_async=True)
+        d_P = warpgroup_mma(V, rows_of(d_outs, visit).permute((1, 0)), d_P, is_async=True)
         d_P = warpgroup_mma_wait(0, deps=[d_P])
         d_outs.release(visit)
         weights.wait_full(visit)
@@ -150,15 +143,15 @@ def _consume_keys(d_k_tensor, sums, rings, visits, scale):
         d_S = (P.to(gl.float32) * d_P).to(V.dtype)
         _hand_over(d_scores, visit, d_S)
         d_Q = _start_half_of_d_queries(visit, keys, d_scores, 1)
-        d_S = _as_operand(d_S, V.dtype, OPERANDS)
-        d_K = warpgroup_mma(d_S, _rows(queries, visit), d_K, is_async=True)
+        d_S = as_operand(d_S, V.dtype, OPERANDS)
+        d_K = warpgroup_mma(d_S, rows_of(queries, visit), d_K, is_async=True)
         d_Q = warpgroup_mma_wait(1, deps=[d_Q])
-        _add_d_queries(d_Q, sums, place, visits, 1)
+        add_d_queries(d_Q, sums, place, visits, 1)
         d_K, d_S = warpgroup_mma_wait(0, deps=[d_K, d_S])
         queries.release(visit)
         place = visits.next_place(place)
     # the other consumer is done with the last queries: P came after their scores
-    _store(d_K * scale, d_k_tensor, queries.block(visits.count() - 1), visits, 0)
+    store(d_K * scale, d_k_tensor, queries.block(visits.count() - 1), visits, 0)
     tma.store_wait(0)
 
 
@@ -178,7 +171,7 @@ def wide_gradient_kernel(
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
     TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
-    visits = _visits_of(
+    visits = visits_of(
         gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
         BLOCK_Q, WIDE_BLOCK_KV, CAUSAL, WINDOWED, SQUARE,
     )  # fmt: skip
@@ -205,7 +198,7 @@ def wide_gradient_kernel(
         [
             (_consume_values, (d_v_tensor, sums, rings, visits, scale_log2)),
             (_consume_keys, (d_k_tensor, sums, rings, visits, scale)),
-            (_produce, (inputs, rings, visits)),
+            (produce, (inputs, rings, visits)),
         ],
         [4, 1],
         [CONSUMER_REGISTERS, PRODUCER_REGISTERS],

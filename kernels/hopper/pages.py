@@ -9,8 +9,13 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 from triton.language.core import _aggregate as aggregate
 
-from kernels.flash3_kernel import ROWS, _consume, _draw, _load
-from kernels.flash3_schedule import Schedule, make_ring
+from kernels.hopper.consumer import consume
+from kernels.hopper.partitions import start
+from kernels.hopper.producer import load
+from kernels.hopper.ring import make_ring
+from kernels.hopper.schedule import Schedule
+from kernels.hopper.tiles import draw, make_tile_blocks
+from kernels.hopper.warp_group import ROWS
 
 COLUMNS = gl.constexpr(64)  # of a row of shared memory: 128 bytes, what TMA's widest swizzle spans
 CLEANED = gl.constexpr(32)  # rows of V at a time
@@ -34,7 +39,7 @@ class PagedTiles:
         self.added = added
         self.BLOCK_Q = every.BLOCK_Q
         self.BLOCK_KV = every.BLOCK_KV
-        self.EDGES = gl.constexpr(False)
+        self.EDGES = gl.constexpr("anywhere")
 
     @gluon.constexpr_function
     def first_keys(self, consumer):
@@ -117,7 +122,7 @@ def _load_pages(ring, boxes, visit, descriptor, pages, kv_head, slot, PARTS: gl.
 
 @gluon.jit
 def _produce(inputs, rings, tiles, counter, table, PARTS: gl.constexpr):
-    """As `flash3_kernel._produce`, but K and V of the pages that a sequence's row of the table names."""
+    """As `producer.produce`, but K and V of the pages that a sequence's row of the table names."""
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
     entries, row_stride, stride, page_size = table
@@ -138,14 +143,14 @@ def _produce(inputs, rings, tiles, counter, table, PARTS: gl.constexpr):
             slot = key % page_size if PARTS == 1 else 0
             _load_pages(keys, k_boxes, visit, k_tensor, pages, kv_head, slot, PARTS)
             if index == 0:
-                _load(queries, tile_visit, q_tensor, batch, head, row)
+                load(queries, tile_visit, q_tensor, batch, head, row)
             _load_pages(values, v_boxes, visit, v_tensor, pages, kv_head, slot, PARTS)
             if not schedule.CAUSAL:  # noqa: SIM102 (known when compiling, what follows is not)
                 if index == 0:
-                    tile = _draw(counter, next_tiles, tile_visit)
+                    tile = draw(counter, next_tiles, tile_visit)
             visit += 1
         if schedule.CAUSAL:
-            tile = _draw(counter, next_tiles, tile_visit)
+            tile = draw(counter, next_tiles, tile_visit)
         tile_visit += 1
 
 
@@ -163,7 +168,7 @@ def paged_attention_kernel(
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    """As `flash3_kernel.attention_kernel`, with K and V [pages, kv_heads, page_size, head_dim].
+    """As `forward.attention_kernel`, with K and V [pages, kv_heads, page_size, head_dim].
 
     Sequence i has lengths[i] + added keys, at most capacity; PARTS of their pages, one after another in its
     row of block_table, make a block of BLOCK_KV keys, or 1 of them holds whole blocks.
@@ -181,36 +186,18 @@ def paged_attention_kernel(
     )
     k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
     v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
-    next_tile = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
+    next_tiles = make_tile_blocks(1)
     rings = (
         make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
         make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
         make_ring(v_blocks, KV_BUFFERS, CONSUMERS),
-        make_ring(next_tile, 2, CONSUMERS),
+        make_ring(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()
 
-    inputs = (q_tensor, k_tensor, v_tensor)
     table = (block_table, row_stride, table_stride, page_size)
-    output = (out_tensor, lse)
-    if CONSUMERS == 2:
-        gl.warp_specialize(
-            [
-                (_consume, (output, rings, tiles, scale_log2, None, 0, CONSUMERS, TURNS, 0, False)),
-                (_consume, (output, rings, tiles, scale_log2, None, 1, CONSUMERS, TURNS, 0, False)),
-                (_produce, (inputs, rings, tiles, counter, table, PARTS)),
-            ],
-            [4, 1],
-            [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
-        )
-    else:
-        gl.warp_specialize(
-            [
-                (_consume, (output, rings, tiles, scale_log2, None, 0, CONSUMERS, TURNS, 0, False)),
-                (_consume, (output, rings, tiles, scale_log2, None, 1, CONSUMERS, TURNS, 0, False)),
-                (_consume, (output, rings, tiles, scale_log2, None, 2, CONSUMERS, TURNS, 0, False)),
-                (_produce, (inputs, rings, tiles, counter, table, PARTS)),
-            ],
-            [4, 4, 1],
-            [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS],
-        )
+    start(
+        consume, ((out_tensor, lse), rings, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
+        _produce, ((q_tensor, k_tensor, v_tensor), rings, tiles, counter, table, PARTS),
+        CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+    )  # fmt: skip

@@ -1,0 +1,263 @@
+"""The backward pass on Hopper as one kernel, in Gluon: a warp that copies, warp groups that compute.
+
+A block of threads keeps a block of K and V in shared memory, 64 keys for each of its two consumers. By TMA
+its producer warp copies the query blocks that see them, one after another: Q, dO, lse and delta. A consumer
+computes all transposed, [keys, queries]: so P and dS are in the registers from which wgmma takes its left
+operand, for dV += P dO and dK += dS Q. dQ = dS K takes the keys of both consumers: each leaves its dS in
+shared memory, and with the next query block each adds half of dQ to sums in global memory.
+Source: Shah et al., FlashAttention-3, arXiv 2407.08608, section 3 and appendix B.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from kernels.hopper.backward_common import CONSUMERS, add_d_queries, produce, rows_of, store, without
+from kernels.hopper.ring import Ring, make_barriers, make_ring
+from kernels.hopper.visits import visits_of
+from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
+
+BLOCK_KV = gl.constexpr(128)  # ROWS keys a consumer
+SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries x SIDE columns
+EXCHANGES = gl.constexpr(4)  # buffers for dS
+
+
+@gluon.jit
+def _terms(terms, ring, visit, FROM: gl.constexpr, LAYOUT: gl.constexpr):
+    """The numbers that go with those rows, in a row."""
+    block = without(terms.index(ring.buffer(visit)).reshape([ring.blocks.shape[3]]), FROM, 0)
+    return block.load(gl.SliceLayout(0, LAYOUT))[None, :]
+
+
+@gluon.jit
+def _hand_over(exchange, visit):
+    """Let both consumers read the dS of a visit that this one has left."""
+    fence_async_shared()
+    barrier_of_warps()
+    mbarrier.arrive(exchange.arrival(visit), count=1)
+
+
+@gluon.jit
+def _leave_nothing(exchange, visit, CONSUMER: gl.constexpr, QUERIES: gl.constexpr):
+    """0 for dS of the first queries of a visit, which see no key of this consumer."""
+    nothing = gl.zeros([ROWS, QUERIES], exchange.blocks.dtype, accumulator_layout(QUERIES))
+    block = exchange.block(visit, CONSUMER)
+    if block.shape[1] > QUERIES:
+        block = block.slice(0, QUERIES, dim=1)
+    block.store(nothing)
+
+
+@gluon.jit
+def _start_d_values(
+    visit, block, K, V, d_V, rings, visits, scale_log2, CONSUMER: gl.constexpr, FROM: gl.constexpr = 0
+):  # fmt: skip
+    """Issue dV + P dO of a visit, and leave dS in `exchange`; returns P and dS as left operands with it.
+
+    Of queries before FROM in their block none sees a key of this consumer.
+    """
+    _, _, queries, d_outs, lse, delta, exchange = rings
+    QUERIES: gl.constexpr = visits.BLOCK_Q - FROM
+    SCORES: gl.constexpr = accumulator_layout(QUERIES)
+    OPERANDS: gl.constexpr = accumulator_layout(K.shape[1])
+    nothing = gl.zeros([ROWS, QUERIES], gl.float32, SCORES)
+    queries.wait_full(visit)
+    S = warpgroup_mma(K, rows_of(queries, visit, FROM).permute((1, 0)), nothing, use_acc=False, is_async=True)
+    d_outs.wait_full(visit)
+    # dP - delta of one product: there are too few registers to hold delta beside dP
+    d_P = nothing - _terms(delta, d_outs, visit, FROM, SCORES)
+    d_P = warpgroup_mma(V, rows_of(d_outs, visit, FROM).permute((1, 0)), d_P, is_async=True)
+    S = warpgroup_mma_wait(1, deps=[S])
+    S = visits.masked_if_partial(S, visits.key + CONSUMER * ROWS, block * visits.BLOCK_Q + FROM, SCORES)
+    weights = gl.exp2(S * scale_log2 - _terms(lse, queries, visit, FROM, SCORES))
+    P = as_operand(weights, K.dtype, OPERANDS)
+    LATE: gl.constexpr = QUERIES > SIDE  # dV + P dO: P and dP of so many queries would be spilled
+    if LATE:
+        d_P = warpgroup_mma_wait(0, deps=[d_P])
+    else:
+        d_V = warpgroup_mma(P, rows_of(d_outs, visit, FROM), d_V, is_async=True)
+        d_P = warpgroup_mma_wait(1, deps=[d_P])
+    d_S = (weights * d_P).to(K.dtype)
+    if FROM > 0:
+        _leave_nothing(exchange, visit, CONSUMER, FROM)
+    without(exchange.block(visit, CONSUMER), FROM, 1).store(d_S)
+    _hand_over(exchange, visit)
+    if LATE:
+        d_V = warpgroup_mma(P, rows_of(d_outs, visit, FROM), d_V, is_async=True)
+    return d_V, P, as_operand(d_S, K.dtype, OPERANDS)
+
+
+@gluon.jit
+def _visit_first(
+    block, K, V, gradients, rings, visits, scale_log2, head_start,
+    CONSUMER: gl.constexpr, FROM: gl.constexpr,
+):  # fmt: skip
+    """dV and dK of the first visit, whose queries see no key of this consumer before FROM."""
+    d_V, d_K = gradients
+    d_V, P, d_S = _start_d_values(0, block, K, V, d_V, rings, visits, scale_log2, CONSUMER, FROM)
+    if CONSUMER == 0 and not visits.SQUARE:
+        mbarrier.arrive(head_start.index(0), count=1)
+    d_K = warpgroup_mma(d_S, rows_of(rings[2], 0, FROM), d_K, is_async=True)
+    d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
+    return d_V, d_K
+
+
+@gluon.jit
+def _start_d_queries(visit, keys, exchange, CONSUMER: gl.constexpr):
+    """Issue this half of dQ / scale: of the queries if they are more than SIDE, else of the columns."""
+    HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
+    exchange.wait_full(visit)
+    d_Q = gl.zeros([SIDE, SIDE], gl.float32, accumulator_layout(SIDE))
+    for part in gl.static_range(CONSUMERS):
+        d_S = exchange.block(visit, part)
+        K = keys.block(0, part).reshape([ROWS, HEAD_DIM])
+        if d_S.shape[1] > SIDE:
+            d_S = d_S.slice(CONSUMER * SIDE, SIDE, dim=1)
+        else:
+            K = K.slice(CONSUMER * SIDE, SIDE, dim=1)
+        d_Q = warpgroup_mma(d_S.permute((1, 0)), K, d_Q, use_acc=part > 0, is_async=True)
+    return d_Q
+
+
+@gluon.jit
+def _visit_unseen(visit, last_place, sums, keys, exchange, visits, CONSUMER: gl.constexpr):
+    """A visit whose queries see no key of this consumer: dQ of the one before is all; returns its place."""
+    place = visits.next_place(last_place)
+    _leave_nothing(exchange, visit, CONSUMER, visits.BLOCK_Q)
+    _hand_over(exchange, visit)
+    d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
+    d_Q = warpgroup_mma_wait(0, deps=[d_Q])
+    add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
+    return place
+
+
+@gluon.jit
+def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUMER: gl.constexpr):
+    """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest."""
+    keys, values, queries, _, _, _, exchange = rings
+    d_k_tensor, d_v_tensor = outputs
+    HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
+    K = keys.block(0, CONSUMER).reshape([ROWS, HEAD_DIM])
+    V_block = values.block(0, CONSUMER)
+    V = V_block.reshape([ROWS, HEAD_DIM])
+    d_V = gl.zeros([ROWS, HEAD_DIM], gl.float32, accumulator_layout(HEAD_DIM))
+    d_K = gl.zeros([ROWS, HEAD_DIM], gl.float32, accumulator_layout(HEAD_DIM))
+
+    # queries at the start of the first block that see no key of this consumer, and whether the last may not
+    HIDDEN: gl.constexpr = ROWS if visits.SQUARE and CONSUMER == 1 else 0
+    SHORT: gl.constexpr = visits.SQUARE and visits.WINDOWED and CONSUMER == 0 and visits.BLOCK_Q == ROWS
+
+    keys.wait_full(0)
+    values.wait_full(0)
+    place = visits.first_place()
+    if CONSUMER == 1:  # one multiplies while the other takes exponentials
+        mbarrier.wait(head_start.index(0), 0)
+    if SHORT:  # so that the machine code is what was timed, of the other kernels below
+        end = visits.count()
+    if HIDDEN == visits.BLOCK_Q:
+        _leave_nothing(exchange, 0, CONSUMER, HIDDEN)
+        _hand_over(exchange, 0)
+    else:
+        d_V, d_K = _visit_first(
+            place[1], K, V, (d_V, d_K), rings, visits, scale_log2, head_start, CONSUMER, HIDDEN
+        )
+        if CONSUMER == 0 and visits.SQUARE:  # the other has less of this visit, or none
+            mbarrier.arrive(head_start.index(0), count=1)
+    queries.release(0)
+    if not SHORT:
+        end = visits.count()
+    else:
+        end -= gl.where(visits.sees(visits.key, visits.end - 1), 0, 1)
+    for visit in range(1, end):
+        last_place = place
+        place = visits.next_place(place)
+        d_V, P, d_S = _start_d_values(visit, place[1], K, V, d_V, rings, visits, scale_log2, CONSUMER)
+        d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
+        d_K = warpgroup_mma(d_S, rows_of(queries, visit), d_K, is_async=True)
+        d_Q = warpgroup_mma_wait(1, deps=[d_Q])
+        add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
+        d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
+        queries.release(visit)
+    if SHORT:  # noqa: SIM102 (known when compiling, what follows is not)
+        if end < visits.count():
+            place = _visit_unseen(end, place, sums, keys, exchange, visits, CONSUMER)
+    d_Q = _start_d_queries(visits.count() - 1, keys, exchange, CONSUMER)
+    store(d_V, d_v_tensor, V_block, visits, CONSUMER)
+    d_Q = warpgroup_mma_wait(0, deps=[d_Q])
+    add_d_queries(d_Q, sums, place, visits, CONSUMER)
+    tma.store_wait(0)
+    barrier_of_warps()
+    store(d_K * scale, d_k_tensor, V_block, visits, CONSUMER)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def _make_exchange(blocks):
+    """Buffers for dS that both consumers fill and both read.
+
+    None waits for an empty one: who has seen the other's dS of visit i knows it done with dQ of visit i - 2,
+    so that 4 buffers are enough for i + 2.
+    """
+    full = make_barriers(EXCHANGES, CONSUMERS)
+    return Ring(blocks, full, full)
+
+
+@gluon.jit(
+    do_not_specialize=[
+        "batch_heads", "kv_heads", "heads_together", "heads_per_kv_head", "seq_q", "seq_kv", "window",
+    ]
+)  # fmt: skip
+def gradient_kernel(
+    q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
+    batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, scale, scale_log2,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, BUFFERS: gl.constexpr,
+    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """One block of threads a key block of a key head: its dK and dV, and what it adds to dQ.
+
+    Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim], lse and delta
+    [batch, heads, seq]; sums is as `add_d_queries` writes it.
+    """
+    DTYPE: gl.constexpr = q_tensor.dtype
+    HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
+    BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
+    EXCHANGE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
+    visits = visits_of(
+        gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
+        BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, SQUARE,
+    )  # fmt: skip
+    k_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], k_tensor.layout)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)
+    q_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], q_tensor.layout)
+    d_out_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], d_out_tensor.layout)
+    d_s_blocks = gl.allocate_shared_memory(DTYPE, [EXCHANGES * CONSUMERS, ROWS, BLOCK_Q], EXCHANGE)
+    lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
+    delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
+    queries = make_ring(q_blocks, BUFFERS, CONSUMERS)
+    rings = (
+        make_ring(k_blocks, 1, CONSUMERS),
+        make_ring(v_blocks, 1, CONSUMERS),
+        queries,
+        Ring(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty),  # who releases Q releases dO
+        lse,
+        delta,
+        _make_exchange(d_s_blocks),
+    )
+    head_start = make_barriers(1, 1)
+    fence_async_shared()
+    inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
+    outputs = (d_k_tensor, d_v_tensor)
+    gl.warp_specialize(
+        [
+            (_consume, (outputs, sums, rings, visits, scale, scale_log2, head_start, 0)),
+            (_consume, (outputs, sums, rings, visits, scale, scale_log2, head_start, 1)),
+            (produce, (inputs, rings, visits)),
+        ],
+        [4, 1],
+        [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+    )

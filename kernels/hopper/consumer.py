@@ -1,0 +1,190 @@
+"""A warp group that computes: attention of 64 query rows of every tile."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma, warpgroup_mma_wait
+
+from kernels.hopper.clock import now, store_times
+from kernels.hopper.products import held_columns, start_output, start_scores
+from kernels.hopper.softmax import of_block, softmax_step, weights_of
+from kernels.hopper.tiles import next_placed, next_tile
+from kernels.hopper.warp_group import LN_2, ROWS, Turns, accumulator_layout, barrier_of_warps, beside
+
+
+@gluon.jit
+def skip(blocks, visit, keys, values, turns):
+    """Hand back key blocks that only other consumers see; taking turns all the same keeps them even."""
+    for _ in range(blocks):
+        turns.take()
+        turns.pass_on()
+        keys.wait_full(visit)
+        keys.release(visit)
+        values.wait_full(visit)
+        values.release(visit)
+        visit += 1
+    return visit
+
+
+@gluon.jit
+def _blocks_of(schedule, tile_row, row):
+    """The first key block that a tile sees, and that its rows from `row` see; the ends of theirs, its."""
+    tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
+    if schedule.EDGES == "anywhere":
+        first, end = schedule.seen_blocks(row, ROWS)
+    else:  # each sees a part of all
+        first, end = tile_first, tile_end
+    return tile_first, first, end, tile_end
+
+
+@gluon.jit
+def _first_weights(S, Q, key_block, view, scale_log2, schedule, turns, OUT: gl.constexpr):
+    """P of a row's first key block as an operand, the rows' maximum and sum; S may be of its first keys."""
+    KEYS: gl.constexpr = S.shape[1]
+    FIRST: gl.constexpr = accumulator_layout(KEYS)
+    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV))
+    nothing_seen = gl.full([ROWS], float("-inf"), gl.float32, gl.SliceLayout(1, FIRST))
+    nothing = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, FIRST))
+    S = schedule.masked(S, view, key_block, True, FIRST, turns.CONSUMER)
+    weights, running_max, running_sum, _ = softmax_step(
+        S, nothing_seen, nothing, scale_log2, schedule.SHORT_WAITS
+    )
+    running_max = gl.convert_layout(running_max, SCORES_ROW, assert_trivial=True)
+    running_sum = gl.convert_layout(running_sum, SCORES_ROW, assert_trivial=True)
+    P = weights_of(of_block(weights, KEYS, schedule.BLOCK_KV), Q, OUT, schedule.PAIRED)
+    return P, running_max, running_sum
+
+
+@gluon.jit
+def _visit_others(
+    last, first, P, state, Q, held, keys, values, schedule, view, scale_log2, turns, HELD: gl.constexpr
+):
+    """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued.
+
+    The scores of each are issued together with P V of the one before. The last P V is left to issue: returns
+    P with the state.
+    """
+    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
+    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[4])
+    out, running_max, running_sum, visit = state
+    for step in range(last - first):
+        keys.wait_full(visit + 1)
+        turns.take()
+        S = start_scores(Q, held, keys, visit + 1, HELD, schedule.BLOCK_KV)
+        values.wait_full(visit)
+        out = start_output(P, values, visit, out)
+        turns.pass_on()
+        S = warpgroup_mma_wait(1, deps=[S])
+        keys.release(visit + 1)
+        S = schedule.masked(S, view, last - 1 - step, False, SCORES, turns.CONSUMER)
+        weights, running_max, running_sum, alpha = softmax_step(
+            S, running_max, running_sum, scale_log2, schedule.SHORT_WAITS
+        )
+        # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
+        out, P = warpgroup_mma_wait(0, deps=[out, P])
+        values.release(visit)
+        out = out * beside(alpha, OUT)
+        P = weights_of(weights, Q, OUT, schedule.PAIRED)
+        visit += 1
+    return P, out, running_max, running_sum, visit
+
+
+@gluon.jit
+def _store(state, Q_block, output, place, row, schedule, scale_log2):
+    """Divide by the row sums, and store the output, by way of Q's shared memory, and the log-sum-exp."""
+    out, running_max, running_sum = state
+    out_tensor, lse = output
+    batch, head = place
+    HEAD_DIM: gl.constexpr = Q_block.shape[3]
+    OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
+    out = out * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
+    Q_block.reshape([ROWS, HEAD_DIM]).store(out.to(Q_block.dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], Q_block)
+    rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
+    row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
+    lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
+    gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
+
+
+@gluon.jit
+def _hand_back(queries, tile_visit):
+    """Give Q's shared memory back to the producer, once the output that leaves by way of it has left."""
+    tma.store_wait(0)
+    barrier_of_warps()
+    queries.release(tile_visit)
+
+
+@gluon.jit
+def consume(
+    output, rings, tiles, scale_log2, blocks,
+    CONSUMERS: gl.constexpr, TURNS: gl.constexpr, HELD: gl.constexpr, TRACED: gl.constexpr,
+    CONSUMER: gl.constexpr,
+):  # fmt: skip
+    """Attention of 64 rows of every tile; a trace has the first consumer's times for the tile's."""
+    queries, keys, values, next_tiles = rings
+    HEAD_DIM: gl.constexpr = values.blocks.shape[4]
+    OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
+    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(tiles.BLOCK_KV))
+    LATE: gl.constexpr = queries.full.shape[0] > 1  # the next tile starts while this one's output leaves
+
+    turns = Turns(CONSUMER, CONSUMERS, TURNS)
+    turns.begin()
+    tile = gl.program_id(0)
+    if tiles.EDGES == "anywhere":
+        tile_row, batch, head = tiles.place(tile)
+    tile_visit = 0
+    visit = 0
+    while tile < tiles.tiles():
+        traced_tile, began = tile, now(TRACED)
+        if tiles.EDGES != "anywhere":  # once, as shorter code is faster there
+            tile_row, batch, head = tiles.place(tile)
+        schedule = tiles.of(batch)
+        row = tile_row + CONSUMER * ROWS
+        positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
+        tile_first, first, end, tile_end = _blocks_of(schedule, tile_row, row)
+        view = positions, schedule.whole_blocks(row, ROWS)
+        if schedule.EDGES == "anywhere":
+            visit = skip(tile_end - end, visit, keys, values, turns)
+        queries.wait_full(tile_visit)
+        Q_block = queries.block(tile_visit, CONSUMER)
+        Q = Q_block.reshape([ROWS, HEAD_DIM])
+        out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
+        keys.wait_full(visit)
+        held = held_columns(Q, HELD, schedule.BLOCK_KV)
+        S = start_scores(Q, held, keys, visit, HELD, tiles.first_keys(CONSUMER))
+        if LATE:  # noqa: SIM102 (known when compiling, what follows is not)
+            if tile_visit > 0:
+                _hand_back(queries, tile_visit - 1)
+        S = warpgroup_mma_wait(0, deps=[S])
+        keys.release(visit)
+        tiles.clean(values, visit, schedule, end - 1)
+        P, running_max, running_sum = _first_weights(S, Q, end - 1, view, scale_log2, schedule, turns, OUT)
+        P, out, running_max, running_sum, visit = _visit_others(
+            end - 1, first, P, (out, running_max, running_sum, visit),
+            Q, held, keys, values, schedule, view, scale_log2, turns, HELD,
+        )  # fmt: skip
+        values.wait_full(visit)
+        out = start_output(P, values, visit, out)
+        place = batch, head
+        if not schedule.CAUSAL:
+            tile = next_tile(next_tiles, tile_visit)
+            tile_row, batch, head = tiles.place(tile)
+        out, P = warpgroup_mma_wait(0, deps=[out, P])
+        values.release(visit)
+        visit += 1
+        if schedule.EDGES == "anywhere":
+            visit = skip(first - tile_first, visit, keys, values, turns)
+        if schedule.CAUSAL:  # drawn late, so asked for once all is handed back
+            if schedule.SHORT_WAITS:
+                tile, tile_row, batch, head = next_placed(next_tiles, tile_visit)
+            else:
+                tile = next_tile(next_tiles, tile_visit)
+                if schedule.EDGES == "anywhere":
+                    tile_row, batch, head = tiles.place(tile)
+        _store((out, running_max, running_sum), Q_block, output, place, row, schedule, scale_log2)
+        if CONSUMER == 0:
+            store_times(blocks, traced_tile, began, TRACED)
+        if not LATE:
+            _hand_back(queries, tile_visit)
+        tile_visit += 1
+    tma.store_wait(0)

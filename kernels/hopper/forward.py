@@ -1,0 +1,71 @@
+"""FlashAttention-3's forward pass on Hopper, in Gluon: a warp that copies, warp groups that compute.
+
+A block of threads stays on its SM and takes tiles, 64 query rows for each of its consumers, until none is
+left. The producer warp copies Q, K and V into shared memory by TMA. Each consumer warp group issues the
+scores of key block j together with P V of key block j - 1; its softmax runs under the products of the others.
+Source: Shah et al., FlashAttention-3, arXiv 2407.08608, algorithm 2.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
+
+from kernels.hopper.consumer import consume
+from kernels.hopper.partitions import start
+from kernels.hopper.producer import produce
+from kernels.hopper.ring import make_ring
+from kernels.hopper.schedule import Schedule
+from kernels.hopper.tiles import make_tile_blocks
+from kernels.hopper.warp_group import ROWS
+
+KEYS_BARRIER = gl.constexpr(11)  # and the one after it: a buffer of K each
+VALUES_BARRIER = gl.constexpr(13)
+
+
+@gluon.jit(
+    do_not_specialize=[
+        "batch_heads", "heads", "heads_per_kv_head", "heads_together",
+        "query_blocks", "seq_q", "seq_kv", "window",
+    ]
+)  # fmt: skip
+def attention_kernel(
+    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks,
+    batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr, EDGES: gl.constexpr,
+    WIDE: gl.constexpr, PAIRED: gl.constexpr, SHORT_WAITS: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
+    HELD: gl.constexpr,
+    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr, TRACED: gl.constexpr,
+):  # fmt: skip
+    """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
+
+    Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
+    blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.trace`.
+    """
+    DTYPE: gl.constexpr = q_tensor.dtype
+    HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
+    BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
+    schedule = Schedule(
+        batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED, EDGES, WIDE, PAIRED, SHORT_WAITS,
+    )  # fmt: skip
+    q_blocks = gl.allocate_shared_memory(
+        DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
+    )
+    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
+    next_tiles = make_tile_blocks(4 if SHORT_WAITS and CAUSAL else 1)
+    rings = (
+        make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
+        # by name where Q is held: elsewhere that was up to 2% slower
+        make_ring(k_blocks, KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
+        make_ring(v_blocks, KV_BUFFERS, CONSUMERS, VALUES_BARRIER if HELD else 0),
+        make_ring(next_tiles, 2, CONSUMERS),
+    )
+    fence_async_shared()
+
+    start(
+        consume, ((out_tensor, lse), rings, schedule, scale_log2, blocks, CONSUMERS, TURNS, HELD, TRACED),
+        produce, ((q_tensor, k_tensor, v_tensor), rings, schedule, counter, not CAUSAL, False),
+        CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+    )  # fmt: skip

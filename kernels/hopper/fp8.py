@@ -1,0 +1,68 @@
+"""FlashAttention-3's forward pass on numbers of 8 bits: flash3's kernel, with e4m3 operands and their scales.
+
+Q, K and V come as `fp8_quantise` leaves them.
+Source: Shah et al., FlashAttention-3, arXiv 2407.08608, section 3.3.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
+
+from kernels.hopper.fp8_consumer import consume
+from kernels.hopper.partitions import start
+from kernels.hopper.producer import produce
+from kernels.hopper.ring import make_ring
+from kernels.hopper.schedule import Schedule
+from kernels.hopper.tiles import make_tile_blocks
+from kernels.hopper.warp_group import ROWS
+
+
+@gluon.jit(
+    do_not_specialize=[
+        "batch_heads", "heads", "heads_per_kv_head", "heads_together", "query_blocks", "seq_q", "seq_kv",
+    ]
+)  # fmt: skip
+def attention_fp8_kernel(
+    q_tensor, k_tensor, v_tensor, out_tensor, lse, q_scales, k_scales, v_scales, counter,
+    batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
+    CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
+    EARLY: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
+
+    q_tensor and k_tensor are descriptors [batch, heads, seq, head_dim] of e4m3, v_tensor of V transposed
+    [batch, kv_heads, head_dim, seq]; out_tensor's is 16-bit, lse float32. Scales are float32 [batch, heads,
+    blocks]: of 64 queries, of BLOCK_KV keys and values.
+    """
+    DTYPE: gl.constexpr = q_tensor.dtype
+    HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
+    BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
+    schedule = Schedule(
+        batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, seq_kv,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, False, ALIGNED,
+    )  # fmt: skip
+    q_blocks = gl.allocate_shared_memory(
+        DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
+    )
+    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, HEAD_DIM, BLOCK_KV], v_tensor.layout)
+    out_blocks = gl.allocate_shared_memory(
+        out_tensor.dtype, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], out_tensor.layout
+    )
+    next_tiles = make_tile_blocks(1)
+    rings = (
+        make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
+        make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
+        make_ring(v_blocks, KV_BUFFERS, CONSUMERS),
+        make_ring(next_tiles, 2, CONSUMERS),
+    )
+    fence_async_shared()
+
+    scales = (q_scales, k_scales, v_scales)
+    start(
+        consume,
+        ((out_tensor, lse), out_blocks, rings, schedule, scale_log2, scales, CONSUMERS, TURNS, EARLY),
+        produce, ((q_tensor, k_tensor, v_tensor), rings, schedule, counter, True, True),
+        CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+    )  # fmt: skip

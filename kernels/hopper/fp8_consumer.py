@@ -1,0 +1,212 @@
+"""A warp group that computes on numbers of 8 bits: attention of 64 query rows of every tile.
+
+A block's scores are multiplied by the scales of its queries and keys inside the exponential. So that the
+scales of the values cost no instruction a number either, O is kept in units of the scale of those it was last
+added to, or, where EARLY, they are inside the exponential too: then O changes only with the maximum.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from kernels.hopper.consumer import skip
+from kernels.hopper.fp8_softmax import (
+    HEADROOM,
+    TAKE_ASM,
+    as_operand,
+    held_back,
+    in_place,
+    new_maximum,
+    rescaled,
+    softmax_step,
+)
+from kernels.hopper.tiles import next_tile
+from kernels.hopper.warp_group import LN_2, ROWS, Turns, accumulator_layout, barrier_of_warps, beside
+
+
+@gluon.jit
+def _start_scores(Q, keys, visit):
+    """Issue Q K^T of this visit's key block."""
+    BLOCK_KV: gl.constexpr = keys.blocks.shape[3]
+    K = keys.block(visit).reshape([BLOCK_KV, keys.blocks.shape[4]])
+    nothing = gl.zeros([ROWS, BLOCK_KV], gl.float32, accumulator_layout(BLOCK_KV, 8))
+    return warpgroup_mma(Q, K.permute((1, 0)), nothing, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def _start_output(P, values, visit, out):
+    """Issue out + P V of this visit's key block."""
+    HEAD_DIM: gl.constexpr = values.blocks.shape[3]
+    V = values.block(visit).reshape([HEAD_DIM, values.blocks.shape[4]])
+    P = as_operand(P, accumulator_layout(HEAD_DIM, 8))
+    return warpgroup_mma(P, V.permute((1, 0)), out, is_async=True)
+
+
+@gluon.jit
+def _counts_of(schedule):
+    """Blocks of keys and of rows of a head that have scales, and key heads."""
+    key_blocks = (schedule.seq_kv + schedule.BLOCK_KV - 1) // schedule.BLOCK_KV
+    kv_heads = schedule.heads // schedule.heads_per_kv_head
+    row_blocks = (schedule.seq_q + ROWS - 1) // ROWS
+    return key_blocks, row_blocks, kv_heads
+
+
+@gluon.jit
+def _scales_of(scales, scale_log2, row, batch, head, counts, schedule):
+    """What makes logits, in units of log2, of the rows' scores; their head's scales of keys and of values."""
+    q_scales, k_scales, v_scales = scales
+    key_blocks, row_blocks, kv_heads = counts
+    row_block = gl.minimum(row // ROWS, row_blocks - 1)
+    q_to_log2 = scale_log2 * gl.load(q_scales + (batch * schedule.heads + head) * row_blocks + row_block)
+    first_block = (batch * kv_heads + head // schedule.heads_per_kv_head) * key_blocks
+    return q_to_log2, k_scales + first_block, v_scales + first_block
+
+
+@gluon.jit
+def _visit_others(last, first, P, state, scales, Q, keys, values, schedule, view, turns, EARLY: gl.constexpr):
+    """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued.
+
+    P V of a block is waited for before the exponentials of the next where EARLY, or after them. Before, what
+    rounds and adds them runs among them, and O is rescaled under the next product; after, they come at once.
+    """
+    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV, 8)
+    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[3], 8)
+    out, running_max, running_sum, visit = state
+    alpha = gl.full([ROWS], 1.0, gl.float32, gl.SliceLayout(1, SCORES))
+    q_to_log2, k_scales, v_scales = scales
+    v_scale = gl.load(v_scales + last)
+    next_k_scale = gl.load(k_scales + gl.maximum(last - 1, 0))  # asked for a visit before it is needed
+    next_v_scale = gl.load(v_scales + gl.maximum(last - 1, 0))
+    for step in range(last - first):
+        block = last - 1 - step
+        to_log2 = q_to_log2 * next_k_scale
+        to_scale = gl.exp2(v_scale - next_v_scale)
+        v_scale = next_v_scale
+        next_k_scale = gl.load(k_scales + gl.maximum(block - 1, 0))
+        next_v_scale = gl.load(v_scales + gl.maximum(block - 1, 0))
+        keys.wait_full(visit + 1)
+        turns.take()
+        S = _start_scores(Q, keys, visit + 1)
+        if EARLY:
+            out = rescaled(out, alpha, OUT)
+        else:
+            values.wait_full(visit)
+        out = _start_output(P, values, visit, out)
+        turns.pass_on()
+        S = warpgroup_mma_wait(1, deps=[S])
+        keys.release(visit + 1)
+        S = schedule.masked(S, view, block, False, SCORES)
+        new_max = new_maximum(S, running_max, to_log2, v_scale, EARLY)
+        if EARLY:
+            new_max = in_place(new_max)
+            values.wait_full(visit + 1)  # ptxas moves nothing past it
+            out, P = warpgroup_mma_wait(0, deps=[out, P])
+            new_max = in_place(new_max)
+            values.release(visit)
+        weights, running_sum, alpha = softmax_step(
+            S, new_max, running_max, running_sum, to_log2, v_scale, EARLY
+        )
+        running_max = new_max
+        if EARLY:
+            P = weights
+        else:
+            running_sum = held_back(running_sum)
+            out, P = warpgroup_mma_wait(0, deps=[out, P])
+            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
+            values.release(visit)
+            out = out * beside(alpha * to_scale, OUT)
+        visit += 1
+    if EARLY:
+        out = out * beside(alpha, OUT)
+    return P, out, v_scale, running_max, running_sum, visit
+
+
+@gluon.jit
+def _store(state, out_block, output, place, row, schedule, EARLY: gl.constexpr):
+    """Divide by the row sums, and store the output, by way of shared memory, and the log-sum-exp."""
+    out, v_scale, running_max, running_sum = state
+    out_tensor, lse = output
+    batch, head = place
+    HEAD_DIM: gl.constexpr = out_block.shape[3]
+    OUT: gl.constexpr = accumulator_layout(HEAD_DIM, 8)
+    unit = 1.0 if EARLY else gl.exp2(v_scale)
+    out = out * beside(gl.where(running_sum == 0.0, 0.0, unit / running_sum), OUT)
+    tma.store_wait(0)  # of the tile before
+    barrier_of_warps()
+    out_block.reshape([ROWS, HEAD_DIM]).store(out.to(out_block.dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], out_block)
+    rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV, 8)))
+    row_lse = (running_max - HEADROOM + gl.log2(running_sum)) * LN_2
+    lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
+    gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
+
+
+@gluon.jit
+def consume(
+    output, out_blocks, rings, schedule, scale_log2, scales,
+    CONSUMERS: gl.constexpr, TURNS: gl.constexpr, EARLY: gl.constexpr, CONSUMER: gl.constexpr,
+):  # fmt: skip
+    """Attention of 64 rows of every tile."""
+    queries, keys, values, next_tiles = rings
+    HEAD_DIM: gl.constexpr = values.blocks.shape[3]
+    OUT: gl.constexpr = accumulator_layout(HEAD_DIM, 8)
+    SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV, 8)
+    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, SCORES)
+    out_block = out_blocks.index(CONSUMER)
+    counts = _counts_of(schedule)
+    turns = Turns(CONSUMER, CONSUMERS, TURNS)
+    turns.begin()
+    tile = gl.program_id(0)
+    tile_row, batch, head = schedule.place(tile)
+    tile_visit = 0
+    visit = 0
+    while tile < schedule.tiles():
+        row = tile_row + CONSUMER * ROWS
+        head_scales = _scales_of(scales, scale_log2, row, batch, head, counts, schedule)
+        q_to_log2, k_scales, v_scales = head_scales
+        positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
+        tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
+        first, end = schedule.seen_blocks(row, ROWS)
+        view = positions, schedule.whole_blocks(row, ROWS)
+        to_log2 = q_to_log2 * gl.load(k_scales + (end - 1))
+        v_scale = gl.load(v_scales + (end - 1))
+        visit = skip(tile_end - end, visit, keys, values, turns)
+        queries.wait_full(tile_visit)
+        Q = queries.block(tile_visit, CONSUMER).reshape([ROWS, HEAD_DIM])
+        out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
+        running_max = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
+        keys.wait_full(visit)
+        S = _start_scores(Q, keys, visit)
+        S = warpgroup_mma_wait(0, deps=[S])
+        keys.release(visit)
+        S = schedule.masked(S, view, end - 1, True, SCORES)
+        new_max = new_maximum(S, running_max, to_log2, v_scale, EARLY)
+        if EARLY:
+            new_max = in_place(new_max)
+            values.wait_full(visit)
+        P, running_sum, _ = softmax_step(S, new_max, running_max, 0.0, to_log2, v_scale, EARLY)
+        running_max = new_max
+        P, out, v_scale, running_max, running_sum, visit = _visit_others(
+            end - 1, first, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
+            schedule, view, turns, EARLY,
+        )  # fmt: skip
+        queries.release(tile_visit)
+        if not EARLY:
+            values.wait_full(visit)
+        out = _start_output(P, values, visit, out)
+        place = batch, head
+        tile = next_tile(next_tiles, tile_visit)
+        tile_row, batch, head = schedule.place(tile)
+        out = warpgroup_mma_wait(0, deps=[out])
+        values.release(visit)
+        visit = skip(first - tile_first, visit + 1, keys, values, turns)
+        running_sum = gl.convert_layout(gl.sum(running_sum, axis=1), SCORES_ROW, assert_trivial=True)
+        _store((out, v_scale, running_max, running_sum), out_block, output, place, row, schedule, EARLY)
+        tile_visit += 1
+    tma.store_wait(0)

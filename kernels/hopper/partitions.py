@@ -1,0 +1,46 @@
+"""How the warps of a block of threads part: consumers of 64 rows each, and a warp that copies for them."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+
+@gluon.jit
+def _run(PARTITION: gl.constexpr, arguments):
+    PARTITION(*arguments)
+
+
+@gluon.jit
+def _run_consumer(CONSUME: gl.constexpr, shared, CONSUMER: gl.constexpr):
+    CONSUME(*shared, CONSUMER)
+
+
+@gluon.jit
+def start(
+    CONSUME: gl.constexpr, shared, PRODUCE: gl.constexpr, produced,
+    CONSUMERS: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """Start two or three consumers, each with its number after the arguments that they share, and a producer.
+
+    Registers are those of a thread.
+    """
+    if CONSUMERS == 2:
+        gl.warp_specialize(
+            [
+                (_run_consumer, (CONSUME, shared, 0)),
+                (_run_consumer, (CONSUME, shared, 1)),
+                (_run, (PRODUCE, produced)),
+            ],
+            [4, 1],
+            [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (_run_consumer, (CONSUME, shared, 0)),
+                (_run_consumer, (CONSUME, shared, 1)),
+                (_run_consumer, (CONSUME, shared, 2)),
+                (_run, (PRODUCE, produced)),
+            ],
+            [4, 4, 1],
+            [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+        )

@@ -1,0 +1,57 @@
+"""Online softmax of a key block in the registers of a warp group, and P as the left operand of P V."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand
+
+
+@gluon.constexpr_function
+def rounding_asm(dtype):
+    """PTX that rounds two float32 into one register of two 16-bit numbers, the first in its lower half."""
+    return f"cvt.rn.{'f16x2' if dtype == gl.float16 else 'bf16x2'}.f32 $0, $2, $1;"
+
+
+@gluon.jit
+def _row_max(S, CHAINS: gl.constexpr):
+    """The largest of each row. CHAINS: a thread compares four numbers at a time, not each with the last."""
+    SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(S.shape[1]))
+    if CHAINS:
+        chains = gl.max(S.reshape([ROWS, S.shape[1] // 16, 16]), axis=1)
+        largest = gl.convert_layout(gl.max(chains, axis=1), SCORES_ROW, assert_trivial=True)
+    else:
+        largest = gl.max(S, axis=1)
+    return largest
+
+
+@gluon.jit
+def softmax_step(S, running_max, running_sum, scale_log2, CHAINS: gl.constexpr):
+    """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there."""
+    new_max = gl.maximum(running_max, _row_max(S, CHAINS))
+    offset = gl.where(new_max == float("-inf"), 0.0, new_max * scale_log2)  # a row may have seen no key yet
+    alpha = gl.exp2(running_max * scale_log2 - offset)
+    P = gl.exp2(S * scale_log2 - offset[:, None])
+    return P, new_max, running_sum * alpha + gl.sum(P, axis=1), alpha
+
+
+@gluon.jit
+def of_block(first, FIRST_KEYS: gl.constexpr, BLOCK_KV: gl.constexpr):
+    """The first FIRST_KEYS weights of a key block with 0 for the others."""
+    if FIRST_KEYS < BLOCK_KV:
+        both = gl.join(first, gl.zeros_like(first))
+        weights = both.permute((0, 2, 1)).reshape([ROWS, BLOCK_KV])
+    else:
+        weights = first
+    return weights
+
+
+@gluon.jit
+def weights_of(P, Q, OUT: gl.constexpr, PAIRED: gl.constexpr):
+    """P rounded as Q is, as wgmma's left operand.
+
+    PAIRED rounds two at a time: by itself ptxas may pair them the wrong way round, and turn each in the loop.
+    """
+    if PAIRED:
+        ASM: gl.constexpr = rounding_asm(Q.dtype)
+        P = gl.inline_asm_elementwise(ASM, "=r,r,r", [P], dtype=Q.dtype, is_pure=True, pack=2)
+    return as_operand(P, Q.dtype, OUT)

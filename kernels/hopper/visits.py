@@ -1,0 +1,148 @@
+"""The query blocks that a block of keys visits in the backward pass, and the mask of each visit."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.language.core import _aggregate as aggregate
+
+from kernels.hopper.warp_group import ROWS
+
+
+@aggregate
+class Visits:
+    """A key block of a key head, and the query blocks that see it, over all query heads that share it.
+
+    SQUARE says causal and as many queries as keys: the first ROWS queries see none of the second consumer's.
+    """
+
+    batch: gl.tensor
+    kv_head: gl.tensor
+    key: gl.tensor
+    first: gl.tensor
+    end: gl.tensor
+    heads: gl.tensor
+    heads_per_kv_head: gl.tensor
+    seq_q: gl.tensor
+    seq_kv: gl.tensor
+    window: gl.tensor
+    BLOCK_Q: gl.constexpr
+    CAUSAL: gl.constexpr
+    WINDOWED: gl.constexpr
+    SQUARE: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(
+        self, batch, kv_head, key, first, end, heads, heads_per_kv_head, seq_q, seq_kv, window,
+        BLOCK_Q, CAUSAL, WINDOWED, SQUARE,
+    ):  # fmt: skip
+        self.batch = batch
+        self.kv_head = kv_head
+        self.key = key
+        self.first = first
+        self.end = end
+        self.heads = heads
+        self.heads_per_kv_head = heads_per_kv_head
+        self.seq_q = seq_q
+        self.seq_kv = seq_kv
+        self.window = window
+        self.BLOCK_Q = gl.constexpr(BLOCK_Q)
+        self.CAUSAL = gl.constexpr(CAUSAL)
+        self.WINDOWED = gl.constexpr(WINDOWED)
+        self.SQUARE = gl.constexpr(SQUARE)
+
+    @gluon.jit
+    def count(self):
+        return (self.end - self.first) * self.heads_per_kv_head
+
+    @gluon.jit
+    def first_place(self):
+        """(query head, query block) of visit 0."""
+        return self.kv_head * self.heads_per_kv_head, self.first
+
+    @gluon.jit
+    def next_place(self, place):
+        """(query head, query block) of the visit after the one at `place`."""
+        head, block = place
+        last = block == self.end - 1
+        return gl.where(last, head + 1, head), gl.where(last, self.first, block + 1)
+
+    @gluon.jit
+    def sees(self, key, block):
+        """Whether a query of the block sees any of ROWS keys from `key`."""
+        position = block * self.BLOCK_Q + self.seq_kv - self.seq_q
+        seen = position + self.BLOCK_Q > key
+        if self.WINDOWED:
+            seen = seen & (position - key - ROWS + 1 < self.window)
+        return seen
+
+    @gluon.jit
+    def masked_if_partial(self, scores, key, query, SCORES: gl.constexpr):
+        """scores [ROWS keys, queries], both from a first one, with -inf where the key is hidden."""
+        if self.SQUARE or self.WINDOWED:
+            scores = self._masked_by_columns(scores, key, query, SCORES)
+        else:
+            position = query + self.seq_kv - self.seq_q  # the last query stands at the last key
+            partial = key + ROWS > self.seq_kv
+            if self.CAUSAL:
+                partial = partial | (position < key + ROWS - 1)
+            if partial:
+                keys = key + gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))[:, None]
+                seen = keys < self.seq_kv
+                if self.CAUSAL:
+                    columns = gl.arange(0, scores.shape[1], layout=gl.SliceLayout(0, SCORES))[None, :]
+                    seen = seen & (keys <= position + columns)
+                scores = gl.where(seen, scores, float("-inf"))
+        return scores
+
+    @gluon.jit
+    def _masked_by_columns(self, scores, key, query, SCORES: gl.constexpr):
+        """The same under a causal mask, which hides keys past the last too.
+
+        Columns are a sum of two: what a thread has for its own, and what is known when compiling, which takes
+        no register to compare with.
+        """
+        ahead = key + self.seq_q - self.seq_kv - query  # queries to the one at the first key
+        columns = gl.arange(0, scores.shape[1], layout=gl.SliceLayout(0, SCORES))[None, :]
+        own = columns & 6
+        columns -= own
+        rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))[:, None]
+        partial = ahead + ROWS - 1 > 0
+        if self.WINDOWED:
+            partial = partial | (ahead + self.window < scores.shape[1])
+        if partial:
+            first = rows + ahead - own
+            seen = columns >= first
+            if self.WINDOWED:
+                seen = seen & (columns < first + self.window)
+            scores = gl.where(seen, scores, float("-inf"))
+        return scores
+
+
+@gluon.jit
+def visits_of(
+    program, batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
+    BLOCK_Q: gl.constexpr, BLOCK_KV: gl.constexpr, CAUSAL: gl.constexpr, WINDOWED: gl.constexpr,
+    SQUARE: gl.constexpr,
+):  # fmt: skip
+    """Those of a block of threads, of batch_heads key heads; a masked one where no query sees the keys.
+
+    The key blocks that most queries see come first, within a set of heads whose tensors share the L2.
+    """
+    key_blocks = (seq_kv + BLOCK_KV - 1) // BLOCK_KV
+    heads_set = program // (heads_together * key_blocks)
+    first_head = heads_set * heads_together
+    heads = gl.minimum(heads_together, batch_heads - first_head)
+    in_set = program - first_head * key_blocks
+    batch_head = first_head + in_set % heads
+    key = in_set // heads * BLOCK_KV
+    begin = 0
+    end = seq_q
+    if CAUSAL:
+        begin = gl.maximum(key + seq_q - seq_kv, 0)
+    if WINDOWED:
+        end = gl.minimum(key + BLOCK_KV - 1 + window + seq_q - seq_kv, seq_q)
+    first = gl.minimum(begin, seq_q - 1) // BLOCK_Q
+    end = gl.maximum((end + BLOCK_Q - 1) // BLOCK_Q, first + 1)
+    return Visits(
+        batch_head // kv_heads, batch_head % kv_heads, key, first, end, kv_heads * heads_per_kv_head,
+        heads_per_kv_head, seq_q, seq_kv, window, BLOCK_Q, CAUSAL, WINDOWED, SQUARE,
+    )  # fmt: skip

@@ -1,0 +1,92 @@
+"""As much of Gluon's language as the kernels use, on torch tensors and Python numbers."""
+
+import time
+from types import SimpleNamespace
+
+import torch
+
+from gluon_threads.block import Barriers, MemoryBarrier
+from gluon_threads.memory import Shared, atomic_add, load, store
+
+
+def is_scalar(*values):
+    return not any(isinstance(value, torch.Tensor) and value.dim() for value in values)
+
+
+def nothing(*_args, **_kwargs):
+    """What a layout is here."""
+
+
+def reduced_max(value, axis):
+    most = value.amax(axis)
+    return most if most.dim() else most.item()
+
+
+def e4m3_by_four(values):
+    """Four tensors as e4m3, those of the same place in an int32, the first in its lowest bits."""
+    eight_bits = torch.stack(values, -1).clamp(-448, 448).to(torch.float8_e4m3fn)
+    return eight_bits.view(torch.int32)[..., 0]
+
+
+LAYOUTS = {
+    "NVMMADistributedLayout": nothing,
+    "SliceLayout": nothing,
+    "BlockedLayout": nothing,
+    "DotOperandLayout": nothing,
+    "DistributedLinearLayout": nothing,
+    "NVMMASharedLayout": SimpleNamespace(get_default_for=nothing),
+    "SwizzledSharedLayout": nothing,
+    "convert_layout": lambda value, layout, assert_trivial: value,
+}
+ARITHMETIC = {
+    **{name: getattr(torch, name) for name in ("float32", "float16", "int32", "int64", "exp2", "log2")},
+    "float8e4nv": torch.float8_e4m3fn,
+    "split": lambda value: value.unbind(-1),
+    "join": lambda one, other: torch.stack((one, other), -1),
+    "load": load,
+    "to_tensor": lambda value: value,
+    "zeros_like": torch.zeros_like,
+    "constexpr": lambda value: value,
+    "cast": lambda value, dtype: value,
+    "static_range": range,
+    "zeros": lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
+    "full": lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
+    "arange": lambda start, end, layout: torch.arange(start, end),
+    "minimum": lambda a, b: min(a, b) if is_scalar(a, b) else torch.minimum(a, b),
+    "maximum": lambda a, b: max(a, b) if is_scalar(a, b) else torch.maximum(a, b),
+    "where": lambda c, a, b: (a if c else b) if is_scalar(c) else torch.where(c, a, b),
+    "max": reduced_max,
+    "sum": lambda value, axis: value.sum(axis),
+}
+
+
+def language(block, program, programs):
+    """As much of `gl` as flash3 uses, on torch tensors and Python numbers."""
+
+    def allocate(dtype, shape, _layout):
+        if dtype is torch.int64:
+            return Barriers(MemoryBarrier(block) for _ in range(shape[0]))
+        return Shared(torch.full(shape, torch.nan if dtype.is_floating_point else -1, dtype=dtype))
+
+    def assembly(asm, _constraints, values, pack=1, **_kwargs):
+        if "cvt.rn.satfinite.e4m3x2" in asm:
+            return e4m3_by_four(values)
+        if "mul.f32" in asm:
+            return values[0] * values[1]
+        if "cvt.rn" in asm:  # of pairs; here Q is float32
+            return values[0]
+        if "mov.b32 $0, $1" in asm:
+            return values[0] if pack == 1 else values[0][:, ::4].contiguous().view(torch.float8_e4m3fn)
+        return time.monotonic_ns() if "%globaltimer" in asm else torch.tensor(program)
+
+    return SimpleNamespace(
+        **LAYOUTS,
+        **ARITHMETIC,
+        allocate_shared_memory=allocate,
+        warp_specialize=block.specialize,
+        program_id=lambda axis: program,
+        num_programs=lambda axis: programs,
+        atomic_add=atomic_add,
+        inline_asm_elementwise=assembly,
+        store=store,
+    )

@@ -1,0 +1,98 @@
+"""Memory as Gluon names it, in torch tensors: shared, global by pointers, and global by TMA's descriptors."""
+
+import math
+from types import SimpleNamespace
+
+import torch
+
+
+class Shared:
+    """Shared memory: a tensor with Gluon's names for looking at it."""
+
+    def __init__(self, memory):
+        self.memory = memory
+        self.shape = memory.shape
+        self.dtype = memory.dtype
+
+    def index(self, i):
+        return Shared(self.memory[i])
+
+    def reshape(self, shape):
+        return Shared(self.memory.view(shape))
+
+    def permute(self, order):
+        return Shared(self.memory.permute(order))
+
+    def slice(self, start, length, dim):
+        return Shared(self.memory.narrow(dim, start, length))
+
+    def store(self, value):
+        self.memory.copy_(value)
+
+    def load(self, _layout=None):
+        return self.memory.clone()
+
+    def _reinterpret(self, _dtype, shape, _layout):
+        return Boxes(self.memory, *shape[3:])
+
+
+class Boxes:
+    """Buffers [buffers, 1, 1, rows, columns] in boxes: all rows' first columns lie before the next ones."""
+
+    def __init__(self, memory, rows, columns):
+        self.parts = [
+            part
+            for buffer in memory
+            for piece in buffer.split(columns, dim=-1)
+            for part in piece.split(rows, dim=-2)
+        ]
+
+    def index(self, i):
+        return Shared(self.parts[i])
+
+
+class Descriptor:
+    """What TMA knows of a tensor [batch, heads, seq, ...]: past its rows it reads 0, writes nothing."""
+
+    def __init__(self, tensor, rows, columns=None):
+        self.tensor = tensor
+        self.dtype = tensor.dtype
+        self.layout = None
+        shape = [1, 1, rows, *([columns] if columns else tensor.shape[3:])]
+        self.block_type = SimpleNamespace(shape=shape, nbytes=math.prod(shape) * tensor.element_size())
+
+    def rows(self, batch, head, row, column=0):
+        head_rows = self.tensor[batch, head, row : row + self.block_type.shape[2]]
+        return head_rows[..., column : column + self.block_type.shape[-1]]
+
+
+class Pointer:
+    """A place, or a tensor of places, in a flat tensor."""
+
+    def __init__(self, memory, offsets=0):
+        self.memory = memory
+        self.offsets = offsets
+
+    def __add__(self, offsets):
+        return Pointer(self.memory, self.offsets + offsets)
+
+
+def store(pointer, value, mask=None):
+    if mask is None:
+        pointer.memory[pointer.offsets] = value
+    else:
+        pointer.memory[pointer.offsets[mask]] = value[mask]
+
+
+def load(pointer, mask=True, other=None):
+    """One number, or a tensor of them; what is not wanted is not looked at."""
+    return pointer.memory[pointer.offsets] if mask is True or mask else torch.tensor(other)
+
+
+def atomic_add(pointer, value, sem):
+    """What lay there, where it is one number."""
+    if isinstance(pointer.offsets, torch.Tensor):
+        return pointer.memory.index_add_(0, pointer.offsets, value)
+    before = int(pointer.memory[pointer.offsets])
+    pointer.memory[pointer.offsets] += value
+    return before

@@ -1,0 +1,156 @@
+"""Mutants of the backward kernels for Hopper: wrong gradients, partitions that do not wait for each other."""
+
+from tests.mutants.mutant import Mutant, planting
+
+T = "tests/kernels/"
+FLASH3_BACKWARD = f"{T}test_flash3_backward_order.py"
+
+
+def _of(file: str, *tests: str):
+    """Mutants of a file of kernels."""
+    return planting("kernels", f"kernels/{file}", *tests)
+
+
+visits = _of("hopper/visits.py", FLASH3_BACKWARD)
+gradient = _of("hopper/backward.py", FLASH3_BACKWARD)
+wide = _of("hopper/backward_wide.py", FLASH3_BACKWARD)
+gradients = _of("flash3_backward.py", FLASH3_BACKWARD)
+
+MUTANTS: tuple[Mutant, ...] = (
+    visits(
+        "gradient-diagonal-of-aligned",
+        "partial = ahead + ROWS - 1 > 0",
+        "partial = ahead > 0",
+        "the tile that the diagonal cuts is unmasked where queries and keys are aligned",
+    ),
+    visits(
+        "gradient-diagonal-by-one",
+        "partial = ahead + ROWS - 1 > 0",
+        "partial = ahead + ROWS - 1 > 1",
+        "a tile in which the diagonal hides but one pair is unmasked",
+    ),
+    visits(
+        "gradient-diagonal-by-one-elsewhere",
+        "(position < key + ROWS - 1)",
+        "(position < key + ROWS - 2)",
+        "the same where rows are not as many as keys, and no window hides any",
+    ),
+    visits(
+        "gradient-far-edge-by-one",
+        "(ahead + self.window < scores.shape[1])",
+        "(ahead + self.window + 1 < scores.shape[1])",
+        "a tile in which a window hides but one pair is unmasked",
+    ),
+    visits(
+        "gradient-ragged-keys",
+        "partial = key + ROWS > self.seq_kv",
+        "partial = key > self.seq_kv",
+        "keys past the end take a share of dQ",
+    ),
+    visits(
+        "gradient-last-seer",
+        "end = gl.minimum(key + BLOCK_KV - 1 + window + seq_q - seq_kv, seq_q)",
+        "end = gl.minimum(key + window + seq_q - seq_kv, seq_q)",
+        "queries that see only the last keys of a block give them no gradient",
+    ),
+    gradient(
+        "gradient-hidden-though-ahead",
+        "ROWS if visits.SQUARE and CONSUMER == 1 else 0",
+        "ROWS if visits.CAUSAL and CONSUMER == 1 else 0",
+        "queries that follow other keys give half of theirs no gradient",
+    ),
+    gradient(
+        "gradient-nothing-not-left",
+        "    if FROM > 0:\n        _leave_nothing(exchange, visit, CONSUMER, FROM)\n",
+        "",
+        "queries that see no key of a consumer get what lay in its shared memory",
+    ),
+    visits(
+        "gradient-last-block-with-one-pair",
+        "(position - key - ROWS + 1 < self.window)",
+        "(position - key - ROWS + 2 < self.window)",
+        "a last block of which one query sees one key is left out",
+    ),
+    gradient(
+        "gradient-last-block-in-vain",
+        "SHORT: gl.constexpr = visits.SQUARE and visits.WINDOWED and CONSUMER == 0",
+        "SHORT: gl.constexpr = visits.SQUARE and visits.WINDOWED and CONSUMER == 2",
+        "a block that sees no key of the first consumer is multiplied",
+    ),
+    gradient(
+        "gradient-first-block-in-vain",
+        "ROWS if visits.SQUARE and CONSUMER == 1 else 0",
+        "0",
+        "queries that see no key of the second consumer are multiplied",
+    ),
+    gradients(
+        "gradient-heads-together",
+        "and call.seq_kv >= LONG",
+        "and call.seq_kv > LONG",
+        "at 4096 keys the blocks of too many heads run side by side",
+        f"{T}test_flash3_backward.py",
+    ),
+    gradients(
+        "gradient-heads-in-the-l2",
+        "(2 * element_bytes + FLOAT32_BYTES)",
+        "(element_bytes + FLOAT32_BYTES)",
+        "the rows of the heads that run side by side are taken for smaller than they are",
+        f"{T}test_flash3_backward.py",
+    ),
+    gradient(
+        "gradient-delta-left-out",
+        "d_P = nothing - _terms(delta, d_outs, visit, FROM, SCORES)",
+        "d_P = nothing",
+        "dS lacks the derivative of the sum",
+    ),
+    gradient(
+        "gradient-dk-unscaled",
+        " store(d_K * scale, d_k_tensor",
+        " store(d_K, d_k_tensor",
+        "dK lacks the scale",
+    ),
+    wide(
+        "gradient-wide-dk-unscaled",
+        " store(d_K * scale, d_k_tensor",
+        " store(d_K, d_k_tensor",
+        "dK of head dim 256 lacks the scale",
+    ),
+    gradients(
+        "gradient-heads-of-one-window",
+        "rows = min(2 * (call.window",
+        "rows = min((call.window",
+        "rows of twice as many heads as fit are in the L2 at a time",
+        f"{T}test_flash3_backward.py",
+    ),
+    gradients(
+        "gradient-of-lse-sign",
+        "self._tensors(scratch)[1][..., : self.call.seq_q] -= d_lse",
+        "self._tensors(scratch)[1][..., : self.call.seq_q] += d_lse",
+        "the gradient of lse has the wrong sign",
+    ),
+    gradients(
+        "gradient-pays-when-few",
+        "FEW_BLOCKS * blocks > processors",
+        "FEW_BLOCKS * blocks < processors",
+        "auto takes the slower of two backward passes",
+        f"{T}test_flash3_backward.py",
+    ),
+    gradient(
+        "gradient-d-out-not-waited-for",
+        "    d_outs.wait_full(visit)\n    # dP",
+        "    # dP",
+        "dP is of rows that have not landed",
+    ),
+    gradient(
+        "gradient-dk-over-dv",
+        "    tma.store_wait(0)\n    barrier_of_warps()\n    store(d_K",
+        "    barrier_of_warps()\n    store(d_K",
+        "dK is stored over dV on its way",
+    ),
+    wide(
+        "gradient-wide-p-not-waited-for",
+        "        weights.wait_full(visit)\n",
+        "",
+        "dS is of what lay in P's place",
+    ),
+)
