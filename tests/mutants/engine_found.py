@@ -25,15 +25,27 @@ marked = _of("marked.py", "watch_process")
 MUTANTS: tuple[Mutant, ...] = (
     marked(
         "marked-session-alone",
-        "while left := self._left() - killed",
-        "while left := set() - killed",
+        "while new := _processes() - looked_at:",
+        "while new := set():",
         "what a kernel file detaches outlives it",
     ),
     marked(
         "marked-starting-overlooked",
-        "if found or not starting or",
-        "if found or True or",
+        "if marked is None:",
+        "if marked == 'nobody':",
         "what a kernel file detaches outlives it where it has no environment yet",
+    ),
+    marked(
+        "marked-looked-once",
+        "if time.monotonic() > until:",
+        "if True:",
+        "what is started while others are killed outlives them",
+    ),
+    marked(
+        "marked-no-environment-is-starting",
+        'return False if begins == ends != "0" else None',
+        "return None",
+        "a program that was started without an environment is waited for",
     ),
     counters(
         "counters-cache-read-alone",
