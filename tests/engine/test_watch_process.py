@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def test_all_that_has_its_mark_is_found_while_it_starts_programs_and_others_end(
 
     def kill(number: int, signal: int) -> None:
         killed.append(number)
-        if number == 5:
+        if number == 5 and killed.count(5) == 1:
             there(7, mark)
 
     monkeypatch.setattr(marked, "PROCESSES", tmp_path)
@@ -134,6 +135,9 @@ def test_all_that_has_its_mark_is_found_while_it_starts_programs_and_others_end(
     process.end()
     assert killed == [process.pid, 4, 5, 7]
     assert now == [2 + marked.LONGEST_START + 1]  # the last was found at 2 s
+    shutil.rmtree(tmp_path / "6")
+    process.end()
+    assert now == [2 + marked.LONGEST_START + 1]  # nothing is waited for
 
 
 def test_it_ends_with_whoever_asked():
