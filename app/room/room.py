@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from app.room.pictures import Pictures
@@ -165,12 +166,12 @@ class Room:
 
         Raises PermissionError where another session leads.
         """
-        if not self.led_by(session):
-            raise PermissionError("another session leads the room")
-        if self._pictures is not None and shown.picture:
-            for picture in (*reversed(shown.ahead), shown.picture):  # the newest wish is served first
-                self._pictures.want(picture)
         with self._lock:
+            if not self.led_by(session):
+                raise PermissionError("another session leads the room")
+            if self._pictures is not None and shown.picture:
+                for picture in (*reversed(shown.ahead), shown.picture):  # the newest wish is served first
+                    self._pictures.want(picture)
             if shown.question:
                 self._ask(session, shown.question)
                 self._hands[self._ballots.number(shown.question)] = shown.hands
@@ -305,7 +306,10 @@ class Room:
 
     def _in_loop(self, board: Board, text: str, *, closed: bool = False) -> None:
         """Put a text on a board, in the loop that its readers run in."""
-        if self._loop is None or self._loop.is_closed():
-            board.put(text, closed=closed)
-        else:
-            self._loop.call_soon_threadsafe(lambda: board.put(text, closed=closed))
+        put = partial(board.put, text, closed=closed)
+        if self._loop is None:
+            return put()
+        try:
+            self._loop.call_soon_threadsafe(put)
+        except RuntimeError:  # the loop has ended, maybe just now: nobody reads there any more
+            put()

@@ -11,6 +11,8 @@ import sys
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,6 +116,33 @@ def test_only_the_session_that_leads_publishes_and_the_last_to_begin_leads(led):
     with pytest.raises(PermissionError):
         room.publish(first, ASKED)
     assert state(room)["title"] == "mine"
+
+
+def test_who_begins_to_lead_waits_for_what_is_being_published():
+    first, second, led = object(), object(), []
+
+    class Slow(Pictures):
+        def want(self, wanted) -> None:
+            beginning = Thread(target=room.lead, args=(second,))
+            beginning.start()
+            beginning.join(0.1)
+            led.append(room.led_by(first))
+
+    room = Room(Slow())
+    room.lead(first)
+    room.publish(first, replace(ASKED, picture={"page": "tiles"}))
+    assert led == [True]
+
+
+def test_what_is_shown_when_the_server_has_just_ended_is_no_error(led):
+    room, session = led
+
+    def ended(_) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    room._loop = SimpleNamespace(is_closed=lambda: False, call_soon_threadsafe=ended)
+    room.publish(session, Shown("the end"))
+    assert state(room)["title"] == "the end"
 
 
 def test_a_question_of_the_lecture_before_is_asked_anew_and_one_on_the_screen_is_not(led):
