@@ -28,17 +28,8 @@ from engine.recordings.file import (
     save,
 )
 from engine.recordings.heat_map import heat_map, swept_problem
-from engine.recordings.recording import (
-    Counters,
-    Decoding,
-    Device,
-    KernelCounters,
-    Recording,
-    TilingTiming,
-    Times,
-    Timing,
-    identity,
-)
+from engine.recordings.recording import Counters, Device, KernelCounters, Recording, identity
+from engine.recordings.timing import Decoding, TilingTiming, Times, Timing
 from tests.engine.test_bench import TINY, bench_of
 
 DEVICE = Device(

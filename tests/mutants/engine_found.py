@@ -8,6 +8,7 @@ rows = _of("recordings/rows.py", "recorded")
 flops = _of("problem/flops.py", "recorded")
 heat = _of("recordings/heat_map.py", "recording")
 recording = _of("recordings/recording.py", "recording", "counted")
+timing = _of("recordings/timing.py", "recording", "counted")
 nearest = _of("recordings/nearest.py", "nearest")
 traced = _of("recordings/timelines.py", "traced")
 gaps = _of("studies/counter_gaps.py", "counter_gaps")
@@ -85,15 +86,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "recorded",
         "backward_schedule",
     ),
-    recording(
-        "recording-backward-counts-as-forward",
+    timing(
+        "timing-backward-counts-as-forward",
         "BACKWARD_FLOPS if self.direction == BACKWARD else 1.0",
         "1.0",
         "recorded backward passes have 40% of their TFLOP/s",
         "recorded",
     ),
-    recording(
-        "recording-variants-by-the-whole-mask",
+    timing(
+        "timing-variants-by-the-whole-mask",
         "pair_flops(self.problem, self.prefix or 0, self.v_dim)",
         "field_flops(self.problem)",
         "a prefix and V of another head dim count for nothing",
