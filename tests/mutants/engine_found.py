@@ -22,8 +22,21 @@ verdict = _of("studies/claims/verdict.py", "claims")
 record = _of("measuring/recorder.py", "recording", "journal")
 parse = _of("measuring/counters.py", "counters")
 marked = _of("marked.py", "watch_process")
+apart = _of("watch/apart.py", "watch_process")
 
 MUTANTS: tuple[Mutant, ...] = (
+    apart(
+        "apart-orphan",
+        "if os.getppid() != parent:",
+        "if False:",
+        "a kernel file whose server has just ended runs for ever",
+    ),
+    record(
+        "record-read-before-it-is-held",
+        'self.journal = Journal(path, device) if os.environ.get("RANK", "0") == "0" else None',
+        "self.journal = None",
+        "two recorders write one file",
+    ),
     marked(
         "marked-session-alone",
         "while new := _processes() - looked_at:",
@@ -84,7 +97,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "BACKWARD_FLOPS = 2.0",
         "TFLOP/s of backward passes are a fifth too low",
         "recorded",
-        "backward_schedule",
+        "recomputation",
     ),
     timing(
         "timing-backward-counts-as-forward",
