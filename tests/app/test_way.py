@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +19,8 @@ PATIENCE = 300  # s
 def clock(monkeypatch):
     """Seconds of a processor that a run has taken, as a test sets them."""
     taken = [0.0]
-    monkeypatch.setattr(way.time, "thread_time", lambda: taken[0])
+    times = {"thread_time": lambda: taken[0], "monotonic": time.monotonic, "sleep": time.sleep}
+    monkeypatch.setattr(way, "time", SimpleNamespace(**times))
     return taken
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -199,7 +200,7 @@ def test_a_long_row_is_shown_in_part_and_that_is_said(open_app):
 
 def test_play_steps_once_a_second_to_the_end_and_no_further(open_app, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("app.page.parts.stepper.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("app.page.parts.stepper.time", SimpleNamespace(monotonic=lambda: now[0]))
     app = open_app("softmax", seq="256", block_kv="64")
     app.main.slider[0].set_value(0).run()
     app.main.button[2].click().run()
