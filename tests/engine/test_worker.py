@@ -181,6 +181,18 @@ def test_the_process_ends_with_its_parent(tmp_path):
     until(lambda: not alive(pid))
 
 
+def test_a_process_that_ends_while_it_has_nothing_to_do_leaves_nothing_open(worker):
+    assert worker.submit(COUNT, {"to": 1}).wait(PATIENCE)
+    process = worker._process
+    process.kill()
+    process.wait()
+    job = worker.submit(COUNT, {"to": 2})
+    assert job.wait(PATIENCE)
+    assert job.state == "done"
+    assert process.stdin.closed
+    assert process.stdout.closed
+
+
 def test_the_client_imports_no_torch():
     program = "import sys, engine.worker.client; sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE).returncode == 0
