@@ -140,6 +140,7 @@ def test_all_that_has_its_mark_is_found_while_it_starts_programs_and_others_end(
     assert now == [2 + marked.LONGEST_START + 1]  # nothing is waited for
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
 def test_it_ends_with_whoever_asked():
     code = """
 import os, subprocess, sys
@@ -161,6 +162,7 @@ os._exit(0)
         os.kill(other, signal.SIGKILL)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
 def test_it_ends_where_whoever_asked_is_gone_already():
     code = "from engine.watch.apart import end_with_parent as end; end(0); print('it goes on')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
