@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IMPORTS = "import os, sys, time\n"
 STARTS = "pipe = int(sys.argv[-1])\nos.write(pipe, b'started\\n')\n"
 STARTED = IMPORTS + STARTS
-PATIENCE = 300  # s, less than what a test starts would last
+PATIENCE = 60  # s, less than what a test starts would last
 REPORT = {
     "right": False, "largest_error": 0.5, "tolerance": 0.01, "read_bytes": {"Q": 8, "M": 0},
     "written_bytes": {"O": 8, "M": 4}, "flash2_read_bytes": {"Q": 8}, "flash2_written_bytes": {"Q": 0},
