@@ -13,6 +13,8 @@ from uuid import uuid4
 
 MARKS = "ATTENTION_TILES_MARKS"  # in the environment: what a marked process starts has its marks too
 PROCESSES = Path("/proc")
+ENVIRONMENT = slice(47, 49)  # after the name in /proc/PID/stat: where its environment begins and ends
+LONGEST_START = 5.0  # s that a process may have no environment yet: its program may have to come from a disk
 
 
 class Marked(subprocess.Popen):
@@ -29,25 +31,39 @@ class Marked(subprocess.Popen):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         self.kill()
-        killed: set[int] = set()
-        while left := self._left() - killed:  # once more, as what is being killed may start something
-            for process in left:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(process, signal.SIGKILL)
-            killed |= left
+        looked_at: set[int] = set()
+        until = time.monotonic() + LONGEST_START
+        while new := _processes() - looked_at:  # once more, as what is being killed may start something
+            starting = False
+            for process in new:
+                marked = self._has_mark(process)
+                if marked is None:
+                    starting = True
+                    continue
+                looked_at.add(process)
+                if marked:
+                    until = time.monotonic() + LONGEST_START
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(process, signal.SIGKILL)
+            if time.monotonic() > until:
+                break
+            if starting:
+                time.sleep(0.01)
 
-    def _left(self) -> set[int]:
-        """All processes with its mark; what is starting a program has no environment yet: wait for it."""
-        mark, until = self.mark.encode(), time.monotonic() + 1
-        while True:
-            found, starting = set(), False
-            for process in PROCESSES.glob("[0-9]*"):
-                with suppress(OSError):  # ended meanwhile, or another's
-                    environment = (process / "environ").read_bytes()
-                    if mark in environment:
-                        found.add(int(process.name))
-                    elif not environment:  # what has ended has no program either: the link fails
-                        starting |= bool((process / "exe").readlink())
-            if found or not starting or time.monotonic() > until:
-                return found
-            time.sleep(0.01)
+    def _has_mark(self, process: int) -> bool | None:
+        """Whether a process has its mark; None while it is starting a program and has no environment yet."""
+        place = PROCESSES / str(process)
+        try:
+            environment = (place / "environ").read_bytes()
+            if not environment:
+                (place / "exe").readlink()  # fails of what has ended
+                begins, ends = (place / "stat").read_text().rpartition(")")[2].split()[ENVIRONMENT]
+                return False if begins == ends != "0" else None  # some programs are started without any
+        except OSError:  # ended meanwhile, or another's
+            return False
+        return self.mark.encode() in environment
+
+
+def _processes() -> set[int]:
+    """All that there are; none where there is no Linux."""
+    return {int(each.name) for each in PROCESSES.glob("[0-9]*")}

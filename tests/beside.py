@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST = 600  # seconds
+LONGEST = 3600  # seconds
 
 
 class Beside:

@@ -73,7 +73,9 @@ def pytest_terminal_summary(terminalreporter):
 
 def forget() -> None:
     """Clear what the product remembers: it was made of the algorithms that there were."""
-    rooms = [vars(module) for name, module in sys.modules.items() if name.split(".")[0] in ("engine", "app")]
+    rooms = [
+        vars(module) for name, module in list(sys.modules.items()) if name.split(".")[0] in ("engine", "app")
+    ]
     kinds = [vars(found) for room in rooms for found in room.values() if isinstance(found, type)]
     for found in chain.from_iterable(map(dict.values, map(dict, rooms + kinds))):
         if isinstance(found, (_lru_cache_wrapper, Kept)):

@@ -28,6 +28,7 @@ ENGINE = (
     "problem",
     "schedule",
     "algorithms",
+    "parameter",
     "experiment",
     "parser",
     "model",
@@ -47,6 +48,7 @@ def test_every_room_has_files_to_look_at():
     assert {name.split("/")[1] for name in NAMED if name.startswith("engine/")} >= set(ENGINE) - {
         "experiment",
         "marked",
+        "parameter",
         "parser",
         "root",
     }

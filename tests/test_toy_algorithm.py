@@ -45,7 +45,7 @@ def toy(lay_algorithm):
 
 def opened(page: str) -> AppTest:
     """A page of the dashboard with the scenario under the toy."""
-    app = AppTest.from_file(str(ROOT / "app" / "dashboard.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "app" / "dashboard.py"), default_timeout=600)
     app._page_hash = calc_hash(page)
     app.query_params["algorithm"] = "toy"
     app.run()

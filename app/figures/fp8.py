@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.units import share_text
-from engine.recordings.recording import Fp8Timing
+from engine.recordings.timing import Fp8Timing
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -211,29 +211,16 @@ def bytes_over_memory(
     kib = [size / KIB for size in sizes]
     low, high = min(counted) / 2, max(*counted, standard) * 2
     at = sizes.index(chosen)
-    line = {"type": "scatter", "x": kib}
+
+    def trace(name: str, values: Sequence[float], mode: str = "lines", **look) -> dict:
+        return {"type": "scatter", "x": kib, "y": values, "mode": mode, "name": name, **look}
+
+    level = [standard] * len(kib)
+    dotted = {"color": colours.v, "dash": "dot", "width": 3}
     traces = [
-        {
-            **line,
-            "y": [standard] * len(kib),
-            "mode": "lines",
-            "name": "standard",
-            "line": {"color": colours.muted, "width": 3},
-        },
-        {
-            **line,
-            "y": theorem,
-            "mode": "lines",
-            "name": "8 N²d²/M numbers",
-            "line": {"color": colours.v, "dash": "dot", "width": 3},
-        },
-        {
-            **line,
-            "y": counted,
-            "mode": "markers",
-            "name": "tiles, counted",
-            "marker": {"color": colours.v, "size": 9},
-        },
+        trace("standard", level, line={"color": colours.muted, "width": 3}),
+        trace("8 N²d²/M numbers", theorem, line=dotted),
+        trace("tiles, counted", counted, "markers", marker={"color": colours.v, "size": 9}),
         {
             "type": "scatter",
             "x": kib[at : at + 1],

@@ -27,7 +27,7 @@ from engine.measuring.agreement import PAIRS
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
 from engine.problem.hardware import gpu_named
 from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
-from engine.recordings.recording import Recording, Timing
+from engine.recordings.recording import Recording
 from engine.recordings.rows import (
     BACKWARD,
     BACKWARD_PROVIDER,
@@ -39,6 +39,7 @@ from engine.recordings.rows import (
     speedup_over,
     timings_of,
 )
+from engine.recordings.timing import Timing
 from engine.studies.recomputation import (
     FLOPS_RATIO,
     ONE_KERNEL,

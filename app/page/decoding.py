@@ -15,12 +15,10 @@ from app.figures.units import (
     bytes_text,
     heads_text,
     percent_text,
-    ratio_digits,
     scaled,
     seconds_text,
-    times_text,
 )
-from app.page.parts import merging, paging
+from app.page.parts import merging, paging, sharing
 from app.page.parts.elements import chart, fold, one_of
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -33,10 +31,8 @@ from engine.recordings.recording import Recording
 from engine.studies.decoding import (
     SPLITS,
     by_splits,
-    counted_reads,
     decoding_of,
     fastest,
-    grouped,
     kernel_splits,
     key_reads,
     keys_seen,
@@ -46,7 +42,6 @@ from engine.studies.decoding import (
     readable,
     recorded_decoding,
     recorded_near,
-    recorded_sharing,
     seconds_at,
     spread,
 )
@@ -81,7 +76,7 @@ def show() -> None:
         partial(paging.show, decoding, recording, colours),
         "How does a paged KV cache save memory?",
     )
-    fold("decoding heads", partial(_grouped, decoding, recording), "What do heads that share keys save?")
+    fold("decoding heads", partial(sharing.show, decoding, recording), "What do heads that share keys save?")
     if recording:
         timed = partial(_recorded, recording, decoding, chosen, colours)
         fold("decoding times", timed, "How long did a GPU take?")
@@ -219,7 +214,7 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
     if not timed:
         return
     problem = timed[0].problem
-    st.markdown(f"**{_sentence_start(recording.origin)}**: {problem.seq_kv:,} keys")
+    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {problem.seq_kv:,} keys")
     gpu = gpu_named(recording.device.gpu)
     like = recorded_decoding(rows, (gpu or decoding.gpu).key)
     lines = _recorded_lines(timed, recording.origin, colours)
@@ -273,62 +268,3 @@ def _recorded_table(rows, copy: float) -> str:
         share = percent_text(row.bytes_per_second, copy) if copy else ""
         cells.append([*start, *times, scaled(row.bytes_per_second, "B/s"), share, ""])
     return table(head, cells, words=(0, len(head) - 1), title="Recorded decoding times by splits")
-
-
-def _grouped(decoding: Experiment, recording: Recording | None) -> None:
-    """Bytes of K and V by the number of KV heads."""
-    found, problem = grouped(decoding), decoding.problem
-    reads = {heads: key_reads(one) for heads, one in found.items()}
-    alone, now = reads[problem.heads], reads[problem.kv_heads]
-    less = f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
-    if now == alone:
-        less = "**nothing is shared yet.** Set fewer KV heads in the sidebar."
-    said = f"{heads_text(problem.heads, problem.kv_heads)}: {less}"
-    if problem.heads == 1:
-        said = "One head has **nothing to share.** Set more heads in the sidebar."
-    st.markdown(said)
-    counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
-    rows = []
-    for heads, one in found.items():
-        row = counted[heads]
-        rows.append(
-            [
-                _kind(heads, problem.heads),
-                f"{heads}",
-                bytes_text(reads[heads]),
-                times_text(alone, reads[heads]),
-                f"{one.experiment.tiling.splits}",
-                seconds_text(one.modelled.seconds),
-                bytes_text(row.total("dram_read")) if row else "not recorded",
-            ]
-        )
-    head = ("", "KV heads", "K and V, counted", "saving", "splits", "time, modelled", "DRAM reads, recorded")
-    st.html(scrolled(table(head, rows, title="Bytes and time by KV heads"), 360))
-    where = f" The DRAM reads are the GPU's counters, {recording.origin}." if any(counted.values()) else ""
-    st.caption(f"The numbers are for one token, with as many splits as the kernel chooses.{where}")
-    if recording:
-        _recorded_grouping(recording, decoding)
-
-
-def _recorded_grouping(recording: Recording, decoding: Experiment) -> None:
-    """How long the nearest recorded cache took with the most and the fewest KV heads."""
-    found = recorded_sharing(recording, decoding)
-    if found is None:
-        return
-    problem, plain = found.fewest.problem, found.most.problem
-    times = [seconds_text(row.times.p50) for row in (found.most, found.fewest)]
-    st.caption(
-        f"{_sentence_start(recording.origin)}, {problem.seq_kv:,} keys, d {problem.head_dim}: "
-        f"{problem.heads} heads take {times[0]} on {plain.kv_heads} KV heads and {times[1]} on "
-        f"{problem.kv_heads}: {found.time_share:.0%} of the time for {found.bytes_share:.0%} of the bytes."
-    )
-
-
-def _sentence_start(origin: str) -> str:
-    return origin[:1].upper() + origin[1:]
-
-
-def _kind(kv_heads: int, heads: int) -> str:
-    if kv_heads == heads:
-        return "each head has its own keys"
-    return "all heads share one" if kv_heads == 1 else "grouped, as in the scenario"

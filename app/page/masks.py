@@ -17,7 +17,8 @@ from app.sidebar.unused import unused
 from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
-from engine.recordings.recording import Recording, VariantTiming
+from engine.recordings.recording import Recording
+from engine.recordings.timing import VariantTiming
 from engine.studies.mask_times import VariantCost, variant_costs
 from engine.studies.masks import Density, Masked, document_lengths, under_masks
 from engine.studies.terms import FAINT, Ramp, ramps

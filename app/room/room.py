@@ -8,10 +8,11 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from app.room.board import Board
 from app.room.pictures import Pictures
 from app.room.votes import Ballots, Bucket, Question, sheet
 
@@ -74,30 +75,6 @@ class VoteError(Exception):
 
 class FullError(Exception):
     """As many phones as can be served are here."""
-
-
-class Board:
-    """The newest text for all who wait in the loop; who is slow misses what was overtaken."""
-
-    def __init__(self):
-        self.text, self.version, self.closed = "", 0, False
-        self._changed = asyncio.Event()
-
-    def put(self, text: str, *, closed: bool = False) -> None:
-        """Show a text to all who wait; the same again is nothing new."""
-        if text == self.text and not closed:
-            return
-        self.text, self.closed, self.version = text, closed, self.version + 1
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def after(self, version: int, seconds: float) -> bool:
-        """Wait for a later version, at most so long; whether there is one."""
-        if self.version == version:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._changed.wait()
-        return self.version != version
 
 
 @dataclass
@@ -165,12 +142,12 @@ class Room:
 
         Raises PermissionError where another session leads.
         """
-        if not self.led_by(session):
-            raise PermissionError("another session leads the room")
-        if self._pictures is not None and shown.picture:
-            for picture in (*reversed(shown.ahead), shown.picture):  # the newest wish is served first
-                self._pictures.want(picture)
         with self._lock:
+            if not self.led_by(session):
+                raise PermissionError("another session leads the room")
+            if self._pictures is not None and shown.picture:
+                for picture in (*reversed(shown.ahead), shown.picture):  # the newest wish is served first
+                    self._pictures.want(picture)
             if shown.question:
                 self._ask(session, shown.question)
                 self._hands[self._ballots.number(shown.question)] = shown.hands
@@ -305,7 +282,10 @@ class Room:
 
     def _in_loop(self, board: Board, text: str, *, closed: bool = False) -> None:
         """Put a text on a board, in the loop that its readers run in."""
-        if self._loop is None or self._loop.is_closed():
-            board.put(text, closed=closed)
-        else:
-            self._loop.call_soon_threadsafe(lambda: board.put(text, closed=closed))
+        put = partial(board.put, text, closed=closed)
+        if self._loop is None:
+            return put()
+        try:
+            self._loop.call_soon_threadsafe(put)
+        except RuntimeError:  # the loop has ended, maybe just now: nobody reads there any more
+            put()

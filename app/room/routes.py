@@ -18,8 +18,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.canvas.offline import POLICY
+from app.room.board import Board
 from app.room.page import page
-from app.room.room import Board, FullError, Room, VoteError
+from app.room.room import FullError, Room, VoteError
 
 COOKIE, COOKIE_AGE = "phone", 12 * 3600  # s: longer than a lecture
 PHONE = re.compile(r"[\w-]{22}", re.ASCII)

@@ -24,8 +24,8 @@ def said_once(place: DeltaGenerator, what: Hashable, draw: Callable[[], None]) -
     """
     ctx = get_script_run_ctx()
     asked = draw.__module__, draw.__qualname__, what, tuple(place._cursor.delta_path)
-    if asked in _said:
-        return send(ctx, _said[asked])
+    if (said := _said.get(asked)) is not None:  # another session may forget it at any moment
+        return send(ctx, said)
     with noted(ctx) as messages, place:
         draw()
     if len(_said) >= MOST:

@@ -15,7 +15,7 @@ from app.sidebar.unused import look
 from app.take_home.offers import subject
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
-from engine.experiment import LARGEST_SEQUENCE
+from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.hardware import GPUS
 from engine.problem.problem import DTYPE_BYTES
 

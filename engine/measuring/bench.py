@@ -14,7 +14,7 @@ from engine.measuring.implementations import Implementation, input_bytes
 from engine.measuring.interpreter import too_long
 from engine.measuring.trial import Checked, Trial, attempt
 from engine.problem.problem import Problem, Tiling
-from engine.recordings.recording import Times, Timing
+from engine.recordings.timing import Times, Timing
 
 HEAVY = 8  # who takes more than this part of the memory is not timed in turns: allocating would be timed too
 SLOW = 0.05  # seconds per call, from which one is not timed alone as well

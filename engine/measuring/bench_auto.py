@@ -10,7 +10,7 @@ from engine.measuring.clock import Repeats, machine
 from engine.measuring.implementations import implementations
 from engine.measuring.trial import random_inputs
 from engine.problem.problem import Mask, Problem
-from engine.recordings.recording import Timing
+from engine.recordings.timing import Timing
 
 CANDIDATES = ("flash2", "flash3", "split_kv")  # that auto takes one of
 REPEATS = Repeats(8, 12, 0.05)

@@ -17,7 +17,8 @@ from engine.measuring.shapes import training_problem
 from engine.parser import Parser, to_write
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import save
-from engine.recordings.recording import Device, Recording, Timing
+from engine.recordings.recording import Device, Recording
+from engine.recordings.timing import Timing
 from engine.worker.jobs import JobError
 
 QUICK = ((128, 4096), (64, 4096))

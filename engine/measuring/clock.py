@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.recordings.recording import Times
+from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
 
 FLUSH_BYTES = 512 * 2**20  # larger than any L2; passing over it also hides the launch of what is timed next

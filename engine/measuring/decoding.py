@@ -10,7 +10,7 @@ from engine.measuring import clock
 from engine.measuring.implementations import implementations
 from engine.measuring.trial import Trial
 from engine.problem.problem import Mask, Problem
-from engine.recordings.recording import Decoding
+from engine.recordings.timing import Decoding
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 KEYS = (1024, 8192, 65536, 131072)

@@ -13,7 +13,7 @@ from engine.measuring import clock
 from engine.measuring.shapes import training_problem
 from engine.measuring.trial import attempt, not_timed, random_inputs
 from engine.problem.problem import Problem
-from engine.recordings.recording import INPUTS, NUMBERS, Fp8Timing
+from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing
 
 LENGTHS, HEAD_DIMS = (16384, 4096), (128, 64, 256)
 OUTLIERS, OUTLIER_SIZE = 0.001, 10.0  # the share that is drawn from a distribution so much wider

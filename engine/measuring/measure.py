@@ -25,7 +25,7 @@ from engine.measuring.ranks import Ranks
 from engine.model.drawable import at_length
 from engine.parser import Parser, whole
 from engine.recordings.cluster import BOTH, ClusterTiming
-from engine.recordings.recording import Timing
+from engine.recordings.timing import Timing
 from engine.worker.jobs import JobError, Update
 
 Row = dict[str, Any]

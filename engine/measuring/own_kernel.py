@@ -13,7 +13,7 @@ from engine.measuring.interpreter import interpreter_seconds
 from engine.model.drawable import drawable
 from engine.watch.apart import FailedError, Limits, run
 from engine.watch.labs import Lab, labs
-from engine.worker.jobs import Update
+from engine.worker.jobs import JobError, Update
 
 WATCH = "engine.measuring.own_kernel:watch"
 SECONDS = 60.0  # that a file may run
@@ -77,16 +77,22 @@ def interpretable(experiment: Experiment) -> Experiment:
 
 def watch(payload: dict[str, Any]) -> Generator[Update, None, dict[str, Any]]:
     """The job: what was seen, with the file's lines; under "failed" a sentence where it could not be run."""
-    file, number = Path(payload["file"]), payload["lab"]
+    file = Path(payload["file"])
     yield Update(0.2, f"Running {file.name} and watching it")
-    found: dict[str, Any] = {"source": _lines(file), **payload}
-    limits = Limits(seconds=payload["seconds"])
+    found = {"source": _lines(file), **payload, **_seen(file, payload)}
+    if saved(file) != payload["saved"]:
+        raise JobError(f"{file.name} was saved while it waited or ran, so nothing is shown; run it again")
+    return found
+
+
+def _seen(file: Path, payload: dict[str, Any]) -> dict[str, Any]:
+    number, limits = payload["lab"], Limits(seconds=payload["seconds"])
     try:
         if number is None:
-            return {**found, **run(file, Experiment.of(**payload["experiment"]), limits)}
-        return {**found, **labs()[number].check(file, limits)}
+            return run(file, Experiment.of(**payload["experiment"]), limits)
+        return labs()[number].check(file, limits)
     except FailedError as error:
-        return {**found, "failed": str(error)}
+        return {"failed": str(error)}
 
 
 def _lines(file: Path) -> list[str]:

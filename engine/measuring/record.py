@@ -39,7 +39,8 @@ from engine.parser import Parser, seconds
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 from engine.recordings.file import RecordingError
-from engine.recordings.recording import Timing, identity
+from engine.recordings.recording import identity
+from engine.recordings.timing import Timing
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))

@@ -23,18 +23,14 @@ class Recorder:
         self.started = time.monotonic()
         self.end = self.started + budget
         self.rows: dict[str, dict[tuple, Row]] = {name: {} for name in SECTIONS}
-        if path.exists():
-            self._resume(load(path))
-        # of several processes only the first writes
+        # of several processes only the first writes, and holds the file before anyone reads what it is now
         self.journal = Journal(path, device) if os.environ.get("RANK", "0") == "0" else None
-        if self.journal is not None and self.journal.rows:
-            try:
-                self._same(self.journal.device)
-            except RecordingError:
-                self.journal.close(done=False)
-                raise
-            for section, row in self.journal.rows:
-                self.rows[section][identity(row)] = row
+        try:
+            self._resume()
+        except BaseException:
+            if self.journal is not None:
+                self.journal.close(done=not self.journal.rows)
+            raise
 
     @property
     def left(self) -> float:
@@ -79,10 +75,17 @@ class Recorder:
         """A line of progress."""
         self.say(f"{time.monotonic() - self.started:6.0f} s  {what}")
 
-    def _resume(self, before: Recording) -> None:
-        self._same(before.device)
-        for name in SECTIONS:
-            self.rows[name] = {identity(row): row for row in getattr(before, name)}
+    def _resume(self) -> None:
+        """Take what is there: the file, then the rows beside it, which are newer."""
+        if self.path.exists():
+            before = load(self.path)
+            self._same(before.device)
+            for name in SECTIONS:
+                self.rows[name] = {identity(row): row for row in getattr(before, name)}
+        if self.journal is not None and self.journal.rows:
+            self._same(self.journal.device)
+            for section, row in self.journal.rows:
+                self.rows[section][identity(row)] = row
 
     def _same(self, before: Device) -> None:
         """Refuse to mix rows of two GPUs, drivers, versions or commits."""

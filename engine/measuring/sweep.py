@@ -12,7 +12,7 @@ from engine.measuring import clock
 from engine.measuring.shapes import training_problem
 from engine.measuring.trial import Trial
 from engine.problem.problem import Problem
-from engine.recordings.recording import TilingTiming
+from engine.recordings.timing import TilingTiming
 
 BLOCKS = (16, 32, 64, 128, 256)
 WARPS = (4, 8)

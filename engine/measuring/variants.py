@@ -14,7 +14,7 @@ from engine.measuring import clock
 from engine.measuring.shapes import training_problem
 from engine.measuring.trial import attempt, mask_arguments, not_timed, random_inputs
 from engine.problem.problem import Mask
-from engine.recordings.recording import VariantTiming
+from engine.recordings.timing import VariantTiming
 from engine.studies.mask_times import beside
 
 KEYS, PREFIX, SOFTCAP = 16384, 4096, 30.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.experiment import LARGEST_SEQUENCE, Experiment
+from engine.experiment import Experiment
 from engine.model.launch import launch
+from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.problem import Problem
 
 MOST_BLOCKS = 20_000  # of threads, that a browser moves smoothly

@@ -70,14 +70,14 @@ class Kept:
                     return self._given(key)
             try:
                 value = self._make(*args, **named)
-            finally:
+                with self._lock:
+                    self._results[key] = made = _Result(value)
+                    self._count_later(made)
+                    while len(self._results) > self._most or self.bytes > self._most_bytes:
+                        self._drop(self._results.popitem(last=False)[1])
+            finally:  # and not before it is kept: who asks in between would make it again
                 with self._lock:
                     self._making.pop(key, None)
-            with self._lock:
-                self._results[key] = made = _Result(value)
-                self._count_later(made)
-                while len(self._results) > self._most or self.bytes > self._most_bytes:
-                    self._drop(self._results.popitem(last=False)[1])
         return value
 
     def _given(self, key: Hashable) -> Any:

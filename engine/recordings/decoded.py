@@ -17,20 +17,19 @@ from engine.experiment import Experiment, ExperimentError
 from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
-from engine.recordings.recording import (
+from engine.recordings.recording import Counters, TracedCall
+from engine.recordings.timelines import traced_fault
+from engine.recordings.timing import (
     INPUTS,
     NUMBERS,
     TERMS,
-    Counters,
     Decoding,
     Fp8Timing,
     TilingTiming,
     Times,
     Timing,
-    TracedCall,
     VariantTiming,
 )
-from engine.recordings.timelines import traced_fault
 
 EITHER = "must have either {} or the reason why it has none"
 COMPUTED = {"tflops"}  # said by earlier files, too, and not looked at

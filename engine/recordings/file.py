@@ -62,7 +62,7 @@ def write_whole(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file():  # a device
         path.write_bytes(data)
         return
-    beside = path.with_name(path.name + ".part")
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")  # another process may write the same file
     try:
         with beside.open("wb") as file:
             file.write(data)
@@ -112,24 +112,20 @@ def refused(folder: Path = SHELF) -> tuple[str, ...]:
 
 
 def _shelf(folder: Path) -> Iterator[Recording | str]:
-    for path in _files(folder, folder.stat().st_mtime_ns if folder.exists() else 0):
+    names = os.listdir(folder) if folder.exists() else []
+    for name in sorted(name for name in names if name.endswith((".json", ".json.gz"))):
+        path = folder / name
         try:
-            changed = path.stat().st_mtime_ns
+            now = path.stat()
         except OSError as error:  # a link that leads nowhere
-            yield f"{path.name} cannot be read: {error.strerror}"
+            yield f"{name} cannot be read: {error.strerror}"
             continue
-        yield _read(path, changed)
-
-
-@lru_cache(maxsize=8)
-def _files(folder: Path, changed: int) -> tuple[Path, ...]:
-    """`changed` is there so that a folder in which a file comes or goes is listed again."""
-    return tuple(sorted((*folder.glob("*.json"), *folder.glob("*.json.gz"))))
+        yield _read(path, (now.st_ino, now.st_size, now.st_mtime_ns))
 
 
 @lru_cache(maxsize=32)
-def _read(path: Path, changed: int) -> Recording | str:
-    """`changed` is there so that a file which is written again is read again."""
+def _read(path: Path, version: tuple[int, int, int]) -> Recording | str:
+    """`version` is there so that a file which is written again is read again, at the same time too."""
     try:
         return load(path)
     except RecordingError as error:

@@ -78,8 +78,10 @@ class Journal:
             raise RecordingError(
                 f"{self.recording} is being recorded by another process: name another file"
             ) from None
-        if not self.path.exists() or self.path.stat().st_ino != os.fstat(self._file.fileno()).st_ino:
-            raise RecordingError(f"{self.recording} was finished by another process just now: run it again")
+        with suppress(FileNotFoundError):
+            if os.path.samestat(self.path.stat(), os.fstat(self._file.fileno())):
+                return
+        raise RecordingError(f"{self.recording} was finished by another process just now: run it again")
 
     def _read(self) -> list[tuple[str, Row]]:
         """The rows that an earlier process left, as far as they are whole."""

@@ -20,7 +20,8 @@ from engine.model.simulation import simulate
 from engine.problem.flops import BACKWARD_FLOPS, field_flops
 from engine.problem.problem import Mask, Problem
 from engine.recordings.nearest import difference, differing, head_dim, masked, nearest, nearest_length
-from engine.recordings.recording import Recording, Timing
+from engine.recordings.recording import Recording
+from engine.recordings.timing import Timing
 
 BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
 

@@ -17,8 +17,9 @@ from engine.problem.hardware import Gpu
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.recordings.nearest import difference, doublings, head_dim, length, nearest, sharing_heads
-from engine.recordings.recording import Counters, Decoding, Recording
+from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import MODEL_BLOCKS
+from engine.recordings.timing import Decoding
 from engine.schedule.step import Tensor
 from engine.trace.dense import exact_tiles
 from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps

@@ -10,7 +10,8 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.recordings.nearest import difference, differing, doublings, head_dim, length, masked, nearest
-from engine.recordings.recording import Fp8Timing, Recording
+from engine.recordings.recording import Recording
+from engine.recordings.timing import Fp8Timing
 
 MANTISSA_BITS, LOWEST_EXPONENT, LARGEST = 3, -6, 448.0
 ROWS, HEAD_DIM = 256, 64

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.problem.flops import pair_flops
-from engine.recordings.recording import Recording, VariantTiming
+from engine.recordings.recording import Recording
+from engine.recordings.timing import VariantTiming
 
 
 @dataclass(frozen=True)

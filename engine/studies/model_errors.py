@@ -25,8 +25,9 @@ from engine.model.simulation import simulate
 from engine.problem.hardware import gpu_named
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import JUDGES, recordings
-from engine.recordings.recording import Recording, TilingTiming
+from engine.recordings.recording import Recording
 from engine.recordings.rows import MODEL_BLOCKS, artefacts, experiment_of
+from engine.recordings.timing import TilingTiming
 from engine.studies.counter_gaps import excess
 
 

@@ -8,12 +8,13 @@ from functools import lru_cache
 from itertools import product
 
 from engine.algorithms import compared, flash2, offered, standard
-from engine.experiment import LARGEST_SEQUENCE, Experiment
+from engine.experiment import Experiment
 from engine.model.drawable import at_length
 from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes, memory_parts
 from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
+from engine.parameter import LARGEST_SEQUENCE
 from engine.schedule.bytes import Bytes
 from engine.schedule.step import Tensor
 

@@ -21,8 +21,9 @@ from engine.model.traffic import Traffic, traffic
 from engine.problem.hardware import KIB, gpu_named
 from engine.problem.problem import Problem
 from engine.recordings.nearest import nearest_length
-from engine.recordings.recording import Recording, TilingTiming, Timing
+from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, timings_of
+from engine.recordings.timing import TilingTiming, Timing
 from engine.schedule.bytes import Bytes
 from engine.schedule.step import Operation, Step, Tensor, load, store
 

@@ -60,6 +60,7 @@ def run(
         "stretch": stretch,
         "function": function,
         "memory": limits.memory,
+        "parent": os.getpid(),
     }
     said = supervised([sys.executable, "-m", __name__, json.dumps(asked)], limits)
     if "report" in said:
@@ -140,14 +141,14 @@ class _Answer(threading.Thread):
 def _waited(process: Marked, answer: _Answer, printed: _Printed, limits: Limits) -> str:
     """How the process ended, as a sentence, for when it did not answer."""
     answer.started.wait(STARTING_SECONDS)
-    if not answer.ended.wait(limits.seconds):
+    try:
+        process.wait(limits.seconds if answer.ended.wait(limits.seconds) else 0)
+    except subprocess.TimeoutExpired:
         return f"it still runs after {limits.seconds:g} s, and was ended: its loop may be endless"
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(5)
     if printed.too_much:
         return f"it prints more than {limits.output:,} bytes, and was ended"
     code = process.returncode
-    if code is not None and code < 0:
+    if code < 0:
         return f"it ended Python by signal {signal.Signals(-code).name}: its memory, or a crash"
     return f"it ended Python with exit code {code}"
 
@@ -157,7 +158,7 @@ def main() -> None:
     asked, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
     from engine.watch.file import NotServedError, stand_in_for_driver
 
-    end_with_parent()
+    end_with_parent(asked["parent"])
     _started(asked["memory"])
     stand_in_for_driver()
     report = import_module(REPORTS.get(asked["function"], asked["function"])).report
@@ -175,11 +176,13 @@ def main() -> None:
     os._exit(0)
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int) -> None:
     """Let this process end when whoever asked is gone, since nobody waits for its answer then."""
     import ctypes
 
     ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)
+    if os.getppid() != parent:  # gone before that
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _started(memory: int) -> None:

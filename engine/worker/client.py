@@ -203,7 +203,10 @@ class Worker:
         with self._changed:
             if run is not self._current:
                 return None
-            if self._process is None or self._process.poll() is not None:
+            if self._process is not None and self._process.poll() is not None:
+                bury(self._process)  # it ended while it had nothing to do
+                self._process = None
+            if self._process is None:
                 self._process = start()
             return self._process
 

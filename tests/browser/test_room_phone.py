@@ -12,7 +12,7 @@ from app.room import check, drawing
 from app.room.pictures import Pictures
 from app.room.room import Room, Shown
 from app.room.votes import Question
-from tests.browser.conftest import Watch
+from tests.browser.conftest import Watch, window
 
 pytestmark = pytest.mark.browser
 
@@ -38,7 +38,7 @@ def test_a_phone_follows_votes_reloads_and_is_told(browser):
     room = Room(pictures)
     room.lead(session)
     phones = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-    with check.served(room), browser.new_context(**phones) as phone:
+    with check.served(room), window(browser, **phones) as phone:
         page = phone.new_page()
         watch = Watch(page)
         page.goto(room.link)
@@ -69,7 +69,7 @@ def test_a_phone_follows_votes_reloads_and_is_told(browser):
 def test_a_phone_comes_back_to_a_room_that_was_started_again_and_says_that_its_vote_is_lost(browser):
     code, session = "K7P2MX", object()
     first, again = Room(code=code), Room(code=code)
-    with browser.new_context() as phone:
+    with window(browser) as phone:
         page = phone.new_page()
         with check.served(first):
             first.lead(session)
@@ -91,7 +91,7 @@ def test_a_phone_comes_back_to_a_room_that_was_started_again_and_says_that_its_v
 
 def test_a_phone_says_that_its_room_has_closed(browser):
     first = Room()
-    with browser.new_context() as phone:
+    with window(browser) as phone:
         page = phone.new_page()
         with check.served(first):
             page.goto(first.link)

@@ -27,9 +27,9 @@ def opened(page, address):
     return page
 
 
-def taken(page, name: str | re.Pattern, seconds: float = 120) -> bytes:
+def taken(page, name: str | re.Pattern) -> bytes:
     """The file that a button of the list gives."""
-    with page.expect_download(timeout=1000 * seconds) as download:
+    with page.expect_download() as download:
         page.get_by_role("button", name=name).first.click()
     return download.value.path().read_bytes()
 
@@ -77,7 +77,7 @@ def test_the_animation_can_be_cancelled_and_is_a_gif_of_256_pictures_that_begins
     page.get_by_role("button", name="Cancel the GIF").click()
     page.get_by_role("button", name="Player's run as GIF").wait_for()
     assert page.locator(".files output").inner_text() == ""
-    gif = image.open(io.BytesIO(taken(page, "Player's run as GIF", 60)))
+    gif = image.open(io.BytesIO(taken(page, "Player's run as GIF")))
     assert (gif.n_frames, gif.size) == (256, (1152, 720))
     assert gif.info["loop"] == 0
     for frame, key in ((0, "Home"), (255, "End")):

@@ -6,7 +6,6 @@ Torch is imported once, then the ranks are forked.
 import json
 import multiprocessing
 import os
-import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # on a machine with a GPU, too, the ranks are processes of the CPU
 
 import kernels  # noqa: F401, I001 (before anything else imports triton)
+
+from torch.distributed import TCPStore
 
 from engine.measuring import cluster
 from engine.measuring.clock import Repeats
@@ -34,8 +35,9 @@ def wrong(contender: cluster.Contender) -> cluster.Contender:
 
 
 def work(rank: int, port: int, pipe) -> None:
-    """One rank."""
+    """One rank, as torchrun starts it: it meets the others at a port that is served already."""
     os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     ranks = Ranks()
     every = {one.provider: one for one in cluster.contenders(ranks)}
     entered = [every["ring"], every["ring_send"], wrong(every["ring_send"])]
@@ -47,12 +49,10 @@ def work(rank: int, port: int, pipe) -> None:
 
 def main() -> None:
     """Fork two ranks and print what they found."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(False) for _ in range(2)]
-    processes = [context.Process(target=work, args=(rank, port, pipes[rank][1])) for rank in range(2)]
+    processes = [context.Process(target=work, args=(rank, store.port, pipes[rank][1])) for rank in range(2)]
     for process in processes:
         process.start()
     found = [pipe.recv() for pipe, _ in pipes]

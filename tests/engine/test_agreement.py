@@ -23,7 +23,7 @@ PACKED = {"documents": "37:0:27", "window": "7:3"}
 def test_the_three_agree_through_the_worker(kernel_worker, algorithm, mask):
     experiment = Experiment.of(**TINY, algorithm=algorithm, **mask)
     job = kernel_worker.submit(AGREE, experiment.flat())
-    assert job.wait(60)
+    assert job.wait(600)
     assert job.error is None
     agreement = job.result
     assert set(agreement.quantities) == {"O", "lse", "m", "l", "alpha"} - (
@@ -104,5 +104,5 @@ def test_tiles_that_do_not_fit_the_chip_are_a_sentence(kernel_worker):
     job = kernel_worker.submit(
         AGREE, Experiment.of(**{**TINY, "block_q": 1024, "head_dim": 256}, hardware="t4").flat()
     )
-    assert job.wait(60)
+    assert job.wait(600)
     assert job.error.startswith(("the scheduler stops: it needs", "flash2 with 1024 x 16 blocks at"))

@@ -3,7 +3,6 @@ float64, and its tile requests against a GPU's own counters.
 """
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,23 +10,12 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.__main__ import main
-from engine.algorithms.backward import KEY_GRADIENT_BLOCKS, query_gradient_blocks
 from engine.model.launch import launch
 from engine.model.seconds import step_seconds
 from engine.model.traffic import counts, summed
 from engine.problem.inputs import make_inputs, make_output_gradient, round_to
-from engine.problem.problem import Problem, Tiling
-from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
-from engine.recordings.file import recordings
+from engine.problem.problem import Problem
 from engine.schedule.step import Operation, Tensor
-from engine.studies.recomputation import (
-    FLOPS_RATIO,
-    ONE_KERNEL,
-    STORED,
-    TWO_KERNELS,
-    one_kernel_bytes,
-    recomputation,
-)
 from engine.trace.backward import GradientTrace, execute_backward
 from engine.trace.forward import execute
 from engine.trace.gradient_rows import gradient_rows
@@ -42,7 +30,6 @@ from tests.engine.strategies import dense_mask, exact_attention, exact_gradients
 
 BACKWARD = experiments(algorithms=("backward",))
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-LINE = 128  # bytes: what a warp loads of lse
 
 
 def one_key_head(experiment: Experiment) -> Experiment:
@@ -237,60 +224,6 @@ def test_the_output_gradient_is_rounded_and_repeats():
     assert not np.array_equal(d_out[0], make_inputs(problem, 5)[0][0])
 
 
-def counted() -> list[RecordedBackwardKernel]:
-    """Every recorded backward kernel of this project."""
-    return [kernel for recording in recordings() for kernel in recorded_backward_kernels(recording)]
-
-
-@pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256])
-def test_the_modelled_blocks_are_those_of_the_kernels(head_dim):
-    torch = pytest.importorskip("torch")
-    tilings = pytest.importorskip("kernels.backward_tiling").tilings
-    arguments = pytest.importorskip("kernels.arguments")
-    q = torch.empty(1, 1, 256, head_dim, dtype=torch.float16)
-    call = arguments.checked(
-        q, q, q, causal=False, window=None, scale=None, algorithm="flash2", algorithms=("flash2",),
-        block_q=None, block_kv=None, splits=None, interpreted=True,
-    )  # fmt: skip
-    keys, queries = (
-        (one.call.block_q, one.call.block_kv) for one in tilings(call, torch.float16, None, None)
-    )
-    assert (keys, queries) == (KEY_GRADIENT_BLOCKS, query_gradient_blocks(head_dim))
-
-
-def test_every_recorded_backward_call_is_held_to_the_model():
-    assert len(counted()) >= 15
-    assert {kernel.name for kernel in counted()} == {"row terms", "dK and dV", "dQ"}
-
-
-@pytest.mark.parametrize("kernel", counted(), ids=lambda kernel: f"{kernel.problem.seq_q}-{kernel.name}")
-def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(kernel):
-    # of dK and dV's kernel the chip also counts registers that spill, and not what its L1 cache serves
-    near = {"rel": 0.06} if kernel.name == "dK and dV" else {"rel": 1e-9}
-    counted_read = kernel.counters.tile_read
-    if kernel.name == "row terms":  # two warps load the same line of lse, which L1 may lose in between
-        again, rest = divmod(counted_read - kernel.modelled_read, LINE)
-        assert rest == 0
-        assert again in (0, 1)
-        counted_read -= again * LINE
-    assert kernel.modelled_read == pytest.approx(counted_read, **near)
-    if kernel.name != "dK and dV":
-        assert kernel.modelled_written == kernel.counters.tile_written
-    assert kernel.modelled_written <= kernel.counters.tile_written
-
-
-@pytest.mark.parametrize(
-    "problem", dict.fromkeys(kernel.problem for kernel in counted()), ids=lambda one: f"{one.seq_q}"
-)
-def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(problem):
-    kernels = [kernel for kernel in counted() if kernel.problem == problem]
-    seconds = sum(kernel.modelled_seconds for kernel in kernels)
-    assert seconds == pytest.approx(sum(kernel.counters.seconds for kernel in kernels), rel=0.1)
-    experiment = Experiment(problem=problem, algorithm="backward", asked=Tiling(128, 64))
-    counted_read = sum(kernel.counters.dram_read for kernel in kernels)
-    assert simulate(experiment).traffic.dram.total_read == pytest.approx(counted_read, rel=0.15)
-
-
 @given(BACKWARD)
 def test_rows_followed_alone_are_those_of_float64(experiment):
     experiment = experiment.changed(batch=1, heads=1, kv_heads=1)
@@ -315,53 +248,6 @@ def test_rows_followed_alone_are_those_of_float64(experiment):
         np.testing.assert_allclose(tiles, by_tile, atol=near * np.sqrt(problem.head_dim) + 1e-4)
 
 
-@given(BACKWARD)
-def test_recomputation_trades_flops_for_the_matrix(experiment):
-    costs, problem = recomputation(experiment), experiment.problem
-    heads = problem.batch * problem.heads
-    assert costs.flops[TWO_KERNELS] == simulate(experiment).traffic.flops
-    assert FLOPS_RATIO == {STORED: 2.0, ONE_KERNEL: 2.5, TWO_KERNELS: 3.5}
-    assert costs.kept[STORED] == heads * problem.seq_q * problem.seq_kv * problem.itemsize
-    assert costs.kept[ONE_KERNEL] == heads * problem.seq_q * 8
-    assert costs.kept[TWO_KERNELS] == heads * problem.seq_q * 12
-    forward = simulate(experiment.changed(algorithm="flash2")).traffic.flops
-    assert costs.flops[ONE_KERNEL] == 2.5 * forward
-    product = 2 * heads * problem.seq_q * problem.seq_kv * problem.head_dim
-    assert costs.flops[STORED] == 4 * product  # unfused attention skips nothing that a mask hides
-    if not problem.mask.hides:
-        assert costs.saved["FLOPs"] == 4 / 7
-    assert costs.saved["Memory"] == problem.seq_kv * problem.itemsize / 12
-
-
-def test_bytes_are_compared_at_one_level_of_memory():
-    """Both past DRAM: 7 N^2 + 8 N d elements a head, against inputs and gradients once."""
-    n, d, heads = 4096, 128, 16
-    experiment = Experiment.of(algorithm="backward", seq=n, head_dim=d, block_q=128)
-    costs, least = recomputation(experiment), simulate(experiment).traffic.compulsory.total
-    assert costs.moved[STORED] == 2 * heads * (7 * n * n + 8 * n * d)
-    assert least <= costs.moved[TWO_KERNELS] < 1.05 * least
-    assert costs.saved["Bytes across HBM"] == costs.moved[STORED] / costs.moved[TWO_KERNELS] > 10
-    assert costs.requested[TWO_KERNELS] > 10 * costs.moved[TWO_KERNELS]
-
-
-@given(experiments(algorithms=("backward",), masked=False))
-def test_one_kernel_asks_for_what_the_paper_says(experiment):
-    schedule = simulate(experiment).schedule
-    assert one_kernel_bytes(schedule) == one_kernel_backward_bytes(experiment)
-
-
-@given(BACKWARD)
-def test_all_ways_back_move_shared_keys_once(experiment):
-    """Element by element: P-sized passes and rows a head; K, V, dK and dV a key head."""
-    costs, problem = recomputation(experiment), experiment.problem
-    heads, key_heads = problem.batch * problem.heads, problem.batch * problem.kv_heads
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
-    must = heads * (7 * n * m + 4 * n * d) + key_heads * 4 * m * d
-    assert costs.moved[STORED] == must * problem.itemsize
-    rows = one_kernel_bytes(simulate(experiment).schedule) - 4 * m * d * problem.itemsize
-    assert costs.requested[ONE_KERNEL] == heads * rows + key_heads * 4 * m * d * problem.itemsize
-
-
 def test_the_command_line_knows_the_backward_pass(capsys):
     options = ["--heads", "2", "--seq", "256", "--json"]
     flops = {}
@@ -369,12 +255,3 @@ def test_the_command_line_knows_the_backward_pass(capsys):
         assert main(["simulate", "--algorithm", algorithm, *options]) == 0
         flops[algorithm] = json.loads(capsys.readouterr().out)["flops"]
     assert flops["backward"] == 3.5 * flops["flash2"]
-
-
-@pytest.mark.parametrize("grid", ["4 x 1 x 1", "x", "99999999 x 1 x 1", ""])
-def test_a_strangers_grid_is_left_out_or_cut_finely(grid):
-    recording = recordings()[0]
-    row = next(row for row in recording.counters if (row.provider, row.direction) == ("flash2", "backward"))
-    strange = replace(row, kernels=(replace(row.kernels[1], grid=grid),))
-    kept = recorded_backward_kernels(replace(recording, counters=(strange,)))
-    assert [kernel.block_kv for kernel in kept] == ([16] if grid.startswith("9") else [])

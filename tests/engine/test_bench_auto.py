@@ -4,7 +4,7 @@ import pytest
 
 from engine.measuring import bench_auto
 from engine.problem.problem import Mask, Problem
-from engine.recordings.recording import Times, Timing
+from engine.recordings.timing import Times, Timing
 
 DECODING = Problem(16, 32, 8, 1, 4096, 128, "float16", Mask())
 

@@ -1,7 +1,8 @@
 """Several GPUs, modelled: formulas by hand, published figures, limits."""
 
 import itertools
-import time
+import sys
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -154,9 +155,14 @@ def test_a_ring_hides_its_transfers_from_a_number_of_tokens():
 
 
 def test_ten_thousand_gpus_take_less_than_a_second():
-    start = time.process_time()
-    flat, hosts = (over_gpus(spread(10**8, 4, method))[10_000] for method in ("ring", "two_level"))
-    assert time.process_time() - start < 1
+    """A tenth of one: 130,000 calls, which are the same on any machine."""
+    calls = Counter()
+    sys.setprofile(lambda frame, event, _: calls.update([event]))
+    try:
+        flat, hosts = (over_gpus(spread(10**8, 4, method))[10_000] for method in ("ring", "two_level"))
+    finally:
+        sys.setprofile(None)
+    assert calls["call"] + calls["c_call"] < 400_000
     assert flat.efficiency == pytest.approx(0.31, abs=0.02)
     assert hosts.efficiency == pytest.approx(0.86, abs=0.03)
 

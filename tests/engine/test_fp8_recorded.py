@@ -8,7 +8,8 @@ from engine.experiment import Experiment
 from engine.measuring import clock, fp8
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads, recordings
-from engine.recordings.recording import INPUTS, NUMBERS, Fp8Timing, Times, identity
+from engine.recordings.recording import identity
+from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing, Times
 from engine.studies.fp8 import fp8_worth, recorded_fp8
 
 TIMES = Times(0.9e-3, 1e-3, 1.1e-3, 5)

@@ -27,7 +27,7 @@ SCENARIOS = {
 def ended(worker: Worker, experiment: Experiment) -> Job:
     """The job of a scenario, when it has ended."""
     job = worker.submit(CHECK, small_backward(experiment).flat())
-    assert job.wait(60)
+    assert job.wait(600)
     return job
 
 

@@ -187,22 +187,3 @@ def test_blocks_on_an_sm_spread_evenly_where_softmax_binds():
     middle = (np.concatenate([[0], distances[:-1]]) + distances) / 2
     np.testing.assert_allclose(middle, np.mean(DISTANCES, axis=0), atol=0.07)
     assert distances[-1] == pytest.approx(0.5, abs=0.005)
-
-
-# (head dim, query block, key block): blocks that an SM held, by the waves that ncu tells, and registers
-HELD = {
-    (80, 128, 32): 1,  # 156
-    (128, 128, 32): 2,  # 126
-    (64, 128, 32): 2,  # 97
-    (80, 64, 64): 2,  # 202
-    (96, 128, 64): 1,  # 206
-    (64, 64, 64): 4,  # 126
-}
-
-
-@pytest.mark.parametrize("tile", HELD)
-def test_columns_that_a_head_lacks_take_registers(tile):
-    head_dim, block_q, block_kv = tile
-    shape = {"seq": 70_527, "head_dim": head_dim, "block_q": block_q, "block_kv": block_kv}
-    (kernel,) = launch(Experiment.of(algorithm="flash2", hardware="h200", **shape)).kernels
-    assert kernel.resident == HELD[tile]

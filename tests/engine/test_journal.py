@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.__main__ import main as engine_main
+from engine.measuring import recorder as making
 from engine.measuring.recorder import Recorder
 from engine.recordings import file
 from engine.recordings.file import RecordingError, load, recordings, refused, save
@@ -67,6 +68,40 @@ def test_two_recorders_do_not_write_one_file(tmp_path):
     second.close()
 
 
+def test_what_another_recorder_finishes_meanwhile_is_not_lost(tmp_path, monkeypatch):
+    """It holds the file before it reads it: else what comes in between is overwritten by what was there."""
+    path = tmp_path / "mine.json"
+    first = recorder(path)
+    first.add("timings", ROWS[:2])
+    first.close()
+    held = []
+
+    def loaded(path: Path):
+        with pytest.raises(RecordingError, match="is being recorded by another process"):
+            making.Journal(path, DEVICE)
+        held.append(path)
+        return load(path)
+
+    monkeypatch.setattr(making, "load", loaded)
+    second = recorder(path)
+    assert (held, second.recording.timings) == ([path], ROWS[:2])
+    second.close()
+
+
+def test_two_that_write_one_file_each_write_it_whole(tmp_path, monkeypatch):
+    path, usual = tmp_path / "trace.json", os.fsync
+
+    def another_writes(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", usual)
+        monkeypatch.setattr(os, "getpid", lambda: 4711)
+        file.write_whole(path, b"of another process")
+
+    monkeypatch.setattr(os, "fsync", another_writes)
+    file.write_whole(path, b"whole")
+    assert path.read_bytes() == b"whole"
+    assert os.listdir(tmp_path) == ["trace.json"]
+
+
 def test_a_missing_folder_is_noticed_before_anything_is_measured(tmp_path):
     with pytest.raises(RecordingError, match="cannot be written: No such file or directory"):
         recorder(tmp_path / "nowhere" / "mine.json")
@@ -105,6 +140,7 @@ def test_another_commit_does_not_go_on(tmp_path):
     there = recordings()[0].device
     with pytest.raises(RecordingError, match="was recorded with commit"):
         Recorder(tmp_path / "h200.json", replace(there, commit="another"), 1.0)
+    assert os.listdir(tmp_path) == ["h200.json"]
     first = recorder(tmp_path / "mine.json")
     first.add("timings", ROWS[:1])
     first.journal.close(done=False)

@@ -66,6 +66,27 @@ def test_what_many_ask_for_at_once_is_made_once():
     assert make.bytes == len("the text of it")
 
 
+def test_from_when_it_is_begun_there_is_no_moment_at_which_nobody_makes_it_or_has_it(monkeypatch):
+    make = kept(most=2, most_bytes=100)(lambda name: seen.append(True) or f"the text of {name}")
+    lock, seen = make._lock, []
+
+    class Told:
+        """The lock, and whether others find it made, or being made, each time that they may look."""
+
+        def __enter__(self):
+            lock.acquire()
+
+        def __exit__(self, *_):
+            if seen:
+                seen.append(bool(make._making or make._results))
+            lock.release()
+
+    monkeypatch.setattr(make, "_lock", Told())
+    make("it")
+    assert len(seen) > 2
+    assert all(seen)
+
+
 def test_what_cannot_be_made_is_tried_again():
     tries = []
 

@@ -3,9 +3,11 @@
 import pytest
 
 from engine import Experiment
+from engine.measuring import own_kernel
 from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.own_kernel import MOST_SECONDS, asked, interpretable, saved, watch
 from engine.watch.labs import FOLDER
+from engine.worker.jobs import JobError
 
 
 def test_a_lab_is_the_file_of_its_name_beside_the_users_own_else_the_labs(tmp_path):
@@ -52,6 +54,23 @@ def test_a_file_that_was_saved_again_is_another(tmp_path):
     before = asked(file, Experiment(), None).payload
     file.write_text("two")
     assert asked(file, Experiment(), None).payload != before
+
+
+@pytest.mark.parametrize("number", [None, 4])
+def test_what_was_saved_while_it_ran_is_not_shown_as_what_was_asked_for(monkeypatch, tmp_path, number):
+    file = tmp_path / ("mine.py" if number is None else "4_rescale.py")
+    file.write_text("one")
+
+    def saved_again(*_) -> dict:
+        file.write_text("two")
+        return {"findings": []}
+
+    monkeypatch.setattr(own_kernel, "run", saved_again)
+    monkeypatch.setattr(own_kernel.Lab, "check", saved_again)
+    work = watch(asked(tmp_path / "mine.py", Experiment(), number).payload)
+    next(work)
+    with pytest.raises(JobError, match=r"\.py was saved while it waited or ran, so nothing is shown; run it"):
+        next(work)
 
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path):

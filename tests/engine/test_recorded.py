@@ -12,7 +12,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
-from engine.recordings.recording import Device, Recording, Times, Timing
+from engine.recordings.recording import Device, Recording
 from engine.recordings.rows import (
     artefacts,
     modelled_backward,
@@ -25,6 +25,7 @@ from engine.recordings.rows import (
     timings_by_commit,
     timings_of,
 )
+from engine.recordings.timing import Times, Timing
 
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))

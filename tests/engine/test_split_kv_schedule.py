@@ -12,7 +12,7 @@ from engine.__main__ import main
 from engine.model.traffic import summed
 from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
-from engine.recordings.recording import Decoding
+from engine.recordings.timing import Decoding
 from engine.schedule.step import Tensor
 from engine.trace.split_kv import execute_split
 from tests.engine.closed_form import split_kv_bytes

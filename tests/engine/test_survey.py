@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine import Experiment, simulate
-from engine.experiment import LARGEST_SEQUENCE
 from engine.model.footprint import largest_context, memory_bytes
+from engine.parameter import LARGEST_SEQUENCE
 from engine.studies.survey import (
     by_algorithm,
     by_length,

@@ -15,8 +15,9 @@ from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
 from engine.recordings.file import RecordingError, dumps, loads, recordings
-from engine.recordings.recording import Device, Recording, Times, TracedCall, identity
+from engine.recordings.recording import Device, Recording, TracedCall, identity
 from engine.recordings.timelines import hardware_of, recorded_timeline, timeline_of, timelines
+from engine.recordings.timing import Times
 from tests.engine.timeline_files import from_csv, from_json
 
 DEVICE = Device("NVIDIA H200", "580.1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")

@@ -9,7 +9,8 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, variants
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads, recordings
-from engine.recordings.recording import Device, Recording, Times, VariantTiming, identity
+from engine.recordings.recording import Device, Recording, identity
+from engine.recordings.timing import Times, VariantTiming
 from engine.studies.mask_times import beside, variant_costs
 
 ONCE = clock.Repeats(1, 1, 0.0)

@@ -1,10 +1,14 @@
 """The process that a user's kernel runs in: whatever it does is a sentence; the command line's exit codes."""
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,12 +19,30 @@ from engine.watch.apart import FailedError, Limits, supervised
 from engine.watch.file import function_of
 
 ROOT = Path(__file__).resolve().parents[2]
-STARTED = "import os, sys, time\npipe = int(sys.argv[-1])\nos.write(pipe, b'started\\n')\n"
+IMPORTS = "import os, sys, time\n"
+STARTS = "pipe = int(sys.argv[-1])\nos.write(pipe, b'started\\n')\n"
+STARTED = IMPORTS + STARTS
+PATIENCE = 60  # s, less than what a test starts would last
 REPORT = {
     "right": False, "largest_error": 0.5, "tolerance": 0.01, "read_bytes": {"Q": 8, "M": 0},
     "written_bytes": {"O": 8, "M": 4}, "flash2_read_bytes": {"Q": 8}, "flash2_written_bytes": {"Q": 0},
     "block_q": 16, "block_kv": 16, "tiles_of_all_heads": 1, "notes": [], "findings": [],
 }  # fmt: skip
+
+
+def ends(pid: int) -> None:
+    """Wait until a process has ended, if only its parent has not noticed."""
+    until = time.monotonic() + PATIENCE
+    while alive(Path(f"/proc/{pid}/stat")):
+        assert time.monotonic() < until, f"process {pid} still runs"
+        time.sleep(0.01)
+
+
+def alive(stat: Path) -> bool:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:  # gone, or going
+        return False
 
 
 @pytest.mark.parametrize(
@@ -34,10 +56,8 @@ REPORT = {
     ],
 )
 def test_whatever_it_does_is_a_sentence(code, sentence):
-    limits = Limits(seconds=0.3 if "pass" in code else 20, output=4000)
-    began = time.monotonic()
+    limits = Limits(seconds=0.3 if "pass" in code else PATIENCE, output=4000)
     assert supervised([sys.executable, "-S", "-c", STARTED + code], limits) == {"sentence": sentence}
-    assert time.monotonic() - began < 20
 
 
 def test_what_it_answers_comes_back_and_what_it_prints_does_not():
@@ -45,10 +65,10 @@ def test_what_it_answers_comes_back_and_what_it_prints_does_not():
     assert supervised([sys.executable, "-S", "-c", code], Limits()) == {"report": 1}
 
 
-FORKED = "pid = os.fork()\nif pid == 0: time.sleep(60)\n"
+FORKED = "pid = os.fork()\nif pid == 0: time.sleep(600)\n"
 DETACHED = """
 import subprocess
-pid = subprocess.Popen(['sleep', '60'], start_new_session=True).pid
+pid = subprocess.Popen(['sleep', '600'], start_new_session=True).pid
 """
 TWICE = """
 reading, writing = os.pipe()
@@ -57,65 +77,96 @@ if os.fork() == 0:
     if child := os.fork():
         os.write(writing, str(child).encode())
         os._exit(0)
-    time.sleep(60)
+    time.sleep(600)
 pid = int(os.read(reading, 20))
 """
 ANSWERS = "os.write(pipe, b'{\"report\": 1}\\n')"
 
 
-@pytest.mark.parametrize("ending", ["os._exit(0)", ANSWERS, "os.kill(os.getpid(), 11)", "time.sleep(60)"])
+@pytest.mark.parametrize("ending", ["os._exit(0)", ANSWERS, "os.kill(os.getpid(), 11)", "time.sleep(600)"])
 @pytest.mark.parametrize("start", [FORKED, DETACHED, TWICE], ids=["forked", "detached", "detached twice"])
 def test_what_it_started_ends_with_it(tmp_path, start, ending):
     """In its session, out of it, or with nobody left who started it; however the file itself ends."""
     if start != FORKED and not Path("/proc/self/environ").exists():
         pytest.skip("only Linux tells what a process started that has left its session")
-    code = f"{STARTED}{start}open({str(tmp_path / 'pid')!r}, 'w').write(str(pid))\n{ending}"
-    began = time.monotonic()
-    said = supervised([sys.executable, "-S", "-c", code], Limits(seconds=0.3))
+    tells = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(pid))\n"
+    code = IMPORTS + start + tells + STARTS + ending  # its time runs when the other is there
+    limits = Limits(seconds=PATIENCE if ending == ANSWERS else 0.3)
+    said = supervised([sys.executable, "-S", "-c", code], limits)
     assert ("report" in said) == (ending == ANSWERS)
-    assert time.monotonic() - began < 20
-    child = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
-    until = time.monotonic() + 10
-    while alive(child) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not alive(child)
+    ends(int((tmp_path / "pid").read_text()))
 
 
-def test_what_is_just_starting_a_program_and_has_no_environment_yet_is_waited_for(monkeypatch, tmp_path):
-    monkeypatch.setattr(marked, "PROCESSES", tmp_path)
+def test_all_that_has_its_mark_is_found_while_it_starts_programs_and_others_end(monkeypatch, tmp_path):
+    """In a /proc that the test writes: what is killed is there for a while, and starts something yet."""
     process = marked.Marked([sys.executable, "-c", ""])
     process.wait()
-    for number, program in {1: None, 2: "/bin/sleep", 3: None}.items():  # 1 and 3 have ended
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "environ").touch()
+    mark, now, killed = f"A=1\0{marked.MARKS}= {process.mark}\0", [0.0], []
+
+    def there(number: int, environment: str = "", program: bool = True, ends: int = 0) -> Path:
+        place = tmp_path / str(number)
+        place.mkdir()
+        (place / "environ").write_text(environment)
+        (place / "stat").write_text(f"{number} (a) name) S {'0 ' * 46}{ends} {ends} 0\n")
         if program:
-            (tmp_path / str(number) / "exe").symlink_to(program)
-    environment = tmp_path / "2" / "environ"
-    told = f"A=1\0{marked.MARKS}= {process.mark}\0"
-    monkeypatch.setattr(marked.time, "sleep", lambda _: environment.write_text(told))
-    assert process._left() == {2}
-    (tmp_path / "2" / "exe").unlink()
-    environment.write_text("")
-    assert process._left() == set()
+            (place / "exe").symlink_to("/bin/sleep")
+        return place / "environ"
+
+    there(1, program=False)  # has ended
+    there(2, ends=7)  # was started without any environment
+    there(3, "B=2\0")
+    there(4, mark)
+    starting = there(5)
+    there(6)  # comes no further
+
+    def sleep(seconds: float) -> None:
+        now[0] += 1
+        starting.write_text(mark)
+
+    def kill(number: int, signal: int) -> None:
+        killed.append(number)
+        if number == 5 and killed.count(5) == 1:
+            there(7, mark)
+
+    monkeypatch.setattr(marked, "PROCESSES", tmp_path)
+    monkeypatch.setattr(marked, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(marked.os, "kill", kill)
+    monkeypatch.setattr(marked.os, "killpg", kill)
+    process.end()
+    assert killed == [process.pid, 4, 5, 7]
+    assert now == [2 + marked.LONGEST_START + 1]  # the last was found at 2 s
+    shutil.rmtree(tmp_path / "6")
+    process.end()
+    assert now == [2 + marked.LONGEST_START + 1]  # nothing is waited for
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
 def test_it_ends_with_whoever_asked():
-    child = "from engine.watch.apart import end_with_parent as end; end(); print(1, flush=True); input()"
-    code = f"""
+    code = """
 import os, subprocess, sys
+child = "from engine.watch.apart import end_with_parent as end; end({}); print(1, flush=True); input()"
 pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True, **pipes)
+command = [sys.executable, "-c", child.format(os.getpid())]
+child = subprocess.Popen(command, start_new_session=True, **pipes)
 child.stdout.readline()
 os.set_inheritable(child.stdin.fileno(), True)  # which stays open: it does not end for want of input
-subprocess.Popen(["sleep", "20"], close_fds=False, stdout=subprocess.DEVNULL)
-print(child.pid, flush=True)
+other = subprocess.Popen(["sleep", "600"], close_fds=False, stdout=subprocess.DEVNULL)
+print(child.pid, other.pid, flush=True)
 os._exit(0)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    stat, until = Path(f"/proc/{int(done.stdout)}/stat"), time.monotonic() + 10
-    while alive(stat) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not alive(stat)
+    child, other = map(int, done.stdout.split())
+    try:
+        ends(child)
+    finally:
+        os.kill(other, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
+def test_it_ends_where_whoever_asked_is_gone_already():
+    code = "from engine.watch.apart import end_with_parent as end; end(0); print('it goes on')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
 
 
 def test_whoever_interrupts_a_file_while_it_is_imported_ends_it(tmp_path):
@@ -131,13 +182,6 @@ def test_without_triton_it_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(apart, "find_spec", lambda _: None)
     with pytest.raises(FailedError, match="because Triton is not installed here"):
         command.run(file, Experiment.of(seq=16), Limits())
-
-
-def alive(stat: Path) -> bool:
-    try:
-        return stat.read_text().split()[2] not in "ZX"
-    except OSError:  # gone, or going
-        return False
 
 
 @pytest.mark.parametrize("findings", [[], [{"sentence": "A tile is missing."}]])

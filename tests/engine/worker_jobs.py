@@ -13,10 +13,12 @@ from engine.worker.jobs import JobError, Update
 
 
 def count(payload: dict):
-    """Yields a row for each number, slowly where asked; notes every run in a file."""
+    """Yields a row for each number, slowly or when a file is there if asked; notes runs in a file."""
     if "log" in payload:
         with Path(payload["log"]).open("a") as log:
-            log.write("run\n")
+            log.write(payload.get("name", "run") + "\n")
+    while "after" in payload and not Path(payload["after"]).exists():
+        time.sleep(0.01)
     for number in range(payload["to"]):
         time.sleep(payload.get("pause", 0))
         yield Update((number + 1) / payload["to"], f"counted {number}", {"number": number})
@@ -83,9 +85,11 @@ def killed(payload: dict):
 
 def fork(payload: dict):
     """Starts a process in a group of its own, as a kernel's file runs in, which detaches another."""
-    code = "import os, time; pid = os.fork(); print(pid, flush=True) if pid else os.setsid(); time.sleep(60)"
+    code = (
+        "import os, time; pid = os.fork(); print(pid, flush=True) if pid else os.setsid(); time.sleep(3600)"
+    )
     child = subprocess.Popen(
         [sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     yield Update(0.5, "forked", {"pids": [child.pid, int(child.stdout.readline())]})
-    time.sleep(60)
+    time.sleep(3600)

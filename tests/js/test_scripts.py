@@ -25,7 +25,7 @@ def node() -> str:
 
 def run(node: str, *files: Path) -> subprocess.CompletedProcess:
     command = [node, "--test", "--test-reporter=tap", *map(str, files)]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, encoding="utf-8", timeout=600)
 
 
 def test_the_modules_pass_their_own_tests(node):

@@ -31,6 +31,9 @@ from kernels.distributed import explain, job, ring_attention, shard, team, unsha
 from kernels.distributed.watch import Watch
 from tests.old_interpreter import RUNS_NO_LOOP
 
+SHORT = 3.0  # s that a rank waits for one that is lost
+LONG = 3600.0  # s: until it is ended
+
 
 def said(call) -> str:
     """The error of a call, or what it returned."""
@@ -108,12 +111,12 @@ def lost(rank: int, ranks: int, how: str, pipe) -> str:
     job._desks.clear()
     t = torch.ones(1, 1, 6, 8)
     ring_attention(t, t, t)
-    team.PATIENCE = 1.5  # from now on: on a busy machine the ranks take longer to find each other
+    team.PATIENCE = SHORT  # from now on: on a busy machine the ranks take longer to find each other
     if rank == ranks - 1:
         pipe.send({})
         if how != "silent":
             os._exit(0)
-        time.sleep(60)
+        time.sleep(LONG)
     start = time.monotonic()
     sentence = said(lambda: ring_attention(t, t, t, window=None if how == "ended in a known call" else 3))
     return f"{sentence} ({time.monotonic() - start:.1f} s)"
@@ -122,20 +125,22 @@ def lost(rank: int, ranks: int, how: str, pipe) -> str:
 def watched(rank: int, pipe) -> str:
     """What a rank says whose GPU comes no further, when the other has ended."""
     group = team.team_of(None, torch.device("cpu"))
-    team.PATIENCE = 1.5
+    team.PATIENCE = SHORT
     if rank == 1:
         pipe.send({})
         os._exit(0)
     told = []
     with (
-        mock.patch.object(os, "_exit", side_effect=sys.exit),
+        mock.patch.object(os, "_exit", side_effect=sys.exit) as left,
         mock.patch.object(sys, "stderr") as stderr,
     ):
         stderr.write = told.append
         watch = Watch(group)
         watch.note()
         watch.reached -= 1  # as if the GPU had not come to it
-        time.sleep(team.PATIENCE + 1.0)
+        end = time.monotonic() + LONG
+        while not left.called and time.monotonic() < end:
+            time.sleep(0.1)
     return "".join(told)
 
 
@@ -174,7 +179,7 @@ def work(rank: int, ranks: int, what: str, folder: str, pipe) -> None:
     except BaseException:
         found["failed"] = traceback.format_exc()
     pipe.send(found)
-    time.sleep(60)  # until all are done: a rank that ends is missed by the others
+    time.sleep(LONG)  # until all are done: a rank that ends is missed by the others
 
 
 def started(name: str, context, inside: str) -> tuple[list, list]:

@@ -109,10 +109,10 @@ def test_without_copy_engines_a_sentence_names_the_method_that_runs(ranks):
 @pytest.mark.parametrize("how", ["ended", "ended in a known call", "silent"])
 def test_a_lost_rank_is_named_in_a_set_time(how, ranks):
     for each in ranks(f"4:{how}")[:3]:
-        assert re.match(r"PeerLostError: rank.* 3 ha(s|ve) ended or been silent for 1.5 s", each[how]), each[
+        assert re.match(r"PeerLostError: rank.* 3 ha(s|ve) ended or been silent for 3 s", each[how]), each[
             how
         ]
-        assert float(re.search(r"\(([\d.]+) s\)$", each[how])[1]) < 20
+        assert float(re.search(r"\(([\d.]+) s\)$", each[how])[1]) < 100  # usually it is patient for 120 s
 
 
 def test_the_watch_ends_a_process_whose_gpu_waits_for_ever(ranks):

@@ -27,8 +27,15 @@ player = _of("player/payload.py", PLAYER)
 gpu = _of("gpu/payload.py", f"{T}page/test_gpu_page.py")
 chip = _of("page/parts/chip.py", f"{T}page/test_recorded_pages.py")
 chip_traffic = _of("page/parts/chip_traffic.py", f"{T}page/test_recorded_pages.py")
+said = _of("serving/said.py", f"{T}test_said.py")
 
 MUTANTS: tuple[Mutant, ...] = (
+    said(
+        "said-looked-up-twice",
+        "if (said := _said.get(asked)) is not None:",
+        "if asked in _said and (said := _said[asked]):",
+        "a page fails where another session forgets at that moment what both say",
+    ),
     speed(
         "chart-of-gigaflops",
         'row[metric] * (1e12 if metric == "tflops"',

@@ -8,6 +8,7 @@ rows = _of("recordings/rows.py", "recorded")
 flops = _of("problem/flops.py", "recorded")
 heat = _of("recordings/heat_map.py", "recording")
 recording = _of("recordings/recording.py", "recording", "counted")
+timing = _of("recordings/timing.py", "recording", "counted")
 nearest = _of("recordings/nearest.py", "nearest")
 traced = _of("recordings/timelines.py", "traced")
 gaps = _of("studies/counter_gaps.py", "counter_gaps")
@@ -22,6 +23,7 @@ verdict = _of("studies/claims/verdict.py", "claims")
 record = _of("measuring/recorder.py", "recording", "journal")
 parse = _of("measuring/counters.py", "counters")
 marked = _of("marked.py", "watch_process")
+apart = _of("watch/apart.py", "watch_process")
 watched = planting("engine", "engine/watch/watch.py", "tests/kernels/test_watch.py")
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -31,17 +33,41 @@ MUTANTS: tuple[Mutant, ...] = (
         "or steps[0] % row == 0:",
         "a row taken to be twice as long is told by what follows from it",
     ),
+    apart(
+        "apart-orphan",
+        "if os.getppid() != parent:",
+        "if False:",
+        "a kernel file whose server has just ended runs for ever",
+    ),
+    record(
+        "record-read-before-it-is-held",
+        'self.journal = Journal(path, device) if os.environ.get("RANK", "0") == "0" else None',
+        "self.journal = None",
+        "two recorders write one file",
+    ),
     marked(
         "marked-session-alone",
-        "while left := self._left() - killed",
-        "while left := set() - killed",
+        "while new := _processes() - looked_at:",
+        "while new := set():",
         "what a kernel file detaches outlives it",
     ),
     marked(
         "marked-starting-overlooked",
-        "if found or not starting or",
-        "if found or True or",
+        "if marked is None:",
+        "if marked == 'nobody':",
         "what a kernel file detaches outlives it where it has no environment yet",
+    ),
+    marked(
+        "marked-looked-once",
+        "if time.monotonic() > until:",
+        "if True:",
+        "what is started while others are killed outlives them",
+    ),
+    marked(
+        "marked-no-environment-is-starting",
+        'return False if begins == ends != "0" else None',
+        "return None",
+        "a program that was started without an environment is waited for",
     ),
     counters(
         "counters-cache-read-alone",
@@ -79,17 +105,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "BACKWARD_FLOPS = 2.0",
         "TFLOP/s of backward passes are a fifth too low",
         "recorded",
-        "backward_schedule",
+        "recomputation",
     ),
-    recording(
-        "recording-backward-counts-as-forward",
+    timing(
+        "timing-backward-counts-as-forward",
         "BACKWARD_FLOPS if self.direction == BACKWARD else 1.0",
         "1.0",
         "recorded backward passes have 40% of their TFLOP/s",
         "recorded",
     ),
-    recording(
-        "recording-variants-by-the-whole-mask",
+    timing(
+        "timing-variants-by-the-whole-mask",
         "pair_flops(self.problem, self.prefix or 0, self.v_dim)",
         "field_flops(self.problem)",
         "a prefix and V of another head dim count for nothing",

@@ -12,7 +12,8 @@ from app.figures.tables import scrolled, table
 from app.figures.units import ratio_digits, ratio_text, seconds_text, share_text, short
 from app.page.parts.elements import chart
 from engine.experiment import Experiment
-from engine.recordings.recording import Fp8Timing, Recording
+from engine.recordings.recording import Recording
+from engine.recordings.timing import Fp8Timing
 from engine.studies.fp8 import fp8_worth, recorded_fp8
 
 COLUMNS = ("numbers", "inputs", "recorded", "rate", "× float16", "error of O")

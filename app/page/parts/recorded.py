@@ -17,7 +17,7 @@ from engine.experiment import Experiment
 from engine.problem.flops import BACKWARD_FLOPS
 from engine.problem.hardware import gpu_named
 from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
-from engine.recordings.recording import Recording, Timing
+from engine.recordings.recording import Recording
 from engine.recordings.rows import (
     BACKWARD,
     FORWARD,
@@ -32,6 +32,7 @@ from engine.recordings.rows import (
     timings_of,
     tokens_of,
 )
+from engine.recordings.timing import Timing
 
 TIMINGS = (
     "implementation",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from engine.problem.problem import Problem
-from engine.recordings.recording import Counters, Recording, TilingTiming, Timing
+from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import timings_of
+from engine.recordings.timing import TilingTiming, Timing
 
 UNFUSED, FUSED = "eager", "sdpa_flash"  # PyTorch's own, both
 BACKENDS = (FUSED, "sdpa_cudnn", "sdpa_efficient")  # of PyTorch's scaled_dot_product_attention

@@ -5,7 +5,7 @@ import math
 from app.figures.colours import DARK
 from app.figures.fp8 import INPUTS, NAMES, error_by_speed
 from engine.problem.problem import Mask, Problem
-from engine.recordings.recording import Fp8Timing, Times
+from engine.recordings.timing import Fp8Timing, Times
 
 PROBLEM = Problem(1, 16, 16, 4096, 4096, 128, "float16", Mask())
 FLOPS = 4 * 16 * 4096**2 * 128

@@ -12,7 +12,7 @@ from engine import simulate
 from engine.experiment import Experiment
 from engine.model.warp_groups import inside
 from engine.problem.problem import Mask, Problem
-from engine.recordings.recording import Fp8Timing, Times
+from engine.recordings.timing import Fp8Timing, Times
 from engine.studies.techniques import ALL, TECHNIQUES, dram_range_of, ladder, variant, without
 
 KEYS = [technique.key for technique in TECHNIQUES]

@@ -18,8 +18,9 @@ from engine.model.drawable import MOST_BLOCKS, watchable
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.recordings.file import recordings
-from engine.recordings.recording import Recording, Times
+from engine.recordings.recording import Recording
 from engine.recordings.timelines import model_errors, nearest_call, same_call_in_order, timeline_of
+from engine.recordings.timing import Times
 
 TICK = 32
 

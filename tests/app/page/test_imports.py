@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 for page in {tuple(PAGES)}:
-    app = AppTest.from_file({str(MAIN)!r}, default_timeout=60)
+    app = AppTest.from_file({str(MAIN)!r}, default_timeout=600)
     app._page_hash = calc_hash(page)
     assert not app.run().exception, page
     print(page)

@@ -53,7 +53,7 @@ def test_a_refused_file_is_one_sentence_and_is_not_run(monkeypatch, named, own_w
 
 def ended(page):
     """The page when its file has run, and its verdict."""
-    assert kernel.job_of(kernel.WATCH, page.session_state["watched kernel"]["payload"]).wait(240)
+    assert kernel.job_of(kernel.WATCH, page.session_state["watched kernel"]["payload"]).wait(900)
     return again(page).header[0].value
 
 
@@ -65,7 +65,7 @@ def test_a_crash_and_an_endless_loop_are_sentences_and_the_page_goes_on(monkeypa
     page = opened("kernel", **SMALL)
     said = "It cannot be run. mine.py: it still runs after 0.5 s, and was ended: its loop may be endless."
     assert ended(page) == said
-    limits.append(60)
+    limits.append(600)
     named.write_text("import os\nos.abort()\n")
     again(page)
     assert any("was saved since this run" in text.value for text in page.markdown)

@@ -15,7 +15,8 @@ from engine import Experiment, simulate
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import variants
 from engine.problem.bounds import key_bounds
-from engine.recordings.recording import Device, Recording, Times
+from engine.recordings.recording import Device, Recording
+from engine.recordings.timing import Times
 from engine.studies.masks import density, under_masks
 from tests.app.worker_page import again, html, opened, unfolded
 

@@ -19,15 +19,8 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters, roofline_points
 from engine.recordings.file import recordings
 from engine.recordings.heat_map import heat_map
-from engine.recordings.recording import (
-    Counters,
-    Device,
-    KernelCounters,
-    Recording,
-    TilingTiming,
-    Times,
-    Timing,
-)
+from engine.recordings.recording import Counters, Device, KernelCounters, Recording
+from engine.recordings.timing import TilingTiming, Times, Timing
 from engine.studies.comparison import counted_pairs
 from tests.app.worker_page import again, html, opened, own_worker, unfolded
 

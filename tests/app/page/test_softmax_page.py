@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -247,7 +248,7 @@ def test_numbers_in_the_headline_are_told_apart_and_have_no_exponent(open_row, t
 
 def test_play_steps_once_a_second_to_the_end_and_no_further(open_app, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("app.page.parts.stepper.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("app.page.parts.stepper.time", SimpleNamespace(monotonic=lambda: now[0]))
     app = open_app("softmax", seq="256", block_kv="64")
     app.main.slider[0].set_value(0).run()
     app.main.button[2].click().run()

@@ -11,16 +11,18 @@ import sys
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
 from app.room import __main__ as command
 from app.room import page as pages
 from app.room import room as rooms
-from app.room import server, votes
-from app.room.pictures import MOST_KEPT, PAGES, Pictures
+from app.room import server
+from app.room.pictures import Pictures
 from app.room.room import FullError, Room, Shown, VoteError
-from app.room.votes import Ballots, Bucket, Question, defused, sheet
+from app.room.votes import Bucket, Question
 
 QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
 ASKED = Shown(
@@ -116,6 +118,33 @@ def test_only_the_session_that_leads_publishes_and_the_last_to_begin_leads(led):
     assert state(room)["title"] == "mine"
 
 
+def test_who_begins_to_lead_waits_for_what_is_being_published():
+    first, second, led = object(), object(), []
+
+    class Slow(Pictures):
+        def want(self, wanted) -> None:
+            beginning = Thread(target=room.lead, args=(second,))
+            beginning.start()
+            beginning.join(0.1)
+            led.append(room.led_by(first))
+
+    room = Room(Slow())
+    room.lead(first)
+    room.publish(first, replace(ASKED, picture={"page": "tiles"}))
+    assert led == [True]
+
+
+def test_what_is_shown_when_the_server_has_just_ended_is_no_error(led):
+    room, session = led
+
+    def ended(_) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    room._loop = SimpleNamespace(is_closed=lambda: False, call_soon_threadsafe=ended)
+    room.publish(session, Shown("the end"))
+    assert state(room)["title"] == "the end"
+
+
 def test_a_question_of_the_lecture_before_is_asked_anew_and_one_on_the_screen_is_not(led):
     room, first = led
     room.enter("phone")
@@ -171,44 +200,6 @@ def test_the_presenter_is_told_how_long_no_phone_has_come(led, clock):
     assert json.loads(room.tally.text)["joined"]
 
 
-def test_so_many_at_once_and_so_many_per_second(clock):
-    bucket = Bucket(3, 0.5, clock)
-    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
-    clock.now = 2.0
-    assert [bucket.take() for _ in range(2)] == [True, False]
-
-
-def test_the_oldest_question_is_forgotten_and_the_same_question_keeps_its_votes():
-    ballots = Ballots()
-    ballots.cast(ballots.number(QUESTION), "phone", 0)
-    others = [Question(f"step {n}", "?", ("a", "b")) for n in range(199)]
-    for other in others:
-        ballots.number(other)
-    assert ballots.counts(ballots.number(QUESTION)) == [1, 0, 0]
-    ballots.number(Question("last", "?", ("a", "b")))
-    assert ballots.counts(ballots.number(QUESTION)) == [0, 0, 0]
-
-
-def test_votes_of_one_question_take_so_much_memory_and_no_more(monkeypatch):
-    monkeypatch.setattr(votes, "MOST_VOTERS", 2)
-    ballots = Ballots()
-    number = ballots.number(QUESTION)
-    assert [ballots.cast(number, voter, 0) for voter in "abc"] == [True, True, False]
-    assert ballots.cast(number, "a", 1)
-    assert ballots.counts(ballots.number(QUESTION)) == [1, 1, 0]
-
-
-def test_no_cell_of_the_votes_is_a_formula():
-    question = Question("=1+1", '@now, "quoted"', ("-2", "+3", "plain"))
-    rows = list(csv.reader(io.StringIO(sheet([(question, (1, 2, 3), (0, 0, 4))]).removeprefix("\ufeff"))))
-    assert rows[1:] == [
-        ["'=1+1", '\'@now, "quoted"', "'-2", "1", "0"],
-        ["'=1+1", '\'@now, "quoted"', "'+3", "2", "0"],
-        ["'=1+1", '\'@now, "quoted"', "plain", "3", "4"],
-    ]
-    assert defused("\t=1") == "'\t=1"
-
-
 def test_a_code_has_six_characters_that_nobody_mistakes():
     codes = {rooms.new_code() for _ in range(200)}
     assert len(codes) == 200
@@ -232,50 +223,6 @@ def test_the_phones_page_is_small_asks_for_nothing_and_names_what_it_runs():
 )
 def test_it_is_known_who_reaches_an_address(address, who):
     assert server.reach(address) == who
-
-
-class Job:
-    def __init__(self, result: bytes | None):
-        self.result, self.state = result, "failed" if result is None else "done"
-
-    def wait(self, seconds: float) -> bool:
-        return True
-
-
-class Drawer:
-    """Stands in for the process: a picture is its request; what is asked to fail does."""
-
-    def __init__(self):
-        self.drawn: list[dict] = []
-
-    def submit(self, kind: str, payload: dict) -> Job:
-        self.drawn.append(payload)
-        return Job(None if payload.get("fails") else json.dumps(payload).encode())
-
-
-def test_a_picture_is_made_once_and_the_oldest_is_forgotten():
-    drawer = Drawer()
-    pictures = Pictures(drawer)
-    wishes = [{"page": "tiles", "number": number} for number in range(MOST_KEPT + 1)]
-    for wish in wishes:
-        pictures._keep(wish, pictures._make(wish))
-    assert pictures.made(pictures.key(wishes[0])) is None
-    assert json.loads(pictures.made(pictures.key(wishes[1]))) == wishes[1]
-    pictures.want(wishes[-1])
-    assert pictures._thread is None  # nothing was left to do
-
-
-def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
-    pictures, session = Pictures(Drawer()), object()
-    room = Room(pictures)
-    room.lead(session)
-    for wish, made in (({"page": "tiles"}, True), ({"fails": True}, False)):
-        key = pictures.key(wish)
-        assert not pictures.refused(key)
-        pictures._keep(wish, pictures._make(wish))
-        room.publish(session, Shown("a page", picture=wish))
-        assert (state(room)["picture"], state(room)["making"]) == (key * made, False)
-        assert room.picture(key) == (json.dumps(wish).encode() if made else None)
 
 
 def test_what_is_shown_again_is_sent_to_nobody(led):
@@ -302,9 +249,3 @@ def test_a_command_that_cannot_be_served_is_one_sentence(arguments, says, monkey
         command.main()
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"python -m app.room: {says}\n"
-
-
-def test_every_page_with_a_picture_has_a_title():
-    from app.page import PAGES as TITLES
-
-    assert set(PAGES) <= TITLES.keys()

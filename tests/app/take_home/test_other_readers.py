@@ -36,7 +36,7 @@ def printed(script: str, given: str = "") -> str:
         (pytest.fail if os.environ.get("REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
     command = [node, "--input-type=module", "-e", script]
     ended = subprocess.run(
-        command, cwd=ROOT, input=given, capture_output=True, text=True, encoding="utf-8", timeout=60
+        command, cwd=ROOT, input=given, capture_output=True, text=True, encoding="utf-8", timeout=600
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

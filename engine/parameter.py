@@ -1,0 +1,166 @@
+"""One flat value of an experiment: how it is read from text, and what it must be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+LARGEST_SEQUENCE = 2**20
+SMALLEST_BLOCK = 16
+LARGEST_BLOCK = 1024
+Get = Callable[[Any], Any]
+
+
+class ExperimentError(ValueError):
+    """One field has a value it must not have; the message names the field, the value and what it must be."""
+
+    def __init__(self, name: str, value: object, must: str):
+        super().__init__(f"{name} is {value}; it must be {must}")
+        self.field, self.value, self.must = name, value, must
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One flat value of an experiment: its name, how it is read from text, and what it must be.
+
+    get: takes it out of an experiment.
+    """
+
+    name: str
+    default: Any
+    parse: Callable[[Any], Any]
+    get: Get
+    holds: Callable[[Any], bool]
+    rule: str | Callable[[], str] = field(repr=False)
+
+    @property
+    def must(self) -> str:
+        """What a value must be."""
+        return self.rule if isinstance(self.rule, str) else self.rule()
+
+    def check(self, value: Any) -> None:
+        """Raise ExperimentError unless the value is allowed."""
+        if not self.holds(value):
+            raise ExperimentError(self.name, shown(value) if isinstance(value, str) else value, self.must)
+
+
+def number(name: str, low: int, high: int, default: int | None, get: Get) -> Parameter:
+    """A whole number."""
+
+    def holds(value):
+        return isinstance(value, int) and low <= value <= high
+
+    rule = f"a whole number from {low:,} to {high:,}"
+    return Parameter(name, default, _whole(name, rule), get, holds, rule)
+
+
+def window(get: Get) -> Parameter:
+    """Keys of a window, or keys before and after."""
+    whole = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
+    rule = f"{whole}, or two, keys before and after, as 4:2"
+
+    numbers = _numbers("window", rule)
+
+    def parse(value: Any) -> int | str | None:
+        window = numbers(value)
+        if not isinstance(window, str):
+            return window
+        sides = [int(side) for side in window.split(":")]
+        if len(sides) != 2 or max(sides) >= LARGEST_SEQUENCE:
+            raise ExperimentError("window", shown(value), rule)
+        return window if sides[1] else sides[0] + 1
+
+    def holds(value):
+        return value is None or isinstance(value, str) or 1 <= value <= LARGEST_SEQUENCE
+
+    return Parameter("window", None, parse, get, holds, rule)
+
+
+def documents(get: Get) -> Parameter:
+    """A number of documents, or their lengths."""
+    whole = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
+    rule = f"{whole}, or lengths that add up to seq_kv, as 100:28"
+
+    def holds(value):
+        return isinstance(value, str) or 1 <= value <= LARGEST_SEQUENCE
+
+    parse = _numbers("documents", rule)
+    return Parameter("documents", 1, parse, get, holds, rule)
+
+
+def block(name: str, get: Get) -> Parameter:
+    """Rows of a tile."""
+
+    def holds(value):
+        return (
+            isinstance(value, int) and SMALLEST_BLOCK <= value <= LARGEST_BLOCK and value & (value - 1) == 0
+        )
+
+    rule = f"a power of two from {SMALLEST_BLOCK} to {LARGEST_BLOCK}"
+    return Parameter(name, 64, _whole(name, rule), get, holds, rule)
+
+
+def choice(name: str, options: Collection[str], default: str, get: Get) -> Parameter:
+    """One of some words, which may become more."""
+    return Parameter(
+        name, default, _word, get, lambda value: value in options, lambda: f"one of {', '.join(options)}"
+    )
+
+
+def switch(name: str, default: bool, get: Get) -> Parameter:
+    """Yes or no."""
+    rule = "true or false"
+    return Parameter(name, default, _flag(name, rule), get, lambda value: isinstance(value, bool), rule)
+
+
+def _whole(name: str, rule: str) -> Callable[[Any], int | None]:
+    def parse(value: Any) -> int | None:
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        text = str(value).strip()
+        if not re.fullmatch(r"-?[0-9]+|-?[0-9]{1,3}([_,][0-9]{3})+", text) or len(text) > 18:
+            raise ExperimentError(name, shown(value), rule)
+        return int(text.replace("_", "").replace(",", ""))
+
+    return parse
+
+
+def _numbers(name: str, rule: str) -> Callable[[Any], int | str | None]:
+    """A whole number, or several with : or , between them, which stay text with : between them."""
+    whole = _whole(name, rule)
+
+    def parse(value: Any) -> int | str | None:
+        text = str(value).replace(" ", "")
+        if isinstance(value, tuple | list):  # one alone gets an empty one beside it
+            text = ":".join(map(str, [*value, 0][: max(2, len(value))]))
+        if not re.fullmatch(r"[0-9]+([:,][0-9]+)+", text):
+            return whole(value)
+        parts = re.split("[:,]", text)
+        if any(len(part) > len(str(LARGEST_SEQUENCE)) for part in parts):
+            raise ExperimentError(name, shown(value), rule)
+        return ":".join(str(int(part)) for part in parts)
+
+    return parse
+
+
+def _flag(name: str, rule: str) -> Callable[[Any], bool]:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+    def parse(value: Any) -> bool:
+        if str(value).strip().lower() not in words:
+            raise ExperimentError(name, shown(value), rule)
+        return words[str(value).strip().lower()]
+
+    return parse
+
+
+def _word(value: Any) -> str:
+    return str(value).strip().lower()
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: short, and on one line."""
+    text = " ".join(str(value).split())
+    return repr(text if len(text) <= 40 else text[:40] + "…")

@@ -1,0 +1,156 @@
+"""Rows of a recording that say how long something took: of a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.algorithms import BACKWARD
+from engine.problem.flops import BACKWARD_FLOPS, field_flops, pair_flops
+from engine.problem.problem import Mask, Problem
+
+# as they are, or e4m3 with one scale per tensor, with one per block, or per block with Q and K rotated before
+NUMBERS = ("float16", "tensor", "block", "rotated")
+# N(0, 1), or as in FlashAttention-3's paper N(0, 1) + N(0, 100) * Bernoulli(0.001): arXiv 2407.08608, 4.3
+INPUTS = ("normal", "outliers")
+TERMS = ("softcap", "sinks", "alibi")  # what may become of a score beside the mask
+
+
+@dataclass(frozen=True)
+class Times:
+    """Percentiles over the repeats, seconds; a GPU's L2 is emptied before each."""
+
+    p20: float
+    p50: float
+    p80: float
+    repeats: int
+
+    def tflops(self, flops: float) -> float:
+        """10^12 FLOPs per second of the median."""
+        return flops / self.p50 / 1e12
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One implementation on one problem; either `times` or the sentence why it has none.
+
+    Attributes:
+        direction: forward or backward (the backward pass alone).
+        times: in turns with the others, in random order.
+        alone: repeats of this one only.
+        error: greatest difference to float64 on the rows compared.
+        allowed: greatest difference that is no bug.
+        commit: of this project, where it is not the recording's; rows of one commit were timed in turns.
+    """
+
+    provider: str
+    label: str
+    direction: str
+    problem: Problem
+    times: Times | None = None
+    alone: Times | None = None
+    error: float | None = None
+    allowed: float | None = None
+    commit: str | None = None
+    skipped: str | None = None
+
+    @property
+    def flops(self) -> float:
+        """FLOPs as the field counts them."""
+        return self.over_forward * field_flops(self.problem)
+
+    @property
+    def over_forward(self) -> float:
+        """Its FLOPs over those of the forward pass."""
+        return BACKWARD_FLOPS if self.direction == BACKWARD else 1.0
+
+    @property
+    def tflops(self) -> float | None:
+        """10^12 of these FLOPs per second."""
+        return self.times and self.times.tflops(self.flops)
+
+
+@dataclass(frozen=True)
+class Fp8Timing(Timing):
+    """Attention in float16 or in FP8 (e4m3), quantising included; rows of a problem were timed in turns.
+
+    Attributes:
+        numbers: what Q, K and V are rounded to, one of NUMBERS.
+        inputs: how Q, K and V are distributed, one of INPUTS.
+        relative_error: root mean square of the difference to float64 over that of O, on the heads compared.
+    """
+
+    numbers: str = "float16"
+    inputs: str = "normal"
+    relative_error: float | None = None
+
+
+@dataclass(frozen=True)
+class VariantTiming(Timing):
+    """flash2 under one of many masks, with a term of the scores, or V of another head dim; or plain, beside.
+
+    All of a direction and a commit were timed in turns with the plain ones.
+
+    Attributes:
+        prefix: so many first keys every query sees.
+        term: one of TERMS.
+        v_dim: head dim of V and O, where it is another than the problem's.
+    """
+
+    prefix: int | None = None
+    term: str | None = None
+    v_dim: int | None = None
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of the pairs of a query and a key that the mask leaves."""
+        return self.over_forward * pair_flops(self.problem, self.prefix or 0, self.v_dim)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is the kernel without mask or causal, which the others stand beside."""
+        mask = self.problem.mask
+        return mask in (Mask(), Mask(causal=True)) and self.prefix is self.term is self.v_dim is None
+
+
+@dataclass(frozen=True)
+class TilingTiming:
+    """One tiling of one kernel: its time, or why it failed."""
+
+    algorithm: str
+    problem: Problem
+    block_q: int
+    block_kv: int
+    warps: int
+    stages: int
+    times: Times | None = None
+    skipped: str | None = None
+
+    @property
+    def tflops(self) -> float | None:
+        """10^12 FLOPs per second, as the field counts them."""
+        return self.times and self.times.tflops(field_flops(self.problem))
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Attention of few queries; provider "copy" is a copy.
+
+    Attributes:
+        splits: None where the implementation chooses.
+        bytes_per_second: bytes of K and V (of a copy: read and written) over the median time.
+        block_q, block_kv: of split_kv: rows (of all heads that share a key head) and keys of its blocks.
+        page_size: keys of a page, where the cache lies in pages; None for one in one piece.
+        commit: of this project, where it is not the recording's; rows of one commit were timed in turns.
+    """
+
+    provider: str
+    label: str
+    problem: Problem
+    splits: int | None = None
+    times: Times | None = None
+    bytes_per_second: float | None = None
+    skipped: str | None = None
+    block_q: int | None = None
+    block_kv: int | None = None
+    page_size: int | None = None
+    commit: str | None = None

@@ -1,0 +1,59 @@
+"""Pictures for phones: made once, the oldest forgotten, and told of when they are there."""
+
+from __future__ import annotations
+
+import json
+
+from app.room.pictures import MOST_KEPT, PAGES, Pictures
+from app.room.room import Room, Shown
+
+
+class Job:
+    def __init__(self, result: bytes | None):
+        self.result, self.state = result, "failed" if result is None else "done"
+
+    def wait(self, seconds: float) -> bool:
+        return True
+
+
+class Drawer:
+    """Stands in for the process: a picture is its request; what is asked to fail does."""
+
+    def __init__(self):
+        self.drawn: list[dict] = []
+
+    def submit(self, kind: str, payload: dict) -> Job:
+        self.drawn.append(payload)
+        return Job(None if payload.get("fails") else json.dumps(payload).encode())
+
+
+def test_a_picture_is_made_once_and_the_oldest_is_forgotten():
+    drawer = Drawer()
+    pictures = Pictures(drawer)
+    wishes = [{"page": "tiles", "number": number} for number in range(MOST_KEPT + 1)]
+    for wish in wishes:
+        pictures._keep(wish, pictures._make(wish))
+    assert pictures.made(pictures.key(wishes[0])) is None
+    assert json.loads(pictures.made(pictures.key(wishes[1]))) == wishes[1]
+    pictures.want(wishes[-1])
+    assert pictures._thread is None  # nothing was left to do
+
+
+def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
+    pictures, session = Pictures(Drawer()), object()
+    room = Room(pictures)
+    room.lead(session)
+    for wish, made in (({"page": "tiles"}, True), ({"fails": True}, False)):
+        key = pictures.key(wish)
+        assert not pictures.refused(key)
+        pictures._keep(wish, pictures._make(wish))
+        room.publish(session, Shown("a page", picture=wish))
+        state = json.loads(room.stage.text)
+        assert (state["picture"], state["making"]) == (key * made, False)
+        assert room.picture(key) == (json.dumps(wish).encode() if made else None)
+
+
+def test_every_page_with_a_picture_has_a_title():
+    from app.page import PAGES as TITLES
+
+    assert set(PAGES) <= TITLES.keys()

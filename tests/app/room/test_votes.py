@@ -1,0 +1,50 @@
+"""Votes in memory: how many count, which are forgotten, and the file that they are taken home in."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from app.room import votes
+from app.room.votes import Ballots, Bucket, Question, defused, sheet
+
+QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
+
+
+def test_so_many_at_once_and_so_many_per_second():
+    now = [0.0]
+    bucket = Bucket(3, 0.5, lambda: now[0])
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    now[0] = 2.0
+    assert [bucket.take() for _ in range(2)] == [True, False]
+
+
+def test_the_oldest_question_is_forgotten_and_the_same_question_keeps_its_votes():
+    ballots = Ballots()
+    ballots.cast(ballots.number(QUESTION), "phone", 0)
+    others = [Question(f"step {n}", "?", ("a", "b")) for n in range(199)]
+    for other in others:
+        ballots.number(other)
+    assert ballots.counts(ballots.number(QUESTION)) == [1, 0, 0]
+    ballots.number(Question("last", "?", ("a", "b")))
+    assert ballots.counts(ballots.number(QUESTION)) == [0, 0, 0]
+
+
+def test_votes_of_one_question_take_so_much_memory_and_no_more(monkeypatch):
+    monkeypatch.setattr(votes, "MOST_VOTERS", 2)
+    ballots = Ballots()
+    number = ballots.number(QUESTION)
+    assert [ballots.cast(number, voter, 0) for voter in "abc"] == [True, True, False]
+    assert ballots.cast(number, "a", 1)
+    assert ballots.counts(ballots.number(QUESTION)) == [1, 1, 0]
+
+
+def test_no_cell_of_the_votes_is_a_formula():
+    question = Question("=1+1", '@now, "quoted"', ("-2", "+3", "plain"))
+    rows = list(csv.reader(io.StringIO(sheet([(question, (1, 2, 3), (0, 0, 4))]).removeprefix("\ufeff"))))
+    assert rows[1:] == [
+        ["'=1+1", '\'@now, "quoted"', "'-2", "1", "0"],
+        ["'=1+1", '\'@now, "quoted"', "'+3", "2", "0"],
+        ["'=1+1", '\'@now, "quoted"', "plain", "3", "4"],
+    ]
+    assert defused("\t=1") == "'\t=1"
