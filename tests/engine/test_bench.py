@@ -90,5 +90,5 @@ def test_a_kernel_takes_the_blocks_that_are_asked():
         return implementations()["eager"].prepare(q, k, v, problem)
 
     one = Implementation("flash2", "flash2", prepare, ours=True, takes_blocks=True)
-    bench_of(one, replace(one, name="flash3", takes_blocks=False)).timings(TINY, tiling=Tiling(16, 32))
+    bench_of(one, replace(one, name="split_kv", takes_blocks=False)).timings(TINY, tiling=Tiling(16, 32))
     assert given == [{"block_q": 16, "block_kv": 32}, {}]
