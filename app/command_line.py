@@ -6,6 +6,7 @@ A file is run because whoever started the dashboard named it there: no address a
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -20,12 +21,30 @@ def kernel() -> Path | None:
     return _kernel(tuple(sys.argv[1:]))
 
 
+def check() -> None:
+    """End with one sentence, and exit code 2, where there are words that the dashboard does not know."""
+    unknown = _parsed(tuple(sys.argv[1:]))[1]
+    if unknown:
+        print(
+            f"The dashboard does not know {shlex.join(unknown)}: what may follow the two dashes is "
+            f"--kernel FILE and {serving.OPENED}.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
 @lru_cache(maxsize=8)
 def _kernel(words: tuple[str, ...]) -> Path | None:
+    file = _parsed(words)[0].kernel
+    return None if file is None else file.absolute()
+
+
+def _parsed(words: tuple[str, ...]) -> tuple[argparse.Namespace, list[str]]:
+    """What the flags say, and the words that belong to none."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--kernel", nargs="?", const="", type=Path)
-    file = parser.parse_known_args(words)[0].kernel
-    return None if file is None else file.absolute()
+    parser.add_argument(serving.OPENED, action="store_true")
+    return parser.parse_known_args(words)
 
 
 def refusal() -> str | None:

@@ -63,7 +63,7 @@ def seconds_text(value: float) -> Quantity:
     """A duration."""
     for size, unit in DURATIONS:
         if float(f"{value:.3g}") >= size or unit == "ns":
-            return Quantity(f"{digits(value / size)} {unit}", value, "s")
+            return Quantity(f"{number_text(value / size)} {unit}", value, "s")
     raise ValueError(f"seconds is {value}; it must be a number")
 
 

@@ -106,7 +106,7 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
     st.html(
         scrolled(table(["all heads", *WAYS.values()], rows, title="What recomputing P costs and saves"), 460)
     )
-    st.caption(_compared(experiment.problem.mask.hides))
+    st.caption(_compared(experiment.problem.mask.hides) + _too_large(experiment, costs))
 
 
 def _by_way(amounts: dict[str, int]) -> list[str]:
@@ -127,6 +127,17 @@ def _compared(masked: bool) -> str:
         "adds to dQ).\n"
         "- Kept for backward: the N × N matrix P, or just lse and δ (4 bytes per row each)."
         f"{skipped * masked}"
+    )
+
+
+def _too_large(experiment: Experiment, costs: Recomputation) -> str:
+    """That the stored P alone has no room in the GPU's memory; empty where it has."""
+    if costs.kept[STORED] <= costs.capacity:
+        return ""
+    return (
+        f"\n- P could not be stored here: it takes {bytes_text(costs.kept[STORED])}, and "
+        f"{experiment.gpu.with_article} has {bytes_text(costs.capacity)}. The numbers of the stored P are "
+        "what it would take with enough memory."
     )
 
 

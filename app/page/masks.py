@@ -20,7 +20,7 @@ from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
 from engine.recordings.timing import VariantTiming
 from engine.studies.mask_times import VariantCost, variant_costs
-from engine.studies.masks import Density, Masked, document_lengths, under_masks
+from engine.studies.masks import SHARE, Density, Masked, document_lengths, under_masks
 from engine.studies.terms import FAINT, Ramp, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
@@ -206,10 +206,11 @@ def _assumed(experiment: Experiment) -> str:
     mask = experiment.problem.mask
     lacks = [] if mask.window is not None else ["no window"]
     lacks += [] if mask.packed else ["a single document"]
+    size = "one eighth of the sequence" if experiment.problem.seq_kv >= SHARE else "one key"
     example = {
-        "no window": "a window of one eighth of the sequence",
-        "a single document": "documents of one eighth of the sequence",
-        "no window and a single document": "a window, or documents, of one eighth of the sequence",
+        "no window": f"a window of {size}",
+        "a single document": f"documents of {size}",
+        "no window and a single document": f"a window, or documents, of {size}",
     }
     has = " and ".join(lacks)
     shown = f"Your scenario has {has}, so the pictures use an example: {example[has]}. " if lacks else ""

@@ -106,6 +106,11 @@ def _said(error: BaseException) -> str:
         error = error.__cause__
     if "can't allocate memory" in str(error):  # PyTorch's words name its own source
         return "it needs more memory than it may use"
+    if "arange's range must be a power of 2" in str(error):
+        return (
+            "tl.arange takes only powers of two; choose a head dimension and blocks that are, or let the "
+            "kernel round up and mask what is too much"
+        )
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 

@@ -180,3 +180,11 @@ def test_a_block_pointer_that_is_not_advanced_is_said(tmp_path, line):
     kinds = {finding["kind"] for finding in found}
     assert "wrong_rows" in kinds
     assert kinds <= {"wrong_rows", "repeated_tile", "missing_tile", "loaded_again", "extra_tile"}
+
+
+def test_a_lab_at_a_head_dimension_that_is_no_power_of_two_is_one_sentence():
+    lab = Path(__file__).parents[2] / "assets" / "labs" / "1_mask.py"
+    with pytest.raises(
+        NotServedError, match=r"^line \d+ fails: tl\.arange takes only powers of two; choose "
+    ):
+        report(lab, Experiment.of(algorithm="flash2", seq=32, heads=1, head_dim=48, block_q=16, block_kv=16))

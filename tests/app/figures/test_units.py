@@ -53,6 +53,7 @@ def test_a_share_is_none_or_all_only_where_it_is(share, places, text):
     ("seconds", "text"),
     [
         (0.0, "0 ns"),
+        (4.04e-15, "4.04·10⁻⁶ ns"),
         (2.5e-8, "25 ns"),
         (9.994e-4, "999 µs"),
         (9.996e-4, "1 ms"),

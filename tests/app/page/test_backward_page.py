@@ -175,3 +175,11 @@ def test_what_is_slower_is_not_called_so_many_times_as_fast(own_worker, keys, sa
     page = unfolded(opened("backward", seq=keys, head_dim=64), "backward times")
     (caption,) = [each.value for each in page.caption if each.value.startswith("The dotted line")]
     assert said in caption
+
+
+@pytest.mark.parametrize(("seq", "kept"), [(4096, ""), (2**20, "35.2 TB, and an H200 has 150 GB.")])
+def test_a_stored_p_that_has_no_room_in_the_gpus_memory_is_said_so(own_worker, seq, kept):
+    page = unfolded(opened("backward", seq=seq, heads=16), "backward costs")
+    said = [each.value for each in page.caption if "P could not be stored here" in each.value]
+    assert len(said) == bool(kept)
+    assert all(f"it takes {kept}" in each for each in said)

@@ -32,6 +32,26 @@ def test_it_is_there_only_where_the_command_line_names_a_file(monkeypatch, named
 
 
 @pytest.mark.parametrize(
+    "words", [[], ["--kernel"], ["--kernel=mine.py", "--visitors-run-kernels"], ["--kernel", "mine.py"]]
+)
+def test_words_that_are_known_let_the_dashboard_start(monkeypatch, words):
+    monkeypatch.setattr("sys.argv", ["app/main.py", *words])
+    command_line.check()
+
+
+@pytest.mark.parametrize("words", [["--kernell", "x"], ["--kern=x"], ["--kernel", "x", "y"], ["-n"]])
+def test_words_that_nobody_knows_are_one_sentence_and_the_end(monkeypatch, capsys, words):
+    monkeypatch.setattr("sys.argv", ["app/main.py", *words])
+    with pytest.raises(SystemExit) as end:
+        command_line.check()
+    said = capsys.readouterr().err
+    unknown = "y" if words[0] == "--kernel" else " ".join(words)
+    assert (end.value.code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"The dashboard does not know {unknown}: ")
+    assert said.endswith(" --kernel FILE and --visitors-run-kernels.\n")
+
+
+@pytest.mark.parametrize(
     ("address", "refused"),
     [("localhost", False), ("127.0.0.1", False), ("127.9.9.9", False), ("::1", False), ("0.0.0.0", True),
      ("192.168.1.7", True), ("::", True), ("example.org", True), (None, True), ("", True)],

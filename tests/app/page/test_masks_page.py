@@ -183,3 +183,9 @@ def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
     assert "at commit 1234567" in page.caption[-1].value
     monkeypatch.setattr("app.page.masks.chosen_recording", lambda: None)
     assert "No recording shown here" in again(page).main.markdown[0].value
+
+
+@pytest.mark.parametrize(("seq", "size"), [(7, "one key"), (8, "one eighth of the sequence")])
+def test_the_examples_of_a_scenario_shorter_than_eight_keys_are_of_one_key(open_app, seq, size):
+    said = [each.value for each in open_app("masks", seq=str(seq)).caption]
+    assert any(f"an example: a window, or documents, of {size}. " in each for each in said)
