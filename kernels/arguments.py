@@ -85,31 +85,29 @@ def check_tensor(name: str, tensor) -> None:
 
 def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
     q, k, v = tensors.values()
-    for name in ("k", "v"):
-        tensor = tensors[name]
-        if tensor.dtype != q.dtype:
-            raise ValueError(
-                f"{name} is {_plain(tensor.dtype)} and q is {_plain(q.dtype)}, they must be alike"
-            )
-        if tensor.device != q.device:
-            raise ValueError(f"{name} is on {tensor.device} and q on {q.device}, they must be on one device")
-    if k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
-        needed = f"{q.shape[0]} and {q.shape[3]}"
-        raise ValueError(f"k has shape {tuple(k.shape)}, its batch and head_dim must be q's, {needed}")
-    if k.shape[:3] != v.shape[:3]:
-        wanted = f"[{', '.join(map(str, k.shape[:3]))}, head_dim] as k has"
-        raise ValueError(f"v has shape {tuple(v.shape)}, it must be {wanted}")
-    if v.shape[3] > MAX_HEAD_DIM and q.shape[3] > NARROW_HEAD_DIM:
+    dtype, device, q_shape, k_shape, v_shape = q.dtype, q.device, q.shape, k.shape, v.shape
+    for name, tensor in tensors.items():
+        if tensor.dtype != dtype:
+            raise ValueError(f"{name} is {_plain(tensor.dtype)} and q is {_plain(dtype)}, they must be alike")
+        if tensor.device != device:
+            raise ValueError(f"{name} is on {tensor.device} and q on {device}, they must be on one device")
+    if k_shape[0] != q_shape[0] or k_shape[3] != q_shape[3]:
+        needed = f"{q_shape[0]} and {q_shape[3]}"
+        raise ValueError(f"k has shape {tuple(k_shape)}, its batch and head_dim must be q's, {needed}")
+    if k_shape[:3] != v_shape[:3]:
+        wanted = f"[{', '.join(map(str, k_shape[:3]))}, head_dim] as k has"
+        raise ValueError(f"v has shape {tuple(v_shape)}, it must be {wanted}")
+    if v_shape[3] > MAX_HEAD_DIM and q_shape[3] > NARROW_HEAD_DIM:
         raise ValueError(
-            f"v has head_dim {v.shape[3]}, it must be at most {MAX_HEAD_DIM} where q's is above"
-            f" {NARROW_HEAD_DIM}, {q.shape[3]}: O and dV would not fit the registers"
+            f"v has head_dim {v_shape[3]}, it must be at most {MAX_HEAD_DIM} where q's is above"
+            f" {NARROW_HEAD_DIM}, {q_shape[3]}: O and dV would not fit the registers"
         )
-    if q.device.type == "cpu" and not interpreted:
+    if device.type == "cpu" and not interpreted:
         raise ValueError(
             "q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1 be set before kernels is imported"
         )
-    if q.device.type not in ("cpu", "cuda"):
-        raise ValueError(f"q is on {q.device}, it must be on a CUDA device, or on the CPU to be interpreted")
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"q is on {device}, it must be on a CUDA device, or on the CPU to be interpreted")
 
 
 def _check_scale(scale) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from kernels.attention import attention
 from kernels.flash_attn_arguments import (
+    DENSE,
     check_packed_over_pages,
     check_sides,
     check_tensors,
@@ -37,7 +38,7 @@ def flash_attn_func(
     deterministic asks for the same bits of dQ every time, as torch.use_deterministic_algorithms(True) does.
     """
     _refuse_dropout(dropout_p)
-    check_tensors("[batch, sequence, heads, head_dim]", q=q, k=k, v=v)
+    check_tensors(DENSE, q=q, k=k, v=v)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     if deterministic and torch.is_grad_enabled():  # of its two backward passes flash2's sums dQ in one order
@@ -147,7 +148,8 @@ def flash_attn_with_kvcache(
         block_table = _behind_padding(k_cache, v_cache, block_table, cache_leftpad)
         k_cache, v_cache = (cache.view(-1, 1, *cache.shape[2:]) for cache in (k_cache, v_cache))
         cache_seqlens = cache_seqlens - cache_leftpad
-    k, v = (None if new is None else new.transpose(1, 2) for new in (k, v))
+    if k is not None:
+        k, v = k.transpose(1, 2), v.transpose(1, 2)
     with torch.no_grad():
         out, lse = attention_paged(
             *(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens),

@@ -8,6 +8,7 @@ INDEX = (torch.int32, torch.int64)
 DENSE, PACKED = "[batch, sequence, heads, head_dim]", "[tokens, heads, head_dim]"
 CACHE = "[batch or pages, sequence, kv_heads, head_dim]"
 ROTARY = "[positions, pairs]"
+DIMENSIONS = {DENSE: 4, PACKED: 3, CACHE: 4, ROTARY: 2}  # counted once: these functions run in every call
 INDEX_LAYOUTS = {
     "cache_batch_idx": "[batch]",
     "cache_leftpad": "[batch]",
@@ -17,13 +18,15 @@ INDEX_LAYOUTS = {
 
 def check_tensors(layout: str, **tensors) -> None:
     """TypeError or ValueError with one sentence for what is no tensor of the dimensions of its layout."""
+    dimensions = DIMENSIONS[layout]
     for name, tensor in tensors.items():
+        if _strided(tensor, dimensions):
+            continue
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
         if tensor.layout is not torch.strided or tensor.is_nested:
             raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
-        if tensor.dim() != layout.count(",") + 1:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, it must be {layout}")
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, it must be {layout}")
 
 
 def check_packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, longest) -> None:
@@ -43,8 +46,9 @@ def check_packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, lo
 
 def check_with_cache(q, k_cache, v_cache, lengths, given: dict, index: dict) -> None:
     """A sentence for queries, a cache, what is given with them and what is looked up that do not fit."""
-    check_tensors(DENSE, q=q)
-    check_tensors(CACHE, k_cache=k_cache, v_cache=v_cache)
+    if not (_strided(q, 4) and _strided(k_cache, 4) and _strided(v_cache, 4)):  # as they nearly always are
+        check_tensors(DENSE, q=q)
+        check_tensors(CACHE, k_cache=k_cache, v_cache=v_cache)
     for name, tensor in given.items():
         if tensor is not None:
             check_tensors(ROTARY if name.startswith("rotary") else DENSE, **{name: tensor})
@@ -69,10 +73,17 @@ def check_with_cache(q, k_cache, v_cache, lengths, given: dict, index: dict) -> 
 def check_sides(window_size) -> None:
     """ValueError with one sentence for what is no pair of numbers of keys."""
     pair = isinstance(window_size, tuple | list) and len(window_size) == 2
-    if not pair or not all(isinstance(side, int) for side in window_size):
+    if not pair or not isinstance(window_size[0], int) or not isinstance(window_size[1], int):
         raise ValueError(
             f"window_size is {shown(window_size)}, it must be two whole numbers of keys, -1 being without end"
         )
+
+
+def _strided(tensor, dimensions: int) -> bool:
+    """Whether it is a tensor with strides, of so many dimensions."""
+    if not isinstance(tensor, torch.Tensor) or tensor.dim() != dimensions:
+        return False
+    return tensor.layout is torch.strided and not tensor.is_nested
 
 
 def _check_index(name: str, tensor, layout: str, q) -> None:

@@ -142,9 +142,13 @@ def packed_rows(problem: Problem) -> int:
 
 
 def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
-    """Equal splits that the kernel chooses: every SM has the blocks it holds, each worth combining."""
+    """Equal splits that the kernel chooses: every SM has the blocks it holds, each worth combining.
+
+    With documents every query's keys lie on the GPU, a window within them too: it chooses by all keys.
+    """
     rows = blocks(problem.group * problem.seq_q, tiling.block_q)
-    key_blocks = blocks(min(problem.seq_kv, problem.mask.window or problem.seq_kv), tiling.block_kv)
+    window = None if problem.mask.packed else problem.mask.window
+    key_blocks = blocks(min(problem.seq_kv, window or problem.seq_kv), tiling.block_kv)
     width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
     held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
     most = held * sms // (problem.batch * problem.kv_heads * rows)

@@ -64,6 +64,21 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
     assert kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
 
 
+@pytest.mark.parametrize("window", [None, 700])
+def test_with_documents_the_kernel_chooses_splits_by_all_keys(window):
+    """It works out on the GPU alone which keys a query sees of its document."""
+    torch, ranged = pytest.importorskip("torch"), pytest.importorskip("kernels.ranged")
+    q, k = torch.empty(1, 8, 1, 64), torch.empty(1, 2, 9000, 64)
+    terms, options = ([4500, 4500], None, None, None, None), (None, "split_kv", None, None, None)
+    order = ranged.checked_order(q, k, k, True, window, terms, options)
+    call, _ = ranged.chosen_in_ranges(q, k, k, order, *options)
+    scenario = Experiment.of(
+        heads=8, kv_heads=2, seq_kv=9000, window=window, documents=2, dtype="float32", causal=True,
+        block_kv=call.block_kv,
+    )  # fmt: skip
+    assert kernel_splits(decoding_of(scenario)) == call.splits
+
+
 @pytest.mark.parametrize(
     ("mask", "keys"),
     [({}, 5000), ({"window": 77}, 77), ({"documents": 7}, 715), ({"documents": "4900:100"}, 100)],

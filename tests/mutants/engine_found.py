@@ -17,6 +17,7 @@ recomputation = _of("studies/recomputation.py", "recomputation")
 survey = _of("studies/survey.py", "survey")
 comparison = _of("studies/comparison.py", "comparison")
 decoding = _of("studies/decoding.py", "decoding")
+splits = _of("algorithms/split_kv.py", "decoding")
 masks = _of("studies/masks.py", "masks")
 techniques = _of("studies/techniques.py", "techniques")
 verdict = _of("studies/claims/verdict.py", "claims")
@@ -192,6 +193,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "whole if way == STORED else product",
         "product",
         "unfused attention is said to skip what a mask hides",
+    ),
+    splits(
+        "splits-by-a-window-in-documents",
+        "window = None if problem.mask.packed else problem.mask.window",
+        "window = problem.mask.window",
+        "documents are said to leave the kernel a window to choose splits by",
     ),
     decoding(
         "decoding-sees-all",
