@@ -214,7 +214,7 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
     if not timed:
         return
     problem = timed[0].problem
-    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {problem.seq_kv:,} keys")
+    st.markdown(f"**{recording.heading}**: {problem.seq_kv:,} keys")
     gpu = gpu_named(recording.device.gpu)
     like = recorded_decoding(rows, (gpu or decoding.gpu).key)
     lines = _recorded_lines(timed, recording.origin, colours)

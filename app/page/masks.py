@@ -99,7 +99,7 @@ def _recorded(recording: Recording | None) -> None:
         st.html(scrolled(table(columns, rows, title=f"Recorded {direction} times of masks and terms"), TALL))
     problem, commits = told[0].row.problem, {cost.commit[:7] for way in found.values() for cost in way}
     st.caption(
-        f"{recording.origin[:1].upper()}{recording.origin[1:]}, at commit {' and '.join(sorted(commits))}: "
+        f"{recording.heading}, at commit {' and '.join(sorted(commits))}: "
         f"FlashAttention-2's kernel, {problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head "
         "dimension 128 unless those of Q and K and of V are given. FLOPs count only the pairs that the mask "
         "leaves; 'of plain' is that rate over the one without mask, or with a causal one where the mask "

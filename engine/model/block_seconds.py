@@ -33,7 +33,7 @@ from engine.model.rates import (
 from engine.model.rows import is_softmax, waits_for_rows
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.unfused import fetch_wait, row_seconds, row_wait
-from engine.model.visit import by_instructions, moved, shared_seconds, visit_of, waited_seconds
+from engine.model.visit import Visit, by_instructions, moved, shared_seconds, visit_of, waited_seconds
 from engine.model.work import Lengths, Visits, Work
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED
@@ -50,10 +50,7 @@ def started(pipeline: Pipeline) -> float:
 
 def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
-    gpu, phase, pipeline = launch.gpu, kernel.phase, launch.pipeline
-    waiting = waits_for_rows(launch.schedule, phase)
-    if phase.launched == TILE or _one_at_a_time(launch, phase) or waiting:  # no other visit to copy under
-        pipeline = replace(pipeline, asynchronous=False)
+    gpu, phase, pipeline = launch.gpu, kernel.phase, _pipeline(launch, kernel.phase)
     rates = Rates.of(gpu, launch.problem.dtype)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     running = min(places * gpu.sms, kernel.blocks)
@@ -88,10 +85,7 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
             ]
         waits = trips(launch, phase) * LATENCY
         if Tensor.P in phase.loaded:
-            idle, every = fetch_wait(launch, phase), np.arange(1, places + 1)
-            taken = every * (visit.tensor + visit.issued)
-            taken = idle + np.interp(_working(taken, idle), every, taken)
-            taken = np.maximum(taken, every * visit.copies)
+            taken = _fetching(visit, fetch_wait(launch, phase), np.arange(1, places + 1))
         if pipeline.specialised:
             first = _unbuffered(launch, kernel, rates, visits.alike) + visit.tensor + visit.softmax - taken[0]
         elif pipeline.asynchronous and not by_instructions(launch, phase):
@@ -120,6 +114,19 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     work = replace(work, cold=_cold(launch, kernel, traffic, rates))
     busy = places * visit.tensor * visits.mean / lengths.mean
     return work if busy < POWER_FROM else work.slowed(busy, launch.order)
+
+
+def _pipeline(launch: Launch, phase: Phase) -> Pipeline:
+    """The algorithm's, without copies that run ahead where there is no other visit to copy under."""
+    alone = phase.launched == TILE or _one_at_a_time(launch, phase) or waits_for_rows(launch.schedule, phase)
+    return replace(launch.pipeline, asynchronous=False) if alone else launch.pipeline
+
+
+def _fetching(visit: Visit, idle: float, every: np.ndarray) -> np.ndarray:
+    """[blocks] seconds of a visit that fetches P and waits for it, beside so many blocks on the SM."""
+    taken = every * (visit.tensor + visit.issued)
+    taken = idle + np.interp(_working(taken, idle), every, taken)
+    return np.maximum(taken, every * visit.copies)
 
 
 def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, places: int) -> float:

@@ -160,6 +160,11 @@ class Recording:
         """Where its numbers come from, as a page says it."""
         return f"recorded on {self.device.gpu}, {self.device.date[:10]}"
 
+    @property
+    def heading(self) -> str:
+        """The origin as a sentence or a heading begins with it."""
+        return self.origin[:1].upper() + self.origin[1:]
+
 
 IDENTITY = (
     "provider",

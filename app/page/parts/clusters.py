@@ -38,10 +38,7 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
     if not found:
         return
     gpus = max(one.row.gpus for one in found)
-    st.markdown(
-        f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {gpus} GPUs, and one alone; the model "
-        "beside each"
-    )
+    st.markdown(f"**{recording.heading}**: {gpus} GPUs, and one alone; the model beside each")
     head = (
         *("method", "tokens", "mask", "KV heads", "pass", "GPUs"),
         *("recorded", "efficiency", "modelled", "error", "note"),

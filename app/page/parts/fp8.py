@@ -36,7 +36,7 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
         problem, commits = rows[0].problem, sorted({row.commit[:7] for row in rows if row.commit})
         mask = "causal" if problem.mask.causal else "no mask"
         st.markdown(
-            f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: N = {short(problem.seq_kv)}, batch "
+            f"**{recording.heading}**: N = {short(problem.seq_kv)}, batch "
             f"{problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}"
         )
         drawing, numbers = st.columns([1, 1.15], gap="large")

@@ -94,6 +94,6 @@ def _recorded(recording: Recording, decoding: Experiment) -> None:
     )
     problem = whole.problem
     st.caption(
-        f"{recording.origin[:1].upper()}{recording.origin[1:]}, batch {problem.batch}, {problem.seq_kv:,} "
+        f"{recording.heading}, batch {problem.batch}, {problem.seq_kv:,} "
         f"keys: K and V come at {scaled(whole.bytes_per_second, 'B/s')} from a whole cache, and at {rates}."
     )

@@ -56,7 +56,7 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
     timings = timings_of(recording, *shape, direction)
     rows = recorded_rows(timings)
-    st.markdown(f"**{recording.origin[:1].upper()}{recording.origin[1:]}**: {shape_text(timings, direction)}")
+    st.markdown(f"**{recording.heading}**: {shape_text(timings, direction)}")
     gpu = gpu_named(recording.device.gpu)
     model = modelled_timings(timings, gpu.key) if gpu and direction == FORWARD else []
     lengths = sorted({row.problem.seq_kv for row in timings})

@@ -54,7 +54,7 @@ def _recorded(recording: Recording, decoding: Experiment) -> None:
     problem, plain = found.fewest.problem, found.most.problem
     times = [seconds_text(row.times.p50) for row in (found.most, found.fewest)]
     st.caption(
-        f"{recording.origin[:1].upper()}{recording.origin[1:]}, {problem.seq_kv:,} keys, "
+        f"{recording.heading}, {problem.seq_kv:,} keys, "
         f"d {problem.head_dim}: {problem.heads} heads take {times[0]} on {plain.kv_heads} KV heads and "
         f"{times[1]} on {problem.kv_heads}: {found.time_share:.0%} of the time for {found.bytes_share:.0%} "
         "of the bytes."
