@@ -1,16 +1,17 @@
 """Mutants of the kernels that read a cache of keys: in one piece, or in pages."""
 
-from tests.mutants.mutant import Mutant, planting
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_kernels as _of
 
 T = "tests/kernels/"
 SPLIT, PAGED, CHUNKS = (f"{T}test_{name}.py" for name in ("split_kv", "paged", "flash3_pages"))
 
-split = planting("kernels", "kernels/split_kv.py", SPLIT)
-pages = planting("kernels", "kernels/paged_kernel.py", PAGED)
-paged = planting("kernels", "kernels/paged.py", PAGED)
-plan = planting("kernels", "kernels/paged_plan.py", PAGED)
-chunks = planting("kernels", "kernels/hopper/pages.py", CHUNKS)
-chunk = planting("kernels", "kernels/flash3_pages.py", CHUNKS)
+split = _of("split_kv.py", SPLIT)
+pages = _of("paged_kernel.py", PAGED)
+paged = _of("paged.py", PAGED)
+plan = _of("paged_plan.py", PAGED)
+chunks = _of("hopper/pages.py", CHUNKS)
+chunk = _of("flash3_pages.py", CHUNKS)
 
 MUTANTS: tuple[Mutant, ...] = (
     split(

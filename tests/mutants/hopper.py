@@ -1,15 +1,10 @@
 """Mutants of the forward kernels for Hopper: wrong attention, partitions that do not wait for each other."""
 
-from tests.mutants.mutant import Mutant, planting
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_kernels as _of
 
 T = "tests/kernels/"
 FLASH3, FP8, PAGES = (f"{T}test_{name}.py" for name in ("flash3_order", "fp8_order", "flash3_pages"))
-
-
-def _of(file: str, *tests: str):
-    """Mutants of a file of kernels."""
-    return planting("kernels", f"kernels/{file}", *tests)
-
 
 order = _of("hopper/schedule.py", FLASH3)
 ring = _of("hopper/ring.py", FLASH3)

@@ -1,15 +1,10 @@
 """Mutants of the backward kernels for Hopper: wrong gradients, partitions that do not wait for each other."""
 
-from tests.mutants.mutant import Mutant, planting
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_kernels as _of
 
 T = "tests/kernels/"
 FLASH3_BACKWARD = f"{T}test_flash3_backward_order.py"
-
-
-def _of(file: str, *tests: str):
-    """Mutants of a file of kernels."""
-    return planting("kernels", f"kernels/{file}", *tests)
-
 
 visits = _of("hopper/visits.py", FLASH3_BACKWARD)
 gradient = _of("hopper/backward.py", FLASH3_BACKWARD)

@@ -1,16 +1,11 @@
 """Mutants of the kernels in Triton: wrong attention, wrong gradients, wrong choices."""
 
-from tests.mutants.mutant import Mutant, planting
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_kernels as _of
 
 T = "tests/kernels/"
 FORWARD, BACKWARD, SPLIT = (f"{T}test_{name}.py" for name in ("forward", "backward", "split_kv"))
 DISPATCH, LAUNCH = f"{T}test_dispatch.py", f"{T}test_launch.py"
-
-
-def _of(file: str, *tests: str):
-    """Mutants of a file here."""
-    return planting("kernels", f"kernels/{file}", *tests)
-
 
 tile = _of("tile.py", FORWARD)
 flash1 = _of("flash1.py", FORWARD)

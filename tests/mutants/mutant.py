@@ -60,3 +60,8 @@ def planting(prefix: str, file: str, *tests: str, named: str = "{}") -> Callable
 def of_engine(file: str, *tests: str) -> Callable[..., Mutant]:
     """`planting` in a file of the engine, with the names of its tests there."""
     return planting("engine", f"engine/{file}", *tests, named="tests/engine/test_{}.py")
+
+
+def of_kernels(file: str, *tests: str) -> Callable[..., Mutant]:
+    """`planting` in a file of the kernels."""
+    return planting("kernels", f"kernels/{file}", *tests)
