@@ -3,7 +3,7 @@
 import torch
 
 from kernels.call import MAX_HEAD_DIM, MIN_BLOCK, Call, default_blocks, split_blocks
-from kernels.values import flag, positive, shown, whole
+from kernels.values import check_is_tensor, check_strided, flag, positive, shown, whole
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_V_DIM, NARROW_HEAD_DIM = 512, 64  # of V, whose head_dim may be larger where that of Q and K is small
@@ -67,10 +67,7 @@ def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithm
 
 
 def check_tensor(name: str, tensor) -> None:
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
+    check_strided(name, tensor)
     shape = tuple(tensor.shape)
     if len(shape) != 4:
         raise ValueError(f"{name} has shape {shape}, it must be [batch, heads, sequence, head_dim]")
@@ -159,8 +156,7 @@ def check_terms(q, k, window, documents, prefix, softcap, sinks, alibi_slopes) -
 def _check_of_heads(name: str, tensor, q: torch.Tensor, shapes: list[tuple]) -> None:
     if tensor is None:
         return
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+    check_is_tensor(name, tensor)
     if tuple(tensor.shape) not in shapes or not tensor.is_floating_point() or tensor.device != q.device:
         wanted = " or ".join(map(str, map(list, shapes)))
         raise ValueError(

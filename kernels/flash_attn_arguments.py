@@ -2,7 +2,7 @@
 
 import torch
 
-from kernels.values import shown
+from kernels.values import check_strided, shown
 
 INDEX = (torch.int32, torch.int64)
 DENSE, PACKED = "[batch, sequence, heads, head_dim]", "[tokens, heads, head_dim]"
@@ -22,10 +22,7 @@ def check_tensors(layout: str, **tensors) -> None:
     for name, tensor in tensors.items():
         if _strided(tensor, dimensions):
             continue
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
-        if tensor.layout is not torch.strided or tensor.is_nested:
-            raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
+        check_strided(name, tensor)
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}, it must be {layout}")
 
 

@@ -5,6 +5,7 @@ import torch
 from kernels.arguments import check_tensor
 from kernels.launch import interpreted
 from kernels.operator import traced
+from kernels.values import check_strided
 
 INDEX = (torch.int32, torch.int64)
 
@@ -79,10 +80,7 @@ def check_new(q, k_cache, k_new, v_new) -> None:
 
 def _check_like(name: str, tensor, q, layout: str) -> None:
     """A sentence for a tensor that is not of four dimensions, of q's head_dim, dtype and device."""
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
+    check_strided(name, tensor)
     if tensor.dim() != 4 or 0 in tensor.shape:
         raise ValueError(f"{name} has shape {_shape(tensor)}, it must be {layout}, every size at least 1")
     if tensor.dtype != q.dtype or tensor.device != q.device or tensor.shape[3] != q.shape[3]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from kernels.arguments import check_terms, check_window
+from kernels.values import check_is_tensor
 
 
 def visible_mask(
@@ -79,8 +80,7 @@ def reference_attention(
 def _check(q, k, v) -> None:
     """ValueError or TypeError with one sentence for tensors without an attention, of whatever sizes."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+        check_is_tensor(name, tensor)
         if tensor.dim() != 4 or not tensor.is_floating_point():
             shape = tuple(tensor.shape)
             raise ValueError(

@@ -2,6 +2,8 @@
 
 from math import isfinite
 
+import torch
+
 LONGEST_SHOWN = 100  # characters of a value in an error
 FLAGS = ("bool", "bool_", "SymBool")  # of numpy, and of PyTorch where it traces
 
@@ -10,6 +12,19 @@ def shown(value) -> str:
     """A value as an error shows it: short, and on one line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= LONGEST_SHOWN else f"a {type(value).__name__}"
+
+
+def check_is_tensor(name: str, value) -> None:
+    """TypeError with one sentence for what is no tensor."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} is a {type(value).__name__}, it must be a torch.Tensor")
+
+
+def check_strided(name: str, value) -> None:
+    """TypeError or ValueError with one sentence for what is no tensor with strides."""
+    check_is_tensor(name, value)
+    if value.layout is not torch.strided or value.is_nested:
+        raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
 
 
 def flag(name: str, value) -> bool:

@@ -7,7 +7,7 @@ from kernels.dispatch import ALGORITHMS
 from kernels.launch import interpreted
 from kernels.ranged import run
 from kernels.ranges import ranges_of_packed, window_sides
-from kernels.values import flag, shown
+from kernels.values import check_is_tensor, flag, shown
 
 
 def attention_varlen(
@@ -54,8 +54,7 @@ def attention_varlen(
 
 def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name} is a {type(tensor).__name__}, it must be a torch.Tensor")
+        check_is_tensor(name, tensor)
         if tensor.layout is torch.strided and not tensor.is_nested and tensor.dim() != 3:
             shape = tuple(tensor.shape)
             raise ValueError(f"{name} has shape {shape}, packed it must be [tokens, heads, head_dim]")

@@ -15,6 +15,7 @@ from kernels.distributed.lanes import Lanes
 from kernels.distributed.layout import Layout
 from kernels.distributed.plan import Transfer
 from kernels.distributed.team import PeerLostError, team_of
+from kernels.values import check_is_tensor
 
 __all__ = ["METHODS", "PeerLostError", "explain", "ring_attention", "shard", "unshard"]
 
@@ -164,8 +165,7 @@ def _run(q, k, v, causal, window, group, method, return_lse, scale):
 
 def _job(q, k, v, causal, window, group, method, scale):
     """The agreed job, and what tells the watch that a call has been given to the GPU."""
-    if not isinstance(q, torch.Tensor):
-        raise TypeError(f"q is a {type(q).__name__}, it must be a torch.Tensor")
+    check_is_tensor("q", q)
     desk = desk_of(team_of(group, q.device))
     job = desk.job(q, k, v, causal, window, scale, method, differentiated(q, k, v))
     return job, desk.note
@@ -181,7 +181,6 @@ def _outside_the_compiler():
 
 
 def _check(t) -> None:
-    if not isinstance(t, torch.Tensor):
-        raise TypeError(f"t is a {type(t).__name__}, it must be a torch.Tensor")
+    check_is_tensor("t", t)
     if t.dim() != 4:
         raise ValueError(f"t has shape {tuple(t.shape)}, it must be [batch, heads, tokens, head_dim]")
