@@ -32,7 +32,8 @@ from engine.algorithms.backward import ALGORITHM as BACKWARD
 from engine.experiment import Experiment, ExperimentError
 from engine.model.cluster.fabric import LINKS, Fabric
 from engine.model.warp_groups import inside as lanes_of
-from engine.recordings.file import recordings
+from engine.recordings.file import recording_of
+from engine.recordings.recording import Recording
 from engine.studies.across import ASKED, CAUSAL, beside_of, runs_of, spread_of
 from engine.studies.answers import AnswerError
 from engine.studies.decoding import decoding_of
@@ -122,7 +123,7 @@ def _traffic(experiment: Experiment) -> Drawn:
 
 
 def _speed(experiment: Experiment) -> Drawn:
-    return "".join(measured.recorded_speed(each, experiment) for each in recordings()[:1]), None
+    return _of_recording(measured.recorded_speed, experiment), None
 
 
 def _across(experiment: Experiment, **asked: str) -> Drawn:
@@ -137,14 +138,20 @@ def _across(experiment: Experiment, **asked: str) -> Drawn:
 
 
 def _agreement(experiment: Experiment) -> Drawn:
-    return "".join(measured.counters(each, experiment) for each in recordings()[:1]), None
+    return _of_recording(measured.counters, experiment), None
 
 
 def _gpu(experiment: Experiment) -> Drawn:
-    for recording in recordings()[:1]:
-        payload, says = measured.blocks_on_sms(recording, experiment)
-        return f"<p>{says}</p>", (gpu.moving(), payload)
-    return "", None
+    recording = recording_of(experiment.hardware)
+    if recording is None:
+        return "", None
+    payload, says = measured.blocks_on_sms(recording, experiment)
+    return f"<p>{says}</p>", (gpu.moving(), payload)
+
+
+def _of_recording(part: Callable[[Recording, Experiment], str], experiment: Experiment) -> str:
+    recording = recording_of(experiment.hardware)
+    return part(recording, experiment) if recording else ""
 
 
 MAKERS: dict[str, Callable[..., Drawn]] = {

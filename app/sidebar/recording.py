@@ -9,25 +9,32 @@ import streamlit as st
 from app import scenario, serving
 from app.figures.units import plain
 from app.scenario import widgets
-from engine.recordings.file import LARGEST_FILE, RecordingError, loads, recordings, refused
+from engine.recordings.file import LARGEST_FILE, RecordingError, loads, recording_of, recordings, refused
 from engine.recordings.recording import Recording
 
+CHOICE_HELP = (
+    "What the pages show as recorded. Left to itself, it is the recording of the scenario's GPU if there is"
+    " one, and a file of your own once you have uploaded it."
+)
 UPLOAD_HELP = (
     "A file that `python -m engine record --out my-gpu.json` wrote on your GPU. It stays in your session and"
     " is never stored; the pages show its numbers as recorded on the GPU that it names."
 )
 
 
+AUTO = ""  # the choice where nobody chose
+
+
 def chosen_recording() -> Recording | None:
-    """What all pages show as recorded; None if there is nothing."""
-    every = _all()
-    return every.get(widgets.value_beside("recording"), next(iter(every.values()), None))
+    """What all pages show as recorded: what was chosen, else by `_auto`; None if there is nothing."""
+    return _all().get(widgets.value_beside("recording")) or _auto()
 
 
 class Asked(NamedTuple):
-    """What there is to choose from, and what is said of files."""
+    """What there is to choose from, what is shown where nobody chose, and what is said of files."""
 
     names: tuple[str, ...]
+    auto: str
     brings: str
     warnings: tuple[str, ...]
     may_upload: bool
@@ -37,13 +44,20 @@ def asked() -> Asked:
     """All that the choice is drawn from."""
     own, sentence = _own()
     warnings = tuple(plain(words) for words in (sentence, *refused()) if words)
-    return Asked(tuple(_all()), _brings(own) if own else "", warnings, serving.may_run())
+    unchosen = _auto()
+    auto = f"auto: {_label(unchosen)}" if unchosen else "auto: none"
+    return Asked(tuple(_all()), auto, _brings(own) if own else "", warnings, serving.may_run())
 
 
 def show(there: Asked) -> None:
     """The choice and the upload, with a sentence on each file: what it brings, or why it cannot be shown."""
-    first = 0 if there.names else None
-    st.selectbox("Recording", there.names, index=first, key=widgets.key_beside("recording"))
+    st.selectbox(
+        "Recording",
+        (AUTO, *there.names),
+        format_func=lambda name: name or there.auto,
+        help=CHOICE_HELP,
+        key=widgets.key_beside("recording"),
+    )
     if there.brings:
         st.success(there.brings)
     for words in there.warnings:
@@ -82,6 +96,12 @@ def _brings(own: Recording) -> str:
     }
     there = ", ".join(f"{len(rows):,} {name}" for name, rows in kinds.items() if rows)
     return f"All pages now show your recording of {_label(own)}: {there or 'it holds no rows'}."
+
+
+def _auto() -> Recording | None:
+    """The reader's own recording, else that of the scenario's GPU, else what stands first."""
+    own, _ = _own()
+    return own or recording_of(scenario.current().hardware)
 
 
 def _all() -> dict[str, Recording]:

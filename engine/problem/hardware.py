@@ -211,11 +211,12 @@ _ALL = (
         ghz=1.83,
         tflops=(989.4, 989.4, 66.9),
         gigabytes_per_second=3350,
-        mib=81_559,
+        mib=81_079.0,
         l2=(50, 28),
         sheet="NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
         effective="assumed: as large a part as an H200's",
         l2_clock=(HOPPER_L2_CLOCK, HOPPER_L2),
+        memory="PyTorch, in the recording: {:,.0f} MiB (80 GB on the data sheet)",
     ),
     _nvidia(
         *("h200", "H200", "Hopper", "9.0"),

@@ -17,6 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
+from engine.experiment import Experiment
+from engine.problem.hardware import gpu_named
 from engine.problem.problem import Problem
 from engine.recordings.decoded import RecordingError, decoded, hints_of
 from engine.recordings.recording import Recording
@@ -101,9 +103,25 @@ def load(path: Path) -> Recording:
 
 
 def recordings(folder: Path = SHELF) -> tuple[Recording, ...]:
-    """What lies in assets/recordings, newest first; files that are no recordings are in `refused`."""
-    found = [read for read in _shelf(folder) if isinstance(read, Recording)]
-    return tuple(sorted(found, key=lambda recording: recording.device.date, reverse=True))
+    """What lies in assets/recordings; files that are no recordings are in `refused`.
+
+    Those of the GPU that scenarios begin with come first, then others; of each the newest first.
+    """
+    found = (read for read in _shelf(folder) if isinstance(read, Recording))
+    return tuple(
+        sorted(found, key=lambda one: (_is_of(one, Experiment.hardware), one.device.date), reverse=True)
+    )
+
+
+def recording_of(hardware: str) -> Recording | None:
+    """The newest recording of a preset's GPU, by its key; of a GPU without one what stands first."""
+    found = recordings()
+    return next((one for one in found if _is_of(one, hardware)), next(iter(found), None))
+
+
+def _is_of(recording: Recording, hardware: str) -> bool:
+    gpu = gpu_named(recording.device.gpu)
+    return gpu is not None and gpu.key == hardware
 
 
 def refused(folder: Path = SHELF) -> tuple[str, ...]:

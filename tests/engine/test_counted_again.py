@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from engine.recordings.file import COUNTED_BEFORE, SHELF, recordings
+from engine.recordings.file import COUNTED_BEFORE, SHELF, recording_of
 from engine.studies.counted_again import dram_scatter, l1_scatter
 
 
@@ -35,7 +35,7 @@ def compulsory(row: dict) -> float:
 
 def test_dram_reads_scatter_by_what_the_two_files_say():
     """Of fused forward passes alone: no other call reads more than it must."""
-    (recording,) = recordings()
+    recording = recording_of("h200")
     now, before = calls(SHELF / "h200.json"), calls(COUNTED_BEFORE / "h200.json")
     apart = []
     for about, one in now.items():
@@ -53,7 +53,7 @@ def test_dram_reads_scatter_by_what_the_two_files_say():
 
 def test_bytes_from_l2_scatter_where_l1_is_nearly_large_enough():
     """One call of flash1, whose rows just fit no more: 17.5 MB once, 23.1 another time."""
-    (recording,) = recordings()
+    recording = recording_of("h200")
     now, before = calls(SHELF / "h200.json"), calls(COUNTED_BEFORE / "h200.json")
     apart = {
         about: one["tile_read"] / before[about]["tile_read"] for about, one in now.items() if about in before

@@ -16,7 +16,7 @@ from engine.model.unfused import issued_seconds
 from engine.model.visit import by_instructions, mask_instructions, visit_instructions, visit_of
 from engine.model.work import clock_left
 from engine.recordings.counters import recorded_counters
-from engine.recordings.file import recordings
+from engine.recordings.file import recording_of, recordings
 from engine.recordings.timelines import timelines
 
 CLOCK = 0.984 * 1.83e9  # Hz, of an H200
@@ -135,8 +135,7 @@ def test_the_clock_falls_as_an_h200s_counters_say():
     """Of calls of flash2 and flash3 of over 200 us: the clock beside the share in which tensor cores work."""
     found = [
         (kernel.tensor_percent / 100, kernel.sm_clock)
-        for each in recordings()
-        for row in each.counters
+        for row in recording_of("h200").counters
         if row.provider in ("flash2", "flash3") and row.direction == "forward"
         for kernel in row.kernels
         if kernel.sm_clock and kernel.seconds > 2e-4
@@ -149,7 +148,7 @@ def test_the_clock_falls_as_an_h200s_counters_say():
 
 def flash3_timelines() -> list[Timeline]:
     """Recorded ones of which SMs ran more than one tile."""
-    found = [each for recording in recordings() for each in timelines(recording)]
+    found = timelines(recording_of("h200"))
     return [each for each in found if each.experiment.algorithm == "flash3" and len(each) > each.sms]
 
 

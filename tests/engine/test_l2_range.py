@@ -15,7 +15,7 @@ from engine.model.l2_range import HALF, is_wide
 from engine.model.launch import launch
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
-from engine.recordings.file import COUNTED_BEFORE, JUDGES, recordings
+from engine.recordings.file import COUNTED_BEFORE, JUDGES, recording_of, recordings
 from engine.recordings.rows import experiment_of
 from engine.schedule.step import Tensor
 from tests.engine.strategies import experiments
@@ -137,7 +137,7 @@ def recorded(kept) -> list[tuple[Experiment, float]]:
     return [(one.experiment, one.dram_read) for each in kept for one in recorded_counters(each)]
 
 
-CALLS = {"recorded": lambda: recorded(recordings()), "judges": lambda: recorded(recordings(JUDGES))}
+CALLS = {"recorded": lambda: recorded([recording_of("h200")]), "judges": lambda: recorded(recordings(JUDGES))}
 CALLS |= {"before": lambda: recorded(recordings(COUNTED_BEFORE)), "scanned": scanned}
 # calls near the edge, share of them within, median width; found, and rounded away from what is wanted
 FOUND = {
@@ -181,7 +181,7 @@ def beyond(experiment: Experiment, read: float) -> int | None:
 
 def test_nine_of_ten_readings_near_the_edge_leave_the_shares_open_that_are_varied():
     """None of them is of a call drawn by lot; about as many lie beyond the one end as beyond the other."""
-    calls = recorded((*recordings(), *recordings(COUNTED_BEFORE))) + scanned()
+    calls = recorded((recording_of("h200"), *recordings(COUNTED_BEFORE))) + scanned()
     found = [side for one, read in calls if (side := beyond(one, read)) is not None]
     assert len(found) > 90
     assert found.count(0) / len(found) == pytest.approx(0.9, abs=0.03)

@@ -37,7 +37,7 @@ def test_the_hierarchy_of_an_h100_is_that_of_flashattention_3s_paper():
     assert (h100[REGISTERS].each, h100[SHARED].each) == (256 * 1024, 228 * 1024)
     assert h100[SHARED].bytes_per_second == pytest.approx(31e12, rel=0.01)
     assert h100[L2].bytes == 50 * 2**20
-    assert h100[HBM].bytes == pytest.approx(80 * 2**30, rel=0.005)  # what the driver leaves of it
+    assert h100[HBM].bytes == pytest.approx(80 * 2**30, rel=0.012)  # what the driver leaves of it
     assert h100[HBM].bytes_per_second == pytest.approx(3.35e12)
 
 

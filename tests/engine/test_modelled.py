@@ -8,7 +8,7 @@ from engine import Experiment, simulate
 from engine.model.fitted import SWEPT
 from engine.model.launch import launch
 from engine.model.seconds import step_seconds
-from engine.recordings.file import recordings
+from engine.recordings.file import recording_of
 from engine.recordings.rows import MODEL_BLOCKS, experiment_of
 from engine.schedule.step import Operation
 from engine.studies.model_errors import held_rows
@@ -50,11 +50,11 @@ def test_a_plain_kernel_at_8192_tokens_is_within_10_per_cent_of_an_h200():
 
 def timed(algorithm: str) -> list[tuple[Experiment, float]]:
     """Every recorded forward time of an algorithm, in its kernel's own blocks or MODEL_BLOCKS."""
-    rows = [row for each in recordings() for row in each.timings if row.direction == "forward" and row.times]
+    rows = recording_of("h200").timings
     return [
         (experiment_of(row.problem, algorithm, *MODEL_BLOCKS, "h200").in_own_tiling(), row.times.p50)
         for row in rows
-        if row.provider == algorithm
+        if row.provider == algorithm and row.direction == "forward" and row.times
     ]
 
 
@@ -62,15 +62,14 @@ def counted(algorithm: str) -> list[tuple[Experiment, float]]:
     """Every call of an algorithm under the profiler, in the blocks that it was given."""
     return [
         (experiment_of(row.problem, algorithm, row.block_q, row.block_kv, "h200"), row.total("seconds"))
-        for each in recordings()
-        for row in each.counters
+        for row in recording_of("h200").counters
         if row.provider == algorithm and row.direction == "forward" and row.kernels
     ]
 
 
 def swept(algorithm: str) -> list[tuple[Experiment, float]]:
     """The recorded time of every size of blocks that ran, in the launch that the kernel takes."""
-    held = (one for each in recordings() for one in held_rows(each) if one.rows == SWEPT)
+    held = (one for one in held_rows(recording_of("h200")) if one.rows == SWEPT)
     return [(one.experiment, one.recorded) for one in held if one.experiment.algorithm == algorithm]
 
 

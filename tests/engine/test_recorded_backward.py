@@ -8,14 +8,15 @@ from engine import Experiment, simulate
 from engine.algorithms.backward import KEY_GRADIENT_BLOCKS, query_gradient_blocks
 from engine.problem.problem import Tiling
 from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
-from engine.recordings.file import recordings
+from engine.recordings.file import recording_of, recordings
+from engine.recordings.recording import Recording
 
 LINE = 128  # bytes: what a warp loads of lse
 
 
-def counted() -> list[RecordedBackwardKernel]:
-    """Every recorded backward kernel of this project."""
-    return [kernel for recording in recordings() for kernel in recorded_backward_kernels(recording)]
+def counted(*recorded: Recording) -> list[RecordedBackwardKernel]:
+    """Every recorded backward kernel of this project, of all recordings or of some."""
+    return [kernel for each in recorded or recordings() for kernel in recorded_backward_kernels(each)]
 
 
 @pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256])
@@ -55,14 +56,15 @@ def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(kernel):
     assert kernel.modelled_written <= kernel.counters.tile_written
 
 
+@pytest.mark.parametrize("hardware", ["h200", "h100"])
 @pytest.mark.parametrize(
     "problem", dict.fromkeys(kernel.problem for kernel in counted()), ids=lambda one: f"{one.seq_q}"
 )
-def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(problem):
-    kernels = [kernel for kernel in counted() if kernel.problem == problem]
+def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(problem, hardware):
+    kernels = [kernel for kernel in counted(recording_of(hardware)) if kernel.problem == problem]
     seconds = sum(kernel.modelled_seconds for kernel in kernels)
     assert seconds == pytest.approx(sum(kernel.counters.seconds for kernel in kernels), rel=0.1)
-    experiment = Experiment(problem=problem, algorithm="backward", asked=Tiling(128, 64))
+    experiment = Experiment(problem=problem, algorithm="backward", asked=Tiling(128, 64), hardware=hardware)
     counted_read = sum(kernel.counters.dram_read for kernel in kernels)
     assert simulate(experiment).traffic.dram.total_read == pytest.approx(counted_read, rel=0.15)
 

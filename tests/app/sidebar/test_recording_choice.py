@@ -1,10 +1,11 @@
-"""The recording that pages show: the shelf's newest, the reader's own file, or a sentence and no change."""
+"""The recording that pages show: of the scenario's GPU, the reader's own, or a sentence and no change."""
 
 import pytest
 
 from app import scenario
 from app.scenario import widgets
 from app.sidebar import recording
+from engine import Experiment
 from engine.recordings.file import VERSION, dumps, recordings
 from engine.recordings.recording import Recording
 from engine.studies.recorded_clusters import cluster_recordings
@@ -24,7 +25,8 @@ class Uploaded:
 def upload(monkeypatch):
     """Put a file, and a choice, where the widgets would."""
 
-    def put(data: bytes | None, choice: str | None = None):
+    def put(data: bytes | None, choice: str | None = None, hardware: str = "h200"):
+        monkeypatch.setattr(scenario, "current", lambda: Experiment.of(hardware=hardware))
         held = {"recording file": data and Uploaded(data), "recording": choice}
         monkeypatch.setattr(widgets, "value_beside", held.get)
         monkeypatch.setattr(scenario, "kept", lambda name, first: session.setdefault(name, first))
@@ -33,9 +35,22 @@ def upload(monkeypatch):
     return put
 
 
-def test_the_newest_of_the_shelf_is_shown_first(upload):
+@pytest.mark.parametrize(
+    ("hardware", "gpu"), [("h200", "NVIDIA H200"), ("h100", "NVIDIA H100 80GB HBM3"), ("a100", "NVIDIA H200")]
+)
+def test_a_scenario_shows_its_gpus_recording_or_an_h200s(upload, hardware, gpu):
+    upload(None, hardware=hardware)
+    assert recording.chosen_recording().device.gpu == gpu
+    label = gpu.removeprefix("NVIDIA ")
+    assert recording.asked().auto.startswith(f"auto: {label}, 20")
+
+
+def test_another_recording_of_the_shelf_can_be_chosen_and_stays(upload):
     upload(None)
-    assert recording.chosen_recording() == recordings()[0]
+    chosen = next(name for name in recording._all() if "H100" in name)
+    for hardware in ("h200", "h100"):
+        upload(None, chosen, hardware)
+        assert recording.chosen_recording().device.gpu == "NVIDIA H100 80GB HBM3"
 
 
 def test_an_uploaded_recording_is_shown_instead(upload):
