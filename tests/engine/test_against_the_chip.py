@@ -205,7 +205,7 @@ def test_the_modelled_time_is_near_the_recorded_one(algorithm, median):
 
 
 def test_blocks_of_one_round_wait_together():
-    """Two blocks of 64 x 64 on an SM, N 1,000 and 1,024, on both GPUs: were one at work while the other waits, 8% less."""
+    """Two blocks of 64 x 64 on an SM, N 1,000 and 1,024, on both GPUs: by turns it would take 8% less."""
     short = [one for one in rows("flash2") if one.seconds < 20e-6 and one.experiment.tiling.block_q == 64]
     assert len(short) == 4
     for one in short:
