@@ -46,7 +46,6 @@ def show() -> None:
     experiment = scenario.current()
     sibling = small_sibling(experiment)
     unused("One head is compared; the others are computed likewise.", "batch", "heads", "kv_heads")
-    unused("The kernel runs on this machine, not on the modelled GPU.", "hardware")
     st.header(
         "Three independent computations (our scheduler, the real Triton kernel, dense float64) should "
         "give the same numbers in every tile. A tile turns red if two of them differ by more than "

@@ -61,7 +61,7 @@ def show() -> None:
     if call is not None:
         unused(
             "This shows a recorded call as it ran. Choose 'this scenario' to change it.",
-            *("block_q", "block_kv", "kv_heads", "dtype", "hardware", "documents"),
+            *("block_q", "block_kv", "kv_heads", "dtype", "documents"),
         )
     set_subject(lanes[0].experiment)  # a recorded call has a length of its own
     on_the_gpu(build(lanes), key="gpu")
