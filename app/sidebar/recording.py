@@ -9,6 +9,7 @@ import streamlit as st
 from app import scenario, serving
 from app.figures.units import plain
 from app.scenario import widgets
+from engine.problem.hardware import gpu_named
 from engine.recordings.file import LARGEST_FILE, RecordingError, loads, recording_of, recordings, refused
 from engine.recordings.recording import Recording
 
@@ -45,7 +46,7 @@ def asked() -> Asked:
     own, sentence = _own()
     warnings = tuple(plain(words) for words in (sentence, *refused()) if words)
     unchosen = _auto()
-    auto = f"auto: {_label(unchosen)}" if unchosen else "auto: none"
+    auto = f"auto: {_gpu(unchosen)}" if unchosen else "auto: none"
     return Asked(tuple(_all()), auto, _brings(own) if own else "", warnings, serving.may_run())
 
 
@@ -113,7 +114,12 @@ def _all() -> dict[str, Recording]:
 
 def _label(recording: Recording) -> str:
     """A GPU and a day, as short as the sidebar is narrow."""
-    return f"{recording.device.gpu.removeprefix('NVIDIA ')}, {recording.device.date[:10]}"
+    return f"{_gpu(recording)}, {recording.device.date[:10]}"
+
+
+def _gpu(recording: Recording) -> str:
+    gpu = gpu_named(recording.device.gpu)
+    return gpu.name.removesuffix(" SXM") if gpu else recording.device.gpu.removeprefix("NVIDIA ")
 
 
 def _own() -> tuple[Recording | None, str]:
