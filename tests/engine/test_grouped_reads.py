@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import geometric_mean, median
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from engine import Experiment, simulate
 from engine.model.l2 import SPREADING
 from engine.model.l2_range import is_wide
 from engine.model.launch import launch
-from engine.model.reuse import Programs, _launched
+from engine.model.reuse import Programs, _launched, walk
 
 # (head dim, query block, key block, causal): (heads, KV heads, tokens, MB that DRAM delivered, read up to
 # three times), counted on an H200 on 23 November 2026 in two sessions; inputs lay elsewhere each time. Four
@@ -255,3 +256,12 @@ def test_blocks_on_an_sm_spread_evenly_where_softmax_binds():
     middle = (np.concatenate([[0], distances[:-1]]) + distances) / 2
     np.testing.assert_allclose(middle, np.mean(DISTANCES, axis=0), atol=0.07)
     assert distances[-1] == pytest.approx(0.5, abs=0.005)
+
+
+@pytest.mark.parametrize(("head_dim", "spreading"), [(64, SPREADING), (80, 0.0), (128, 0.0)])
+def test_blocks_on_an_sm_stay_in_step_where_products_bind(head_dim, spreading):
+    """By traces of an H200: those of d 80 in 64 x 64 stay at the same keys."""
+    one = Experiment.of(seq=70_527, head_dim=head_dim, block_q=64, block_kv=64, hardware="h200")
+    with patch("engine.model.l2.walk", side_effect=walk) as walked:
+        simulate.__wrapped__(one)
+    assert walked.call_args.args[-1] == spreading
