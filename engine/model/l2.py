@@ -46,7 +46,7 @@ GONE = 1.0  # share of L2 used since, at which half of the bytes are gone: all o
 # beyond L2's size, at most; and by what has been used since the same bytes' first use, at most. Fitted to an
 # H200's counters and to 21 calls on an H100
 FRESH, STREAMED, MOST_STREAMED, PASSED, MOST_PASSED = 0.04, 0.08, 0.03, 0.02, 0.04
-NEVER_GONE = 0.5  # share below which all is still there; at it not one byte in a hundred is gone
+NEVER_GONE = 0.5  # share below which all is still there; at it about one byte in a hundred is gone at most
 CHUNKS = 64  # that a head's K and V are cut into at most: programs in the same one are taken to be together
 MOST_WAVES = 24  # over whole heads are followed; those after them are taken to go on alike
 # by which the slowest SM is slower than the fastest, and where the kernel is warp-specialised: by traces of
