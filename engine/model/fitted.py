@@ -1,7 +1,7 @@
 """Which recorded rows set the model's constants: the others judge it.
 
-They stand in `engine.model.rates`, `pipeline`, `l2`, `l2_queue`, `reuse`, `Gpu.l2_effective_bytes`. Those
-of a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody wrote down which rows were
+They stand in `engine.model.rates`, `pipeline`, `l2`, `l2_queue`, `reuse`, `Gpu.l2_effective_bytes`. Those of
+a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody wrote down which rows were
 looked at: all calls in usual blocks are taken for them, so that none of these counts as left out. A kernel's
 instructions were counted in compiled code, and the clock that power leaves is the counted one: no time set
 either. Starts and a window's registers were set on 90 calls that are in no recording, how long warp groups
@@ -11,16 +11,17 @@ reads from L2 too. How long kernels of unfused attention wait beside their instr
 its calls that were counted, and on 37 calls that are in no recording, most of them of lengths that are no
 multiple of 16. How much sooner a tile of flash3 with rows for fewer warp groups ends was read off traces of
 calls that are in no recording, and a kernel's bytes of instructions off compiled code: no counter set either.
-The share of L2 at which bytes are gone was set on recorded rows, with the errors of calls drawn by lot in
-sight; how gradually they go, and how fast blocks of d 64 on an SM spread, on recorded rows and on 156 calls
-of three scans. What `l2_range` varies was set on the same; that an empty cache may give up nothing, after
-calls drawn by lot had been looked at. One of the scans has calls around the worst of those drawn by lot, and
+How fast blocks of d 64 on an SM spread was set on recorded rows and on 156 calls of three scans. What
+`l2_range` varies was set on the same. One of the scans has calls around the worst of those drawn by lot, and
 its very shape: flash2 of 70,527 keys of d 80, of which it was found that an SM holds one block in 128 x 32,
 not two. The whole recording was made anew after that, of the same calls: these readings themselves set
 nothing. After the third set of calls drawn by lot was opened, blocks of flash1 on an SM came to wait at the
 same time. After the fourth, rows of flash1 came to leave L2 in the order in which they came, its loads of K
 and V to be waited for, HBM to work meanwhile, and registers that flash2 spills to come from L2; how uneven
 the sets of L2 are and how long a visit of flash1 waits were set on the rows below, with the errors of all
+four sets in sight. Then what one SM uses alone came to lie in 1.5 halves of L2, and the room for the rest to
+be L2's own: nothing is fitted there. How gradually bytes leave it, and how far SMs drift apart, was set anew
+on the rows below, on two scans, and on 21 calls on an H100 that are in no recording, with the errors of all
 four sets in sight.
 """
 

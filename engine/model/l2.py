@@ -1,20 +1,26 @@
 """Which tile requests reach DRAM: modelled, from the order in which the SMs take a schedule's programs.
 
-Bytes that were used before are still in L2 unless too much was used since. That is counted in shares of the
-cache: what all SMs use, K and V, lies in both of its halves and counts against `Gpu.l2_effective_bytes`; what
-one SM uses alone counts against `Gpu.l2_bytes`. The cache is hashed: the chance that bytes are gone rises
-smoothly around GONE. What lies dirty in L2 at the end counts as written. Rows that a block rewrites at every
-pass are `l2_queue`'s.
+Bytes that were used before are still in L2 unless too much was used since: the one that was not used for
+longest leaves first. What is used since is counted in shares of the cache. What all SMs use, K and V, lies in
+both of its halves and counts against `Gpu.l2_effective_bytes`; what one SM uses alone, Q, O and registers put
+aside, lies in 1.5 of them, `Gpu.l2_copies`, and counts against `Gpu.l2_bytes`. The cache is hashed: the
+chance that bytes are gone rises around GONE. In a cache just filled it rises steeply. What is used once and
+never again fills the sets unevenly, so that it rises the more gradually, the more has passed: all that has,
+up to about a cacheful, and what has since the bytes were first used. An H100's counters saw that of all SMs
+that walk over the same bytes with bytes of their own beside, and of calls with once, twice and four times as
+many queries over the same keys. What lies dirty in L2 at the end counts as written. Rows that a block
+rewrites at every pass are `l2_queue`'s.
 
 Where query heads share keys, all SMs go over from one key head to the next in a wave in which L2 holds both:
-a call is followed past as many such waves as it has.
+a call is followed past as many such waves as it has. That heads share keys makes no difference but that.
 
 Every kernel starts with empty caches: a profiler empties them, and so its counters can be held against this.
 What a kernel finds of the one before it, where that was little, comes on top in a run without a profiler.
 
 The last tile of a head may have rows for some of its warp groups alone: it ends early, and the next head
 begins out of step on that SM. Blocks of one SM spread over their keys where softmax binds; where products
-bind they stay in step, as SMs do but for 3 to 9% of a pass after fifteen.
+bind they stay in step, as SMs do but for 3 to 9% of a pass after fifteen, those of a warp-specialised kernel
+but for 34%.
 """
 
 from __future__ import annotations
@@ -25,8 +31,9 @@ import numpy as np
 
 from engine.model.l2_queue import rewritten
 from engine.model.launch import Kernel, Launch
+from engine.model.occupancy import put_aside
 from engine.model.rates import WARP_GROUP_ROWS
-from engine.model.reuse import Programs, walk
+from engine.model.reuse import Programs, Reuse, walk
 from engine.problem.hardware import Gpu
 from engine.schedule.bytes import Bytes
 from engine.schedule.nest import TILE, Phase
@@ -34,12 +41,17 @@ from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Tensor
 
-GONE = 0.84  # share of L2 used since, at which half of the bytes are gone; fitted to an H200's counters
-SOFTNESS = 0.07  # of that share, in which the odds change by a factor e; likewise
-NEVER_GONE = 0.5  # share below which all is still there; at it one byte in 130 is gone
-CHUNKS = 32  # that a head's K and V are cut into at most: programs in the same one are taken to be together
-MOST_WAVES = 32  # over whole heads are followed; those after them are taken to go on alike
-APART = 0.01  # by which SMs of a warp-specialised kernel differ: by traces of an H200 0.4 to 2%
+GONE = 1.0  # share of L2 used since, at which half of the bytes are gone: all of it
+# of that share, in which the odds change by a factor e: in a cache just filled; more by what has been used
+# beyond L2's size, at most; and by what has been used since the same bytes' first use, at most. Fitted to an
+# H200's counters and to 21 calls on an H100
+FRESH, STREAMED, MOST_STREAMED, PASSED, MOST_PASSED = 0.04, 0.08, 0.03, 0.02, 0.04
+NEVER_GONE = 0.5  # share below which all is still there; at it about one byte in a hundred is gone at most
+CHUNKS = 64  # that a head's K and V are cut into at most: programs in the same one are taken to be together
+MOST_WAVES = 24  # over whole heads are followed; those after them are taken to go on alike
+# by which the slowest SM is slower than the fastest, and where the kernel is warp-specialised: by traces of
+# long calls on an H200 0.4 to 1.3%, and 1.3 to 2.4%
+APART, APART_SPECIALISED = 0.01, 0.02
 # of what is missing to even distances, what blocks on an SM make up in a turn where softmax's instructions
 # bind, up to such a head dim: the oldest's go first. By traces 0.4 to 0.5 at d 64, 0 at 80; set on counters.
 SPREADING, BOUND_BY_SOFTMAX = 0.6, 64
@@ -56,22 +68,26 @@ class Taken:
         half: share of L2 used since, at which half of the bytes are gone.
         chunks: that a head's K and V are cut into at most.
         apart: by how much the slowest SM of a warp-specialised kernel is slower than the fastest, a share.
-        full: share of L2 that must have been used before bytes of it are gone.
     """
 
     half: float = GONE
     chunks: int = CHUNKS
-    apart: float = APART
-    full: float = 0.0
+    apart: float = APART_SPECIALISED
 
 
 USUAL = Taken()  # for the modelled bytes
 
 
-def gone(share, half: float = GONE):
+def gone(share, softness=FRESH, half: float = GONE):
     """The chance that bytes are no longer in L2 when such a share of it was used since; 0.5 at half."""
     share = np.asarray(share, float)
-    return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((half - share) / SOFTNESS)))
+    return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((half - share) / softness)))
+
+
+def softness(reuse: Reuse) -> np.ndarray:
+    """[uses] of that share, in which the odds change by a factor e."""
+    streamed = np.clip(STREAMED * (reuse.so_far - 1), 0.0, MOST_STREAMED)
+    return FRESH + streamed + np.minimum(PASSED * reuse.passed, MOST_PASSED)
 
 
 def kept_bytes(gpu: Gpu) -> float:
@@ -140,13 +156,13 @@ def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Ta
     if streams * way.sizes.sum() + slots * own < NEVER_GONE:
         return 0.0
     most_steps = MOST_WAVES * len(way.sizes)
-    specialised = launch.pipeline.specialised
+    specialised = launch.algorithm.pipeline.specialised  # whichever technique is off
     spreading = SPREADING if launch.problem.head_dim <= BOUND_BY_SOFTMAX and not specialised else 0.0
-    apart = taken.apart if specialised else 0.0
+    apart = taken.apart if specialised else APART
     reuse = walk(programs, way.sizes, way.abreast, way.places, most_steps, apart, spreading)
     waves = -(-count // slots)  # the last walks over as much as a full one
     beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
-    lost = reuse.size * gone(reuse.since, taken.half) * (reuse.so_far >= taken.full)
+    lost = reuse.size * gone(reuse.since, softness(reuse), taken.half)
     return beyond * float(lost.sum()) * launch.gpu.l2_effective_bytes
 
 
@@ -174,15 +190,16 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
 
     def moved(tensors: set[Tensor]) -> float:
         tile = (rows, together * block)[:: 1 if by_query else -1]
-        return sum(schedule.amounts[tensor].of(*tile) for tensor in tensors) / gpu.l2_bytes
+        return sum(schedule.amounts[tensor].of(*tile) for tensor in tensors)
 
+    share = gpu.l2_copies(1) / gpu.l2_bytes
     programs = Programs(
         stream=head // group,
         first=first // together,
         stop=-(-stop // together),
         reverse=phase.reverse,
-        around=moved(around),
-        visit=moved(visit),
+        around=share * (moved(around) + put_aside(launch.pipeline, schedule, phase)),
+        visit=share * moved(visit),
         pace=_pace(launch, outer) if by_query else np.ones(len(outer)),
     )
     return _Walk(programs, abreast, places, sizes)

@@ -65,12 +65,14 @@ class Reuse:
         size: of the chunk.
         since: of what else was used in between, each once.
         so_far: of what was used before from the first step on, each once.
+        passed: of that, what was used since the first use of the same.
         walked: programs that were followed; a fraction where some were left on their way.
     """
 
     size: np.ndarray
     since: np.ndarray
     so_far: np.ndarray
+    passed: np.ndarray
     walked: float
 
 
@@ -102,13 +104,16 @@ def walk(
     so_far, used = used.cumsum(), used + np.bincount(step, size, steps)
     order = np.argsort(chunk, kind="stable")
     again = chunk[order][1:] == chunk[order][:-1]
-    before = np.full(len(step), -1)
+    before, first = np.full(len(step), -1), np.zeros_like(step)
     before[order[1:][again]] = step[order[:-1][again]]
+    firsts = step[order[np.append(True, ~again)]]
+    first[order] = firsts[np.append(0, (~again).cumsum())]
     known = before >= 0
     so_far += np.bincount(step[~known], size[~known], steps).cumsum()
-    step, before, size = step[known], before[known], size[known]
+    step, before, size, first = step[known], before[known], size[known], first[known]
     since = _since(step, before, size, used) + started[step] * programs.around / 2
-    return Reuse(size, since, so_far[step], float(np.minimum((steps - run.start) / run.lasts, 1).sum()))
+    walked = float(np.minimum((steps - run.start) / run.lasts, 1).sum())
+    return Reuse(size, since, so_far[step], so_far[step] - so_far[first], walked)
 
 
 def _launched(

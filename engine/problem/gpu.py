@@ -27,8 +27,8 @@ class Gpu:
         shared_bytes_per_clock: what one SM can load from its shared memory, bytes/clock.
         l2_bytes: the cache before device memory, bytes: level 2 (on an MI300X the Infinity Cache).
         l2_effective_bytes: room in it for what all SMs use, bytes. Where the chip has two L2 partitions each
-            keeps its own copy: an H200 with 60 MB behaves as if it had 34 (fitted to its DRAM counters with
-            `engine.model.l2`, which says how much of it can be used before bytes are gone).
+            keeps its own copy: all SMs of an H100 with 50 MiB can walk over 23.75 again and again without a
+            byte from DRAM, over 25 at a loss of a fifth, over 30 with nothing left.
         l2_bytes_per_clock: what it delivers to all SMs together, bytes/clock.
         memory_bytes: device memory that programs find, as the driver reports it, bytes.
         memory_bytes_per_second: peak bandwidth of device memory, bytes/s.

@@ -5,8 +5,8 @@
 - Tensor and float32 peaks, memory bandwidth: the vendor's data sheet or architecture whitepaper, dense.
 - Memory: what the driver reports, which is not what is printed on the box: MiB in nvidia-smi, as public
   printouts of it have them; each preset says whose.
-- Effective L2: fitted on an H200, see `Gpu.l2_effective_bytes`; elsewhere assumed: about half where the chip
-  has two L2 partitions, all of it where it has one.
+- Effective L2: half where the chip has two L2 partitions, as the counters of an H100 and an H200 have it, see
+  `Gpu.l2_effective_bytes`; all of it where it has one.
 - L2 to SMs: 5,120 B per clock on an A100 by its whitepaper. Of a Hopper GPU what an H200's SMs took by
   `python -m engine bench-kernels --cache`: 13.5 TB/s of 4 MiB, 11.5 to 12.7 of 8 to 24. Its slices gave 7.0
   to 7.8 of that: one answer serves neighbours that ask at once, as blocks that share K and V do. Nobody
@@ -46,6 +46,7 @@ A100_L2 = "A100 architecture whitepaper: 5,120 B per clock"
 H200_L2 = "measured at the SMs of an H200, where one answer of L2 serves several"
 HOPPER_L2 = "taken: what the SMs of an H200 were measured to get"
 HALF = "assumed: half of L2, which has two partitions"
+COUNTED_HALF = "half of L2, which has two partitions: by DRAM counters of an H100 and an H200"
 WHOLE = "assumed: all of L2"
 
 
@@ -212,9 +213,9 @@ _ALL = (
         tflops=(989.4, 989.4, 66.9),
         gigabytes_per_second=3350,
         mib=81_079.0,
-        l2=(50, 28),
+        l2=(50, 25),
         sheet="NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
-        effective="assumed: as large a part as an H200's",
+        effective=COUNTED_HALF,
         l2_clock=(HOPPER_L2_CLOCK, HOPPER_L2),
         memory="PyTorch, in the recording: {:,.0f} MiB (80 GB on the data sheet)",
     ),
@@ -225,9 +226,9 @@ _ALL = (
         tflops=(989.4, 989.4, 66.9),
         gigabytes_per_second=4800,
         mib=143_155.9375,
-        l2=(60, 34),
+        l2=(60, 30),
         sheet="NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)",
-        effective="fitted to the recorded DRAM counters of an H200",
+        effective=COUNTED_HALF,
         l2_clock=(HOPPER_L2_CLOCK, H200_L2),
         memory="PyTorch, in the recording: {:,.0f} MiB (141 GB on the data sheet)",
     ),
@@ -238,9 +239,9 @@ _ALL = (
         tflops=(989.4, 989.4, 66.9),
         gigabytes_per_second=4000,
         mib=97_871,
-        l2=(60, 34),
+        l2=(60, 30),
         sheet="NVIDIA GH200 datasheet, 96 GB HBM3: the GPU alone",
-        effective="assumed: as an H200's",
+        effective=HALF,
         l2_clock=(HOPPER_L2_CLOCK, HOPPER_L2),
         memory=PRINTED,
     ),

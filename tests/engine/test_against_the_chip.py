@@ -82,7 +82,7 @@ def test_what_l1_answers_is_modelled_as_the_chip_counts_it():
 def test_the_cache_model_says_what_dram_delivers(algorithm):
     off = np.abs(deviations(algorithm, "modelled_dram_read", "dram_read", "h200"))
     assert np.median(off) < 0.005
-    most = {"flash3": 0.112, "flash2": 0.12}  # 49,152 keys of 2 heads; d 64, of 131,072 keys
+    most = {"flash3": 0.113, "flash2": 0.105}  # d 64, of 65,536 keys of 4 heads and of 98,304 of 2
     assert off.max() < most.get(algorithm, 0.05)
 
 
@@ -100,9 +100,8 @@ def test_calls_drawn_by_lot_read_what_the_model_says():
     off = np.array([one.modelled_dram_read / one.dram_read - 1 for one in judged()])
     assert len(off) == 116
     assert np.median(np.abs(off)) < 0.0045
-    assert sorted(np.abs(off))[-5] < 0.085
-    assert np.abs(off).max() < 0.135  # flash2, 4 heads on one of keys, 70,527 of d 80; again it agrees
-    assert max(off, key=abs) < 0
+    assert sorted(np.abs(off))[-5] < 0.062
+    assert np.abs(off).max() < 0.09  # flash2, 4 heads on one of keys, 70,527 of d 80: again it agrees
     flash1 = [
         abs(found) for one, found in zip(judged(), off, strict=True) if one.experiment.algorithm == "flash1"
     ]
@@ -121,7 +120,7 @@ def test_a_second_set_of_causal_heads_reads_no_more_than_a_first():
     }
     for heads in (2, 8):
         once = calls[heads].simulation.traffic.compulsory.total_read
-        assert calls[heads].modelled_dram_read == once + calls[heads].experiment.record.code
+        assert once < calls[heads].modelled_dram_read < 1.002 * once + calls[heads].experiment.record.code
         assert calls[heads].dram_read == pytest.approx(once, rel=0.01)
 
 

@@ -77,15 +77,15 @@ MUTANTS: tuple[Mutant, ...] = (
     preset("preset-a100-40gb-memory", "mib=40_960", "mib=40_000", "memory is less than its driver reports"),
     preset(
         "preset-h200-l2",
-        "l2=(60, 34)," + '\n        sheet="NVIDIA H200',
-        "l2=(50, 34)," + '\n        sheet="NVIDIA H200',
+        "l2=(60, 30)," + '\n        sheet="NVIDIA H200',
+        "l2=(50, 30)," + '\n        sheet="NVIDIA H200',
         "an H200 has 60 MB of L2",
     ),
     preset(
         "preset-h200-effective-l2",
-        "l2=(60, 34)," + '\n        sheet="NVIDIA H200',
         "l2=(60, 30)," + '\n        sheet="NVIDIA H200',
-        "what all SMs share is fitted to 34 MB",
+        "l2=(60, 34)," + '\n        sheet="NVIDIA H200',
+        "what all SMs share lies in both halves of L2",
     ),
     preset(
         "preset-h200-memory", "mib=143_155.9375", "mib=143_771", "the recording says 150.1 GB", "hardware"

@@ -17,7 +17,7 @@ def test_an_h200s_figures_by_hand():
     )
     assert words["memory"] == "150 GB"
     assert words["L2 to SMs"] == "13.5 TB/s, 7,377 B per clock"
-    assert words["L2 for what all SMs share"] == "34 of 60 MiB"
+    assert words["L2 for what all SMs share"] == "30 of 60 MiB"
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)

@@ -139,5 +139,5 @@ def test_a_full_queue_is_one_sentence(monkeypatch):
 def test_a_gain_that_hangs_on_little_says_so():
     edge = {"algorithm": "flash3", "heads": 2, "seq": 98340, "head_dim": 64}
     (said,) = [each.value for each in opened("speed", **edge).caption if "little decides" in each.value]
-    assert "Flash 3 143 to 226 MB." in said
+    assert "Flash 3 149 to 221 MB." in said
     assert not [each for each in opened("speed").caption if "little decides" in each.value]
