@@ -12,6 +12,7 @@ SEED = 20261122
 SECOND_SEED = 20261124  # of calls that were read before what they judge was written, and looked at after
 THIRD_SEED = 20261126  # likewise
 FOURTH_SEED = 20261128  # likewise
+FIFTH_SEED = 20261130  # likewise, on an H100
 HEADS = (1, 2, 4, 8, 16, 32, 64)
 MOST_FLOPS, MOST_VALUES, MOST_SCORES = 1e13, 7.5e8, 3e9  # of a call; numbers of K; numbers of S, unfused
 LONG, SHORT = (9000, 120_000), (100, 4000)  # tokens

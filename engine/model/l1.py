@@ -17,7 +17,7 @@ from itertools import pairwise
 from statistics import NormalDist
 
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import NARROW, RESERVED, put_aside, set_aside, threads_of
+from engine.model.occupancy import NARROW, RESERVED, loaded_again, put_aside, set_aside, threads_of
 from engine.model.rows import number_by_number
 from engine.model.traffic import requested_bytes
 from engine.problem.gpu import KIB
@@ -55,7 +55,9 @@ def _of_kernel(launch: Launch, kernel: Kernel) -> float:
         return read - _neighbours_share(launch, kernel) * asked.read[Tensor.Q]
     if number_by_number(launch.schedule, phase):
         return read + _split_sectors(launch, kernel)
-    return read + kernel.blocks * put_aside(launch.pipeline, launch.schedule, phase)
+    spilled = launch.pipeline, launch.schedule, phase
+    visits = kernel.heads * launch.schedule.bounds.visible
+    return read + kernel.blocks * put_aside(*spilled) + visits * loaded_again(*spilled)
 
 
 def l1_bytes(launch: Launch, kernel: Kernel) -> int:

@@ -25,8 +25,9 @@ def rows(*algorithms: str, gpu: str = "") -> list[RecordedCounters]:
 
 
 def judged() -> list[RecordedCounters]:
-    """The calls drawn by lot, on which nothing was set."""
-    return [one for recording in recordings(JUDGES) for one in recorded_counters(recording)]
+    """The calls drawn by lot on an H200, on which nothing was set."""
+    every = (one for recording in recordings(JUDGES) for one in recorded_counters(recording))
+    return [one for one in every if one.experiment.hardware == "h200"]
 
 
 def deviations(algorithm: str, modelled: str, real: str, gpu: str = "") -> np.ndarray:

@@ -137,7 +137,10 @@ def recorded(kept) -> list[tuple[Experiment, float]]:
     return [(one.experiment, one.dram_read) for each in kept for one in recorded_counters(each)]
 
 
-CALLS = {"recorded": lambda: recorded([recording_of("h200")]), "judges": lambda: recorded(recordings(JUDGES))}
+CALLS = {
+    "recorded": lambda: recorded([recording_of("h200")]),
+    "judges": lambda: recorded(each for each in recordings(JUDGES) if "H200" in each.device.gpu),
+}
 CALLS |= {"before": lambda: recorded(recordings(COUNTED_BEFORE)), "scanned": scanned}
 # calls near the edge, share of them within, median width; found, and rounded away from what is wanted
 FOUND = {

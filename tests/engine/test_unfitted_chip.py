@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from engine.model.fitted import COUNTED, SWEPT, TIMED
-from engine.recordings.counters import recorded_counters
-from engine.recordings.file import recording_of
-from engine.studies.model_errors import errors, held_rows
+from engine.model.launch import launch
+from engine.recordings.counters import RecordedCounters, recorded_counters
+from engine.recordings.file import JUDGES, recording_of, recordings
+from engine.studies.model_errors import errors, held_rows, newest
 
 H100 = recording_of("h100")
 
@@ -25,10 +26,13 @@ TIMES = {
     ("flash3", COUNTED): (66, 0.037, 0.135),
 }
 DRAM_READS = {
-    "standard": (0.004, 0.006),
-    "flash1": (0.08, 0.22),
-    "flash2": (0.003, 0.17),
-    "flash3": (0.012, 0.12),
+    "standard": (0.001, 0.005),
+    "flash1": (
+        0.001,
+        0.22,
+    ),  # 64 causal heads of 2,048 tokens: what leaves L2 as from a queue was set on an H200
+    "flash2": (0.002, 0.17),
+    "flash3": (0.0025, 0.085),
 }
 
 
@@ -54,3 +58,35 @@ def test_dram_reads_are_as_near_with_an_l2_of_50_mb(algorithm):
     off = np.abs([one.modelled_dram_read / one.dram_read - 1 for one in calls])
     assert np.median(off) < median
     assert off.max() < most
+
+
+def drawn() -> list[RecordedCounters]:
+    """The calls drawn by lot on it, which were looked at after the model stood."""
+    (fifth,) = (each for each in recordings(JUDGES) if each.device.gpu == H100.device.gpu)
+    return recorded_counters(fifth)
+
+
+def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
+    """The worst: time of flash1, 984 tokens in 64 x 32; DRAM of flash2 at d 256, whose registers spill."""
+    times, reads, requests = newest(H100.device.gpu)
+    assert (times.count, times.median < 0.035, times.worst < 0.17) == (29, True, True)
+    assert (reads.count, reads.median < 0.0045, reads.worst < 0.19) == (29, True, True)
+    assert (requests.count, requests.median < 1e-4, requests.worst < 0.065) == (29, True, True)
+    off = sorted(abs(one.modelled_dram_read / one.dram_read - 1) for one in drawn())
+    assert off[-2] < 0.09
+    assert all(
+        abs(one.modelled_read / one.read - 1) < 1e-3 for one in drawn() if one.row.provider == "flash3"
+    )
+
+
+def test_registers_that_spill_in_every_visit_are_loaded_again_from_l2():
+    """328 B of each of 256 threads at d 256 in 128 x 128, causal: a third of all L2 gave. L1 had a tenth."""
+    (one,) = (
+        each
+        for each in drawn()
+        if each.experiment.asked.block_kv == 128 and each.experiment.problem.head_dim == 256
+    )
+    visits = launch(one.experiment).schedule.bounds.visible * one.experiment.problem.all_heads
+    again = one.modelled_read - one.requested_read
+    assert again == visits * 256 * 328
+    assert one.read == pytest.approx(one.requested_read + 0.92 * again, rel=0.01)
