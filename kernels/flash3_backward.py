@@ -21,7 +21,8 @@ TILING = {
     256: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS},
 }
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
-LONG, MOST_TOGETHER = 4096, 4  # from so many keys on, blocks of more heads side by side were slower
+MOST_TOGETHER = 4  # blocks of more heads side by side were slower, but where a window hides most queries
+LONG = 4096  # keys
 FLOAT32_BYTES = 4
 NARROW_BLOCK_KV = 128  # keys of a block of threads, up to a head_dim of 128
 FEW_BLOCKS = 8  # of threads are few if so many times as many do not fill the GPU
@@ -181,7 +182,7 @@ def heads_together(call: Call, element_bytes: int) -> int:
     bytes_of_row = (call.heads // call.kv_heads) * call.head_dim * (2 * element_bytes + FLOAT32_BYTES)
     rows = min(2 * (call.window or call.seq_q), call.seq_q)  # of a head that running blocks see, about
     together = max(1, L2_FOR_ROWS // (rows * bytes_of_row))
-    return min(together, MOST_TOGETHER) if call.window is None and call.seq_kv >= LONG else together
+    return min(together, MOST_TOGETHER) if call.window is None else together
 
 
 def _descriptor_of_terms(terms: torch.Tensor, rows: int):

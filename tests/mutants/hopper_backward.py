@@ -80,9 +80,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     gradients(
         "gradient-heads-together",
-        "and call.seq_kv >= LONG",
-        "and call.seq_kv > LONG",
-        "at 4096 keys the blocks of too many heads run side by side",
+        "min(together, MOST_TOGETHER) if call.window is None",
+        "min(together, MOST_TOGETHER) if call.window is not None",
+        "without a mask the blocks of too many heads run side by side",
         f"{T}test_flash3_backward.py",
     ),
     gradients(
