@@ -21,7 +21,8 @@ TILING = {
     256: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS},
 }
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
-LONG, MOST_TOGETHER = 4096, 4  # from so many keys on, blocks of more heads side by side were slower
+MOST_TOGETHER = 4  # blocks of more heads side by side were slower, but where a window hides most queries
+LONG = 4096  # keys
 FLOAT32_BYTES = 4
 NARROW_BLOCK_KV = 128  # keys of a block of threads, up to a head_dim of 128
 FEW_BLOCKS = 8  # of threads are few if so many times as many do not fill the GPU
@@ -128,7 +129,9 @@ def _launch(tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call) -
     """Start one block of threads a key block of a key head; returns what does so again."""
     kernel, block_kv = _kernel(call.head_dim)
     programs, descriptors, arguments = _prepared(tensors, call, block_kv)
-    with on_device(sums.device):
+    if arguments.get("BULK"):
+        sums = _descriptor_of_sums(sums)
+    with on_device(tensors[0].device):
         return flash3.started(kernel, programs, (*descriptors, sums), arguments)
 
 
@@ -168,6 +171,11 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> t
         "SQUARE": call.causal and call.seq_q == call.seq_kv and not _is_long_and_narrow(call),
         **chosen,
     }
+    if call.head_dim <= 128:
+        # elsewhere there is no shared memory left for dQ, or that was slower
+        arguments["BULK"] = call.head_dim == 128 and arguments["SQUARE"]
+        lone = call.heads == call.kv_heads and call.window is None
+        arguments["FULL"] = arguments["BULK"] and lone
     return call.batch * call.kv_heads * ceil_div(call.seq_kv, block_kv), descriptors, arguments
 
 
@@ -181,7 +189,7 @@ def heads_together(call: Call, element_bytes: int) -> int:
     bytes_of_row = (call.heads // call.kv_heads) * call.head_dim * (2 * element_bytes + FLOAT32_BYTES)
     rows = min(2 * (call.window or call.seq_q), call.seq_q)  # of a head that running blocks see, about
     together = max(1, L2_FOR_ROWS // (rows * bytes_of_row))
-    return min(together, MOST_TOGETHER) if call.window is None and call.seq_kv >= LONG else together
+    return min(together, MOST_TOGETHER) if call.window is None else together
 
 
 def _descriptor_of_terms(terms: torch.Tensor, rows: int):
@@ -194,12 +202,26 @@ def _descriptor_of_terms(terms: torch.Tensor, rows: int):
     return TensorDescriptor(terms, list(terms.shape), list(terms.stride()), block, layout)
 
 
+def _descriptor_of_sums(sums: torch.Tensor):
+    """A TMA descriptor of the halves of dQ that are added in bulk."""
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    from kernels.hopper.sums import ROOM
+
+    block = list(ROOM.value)
+    rows, columns = block[1:]
+    layout = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=len(block))
+    shape = [sums.numel() // (rows * columns), rows, columns]
+    return TensorDescriptor(sums, shape, [rows * columns, columns, 1], block, layout)
+
+
 @triton.jit(do_not_specialize=["heads", "seq_q", "query_blocks"])
 def query_sums_kernel(
     sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, SIDE: tl.constexpr,
 ):  # fmt: skip
-    """One program a SIDE x SIDE part of dQ: scale times its sums, which `_add_d_queries` put in an order."""
+    """One program a SIDE x SIDE part of dQ: scale times its sums, in the order of `kernels.hopper.sums`."""
     program = tl.num_programs(0) - 1 - tl.program_id(0)  # the last sums may still be in the L2
     PARTS: tl.constexpr = BLOCK_Q * HEAD_DIM // SIDE // SIDE
     batch_head = program // (PARTS * query_blocks)

@@ -4,7 +4,7 @@ A block of threads keeps a block of K and V in shared memory, 64 keys for each o
 its producer warp copies the query blocks that see them, one after another: Q, dO, lse and delta. A consumer
 computes all transposed, [keys, queries]: so P and dS are in the registers from which wgmma takes its left
 operand, for dV += P dO and dK += dS Q. dQ = dS K takes the keys of both consumers: each leaves its dS in
-shared memory, and with the next query block each adds half of dQ to sums in global memory.
+shared memory, and with the next query block each passes on half of dQ to sums in global memory.
 Source: Shah et al., FlashAttention-3, arXiv 2407.08608, section 3 and appendix B.
 """
 
@@ -18,14 +18,16 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.hopper.backward_common import CONSUMERS, add_d_queries, produce, rows_of, store, without
+from kernels.hopper.backward_common import produce, rows_of, store, without
+from kernels.hopper.exchange import hand_over, leave_nothing, make_exchange, wait_for_both
+from kernels.hopper.partitions import start
 from kernels.hopper.ring import Ring, make_barriers, make_ring
+from kernels.hopper.sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
 from kernels.hopper.visits import visits_of
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
 
 BLOCK_KV = gl.constexpr(128)  # ROWS keys a consumer
 SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries x SIDE columns
-EXCHANGES = gl.constexpr(4)  # buffers for dS
 
 
 @gluon.jit
@@ -36,30 +38,24 @@ def _terms(terms, ring, visit, FROM: gl.constexpr, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
-def _hand_over(exchange, visit):
-    """Let both consumers read the dS of a visit that this one has left."""
-    fence_async_shared()
-    barrier_of_warps()
-    mbarrier.arrive(exchange.arrival(visit), count=1)
-
-
-@gluon.jit
-def _leave_nothing(exchange, visit, CONSUMER: gl.constexpr, QUERIES: gl.constexpr):
-    """0 for dS of the first queries of a visit, which see no key of this consumer."""
-    nothing = gl.zeros([ROWS, QUERIES], exchange.blocks.dtype, accumulator_layout(QUERIES))
-    block = exchange.block(visit, CONSUMER)
-    if block.shape[1] > QUERIES:
-        block = block.slice(0, QUERIES, dim=1)
-    block.store(nothing)
+def _pass_on(d_Q, sums, place, visits, exchange, CONSUMER: gl.constexpr):
+    """Half of dQ / scale on its way to the sums."""
+    sums, room = sums
+    if exchange.NAME:
+        leave_d_queries(d_Q, room, CONSUMER)
+    else:
+        add_d_queries(d_Q, sums, place, visits, CONSUMER)
 
 
 @gluon.jit
 def _start_d_values(
-    visit, block, K, V, d_V, rings, visits, scale_log2, CONSUMER: gl.constexpr, FROM: gl.constexpr = 0
+    visit, block, K, V, d_V, rings, visits, scale_log2,
+    CONSUMER: gl.constexpr, FROM: gl.constexpr = 0, CUT: gl.constexpr = True,
 ):  # fmt: skip
     """Issue dV + P dO of a visit, and leave dS in `exchange`; returns P and dS as left operands with it.
 
-    Of queries before FROM in their block none sees a key of this consumer.
+    Of queries before FROM in their block none sees a key of this consumer. CUT says that the others may not
+    see all of them.
     """
     _, _, queries, d_outs, lse, delta, exchange = rings
     QUERIES: gl.constexpr = visits.BLOCK_Q - FROM
@@ -73,7 +69,8 @@ def _start_d_values(
     d_P = nothing - _terms(delta, d_outs, visit, FROM, SCORES)
     d_P = warpgroup_mma(V, rows_of(d_outs, visit, FROM).permute((1, 0)), d_P, is_async=True)
     S = warpgroup_mma_wait(1, deps=[S])
-    S = visits.masked_if_partial(S, visits.key + CONSUMER * ROWS, block * visits.BLOCK_Q + FROM, SCORES)
+    if CUT:
+        S = visits.masked_if_partial(S, visits.key + CONSUMER * ROWS, block * visits.BLOCK_Q + FROM, SCORES)
     weights = gl.exp2(S * scale_log2 - _terms(lse, queries, visit, FROM, SCORES))
     P = as_operand(weights, K.dtype, OPERANDS)
     LATE: gl.constexpr = QUERIES > SIDE  # dV + P dO: P and dP of so many queries would be spilled
@@ -84,9 +81,9 @@ def _start_d_values(
         d_P = warpgroup_mma_wait(1, deps=[d_P])
     d_S = (weights * d_P).to(K.dtype)
     if FROM > 0:
-        _leave_nothing(exchange, visit, CONSUMER, FROM)
+        leave_nothing(exchange, visit, CONSUMER, FROM)
     without(exchange.block(visit, CONSUMER), FROM, 1).store(d_S)
-    _hand_over(exchange, visit)
+    hand_over(exchange, visit, CONSUMER)
     if LATE:
         d_V = warpgroup_mma(P, rows_of(d_outs, visit, FROM), d_V, is_async=True)
     return d_V, P, as_operand(d_S, K.dtype, OPERANDS)
@@ -111,7 +108,7 @@ def _visit_first(
 def _start_d_queries(visit, keys, exchange, CONSUMER: gl.constexpr):
     """Issue this half of dQ / scale: of the queries if they are more than SIDE, else of the columns."""
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
-    exchange.wait_full(visit)
+    wait_for_both(exchange, visit, CONSUMER)
     d_Q = gl.zeros([SIDE, SIDE], gl.float32, accumulator_layout(SIDE))
     for part in gl.static_range(CONSUMERS):
         d_S = exchange.block(visit, part)
@@ -125,20 +122,44 @@ def _start_d_queries(visit, keys, exchange, CONSUMER: gl.constexpr):
 
 
 @gluon.jit
+def _visit(
+    visit, last_place, K, V, gradients, sums, rings, visits, scale_log2,
+    CONSUMER: gl.constexpr, CUT: gl.constexpr,
+):  # fmt: skip
+    """dV and dK with a visit's share, and its place; dQ of the one before is added to the sums."""
+    d_V, d_K = gradients
+    keys, _, queries, _, _, _, exchange = rings
+    place = visits.next_place(last_place)
+    d_V, P, d_S = _start_d_values(visit, place[1], K, V, d_V, rings, visits, scale_log2, CONSUMER, CUT=CUT)
+    d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
+    d_K = warpgroup_mma(d_S, rows_of(queries, visit), d_K, is_async=True)
+    d_Q = warpgroup_mma_wait(1, deps=[d_Q])
+    _pass_on(d_Q, sums, last_place, visits, exchange, CONSUMER)
+    d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
+    queries.release(visit)
+    return d_V, d_K, place
+
+
+@gluon.jit
 def _visit_unseen(visit, last_place, sums, keys, exchange, visits, CONSUMER: gl.constexpr):
     """A visit whose queries see no key of this consumer: dQ of the one before is all; returns its place."""
     place = visits.next_place(last_place)
-    _leave_nothing(exchange, visit, CONSUMER, visits.BLOCK_Q)
-    _hand_over(exchange, visit)
+    leave_nothing(exchange, visit, CONSUMER, visits.BLOCK_Q)
+    hand_over(exchange, visit, CONSUMER)
     d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
     d_Q = warpgroup_mma_wait(0, deps=[d_Q])
-    add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
+    _pass_on(d_Q, sums, last_place, visits, exchange, CONSUMER)
     return place
 
 
 @gluon.jit
-def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUMER: gl.constexpr):
-    """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest."""
+def _consume(
+    outputs, sums, rings, visits, scale, scale_log2, head_start, FULL: gl.constexpr, CONSUMER: gl.constexpr
+):  # fmt: skip
+    """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest.
+
+    FULL says that a mask hides nothing in visits after the first that sees any of these keys.
+    """
     keys, values, queries, _, _, _, exchange = rings
     d_k_tensor, d_v_tensor = outputs
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
@@ -160,8 +181,8 @@ def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUM
     if SHORT:  # so that the machine code is what was timed, of the other kernels below
         end = visits.count()
     if HIDDEN == visits.BLOCK_Q:
-        _leave_nothing(exchange, 0, CONSUMER, HIDDEN)
-        _hand_over(exchange, 0)
+        leave_nothing(exchange, 0, CONSUMER, HIDDEN)
+        hand_over(exchange, 0, CONSUMER)
     else:
         d_V, d_K = _visit_first(
             place[1], K, V, (d_V, d_K), rings, visits, scale_log2, head_start, CONSUMER, HIDDEN
@@ -173,38 +194,27 @@ def _consume(outputs, sums, rings, visits, scale, scale_log2, head_start, CONSUM
         end = visits.count()
     else:
         end -= gl.where(visits.sees(visits.key, visits.end - 1), 0, 1)
-    for visit in range(1, end):
-        last_place = place
-        place = visits.next_place(place)
-        d_V, P, d_S = _start_d_values(visit, place[1], K, V, d_V, rings, visits, scale_log2, CONSUMER)
-        d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
-        d_K = warpgroup_mma(d_S, rows_of(queries, visit), d_K, is_async=True)
-        d_Q = warpgroup_mma_wait(1, deps=[d_Q])
-        add_d_queries(d_Q, sums, last_place, visits, CONSUMER)
-        d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
-        queries.release(visit)
+    # a first visit stands before the loop: ptxas waits between a partition's first two products (C7517)
+    after = gl.minimum(end, 2 if HIDDEN == visits.BLOCK_Q else 1)
+    for visit in range(1, after):
+        d_V, d_K, place = _visit(
+            visit, place, K, V, (d_V, d_K), sums, rings, visits, scale_log2, CONSUMER, CUT=True
+        )
+    for visit in range(after, end):
+        d_V, d_K, place = _visit(
+            visit, place, K, V, (d_V, d_K), sums, rings, visits, scale_log2, CONSUMER, CUT=not FULL
+        )
     if SHORT:  # noqa: SIM102 (known when compiling, what follows is not)
         if end < visits.count():
             place = _visit_unseen(end, place, sums, keys, exchange, visits, CONSUMER)
     d_Q = _start_d_queries(visits.count() - 1, keys, exchange, CONSUMER)
     store(d_V, d_v_tensor, V_block, visits, CONSUMER)
     d_Q = warpgroup_mma_wait(0, deps=[d_Q])
-    add_d_queries(d_Q, sums, place, visits, CONSUMER)
+    _pass_on(d_Q, sums, place, visits, exchange, CONSUMER)
     tma.store_wait(0)
     barrier_of_warps()
     store(d_K * scale, d_k_tensor, V_block, visits, CONSUMER)
     tma.store_wait(0)
-
-
-@gluon.jit
-def _make_exchange(blocks):
-    """Buffers for dS that both consumers fill and both read.
-
-    None waits for an empty one: who has seen the other's dS of visit i knows it done with dQ of visit i - 2,
-    so that 4 buffers are enough for i + 2.
-    """
-    full = make_barriers(EXCHANGES, CONSUMERS)
-    return Ring(blocks, full, full)
 
 
 @gluon.jit(
@@ -217,16 +227,16 @@ def gradient_kernel(
     batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, scale, scale_log2,
     CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, BUFFERS: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    BULK: gl.constexpr, FULL: gl.constexpr,
 ):  # fmt: skip
     """One block of threads a key block of a key head: its dK and dV, and what it adds to dQ.
 
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim], lse and delta
-    [batch, heads, seq]; sums is as `add_d_queries` writes it.
+    [batch, heads, seq]; sums is what `add_d_queries` takes, or, where BULK, `add_in_bulk`.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
-    EXCHANGE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     visits = visits_of(
         gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
         BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, SQUARE,
@@ -235,7 +245,6 @@ def gradient_kernel(
     v_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)
     q_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], q_tensor.layout)
     d_out_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], d_out_tensor.layout)
-    d_s_blocks = gl.allocate_shared_memory(DTYPE, [EXCHANGES * CONSUMERS, ROWS, BLOCK_Q], EXCHANGE)
     lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
     delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
     queries = make_ring(q_blocks, BUFFERS, CONSUMERS)
@@ -246,18 +255,28 @@ def gradient_kernel(
         Ring(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty),  # who releases Q releases dO
         lse,
         delta,
-        _make_exchange(d_s_blocks),
+        make_exchange(DTYPE, BLOCK_Q, BULK),
     )
     head_start = make_barriers(1, 1)
     fence_async_shared()
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     outputs = (d_k_tensor, d_v_tensor)
-    gl.warp_specialize(
-        [
-            (_consume, (outputs, sums, rings, visits, scale, scale_log2, head_start, 0)),
-            (_consume, (outputs, sums, rings, visits, scale, scale_log2, head_start, 1)),
-            (produce, (inputs, rings, visits)),
-        ],
-        [4, 1],
-        [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
-    )
+    if BULK:
+        ROOMS: gl.constexpr = [CONSUMERS, ROOM[0], ROOM[1], ROOM[2]]
+        room = gl.allocate_shared_memory(gl.float32, ROOMS, sums.layout)
+        to_sums = (sums, room)
+        gl.warp_specialize(
+            [
+                (_consume, (outputs, to_sums, rings, visits, scale, scale_log2, head_start, FULL, 0)),
+                (_consume, (outputs, to_sums, rings, visits, scale, scale_log2, head_start, FULL, 1)),
+                (produce, (inputs, rings, visits)),
+                (add_in_bulk, (sums, room, visits)),
+            ],
+            [4, 1, 1],
+            [CONSUMER_REGISTERS, PRODUCER_REGISTERS, PRODUCER_REGISTERS],
+        )
+    else:
+        start(
+            _consume, (outputs, (sums, lse), rings, visits, scale, scale_log2, head_start, FULL),
+            produce, (inputs, rings, visits), CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+        )  # fmt: skip

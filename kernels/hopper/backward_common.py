@@ -1,4 +1,4 @@
-"""What both backward kernels do alike: copy rows, add what a key block gives to dQ, store dK and dV."""
+"""What both backward kernels do alike: copy rows, store dK and dV."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -6,8 +6,6 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from kernels.hopper.producer import load
 from kernels.hopper.warp_group import ROWS
-
-CONSUMERS = gl.constexpr(2)
 
 
 @gluon.jit
@@ -50,36 +48,6 @@ def without(block, FROM: gl.constexpr, dim: gl.constexpr):
 def rows_of(ring, visit, FROM: gl.constexpr = 0):
     """This visit's block of Q or dO as a matrix, from a row on."""
     return without(ring.block(visit).reshape([ring.blocks.shape[3], ring.blocks.shape[4]]), FROM, 0)
-
-
-@gluon.constexpr_function
-def held_layout(size):
-    """Who holds which of the numbers that `add_d_queries` adds: a thread 4 neighbours at a time."""
-    return gl.DistributedLinearLayout(
-        reg_bases=[[1], [2], *([512 << i] for i in range((size // 512).bit_length() - 1))],
-        lane_bases=[[4], [8], [16], [32], [64]],
-        warp_bases=[[128], [256]],
-        block_bases=[],
-        shape=[size],
-    )
-
-
-@gluon.jit
-def add_d_queries(d_Q, sums, place, visits, CONSUMER: gl.constexpr):
-    """Add half of dQ / scale to sums, zero at first, its numbers in the order in which threads hold them.
-
-    That is [column // 8, row // 16, row % 8, column % 8 // 2, row // 8 % 2, column % 2]: a thread adds 16
-    bytes at a time, a warp 512. Blocks of threads come in any order, so the last bits may differ.
-    """
-    SIZE: gl.constexpr = d_Q.shape[0] * d_Q.shape[1]
-    HELD: gl.constexpr = held_layout(SIZE)
-    head, block = place
-    query_blocks = (visits.seq_q + visits.BLOCK_Q - 1) // visits.BLOCK_Q
-    part = ((visits.batch * visits.heads + head) * query_blocks + block) * CONSUMERS + CONSUMER
-    held = d_Q.reshape([4, 2, 8, d_Q.shape[1] // 8, 4, 2]).permute((3, 0, 2, 4, 1, 5)).reshape([SIZE])
-    held = gl.convert_layout(held, HELD, assert_trivial=True)
-    first = sums + gl.cast(part, gl.int64) * SIZE
-    gl.atomic_add(first + gl.arange(0, SIZE, layout=HELD), held, sem="relaxed")
 
 
 @gluon.jit

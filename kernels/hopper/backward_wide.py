@@ -15,8 +15,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.hopper.backward_common import CONSUMERS, add_d_queries, produce, rows_of, store
+from kernels.hopper.backward_common import produce, rows_of, store
 from kernels.hopper.ring import Ring, make_barriers, make_ring
+from kernels.hopper.sums import CONSUMERS, add_d_queries
 from kernels.hopper.visits import visits_of
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
 

@@ -80,6 +80,13 @@ def turned_pairs(cubin: bytes) -> int:
     return len(re.findall(r"PRMT (R\d+), (R\d+), 0x5432, \2", code))
 
 
+def waits_in_loops(ptx: str, log: str) -> int:
+    """How often ptxas makes a loop of a partition wait for products where the source does not (C7517)."""
+    lines = [int(number) for number in re.findall(r"C7517\) .* around line (\d+)", log)]
+    blocks = ["".join(ptx.splitlines(keepends=True)[:line]).split("\n$L__BB")[-1] for line in lines]
+    return sum(re.search(r"Depth=[2-9]", block) is not None for block in blocks)  # 1: partitions are called
+
+
 def resources(kernel, log: str) -> dict:
     """Registers a thread, bytes of spill stores, shared memory and code, what multiplies the matrices."""
     ptx = kernel.asm["ptx"]
@@ -93,6 +100,7 @@ def resources(kernel, log: str) -> dict:
         "warps": kernel.metadata.num_warps,
         "traced": "%globaltimer" in ptx,
         "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,
+        "waits": waits_in_loops(ptx, log),
         "serialised": re.search(r"C751[0-6]", log) is not None,
         "turned": turned_pairs(kernel.asm["cubin"]) if kernel.metadata.name == "attention_kernel" else 0,
     }

@@ -52,10 +52,10 @@ def test_it_pays_unless_few_blocks_take_the_heads_that_share_their_keys():
 @pytest.mark.parametrize(
     ("seq", "head_dim", "kv_heads", "window", "together"),
     [
-        (1024, 64, 16, None, 64),
-        (1024, 128, 16, None, 32),
-        (4095, 128, 16, None, 8),  # 8 * 4095 rows of 1 KiB: Q and dO in 16 bits, the sums of dQ in 32
-        (4096, 128, 16, None, 4),
+        (1024, 64, 16, None, 4),
+        (1024, 128, 16, None, 4),
+        (8192, 128, 16, None, 4),  # 4 * 8192 rows of 1 KiB: Q and dO in 16 bits, the sums of dQ in 32
+        (8193, 128, 16, None, 3),
         (4096, 64, 16, None, 4),
         (4096, 64, 2, None, 2),  # of 8 query heads each
         (16384, 64, 16, None, 4),
@@ -67,7 +67,7 @@ def test_it_pays_unless_few_blocks_take_the_heads_that_share_their_keys():
         (16384, 128, 16, 4096, 4),
     ],
 )
-def test_heads_together_fit_half_of_the_l2_and_are_four_at_most_from_4096_keys_on(
+def test_heads_together_fit_half_of_the_l2_and_are_four_at_most_without_a_window(
     seq, head_dim, kv_heads, window, together
 ):
     call = replace(CALL, seq_q=seq, seq_kv=seq, head_dim=head_dim, kv_heads=kv_heads, window=window)

@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from gluon_threads import DeadlockError, Descriptor, OnThreads, Products
+from gluon_threads import DeadlockError, Descriptor, OnThreads, Parts, Products
 from triton.experimental.gluon import language as gl
 
 from kernels import flash3, flash3_backward, reference_attention
 from kernels.call import Call
-from kernels.hopper import backward, backward_wide
+from kernels.hopper import backward, backward_wide, exchange
 from kernels.reference import visible_mask
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
@@ -29,6 +29,7 @@ def on_threads(monkeypatch):
         monkeypatch.setattr(module, name, OnThreads(getattr(module, name)))
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
     monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", Descriptor)
+    monkeypatch.setattr(flash3_backward, "_descriptor_of_sums", Parts)
 
 
 def in_order(sums, block_q):
@@ -150,8 +151,9 @@ def test_fewer_buffers_for_what_is_handed_over_are_caught(on_threads, monkeypatc
         check((1, 1, 1, 450, 130), 256, False, None)
 
 
-def test_fewer_buffers_for_what_is_exchanged_are_caught(on_threads, monkeypatch):
+@pytest.mark.parametrize(("causal", "buffers"), [(False, 2), (True, 1)])
+def test_fewer_buffers_for_what_is_exchanged_are_caught(on_threads, monkeypatch, causal, buffers):
     """A consumer would write its dS over the one that the other still reads."""
-    monkeypatch.setattr(backward, "EXCHANGES", gl.constexpr(2))
+    monkeypatch.setattr(exchange, "EXCHANGES", gl.constexpr(buffers))
     with pytest.raises((DeadlockError, AssertionError)):
-        check((1, 1, 1, 450, 130), 128, False, None)
+        check((1, 1, 1, 450, 450 if causal else 130), 128, causal, None)

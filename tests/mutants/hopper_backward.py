@@ -8,6 +8,8 @@ FLASH3_BACKWARD = f"{T}test_flash3_backward_order.py"
 
 visits = _of("hopper/visits.py", FLASH3_BACKWARD)
 gradient = _of("hopper/backward.py", FLASH3_BACKWARD)
+exchange = _of("hopper/exchange.py", FLASH3_BACKWARD)
+sums = _of("hopper/sums.py", FLASH3_BACKWARD)
 wide = _of("hopper/backward_wide.py", FLASH3_BACKWARD)
 gradients = _of("flash3_backward.py", FLASH3_BACKWARD)
 
@@ -56,7 +58,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     gradient(
         "gradient-nothing-not-left",
-        "    if FROM > 0:\n        _leave_nothing(exchange, visit, CONSUMER, FROM)\n",
+        "    if FROM > 0:\n        leave_nothing(exchange, visit, CONSUMER, FROM)\n",
         "",
         "queries that see no key of a consumer get what lay in its shared memory",
     ),
@@ -80,9 +82,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     gradients(
         "gradient-heads-together",
-        "and call.seq_kv >= LONG",
-        "and call.seq_kv > LONG",
-        "at 4096 keys the blocks of too many heads run side by side",
+        "min(together, MOST_TOGETHER) if call.window is None",
+        "min(together, MOST_TOGETHER) if call.window is not None",
+        "without a mask the blocks of too many heads run side by side",
         f"{T}test_flash3_backward.py",
     ),
     gradients(
@@ -141,6 +143,42 @@ MUTANTS: tuple[Mutant, ...] = (
         "    tma.store_wait(0)\n    barrier_of_warps()\n    store(d_K",
         "    barrier_of_warps()\n    store(d_K",
         "dK is stored over dV on its way",
+    ),
+    gradient(
+        "gradient-diagonal-of-second-consumer",
+        "2 if HIDDEN == visits.BLOCK_Q else 1",
+        "1",
+        "the tile that the diagonal cuts for the second consumer is unmasked",
+    ),
+    gradients(
+        "gradient-diagonals-of-other-heads",
+        "lone = call.heads == call.kv_heads and call.window is None",
+        "lone = call.window is None",
+        "heads that share keys, but for the first, are not masked",
+    ),
+    gradients(
+        "gradient-full-in-windows",
+        "lone = call.heads == call.kv_heads and call.window is None",
+        "lone = call.heads == call.kv_heads",
+        "a window hides nothing at its far edge",
+    ),
+    exchange(
+        "gradient-waits-for-itself",
+        "exchange.NAME + (1 - CONSUMER) * EXCHANGES",
+        "exchange.NAME + CONSUMER * EXCHANGES",
+        "a consumer waits for its own dS and reads the other's too early",
+    ),
+    sums(
+        "gradient-half-not-read",
+        "tma.store_wait(CONSUMERS - 1 - consumer)",
+        "tma.store_wait(CONSUMERS)",
+        "a half of dQ is written over the one before, on its way to the sums",
+    ),
+    sums(
+        "gradient-half-not-there",
+        '            named_barrier("sync", FULL + consumer, THREADS, 32)\n',
+        "",
+        "what lay in its room is added for dQ",
     ),
     wide(
         "gradient-wide-p-not-waited-for",

@@ -6,7 +6,7 @@ written is NaN: so a wrong order of the partitions shows in the results.
 """
 
 from gluon_threads.block import DeadlockError, Products
-from gluon_threads.memory import Descriptor
+from gluon_threads.memory import Descriptor, Parts
 from gluon_threads.source import OnThreads
 
-__all__ = ["DeadlockError", "Descriptor", "OnThreads", "Products"]
+__all__ = ["DeadlockError", "Descriptor", "OnThreads", "Parts", "Products"]

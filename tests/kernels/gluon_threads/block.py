@@ -171,12 +171,17 @@ class Copies(threading.local):
         barrier.coming.append(land)
 
     def start_out(self, descriptor, coordinates, shared):
-        self.leaving.append((descriptor.rows(*coordinates), shared))
+        rows = descriptor.rows(*coordinates)
+        self.leaving.append(lambda: rows.copy_(shared.memory[0, 0, : len(rows)]))
+
+    def start_add(self, descriptor, coordinates, shared):
+        part = descriptor.parts[coordinates[0]]
+        self.leaving.append(lambda: part.add_(shared.memory[0]))
 
     def wait_out(self, left_in_flight):
+        self.block.let_others_run()
         while len(self.leaving) > left_in_flight:
-            rows, shared = self.leaving.pop(0)
-            rows.copy_(shared.memory[0, 0, : len(rows)])
+            self.leaving.pop(0)()
 
 
 class Products(threading.local):

@@ -66,6 +66,15 @@ class Descriptor:
         return head_rows[..., column : column + self.block_type.shape[-1]]
 
 
+class Parts:
+    """What TMA knows of sums that it adds to: parts [16, 256]."""
+
+    layout = None
+
+    def __init__(self, sums):
+        self.parts = sums.view(-1, 16, 256)
+
+
 class Pointer:
     """A place, or a tensor of places, in a flat tensor."""
 

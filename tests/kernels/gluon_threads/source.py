@@ -70,6 +70,7 @@ def kernel_of_block(kernel, program: int, programs: int):
             async_copy_shared_to_global=copies.start_out,
             store_wait=copies.wait_out,
         ),
+        "reduce_add": copies.start_add,
         "warpgroup_mma": products.start,
         "warpgroup_mma_wait": products.wait,
         "fence_async_shared": lambda: None,
