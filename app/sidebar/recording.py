@@ -102,7 +102,7 @@ def _brings(own: Recording) -> str:
 def _auto() -> Recording | None:
     """The reader's own recording, else that of the scenario's GPU, else what stands first."""
     own, _ = _own()
-    return own or recording_of(scenario.current().hardware)
+    return own or recording_of(scenario.current().hardware, recordings())
 
 
 def _all() -> dict[str, Recording]:

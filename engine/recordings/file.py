@@ -113,9 +113,9 @@ def recordings(folder: Path = SHELF) -> tuple[Recording, ...]:
     )
 
 
-def recording_of(hardware: str) -> Recording | None:
+def recording_of(hardware: str, among: tuple[Recording, ...] | None = None) -> Recording | None:
     """The newest recording of a preset's GPU, by its key; of a GPU without one what stands first."""
-    found = recordings()
+    found = recordings() if among is None else among
     return next((one for one in found if _is_of(one, hardware)), next(iter(found), None))
 
 

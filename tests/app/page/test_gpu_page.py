@@ -152,7 +152,7 @@ def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_ap
 
 
 def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named(open_app, monkeypatch):
-    monkeypatch.setattr("engine.recordings.file._shelf", lambda folder: ())
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
     page = open_app("gpu", seq="1048576", heads="64")
     assert not page.exception
     assert "This shows N" in " ".join(block.value for block in page.caption)
