@@ -16,13 +16,13 @@ TIMES = {
     ("standard", TIMED): (52, 0.03, 0.07),
     ("standard", SWEPT): (47, 0.058, 0.22),
     ("standard", COUNTED): (11, 0.021, 0.062),
-    ("flash1", TIMED): (51, 0.046, 0.42),
+    ("flash1", TIMED): (51, 0.048, 0.42),
     ("flash1", SWEPT): (50, 0.056, 0.22),
     ("flash1", COUNTED): (9, 0.043, 0.16),
     ("flash2", TIMED): (60, 0.039, 0.35),
     ("flash2", SWEPT): (50, 0.043, 0.38),
     ("flash2", COUNTED): (41, 0.032, 0.19),
-    ("flash3", TIMED): (60, 0.035, 0.145),
+    ("flash3", TIMED): (60, 0.037, 0.145),
     ("flash3", COUNTED): (66, 0.037, 0.135),
 }
 DRAM_READS = {
