@@ -28,6 +28,7 @@ gpu = _of("gpu/payload.py", f"{T}page/test_gpu_page.py")
 chip = _of("page/parts/chip.py", f"{T}page/test_recorded_pages.py")
 chip_traffic = _of("page/parts/chip_traffic.py", f"{T}page/test_recorded_pages.py")
 said = _of("serving/said.py", f"{T}test_said.py")
+chosen = _of("sidebar/recording.py", f"{T}sidebar/test_recording_choice.py")
 
 MUTANTS: tuple[Mutant, ...] = (
     said(
@@ -35,6 +36,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "if (said := _said.get(asked)) is not None:",
         "if asked in _said and (said := _said[asked]):",
         "a page fails where another session forgets at that moment what both say",
+    ),
+    chosen(
+        "recording-of-any-gpu",
+        "recording_of(scenario.current().hardware, recordings())",
+        "next(iter(recordings()), None)",
+        "a scenario on an H100 is set beside an H200's recording",
+    ),
+    chosen(
+        "recording-chosen-in-vain",
+        '_all().get(widgets.value_beside("recording")) or _auto()',
+        "_auto()",
+        "a recording that was chosen is not shown",
     ),
     speed(
         "chart-of-gigaflops",

@@ -359,10 +359,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     l1(
         "l1-nothing-put-aside",
-        "return read + kernel.blocks * put_aside(launch.pipeline, launch.schedule, phase)",
-        "return read",
-        "registers that spill ask nothing of L2",
+        "kernel.blocks * put_aside(*spilled)",
+        "0",
+        "registers that spill around visits ask nothing of L2",
         "model_errors",
+    ),
+    l1(
+        "l1-nothing-loaded-again",
+        "visits * loaded_again(*spilled)",
+        "0",
+        "registers that spill within visits ask nothing of L2",
+        "unfitted_chip",
     ),
     block(
         "block-units-of-one-head",
