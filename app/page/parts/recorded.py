@@ -20,9 +20,11 @@ from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
 from engine.recordings.recording import Recording
 from engine.recordings.rows import (
     BACKWARD,
+    BASELINE,
     FORWARD,
     MODEL_BLOCKS,
     artefacts,
+    baseline,
     modelled_timings,
     nearest_shape,
     out_of_memory,
@@ -66,7 +68,8 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     banded = [] if metric == "speedup" else rows
     conventions = _conventions(direction, model, banded)
     found = _findings(timings, rows, artefacts(recording))
-    told = [*found, commits_text(recording, timings), _versions(recording), *conventions]
+    over = _speed_up_over(timings) if metric == "speedup" else ""
+    told = [*found, over, commits_text(recording, timings), _versions(recording), *conventions]
     st.caption(" ".join(filter(None, told)))
     with st.expander("Recorded numbers"):
         cells = [_timing_cells(row) for row in timings]
@@ -124,6 +127,17 @@ def _findings(timings: Sequence[Timing], rows: list[dict], spurious: Sequence[Ti
             "that run: with the other mask, which needs as much memory, it was timed."
         )
     return sentences
+
+
+def _speed_up_over(timings: Sequence[Timing]) -> str:
+    """What speed-ups are over, where it is not unfused attention."""
+    over = baseline(timings)
+    if over == BASELINE:
+        return ""
+    if over is None:
+        return "Nothing was recorded here that a speed-up could be over: choose time or FLOP/s."
+    label = next(row.label for row in timings if row.provider == over)
+    return f"Speed-ups in this chart are over {label}: unfused attention was not recorded here."
 
 
 def commits_text(recording: Recording, timings: Sequence[Timing]) -> str:
