@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from app.room.drawing import MAKERS
 from app.room.pictures import MOST_KEPT, PAGES, Pictures
 from app.room.room import Room, Shown
+from engine import Experiment
 
 
 class Job:
@@ -57,3 +61,11 @@ def test_every_page_with_a_picture_has_a_title():
     from app.page import PAGES as TITLES
 
     assert set(PAGES) <= TITLES.keys()
+
+
+@pytest.mark.parametrize("page", ["speed", "agreement", "gpu"])
+@pytest.mark.parametrize(("hardware", "gpu"), [("h200", "NVIDIA H200"), ("h100", "NVIDIA H100 80GB HBM3")])
+def test_phones_see_the_recording_of_the_scenarios_gpu(page, hardware, gpu):
+    words, picture = MAKERS[page](Experiment.of(hardware=hardware))
+    told = f"{words} {picture[1] if picture else None}".replace("Recorded", "recorded")
+    assert f"recorded on {gpu}, 20" in told
