@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from app.figures.units import bytes_text, digits, scaled
-from engine.problem.hardware import KIB, MIB, Gpu, gpu_named
-from engine.recordings.file import recordings
+from engine.problem.hardware import KIB, MIB, Gpu
+from engine.recordings.file import is_of, recordings
 
 
 def unchecked(gpu: Gpu) -> str:
     """That nothing modelled was ever checked on a GPU, where none was recorded."""
-    if any(gpu_named(each.device.gpu) == gpu for each in recordings()):
+    if any(is_of(each, gpu.key) for each in recordings()):
         return ""
     return (
         f"Nothing modelled was ever checked on {gpu.with_article}: times and DRAM bytes take what an H200 "

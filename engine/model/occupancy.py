@@ -118,14 +118,14 @@ def put_aside(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:
     ragged, causal, window = _spilled(PUT_ASIDE, pipeline, schedule, phase)
     problem, tiling = schedule.problem, schedule.tiling
     even = problem.seq_q % tiling.block_q == problem.seq_kv % tiling.block_kv == 0
-    return _by_mask(schedule, ragged * (not even), causal, window) * threads_of(schedule, phase)
+    each = _by_mask(schedule, ragged * (not even), causal, window)
+    return each * threads_of(schedule, phase)
 
 
 def loaded_again(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:
     """Bytes that a visit of online softmax loads again, because they found no register in the one before."""
-    return _by_mask(schedule, *_spilled(LOADED_AGAIN, pipeline, schedule, phase)) * threads_of(
-        schedule, phase
-    )
+    each = _by_mask(schedule, *_spilled(LOADED_AGAIN, pipeline, schedule, phase))
+    return each * threads_of(schedule, phase)
 
 
 def _spilled(

@@ -109,17 +109,18 @@ def recordings(folder: Path = SHELF) -> tuple[Recording, ...]:
     """
     found = (read for read in _shelf(folder) if isinstance(read, Recording))
     return tuple(
-        sorted(found, key=lambda one: (_is_of(one, Experiment.hardware), one.device.date), reverse=True)
+        sorted(found, key=lambda one: (is_of(one, Experiment.hardware), one.device.date), reverse=True)
     )
 
 
 def recording_of(hardware: str, among: tuple[Recording, ...] | None = None) -> Recording | None:
     """The newest recording of a preset's GPU, by its key; of a GPU without one what stands first."""
     found = recordings() if among is None else among
-    return next((one for one in found if _is_of(one, hardware)), next(iter(found), None))
+    return next((one for one in found if is_of(one, hardware)), next(iter(found), None))
 
 
-def _is_of(recording: Recording, hardware: str) -> bool:
+def is_of(recording: Recording, hardware: str) -> bool:
+    """Whether a recording is of a preset's GPU, by its key."""
     gpu = gpu_named(recording.device.gpu)
     return gpu is not None and gpu.key == hardware
 

@@ -24,9 +24,7 @@ from engine.recordings.recording import Recording
 from engine.recordings.timing import Timing
 
 BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
-STAND_IN = (
-    "sdpa_flash"  # or PyTorch's flash backend, where unfused attention was not timed: in backward passes
-)
+STAND_IN = "sdpa_flash"  # or PyTorch's flash backend, where that was not timed: in backward passes
 
 
 Row = dict[str, Any]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.algorithms import FORWARD
-from engine.problem.hardware import GPUS, gpu_named
 from engine.problem.problem import Problem
-from engine.recordings.file import recordings
+from engine.recordings.file import is_of, recordings
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class RecordedTimes:
 @lru_cache(maxsize=64)
 def recorded_times(problem: Problem, hardware: str) -> RecordedTimes:
     """The forward times of a problem on the GPU of a preset's key; none where it was not recorded."""
-    recording = next((each for each in recordings() if gpu_named(each.device.gpu) == GPUS[hardware]), None)
+    recording = next((each for each in recordings() if is_of(each, hardware)), None)
     if recording is None:
         return RecordedTimes("", {}, ())
     rows = [row for row in recording.timings if row.direction == FORWARD]
