@@ -20,6 +20,7 @@ from engine.parser import Parser, whole
 from tests.mutants import (
     app,
     caches,
+    engine_cache,
     engine_counts,
     engine_found,
     engine_model,
@@ -30,7 +31,18 @@ from tests.mutants import (
 )
 from tests.mutants.mutant import ROOT, Mutant
 
-ROOMS = (kernels, hopper, hopper_backward, caches, engine_counts, engine_model, engine_found, app, scripts)
+ROOMS = (
+    kernels,
+    hopper,
+    hopper_backward,
+    caches,
+    engine_counts,
+    engine_cache,
+    engine_model,
+    engine_found,
+    app,
+    scripts,
+)
 MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)
 GOAL = 0.95  # share that must be killed
 SLOWEST = 600  # seconds of a mutant's tests; one that makes them hang is seen

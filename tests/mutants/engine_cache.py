@@ -1,0 +1,178 @@
+"""Mutants of the engine: wrong bytes from L1, L2 and DRAM."""
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_engine as _of
+
+l2 = _of("model/l2.py", "l2")
+l2_range = _of("model/l2_range.py", "l2_range")
+queue = _of("model/l2_queue.py", "l2_queue")
+crossing = _of("model/crossing.py", "crossing")
+l1 = _of("model/l1.py", "l1", "against_the_chip")
+memories = _of("model/memories.py", "memories")
+
+MUTANTS: tuple[Mutant, ...] = (
+    l2(
+        "waves-from-the-cold-one",
+        "(waves - 1) / max(1.0, reuse.walked / slots - 1)",
+        "waves / max(1.0, reuse.walked / slots)",
+        "later waves are taken to read as little again as the first, cold one",
+    ),
+    l2(
+        "l2-in-one-partition",
+        "* row / gpu.l2_effective_bytes",
+        "* row / gpu.l2_bytes",
+        "both copies of K and V count as one",
+    ),
+    l2(
+        "l2-gone-earlier",
+        "GONE = 1.0 ",
+        "GONE = 0.9 ",
+        "bytes leave L2 too early",
+        "l2",
+        "against_the_chip",
+    ),
+    l2(
+        "l2-softer",
+        "= 0.04, 0.08, 0.03, 0.02, 0.04",
+        "= 0.09, 0.08, 0.03, 0.02, 0.04",
+        "bytes leave a cache just filled too gradually",
+        "l2",
+        "against_the_chip",
+        "grouped_reads",
+    ),
+    l2(
+        "l2-never-softer",
+        "= 0.04, 0.08, 0.03, 0.02, 0.04",
+        "= 0.04, 0.0, 0.03, 0.0, 0.04",
+        "what is walked over for long leaves L2 no more gradually than at first",
+        "l2",
+        "grouped_reads",
+    ),
+    l2(
+        "l2-own-bytes-once",
+        "gpu.l2_copies(1) / gpu.l2_bytes",
+        "1 / gpu.l2_bytes",
+        "Q and O lie in one half of L2 alone",
+        "l2",
+        "grouped_reads",
+    ),
+    l2_range(
+        "l2-range-as-narrow",
+        "HALF = (0.9, 1.09)",
+        "HALF = (0.95, 1.05)",
+        "the range around DRAM bytes leaves out a third of what was read",
+    ),
+    l2_range(
+        "l2-range-in-step",
+        "APART = (0.01, 0.03)",
+        "APART = (0.0, 0.0)",
+        "over long passes the range has no SMs that lose step",
+    ),
+    l2(
+        "l2-few-waves",
+        "MOST_WAVES = 24 ",
+        "MOST_WAVES = 8 ",
+        "the wave in which SMs go over to the next key head is not followed",
+        "grouped_reads",
+    ),
+    l2(
+        "l2-blocks-in-step",
+        "SPREADING, BOUND_BY_SOFTMAX = 0.6, 64",
+        "SPREADING, BOUND_BY_SOFTMAX = 0.0, 64",
+        "blocks of d 64 on one SM stay at the same keys",
+        "grouped_reads",
+    ),
+    l2(
+        "l2-blocks-spread-everywhere",
+        "SPREADING, BOUND_BY_SOFTMAX = 0.6, 64",
+        "SPREADING, BOUND_BY_SOFTMAX = 0.6, 256",
+        "blocks whose products bind spread over their keys",
+        "grouped_reads",
+    ),
+    l2(
+        "l2-last-tile-as-long",
+        "return seconds.min() / seconds",
+        "return np.ones(len(outer))",
+        "the last tile of a head, with few rows, takes as long as the others",
+        "l2",
+        "against_the_chip",
+    ),
+    l2(
+        "l2-places-together",
+        "abreast, places = gpu.sms, kernel.resident\n",
+        "abreast, places = gpu.sms, 1\n",
+        "one block runs on an SM, however many fit",
+        "l2",
+        "against_the_chip",
+    ),
+    crossing(
+        "crossing-of-all-heads",
+        "bytes_[steps] = spread * share / traffic.heads",
+        "bytes_[steps] = spread * share",
+        "one head's steps carry all heads' bytes",
+    ),
+    crossing(
+        "crossing-first-touch-last",
+        "at[tile[::-1]] = np.arange(len(steps))[::-1]",
+        "at[tile] = np.arange(len(steps))",
+        "a tile crosses when it is touched last",
+    ),
+    l1("l1-holds-all", "KEPT = 0.78", "KEPT = 1.0", "L1 answers more than it holds"),
+    l1("l1-half-a-sector", "SECTOR = 32", "SECTOR = 16", "L2 gives half a sector"),
+    l1(
+        "l1-always-in-turn",
+        "SETTLED = 0.45, 0.37, 10",
+        "SETTLED = 0.01, 0.01, 10",
+        "every tile goes to the SM whose turn it is",
+    ),
+    l1(
+        "l1-beside-one-block",
+        "needed = kernel.resident * each",
+        "needed = each",
+        "shared memory of one block alone is set aside",
+    ),
+    queue(
+        "queue-one-copy",
+        "row *= together * gpu.l2_copies(1)",
+        "row *= together",
+        "what one SM uses lies in L2 once",
+    ),
+    queue(
+        "queue-stays-when-used",
+        "total, seen = total + at[stop] - at[seen], stop",
+        "total, seen = total + at[stop] - at[seen], stop\n        came[:, first:stop] = total[:, None]",
+        "rows that are used again go to the end of the queue",
+    ),
+    queue(
+        "queue-even",
+        "UNEVEN = 0.1 ",
+        "UNEVEN = 0.2 ",
+        "sets of L2 differ by twice as much",
+    ),
+    queue(
+        "queue-other-copy",
+        "(1 + (gpu.l2_partitions - 1) * share) / gpu.l2_partitions",
+        "(2 - share)",
+        "DRAM answers where another partition still could",
+    ),
+    l1(
+        "l1-nothing-put-aside",
+        "kernel.blocks * put_aside(*spilled)",
+        "0",
+        "registers that spill around visits ask nothing of L2",
+        "model_errors",
+    ),
+    l1(
+        "l1-nothing-loaded-again",
+        "visits * loaded_again(*spilled)",
+        "0",
+        "registers that spill within visits ask nothing of L2",
+        "unfitted_chip",
+    ),
+    memories(
+        "memories-of-one-sm",
+        "Memory(SHARED, gpu.sms * gpu.shared_bytes_sm, gpu.sms",
+        "Memory(SHARED, gpu.shared_bytes_sm, gpu.sms",
+        "the shared memory of one SM is shown for all",
+    ),
+)
