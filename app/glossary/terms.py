@@ -112,8 +112,8 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "Computing S and P again in the backward pass, from Q, K and lse, instead of storing them."
         ),
         "recording|recordings": (
-            "A file of what one GPU was measured to do: the sidebar chooses it, and every page with recorded "
-            "numbers reads it."
+            "A file of what one GPU was measured to do: pages with recorded numbers read that of the "
+            "scenario's GPU, or the one chosen under More in the sidebar."
         ),
         "safe softmax": "A softmax that subtracts the row's maximum first; it takes three passes over a row.",
         "SDPA|scaled_dot_product_attention|how to use it": (
