@@ -11,7 +11,7 @@ from engine.algorithms.flash3 import FUSED_HEAD_DIMS
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.problem import Mask, Problem
-from engine.recordings.file import recordings
+from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Device, Recording
 from engine.recordings.rows import (
     artefacts,
@@ -122,3 +122,17 @@ def test_a_backward_pass_counts_two_and_a_half_times_the_forward_passes_flops():
     p = own[0].problem
     flops = 10 * p.batch * p.heads * p.seq_q**2 * p.head_dim / (2 if p.mask.causal else 1)
     assert modelled["tflops"] * 1e12 * modelled["p50"] == pytest.approx(flops)
+
+
+@pytest.mark.parametrize("hardware", ["h200", "h100"])
+@pytest.mark.parametrize(("direction", "over"), [("forward", "eager"), ("backward", "sdpa_flash")])
+def test_speed_ups_are_over_unfused_attention_or_pytorchs_flash_backend(hardware, direction, over):
+    """No unfused backward pass is recorded: without a stand-in nothing would be drawn."""
+    timings = timings_of(recording_of(hardware), 128, False, direction)
+    seconds = {(row.provider, row.problem.seq_kv): row.times.p50 for row in timings if row.times}
+    rows = recorded_rows(timings)
+    assert len([row for row in rows if row["speedup"]]) > 30
+    for row in rows:
+        base = seconds.get((over, row["keys"]))
+        expected = base and pytest.approx(base / seconds[row["provider"], row["keys"]])
+        assert row["speedup"] == expected

@@ -28,6 +28,18 @@ apart = _of("watch/apart.py", "watch_process")
 watched = planting("engine", "engine/watch/watch.py", "tests/kernels/test_watch.py")
 
 MUTANTS: tuple[Mutant, ...] = (
+    rows(
+        "speed-ups-over-nothing",
+        "for name in (BASELINE, STAND_IN) if",
+        "for name in (BASELINE,) if",
+        "speed-ups of backward passes, which are not recorded unfused, are not drawn",
+    ),
+    rows(
+        "speed-ups-over-the-stand-in",
+        "for name in (BASELINE, STAND_IN) if",
+        "for name in (STAND_IN, BASELINE) if",
+        "speed-ups are over PyTorch's flash backend where they are said to be over unfused attention",
+    ),
     watched(
         "watched-stride",
         "or abs(steps[0]) == row:",
