@@ -164,7 +164,7 @@ class Copies(threading.local):
 
         def land():
             shared.memory.zero_()
-            shared.memory[0, 0, : len(rows)] = rows
+            shared.memory[0, 0][tuple(map(slice, rows.shape))] = rows
             self.block.under_way -= 1
             barrier.arrive(0, -descriptor.block_type.nbytes)
 
