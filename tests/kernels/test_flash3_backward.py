@@ -181,8 +181,9 @@ def test_agrees_with_float64(shape, mask, head_dim, dtype):
 @pytest.mark.gpu
 @on_hopper
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_lse_has_a_gradient_and_a_scale_is_given(head_dim):
-    check((1, 4, 2, 300, 200), head_dim, torch.float16, causal=True, scale=0.3, with_lse=True)
+@pytest.mark.parametrize("shape", [(1, 4, 2, 300, 200), (1, 4, 2, 500, 500)], ids=str)
+def test_lse_has_a_gradient_and_a_scale_is_given(shape, head_dim):
+    check(shape, head_dim, torch.float16, causal=True, scale=0.3, with_lse=True)
 
 
 @pytest.mark.gpu
