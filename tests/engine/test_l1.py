@@ -1,7 +1,7 @@
 """What comes from L2: the model of L1 against an H200's counters of calls that are in no recording.
 
-Counted with Nsight Compute at torch 2.11, Triton 3.6, float16: l1tex__m_xbar2l1tex_read_bytes.sum, and of what
-is asked for what `engine.measuring.counters` reads.
+Counted with Nsight Compute at torch 2.11, Triton 3.6, float16: l1tex__m_xbar2l1tex_read_bytes.sum, and of
+what is asked for what `engine.measuring.counters` reads.
 """
 
 from __future__ import annotations
