@@ -31,8 +31,14 @@ from dataclasses import dataclass
 
 FITTED_ON = "h200"  # the preset whose recording was looked at; of any other GPU every row is left out
 TIMED, SWEPT, COUNTED, DRAM = "timed", "swept", "counted", "dram"  # kinds of recorded rows
-# of calls drawn by lot, which set nothing: seconds, bytes read from DRAM, bytes from L2 to the SMs
-DRAWN_TIMES, DRAWN_DRAM, DRAWN_REQUESTS = DRAWN = ("drawn times", "drawn dram", "drawn requests")
+# of calls drawn by lot, which set nothing: seconds, bytes read from DRAM, bytes from L2 to the SMs, and what
+# tiles request, where the share of L1 was counted
+DRAWN_TIMES, DRAWN_DRAM, DRAWN_L2, DRAWN_REQUESTS = DRAWN = (
+    "drawn times",
+    "drawn dram",
+    "drawn l2",
+    "drawn requests",
+)
 
 
 @dataclass(frozen=True)

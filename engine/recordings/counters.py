@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +12,7 @@ from engine.algorithms import FORWARD, algorithm, offered
 from engine.experiment import Experiment, ExperimentError
 from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.drawable import described
+from engine.model.l1 import asked_by_warps
 from engine.model.l2 import kept_bytes
 from engine.model.l2_range import is_wide
 from engine.model.rates import Rates
@@ -54,6 +56,17 @@ class RecordedCounters:
     dram_written = property(lambda self: self.row.total("dram_written"), doc="Bytes to DRAM so far.")
     dram_bytes = property(lambda self: self.row.total("dram_bytes"), doc="Both together.")
     seconds = property(lambda self: self.row.total("seconds"), doc="Of all kernels under the profiler.")
+
+    @property
+    def asked(self) -> float | None:
+        """Bytes that warps and TMA asked for, which L1 or L2 had; None where that was not counted."""
+        asked = sum(map(self.row.total, ("loaded", "copied", "by_tma")))
+        return None if math.isnan(asked) else asked
+
+    @property
+    def modelled_asked(self) -> int:
+        """The same by the schedule, and by how many warps ask for m and l of a row."""
+        return asked_by_warps(self.simulation.launch, self.simulation.traffic.requested)
 
     @property
     def requested_read(self) -> int:
