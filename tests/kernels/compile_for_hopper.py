@@ -151,16 +151,17 @@ def launch_flash2_backward(
 
 
 def launch_flash3_backward(q, causal=False, window=None) -> None:
-    """The launches of flash3's backward pass that are its own."""
-    from kernels import flash3_backward
+    """The launches of flash3's backward pass, where key blocks are shared and where not."""
+    from kernels import flash3_backward, flash3_sums
     from kernels.call import Call
 
     block_q = flash3_backward.TILING[q.shape[-1]]["BLOCK_Q"]
     causal = causal or window is not None
-    call = Call(*q.shape[:2], 2, 256, *q.shape[2:], causal, window, 0.1, "flash2", block_q, 64, None)
+    call = Call(*q.shape[:2], 2, 256, *q.shape[2:], causal, window, 0.1, "flash2", block_q, 128, None)
     terms, sums = torch.empty(q.shape[:3]), torch.empty(q.shape)
-    flash3_backward._launch((q, q, q, q, terms, terms, q, q), sums, call)
-    flash3_backward._store_d_queries(sums, q, call)
+    for cut in dict.fromkeys((None, flash3_backward.shared(call, 16))):
+        flash3_backward._launch((q, q, q, q, terms, terms, q, q), sums, call, cut)
+        flash3_sums.store_sums((q, q, q), sums, call, cut, 1)
 
 
 def launch_parts(q) -> None:

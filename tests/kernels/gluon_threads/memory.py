@@ -86,6 +86,14 @@ class Pointer:
         return Pointer(self.memory, self.offsets + offsets)
 
 
+def pointer_to(tensor):
+    """A place in the memory that a contiguous tensor lies in: others may lie before it."""
+    assert tensor.is_contiguous()
+    storage = tensor.untyped_storage()
+    numbers = storage.nbytes() // tensor.element_size()
+    return Pointer(tensor.as_strided((numbers,), (1,), 0), tensor.storage_offset())
+
+
 def store(pointer, value, mask=None):
     if mask is None:
         pointer.memory[pointer.offsets] = value
