@@ -30,7 +30,7 @@ class PagedTiles:
     added: gl.tensor
     BLOCK_Q: gl.constexpr
     BLOCK_KV: gl.constexpr
-    EDGES: gl.constexpr
+    SKIPS: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(self, every, lengths, added):
@@ -39,7 +39,7 @@ class PagedTiles:
         self.added = added
         self.BLOCK_Q = every.BLOCK_Q
         self.BLOCK_KV = every.BLOCK_KV
-        self.EDGES = gl.constexpr("anywhere")
+        self.SKIPS = every.SKIPS
 
     @gluon.constexpr_function
     def first_keys(self, consumer):

@@ -24,6 +24,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 100}, "sides": {"window": (100, 20)}}
+MASKS["wide"] = {"window": 128}  # as long as a block of keys
 EVERY_TERM = {
     "documents": [100, 156],
     "softcap": 30.0,

@@ -52,7 +52,7 @@ class Boxes:
 
 
 class Descriptor:
-    """What TMA knows of a tensor [batch, heads, seq, ...]: past its rows it reads 0, writes nothing."""
+    """What TMA knows of a tensor [batch, heads, seq, ...]: outside its rows it reads 0, writes nothing."""
 
     def __init__(self, tensor, rows, columns=None):
         self.tensor = tensor
@@ -62,7 +62,7 @@ class Descriptor:
         self.block_type = SimpleNamespace(shape=shape, nbytes=math.prod(shape) * tensor.element_size())
 
     def rows(self, batch, head, row, column=0):
-        head_rows = self.tensor[batch, head, row : row + self.block_type.shape[2]]
+        head_rows = self.tensor[batch, head, max(row, 0) : row + self.block_type.shape[2]]
         return head_rows[..., column : column + self.block_type.shape[-1]]
 
 
