@@ -98,12 +98,13 @@ def _boxes(blocks, box, PARTS: gl.constexpr):
 
 
 @gluon.jit
-def _pages_of(table, stride, key, length, page_size, PARTS: gl.constexpr):
+def _pages_of(table, stride, key, length, page_size, BLOCK_KV: gl.constexpr, PARTS: gl.constexpr):
     """The pages of a block's keys from `key` on; 0 for one behind the last key: its entry leads nowhere."""
+    page = key // (page_size if PARTS == 1 else BLOCK_KV // PARTS)  # no division where it is known
     pages = ()
     for part in gl.static_range(PARTS):
-        first = key + part * page_size
-        pages = pages + (gl.load(table + first // page_size * stride, first < length, other=0).to(gl.int32),)  # noqa: RUF005
+        some = key + part * (BLOCK_KV // PARTS) < length
+        pages = pages + (gl.load(table + (page + part) * stride, some, other=0).to(gl.int32),)  # noqa: RUF005
     return pages
 
 
@@ -139,7 +140,7 @@ def _produce(inputs, rings, tiles, counter, table, PARTS: gl.constexpr):
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
         for index in range(end - first):
             key = (end - 1 - index) * schedule.BLOCK_KV
-            pages = _pages_of(own, stride, key, schedule.seq_kv, page_size, PARTS)
+            pages = _pages_of(own, stride, key, schedule.seq_kv, page_size, schedule.BLOCK_KV, PARTS)
             slot = key % page_size if PARTS == 1 else 0
             _load_pages(keys, k_boxes, visit, k_tensor, pages, kv_head, slot, PARTS)
             if index == 0:
