@@ -31,6 +31,7 @@ EVERY_TERM = {
     "sinks": torch.zeros(2),
     "alibi_slopes": torch.ones(2),
 }
+TURNING = ("attention_kernel", "paged_attention_kernel")  # whose P ptxas may pair the wrong way round
 MASKS["terms"] = EVERY_TERM
 MASKS["documents"] = {"documents": [100, 156]}  # terms alone: what is not there is None
 
@@ -103,7 +104,7 @@ def resources(kernel, log: str) -> dict:
         "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,
         "waits": waits_in_loops(ptx, log),
         "serialised": re.search(r"C751[0-6]", log) is not None,
-        "turned": turned_pairs(kernel.asm["cubin"]) if kernel.metadata.name == "attention_kernel" else 0,
+        "turned": turned_pairs(kernel.asm["cubin"]) if kernel.metadata.name in TURNING else 0,
     }
 
 
