@@ -36,6 +36,14 @@ PUT_ASIDE = {(256, 64, 64): (84, 92, 92)}
 # and what it loads again at every visit of whole tiles, likewise: without a mask, causal and in a window, as
 # Triton 3.6.0 compiles it; 3.7.1 spills a fifth more. L1 answered a tenth of it in the one call counted
 LOADED_AGAIN = {(256, 128, 128): (8, 328, 100), (256, 64, 128): (384, 1248, 1344)}
+# words of a thread of flash1 that find no register in a visit, by the same: without a mask and under one
+SPILLED = {
+    (64, 64, 256): (50, 107), (64, 128, 256): (57, 111), (64, 256, 128): (37, 71), (64, 256, 256): (171, 373),
+    (128, 32, 256): (13, 9), (128, 64, 128): (8, 22), (128, 64, 256): (145, 178), (128, 128, 128): (26, 26),
+    (128, 128, 256): (133, 160), (128, 256, 16): (38, 19), (128, 256, 32): (38, 33), (128, 256, 64): (69, 61),
+    (128, 256, 128): (158, 181), (128, 256, 256): (322, 500), (256, 64, 64): (218, 92),
+    (256, 128, 64): (162, 63),
+}  # fmt: skip
 REGISTER_BYTES = 4
 MOST_REGISTERS = 255  # of a thread
 WARP = 32  # threads
@@ -105,12 +113,11 @@ def _rows(schedule: Schedule, phase: Phase) -> int:
     return schedule.tiling.block_q if by_query else schedule.tiling.block_kv
 
 
-def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
-    """Bytes of a visit's float32 tiles without a register: its scores, and O as it came and as it leaves."""
-    tiling = schedule.tiling
-    numbers = tiling.block_q * (tiling.block_kv + 2 * columns(schedule.problem.head_dim))
-    left = threads_of(schedule, phase) * (MOST_REGISTERS - WORKING_REGISTERS)
-    return REGISTER_BYTES * max(0, numbers - left)
+def spilled_words(schedule: Schedule) -> int:
+    """Words of a thread of flash1 that its visits store and load again; 0 of blocks that nobody compiled."""
+    problem, tiling = schedule.problem, schedule.tiling
+    taken = columns(problem.head_dim), tiling.block_q, tiling.block_kv
+    return SPILLED.get(taken, (0, 0))[problem.mask.hides]
 
 
 def put_aside(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:

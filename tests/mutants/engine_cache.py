@@ -126,6 +126,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "every tile goes to the SM whose turn it is",
     ),
     l1(
+        "l1-one-warp-asks",
+        "shared * (NARROW // WARP - 1) * ",
+        "0 * ",
+        "one warp asks for m and l of few rows",
+        "l1",
+    ),
+    l1(
         "l1-beside-one-block",
         "needed = kernel.resident * each",
         "needed = each",
