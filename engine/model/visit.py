@@ -22,6 +22,7 @@ from engine.model.rates import (
     IN_STEP,
     MASK_INSTRUCTIONS,
     MOST_HIDDEN_COLUMNS,
+    MOST_SUMS,
     OUTPUT_INSTRUCTIONS,
     PADDED_COPY_INSTRUCTIONS,
     RUNNING_CLOCK,
@@ -125,7 +126,8 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
-        full = FULL_REGISTERS * (columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS)
+        wide = columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
+        full = FULL_REGISTERS * (wide and _sums(launch, phase) > MOST_SUMS)
         return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
@@ -239,6 +241,12 @@ def _groups(launch: Launch, phase: Phase) -> int:
     if launch.pipeline.specialised:
         return launch.tiling.block_q // WARP_GROUP_ROWS
     return threads_of(launch.schedule, phase) // GROUP_THREADS
+
+
+def _sums(launch: Launch, phase: Phase) -> float:
+    """Numbers of O and of a visit's scores that a thread holds."""
+    wide = columns(launch.problem.head_dim)
+    return launch.tiling.block_q * (launch.tiling.block_kv + wide) / threads_of(launch.schedule, phase)
 
 
 def _scores(launch: Launch) -> int:

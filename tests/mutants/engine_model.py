@@ -161,6 +161,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "WAITS_ALONE, WAITS_POWER = 1.6",
         "warps wait twice as long",
     ),
+    rates(
+        "rates-full-of-few-keys",
+        "FULL_REGISTERS, MOST_SUMS = 0.4, 150",
+        "FULL_REGISTERS, MOST_SUMS = 0.4, 100",
+        "blocks of 32 keys are said to have no registers left at d 256",
+        "model_errors",
+    ),
     rates("rates-power", "0.984, 0.5, 0.35", "0.984, 0.5, 0.1", "tensor cores take little power"),
     rates(
         "rates-scores", "= 5.2, 1.57, 6.2, 62", "= 6.2, 1.57, 6.2, 62", "a score takes an instruction more"
