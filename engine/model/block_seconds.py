@@ -195,7 +195,9 @@ def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> flo
     if specialised and _one_buffer(launch, kernel):
         fresh -= queries  # counted with every tile
     asking = min(kernel.blocks, kernel.resident * launch.gpu.sms) * fresh / rates.memory
-    return asking + COLD_BLOCK * specialised
+    if specialised:
+        return asking + COLD_BLOCK
+    return max(0.0, asking - fresh / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz))  # that is in every block
 
 
 def _one_at_a_time(launch: Launch, phase: Phase) -> bool:
