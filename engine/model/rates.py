@@ -29,7 +29,7 @@ COLD_BLOCK = 1.8e-6  # s, until the warps of a specialised block have their barr
 COLD_VISITS = 2  # of which such a block asks for the keys before its first product
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
-TRIPS_OF_A_LOOP = 1.2  # for each loop of flash2, or further one: it begins with empty buffers
+TRIPS_OF_A_LOOP = 1.4  # for each loop of flash2, or further one: it begins with empty buffers
 # the norm in which times of flash2's blocks and of what they ask HBM for add: most of that is hidden, as SMs
 # fall out of step; fitted to flash2 on an H200, many short sequences among its calls
 HBM_POWER = 3

@@ -83,8 +83,8 @@ ERRORS = {
     ("flash1", counted): (8, 0.021, 0.15),
     ("flash1", swept): (45, 0.038, 0.15),
     ("flash2", timed): (50, 0.034, 0.205),
-    ("flash2", counted): (40, 0.032, 0.21),
-    ("flash2", swept): (45, 0.057, 0.40),
+    ("flash2", counted): (40, 0.032, 0.205),
+    ("flash2", swept): (45, 0.058, 0.40),
     ("flash3", timed): (50, 0.04, 0.26),
     ("flash3", counted): (60, 0.04, 0.24),
 }

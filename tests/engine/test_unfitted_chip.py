@@ -67,7 +67,7 @@ def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
     """The worst: time and DRAM of flash2, the latter at d 256, where registers spill."""
     times, reads, from_l2 = newest(H100.device.gpu)
     assert (times.count, times.median < 0.021, times.worst < 0.095) == (29, True, True)
-    assert (reads.count, reads.median < 0.0045, reads.worst < 0.19) == (29, True, True)
+    assert (reads.count, reads.median < 0.0045, reads.worst < 0.13) == (29, True, True)
     assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.065) == (29, True, True)
     off = sorted(abs(one.modelled_dram_read / one.dram_read - 1) for one in drawn())
     assert off[-2] < 0.09
@@ -85,5 +85,6 @@ def test_registers_that_spill_in_every_visit_are_loaded_again_from_l2():
     )
     visits = launch(one.experiment).schedule.bounds.visible * one.experiment.problem.all_heads
     again = one.modelled_read - one.requested_read
-    assert again == visits * 256 * 328
+    aside = launch(one.experiment).kernels[0].blocks * 256 * 124
+    assert again == visits * 256 * 328 + aside
     assert one.read == pytest.approx(one.requested_read + 0.92 * again, rel=0.01)
