@@ -80,13 +80,18 @@ class RecordedCounters:
 
     @property
     def modelled_dram_read(self) -> int:
-        """Modelled bytes from DRAM: of the tensors, and of instructions, which the counter has too."""
-        return self.simulation.traffic.dram.total_read + self.experiment.record.code
+        """Modelled bytes from DRAM: of the tensors, and what else the counter has."""
+        return self.simulation.traffic.dram.total_read + self._beside_tensors
+
+    @property
+    def _beside_tensors(self) -> int:
+        """Bytes from DRAM of instructions, and of registers that were put aside."""
+        return self.experiment.record.code + self.simulation.put_aside_again
 
     @property
     def dram_read_range(self) -> tuple[int, int]:
-        """Between what the modelled bytes from DRAM lie, instructions included."""
-        low, high = (each.total_read + self.experiment.record.code for each in self.simulation.dram_range)
+        """Between what the modelled bytes from DRAM lie, whatever the counter has included."""
+        low, high = (each.total_read + self._beside_tensors for each in self.simulation.dram_range)
         return low, high
 
     @property
