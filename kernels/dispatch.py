@@ -201,9 +201,9 @@ def check_differentiable(algorithm: str, leaf: str) -> None:
 
 def _by_flash3(call: Call, algorithm: str, q, k, v) -> bool:
     """Whether the gradients of an algorithm's result are flash3's, or flash2's."""
-    if algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(q.device))):
-        return _without_flash3(q, k, v) is None and unserved(call) is None
-    return False
+    if algorithm not in ("flash3", "auto") or _without_flash3(q, k, v) or unserved(call):
+        return False
+    return algorithm == "flash3" or pays(call, multiprocessors(q.device))
 
 
 def _without_flash3(q, k, v) -> str | None:

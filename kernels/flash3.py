@@ -24,7 +24,7 @@ FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
 CAUSAL_HELD_COLUMNS = {64: 0, 128: 0, 256: 128}  # the same where causal without a window, as the next two
 PAIRED, WINDOW_PAIRED = (64, 256), (64,)  # head dims at which P is rounded in pairs, by hand
-# maxima are taken in several chains; where causal the producer places tiles for consumers
+# without a window maxima are taken in several chains; where causal the producer places tiles for consumers
 SHORT_WAITS = (64,)
 DTYPES = (torch.float16, torch.bfloat16)
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
@@ -157,7 +157,6 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
     window = window if window is not None and window < seq_kv else None
     chosen = dict(tiling(head_dim, seq_q, seq_kv, causal, window))
     block_kv = chosen.pop("BLOCK_KV")
-    edges = _edges(seq_q, seq_kv, window, block_kv, **chosen) if causal else "anywhere"
     heads_per_kv_head = heads // kv_heads
     bytes_of_keys = 2 * (window or seq_kv) * head_dim * k.element_size()  # that a query sees
     query_blocks = -(-seq_q // (ROWS.value * chosen["CONSUMERS"]))
@@ -171,14 +170,7 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
         "seq_kv": seq_kv,
         "window": window or 0,
         "scale_log2": scale * math.log2(math.e),
-        "CAUSAL": causal,
-        "WINDOWED": window is not None,
-        "ALIGNED": not causal or (seq_kv - seq_q) % ROWS.value == 0,
-        "EDGES": edges,
-        "WIDE": window is not None and window >= block_kv and not chosen["TURNS"],
-        "HELD": 0 if window else (CAUSAL_HELD_COLUMNS if causal else HELD_COLUMNS)[head_dim],
-        "PAIRED": causal and edges == "anywhere" and head_dim in (WINDOW_PAIRED if window else PAIRED),
-        "SHORT_WAITS": not window and edges == "anywhere" and head_dim in SHORT_WAITS,
+        **_ways(head_dim, seq_q, seq_kv, causal, window, block_kv, **chosen),
         **chosen,
     }
     rows = (ROWS.value, block_kv, block_kv, ROWS.value)
@@ -186,13 +178,42 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
     return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
 
 
-def _edges(seq_q, seq_kv, window, block_kv, CONSUMERS, TURNS, **_) -> str:
-    """EDGES of `Schedule` for a causal mask; turns want what they skip."""
+def _ways(head_dim, seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS, **_) -> dict:
+    """What `Schedule` and the kernel are compiled for: the mask, and ways to compute the same."""
     from kernels.hopper.warp_group import ROWS
 
     ahead = seq_kv - seq_q
-    between = ahead >= 0 and ahead % block_kv == 0 and (window or 0) % block_kv == 0
-    if not between or TURNS or block_kv != CONSUMERS * ROWS.value:
+    wide = window is not None and window >= block_kv
+    # not where a window is up to 64 keys longer than whole blocks: every second tile would take a block more
+    shifted = TURNS and wide and ahead >= 0 and (window - 1) % block_kv >= ROWS.value
+    aligned = not causal or ahead % ROWS.value == 0
+    edges = _edges(seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS)
+    own_blocks = shifted or edges == "anywhere"
+    short_waits = own_blocks and head_dim in SHORT_WAITS
+    return {
+        "CAUSAL": causal,
+        "WINDOWED": window is not None,
+        "ALIGNED": aligned or shifted,
+        "EDGES": edges,
+        "SHIFTED": shifted,
+        "WIDE": wide and (shifted or not TURNS),
+        "HELD": 0 if window else (CAUSAL_HELD_COLUMNS if causal else HELD_COLUMNS)[head_dim],
+        "PAIRED": causal and own_blocks and head_dim in (WINDOW_PAIRED if window else PAIRED),
+        "CHAINS": short_waits and not window,
+        "PLACED": short_waits and causal and (shifted or not window),
+        # not said where it made the code no faster, as measured
+        "ALL_SEE": TURNS and causal and not window and aligned and ahead >= 0,
+    }
+
+
+def _edges(seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS) -> str:
+    """EDGES of `Schedule`; without a window turns want what consumers skip."""
+    from kernels.hopper.warp_group import ROWS
+
+    ahead = seq_kv - seq_q
+    step = ROWS.value if TURNS else block_kv  # of tiles, against key blocks
+    between = causal and ahead >= 0 and ahead % step == 0 and (window or 0) % block_kv == 0
+    if not between or (window is None if TURNS else block_kv != CONSUMERS * ROWS.value):
         return "anywhere"
     few = window is None and keys_seen(seq_q, seq_kv, True, window) < FEW_KEYS
     return "halved" if few else "between"

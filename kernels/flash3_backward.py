@@ -2,29 +2,29 @@
 
 import math
 from dataclasses import replace
+from itertools import accumulate
 
 import torch
-import triton
-import triton.language as tl
 
 from kernels import flash3
 from kernels.again import Again
-from kernels.call import Call, ceil_div
-from kernels.launch import launch, on_device
+from kernels.call import Call
+from kernels.flash3_sums import store_sums
+from kernels.launch import multiprocessors, on_device
 from kernels.row_terms import store_row_terms
-from kernels.tile import head_start, store_tile
+from kernels.shares import NONE, Shares, shares_of
 
-_REGISTERS = {"CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
+_HOW = {"BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 TILING = {
-    64: {"BLOCK_Q": 128, "BUFFERS": 2, **_REGISTERS},
-    128: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS},
-    256: {"BLOCK_Q": 64, "BUFFERS": 2, **_REGISTERS},
+    64: {"BLOCK_Q": 128, "BLOCK_KV": 128, **_HOW},
+    128: {"BLOCK_Q": 64, "BLOCK_KV": 128, **_HOW},
+    256: {"BLOCK_Q": 64, "BLOCK_KV": 64, **_HOW},
 }
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
 MOST_TOGETHER = 4  # blocks of more heads side by side were slower, but where a window hides most queries
 LONG = 4096  # keys
 FLOAT32_BYTES = 4
-NARROW_BLOCK_KV = 128  # keys of a block of threads, up to a head_dim of 128
+SLOWER = {64: 1.05}  # a visit where key blocks are shared: ptxas awaits dP before most exponentials there
 FEW_BLOCKS = 8  # of threads are few if so many times as many do not fill the GPU
 
 
@@ -40,11 +40,12 @@ def unserved(call: Call) -> str | None:
 def pays(call: Call, processors: int) -> bool:
     """Whether this is done before flash2's backward pass; as on an H200.
 
-    It is not where heads share keys and hardly any block of threads is there to take them in turn: up to a
-    head_dim of 128 flash2 has twice as many.
+    It is not where heads share keys and hardly any block of threads is there to take them in turn, nor can
+    several share a key block: up to a head_dim of 128 flash2 has twice as many.
     """
-    blocks = call.batch * call.kv_heads * ceil_div(call.seq_kv, NARROW_BLOCK_KV)
-    return call.heads == call.kv_heads or call.head_dim > 128 or FEW_BLOCKS * blocks > processors
+    call = _tiled(call)
+    many = FEW_BLOCKS * _key_blocks(call) > processors or shared(call, processors) is not None
+    return call.heads == call.kv_heads or call.head_dim > 128 or many
 
 
 def flash3_backward(
@@ -64,27 +65,35 @@ def flash3_backward(
     every time, dQ is not. again gets what does the same for other tensors of these layouts.
     """
     copies = flash3.unserved_layout(d_out, k, v) is not None
-    differentiate = _Pass(replace(call, block_q=TILING[call.head_dim]["BLOCK_Q"]), copies)
+    call = _tiled(call)
+    differentiate = _Pass(call, copies, shared(call, multiprocessors(q.device)))
     d_qkv = differentiate(q, k, v, out, lse, d_out, d_lse)
     if again is not None and None not in differentiate.launches:
         again["gradients"] = differentiate
     return d_qkv
 
 
+def _tiled(call: Call) -> Call:
+    """With the kernel's own blocks."""
+    tiling = TILING[call.head_dim]
+    return replace(call, block_q=tiling["BLOCK_Q"], block_kv=tiling["BLOCK_KV"])
+
+
 class _Pass:
     """The backward pass of a call, for tensors of one layout; copies says that TMA does not take dO's.
 
-    The sums of dQ [batch, heads, padded_seq_q, head_dim], delta and lse_log2 are one allocation.
+    The sums of shares [share, dK or dV, block_kv, head_dim], if any, those of dQ [batch, heads, padded_seq_q,
+    head_dim], delta and lse_log2 are one allocation.
     """
 
-    def __init__(self, call: Call, copies: bool):
-        self.call, self.copies, self.launches = call, copies, ()
+    def __init__(self, call: Call, copies: bool, cut: Shares | None):
+        self.call, self.copies, self.cut, self.launches = call, copies, cut, ()
         self.rows_of_heads = call.batch, call.heads, call.query_blocks * call.block_q
         rows = math.prod(self.rows_of_heads)
-        self.sizes = rows * call.head_dim, rows, rows
+        of_shares = 2 * cut.count * call.block_kv * call.head_dim if cut else 0
+        self.sizes = of_shares, rows * call.head_dim, rows, rows
         self.size = sum(self.sizes)
-        self.delta = rows * call.head_dim * FLOAT32_BYTES  # behind the sums
-        self.lse_log2 = self.delta + rows * FLOAT32_BYTES
+        self.places = [FLOAT32_BYTES * place for place in accumulate(self.sizes[:-1])]  # of all but the first
 
     def __call__(self, q, k, v, out, lse, d_out, d_lse) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         if self.copies:
@@ -95,29 +104,32 @@ class _Pass:
             self.launches = self._launch_first(q, k, v, out, lse, d_out, d_lse, d_qkv, scratch)
             return d_qkv
         clear, differentiate, store = self.launches
-        sums, d_out_address = scratch.data_ptr(), d_out.data_ptr()
-        delta, lse_log2 = sums + self.delta, sums + self.lse_log2
+        first, d_out_address = scratch.data_ptr(), d_out.data_ptr()
+        sums, delta, lse_log2 = (first + place for place in self.places)
         clear(out.data_ptr(), d_out_address, lse.data_ptr(), delta, lse_log2, sums)
         if d_lse is not None:
             self._subtract(d_lse, scratch)
         inputs = q.data_ptr(), k.data_ptr(), v.data_ptr(), d_out_address
-        differentiate(*inputs, lse_log2, delta, d_k.data_ptr(), d_v.data_ptr(), sums)
-        store(sums, d_q.data_ptr())
+        gradients = d_k.data_ptr(), d_v.data_ptr()
+        differentiate(*inputs, lse_log2, delta, *gradients, sums)
+        store(sums, d_q.data_ptr(), *(gradients if self.cut else ()))
         return d_qkv
 
     def _launch_first(self, q, k, v, out, lse, d_out, d_lse, d_qkv, scratch: torch.Tensor) -> tuple:
         """The three launches by way of Triton; returns what does each again."""
-        d_q, d_k, d_v = d_qkv
+        _, d_k, d_v = d_qkv
         sums, delta, lse_log2 = self._tensors(scratch)
         clear = store_row_terms(out, d_out, lse, delta, lse_log2, sums, self.call)
         if d_lse is not None:
             self._subtract(d_lse, scratch)
-        differentiate = _launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, self.call)
-        return clear, differentiate, _store_d_queries(sums, d_q, self.call)
+        tensors = q, k, v, d_out, lse_log2, delta, d_k, d_v
+        differentiate = _launch(tensors, sums, self.call, self.cut)
+        together = heads_together(self.call, q.element_size())
+        return clear, differentiate, store_sums(d_qkv, sums, self.call, self.cut, together)
 
     def _tensors(self, scratch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The sums, delta and lse_log2."""
-        sums, *terms = scratch.split(self.sizes)
+        """The sums of dQ, delta and lse_log2."""
+        _, sums, *terms = scratch.split(self.sizes)
         return sums.view(*self.rows_of_heads, -1), *(each.view(self.rows_of_heads) for each in terms)
 
     def _subtract(self, d_lse: torch.Tensor, scratch: torch.Tensor) -> None:
@@ -125,27 +137,39 @@ class _Pass:
         self._tensors(scratch)[1][..., : self.call.seq_q] -= d_lse
 
 
-def _launch(tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call) -> Again | None:
-    """Start one block of threads a key block of a key head; returns what does so again."""
-    kernel, block_kv = _kernel(call.head_dim)
-    programs, descriptors, arguments = _prepared(tensors, call, block_kv)
+def shared(call: Call, processors: int) -> Shares | None:
+    """How blocks of threads, so many at a time, share the last key blocks; None where they do not.
+
+    Where a mask hides queries, the last key blocks have few.
+    """
+    heads = call.heads // call.kv_heads
+    slower = SLOWER.get(call.head_dim, 1)
+    return None if call.causal else shares_of(_key_blocks(call), call.query_blocks, heads, processors, slower)
+
+
+def _key_blocks(call: Call) -> int:
+    """Of all key heads."""
+    return call.batch * call.kv_heads * call.key_blocks
+
+
+def _launch(
+    tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call, cut: Shares | None
+) -> Again | None:
+    """Start one block of threads a key block of a key head, or a share of one; returns what does so again."""
+    programs, descriptors, arguments = _prepared(tensors, call, cut)
     if arguments.get("BULK"):
         sums = _descriptor_of_sums(sums)
     with on_device(tensors[0].device):
-        return flash3.started(kernel, programs, (*descriptors, sums), arguments)
+        return flash3.started(_kernel(call.head_dim), programs, (*descriptors, sums), arguments)
 
 
-def _kernel(head_dim: int) -> tuple:
-    """The kernel for a head_dim, and the keys of one of its blocks of threads."""
-    from kernels.hopper import backward as narrow
-    from kernels.hopper import backward_wide as wide
+def _kernel(head_dim: int):
+    from kernels.hopper import backward, backward_wide
 
-    if head_dim > 128:
-        return wide.wide_gradient_kernel, wide.WIDE_BLOCK_KV.value
-    return narrow.gradient_kernel, narrow.BLOCK_KV.value
+    return backward_wide.wide_gradient_kernel if head_dim > 128 else backward.gradient_kernel
 
 
-def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> tuple[int, list, dict]:
+def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None) -> tuple[int, list, dict]:
     """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
     from kernels.hopper.warp_group import ROWS
 
@@ -155,7 +179,7 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> t
     descriptors = [flash3._descriptor(*pair) for pair in by_rows]
     descriptors += [_descriptor_of_terms(terms, block_q) for terms in (lse, delta)]
     descriptors += [flash3._descriptor(gradient, keys) for gradient in (d_k, d_v)]
-    chosen = {name: value for name, value in TILING[call.head_dim].items() if name != "BLOCK_Q"}
+    chosen = {name: value for name, value in TILING[call.head_dim].items() if name in _HOW}
     arguments = {
         "batch_heads": call.batch * call.kv_heads,
         "kv_heads": call.kv_heads,
@@ -164,11 +188,13 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> t
         "seq_q": call.seq_q,
         "seq_kv": call.seq_kv,
         "window": call.window or 0,
+        **(cut or NONE).arguments(),
         "scale": call.scale,
         "scale_log2": call.scale * math.log2(math.e),
         "CAUSAL": call.causal,
         "WINDOWED": call.window is not None,
         "SQUARE": call.causal and call.seq_q == call.seq_kv and not _is_long_and_narrow(call),
+        "SHARED": cut is not None,
         **chosen,
     }
     if call.head_dim <= 128:
@@ -176,7 +202,8 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, block_kv: int) -> t
         arguments["BULK"] = call.head_dim == 128 and arguments["SQUARE"]
         lone = call.heads == call.kv_heads and call.window is None
         arguments["FULL"] = arguments["BULK"] and lone
-    return call.batch * call.kv_heads * ceil_div(call.seq_kv, block_kv), descriptors, arguments
+    programs = _key_blocks(call) if cut is None else cut.whole + cut.count
+    return programs, descriptors, arguments
 
 
 def _is_long_and_narrow(call: Call) -> bool:
@@ -214,48 +241,3 @@ def _descriptor_of_sums(sums: torch.Tensor):
     layout = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=len(block))
     shape = [sums.numel() // (rows * columns), rows, columns]
     return TensorDescriptor(sums, shape, [rows * columns, columns, 1], block, layout)
-
-
-@triton.jit(do_not_specialize=["heads", "seq_q", "query_blocks"])
-def query_sums_kernel(
-    sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale,
-    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, SIDE: tl.constexpr,
-):  # fmt: skip
-    """One program a SIDE x SIDE part of dQ: scale times its sums, in the order of `kernels.hopper.sums`."""
-    program = tl.num_programs(0) - 1 - tl.program_id(0)  # the last sums may still be in the L2
-    PARTS: tl.constexpr = BLOCK_Q * HEAD_DIM // SIDE // SIDE
-    batch_head = program // (PARTS * query_blocks)
-    block = program // PARTS % query_blocks
-    part = program % PARTS * SIDE
-    rows = block * BLOCK_Q + tl.arange(0, SIDE)
-    columns = tl.arange(0, SIDE)
-    if BLOCK_Q > SIDE:
-        rows += part
-    else:
-        columns += part
-    tile = tl.load(sums + program.to(tl.int64) * SIDE * SIDE + tl.arange(0, SIDE * SIDE)) * scale
-    tile = tl.reshape(tile, [SIDE // 8, SIDE // 16, 8, 4, 2, 2])
-    tile = tl.reshape(tl.trans(tile, 1, 4, 2, 0, 3, 5), [SIDE, SIDE])
-    d_q_head = head_start(d_q, d_q_strides, batch_head // heads, batch_head % heads)
-    store_tile(d_q_head, d_q_strides, rows, columns, seq_q, HEAD_DIM, tile)
-
-
-def _store_d_queries(sums: torch.Tensor, d_q: torch.Tensor, call: Call) -> Again | None:
-    """dQ from its sums; returns what does so again."""
-    side = 64
-    return launch(
-        query_sums_kernel,
-        sums.numel() // side**2,
-        call,
-        (sums, d_q),
-        num_warps=4,
-        num_stages=1,
-        d_q_strides=d_q.stride(),
-        heads=call.heads,
-        seq_q=call.seq_q,
-        query_blocks=call.query_blocks,
-        scale=call.scale,
-        HEAD_DIM=call.head_dim,
-        BLOCK_Q=call.block_q,
-        SIDE=side,
-    )

@@ -20,6 +20,9 @@ from kernels.launch import address, multiprocessors, on_device
 _FOLLOWING = {"CONSUMER_REGISTERS": 232, "PRODUCER_REGISTERS": 40}  # the producer holds a block's pages too
 PAGED_TILING = {64: TILING[64], **{head_dim: TILING[head_dim] | _FOLLOWING for head_dim in (128, 256)}}
 SMALLEST_PAGE = 16  # keys: below, a copy moves less than TMA is made for
+MANY_PAGES = 8  # of a block of keys: from there on one warp copies K and another V; measured on an H200
+REST = {64: 20, 128: 20, 256: 0}  # ns after each page, twice with half of them; measured there, but for 256
+PAIRED = (64,)  # head dims at which P is rounded in pairs where causal, as in `kernels.flash3`
 FEWEST_QUERIES = 128  # of a head: below, the rows of heads that share keys fill a block together
 FEWEST_TILES = 2 / 3  # for each SM: below, splits of the keys keep more of them at work; measured on an H200
 
@@ -69,6 +72,7 @@ def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, add
     tiling = PAGED_TILING[call.head_dim]
     page, block = k_cache.shape[1], tiling["BLOCK_KV"]
     parts = max(1, block // page)
+    producers = 2 if parts >= MANY_PAGES else 1
     group = call.heads // call.kv_heads
     bytes_of_keys = 2 * call.seq_kv * call.head_dim * q.element_size()
     arguments = {
@@ -85,7 +89,10 @@ def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, add
         "page_size": page,
         "scale_log2": call.scale * math.log2(math.e),
         "CAUSAL": call.causal,
+        "PAIRED": call.causal and call.head_dim in PAIRED,
         "PARTS": parts,
+        "PRODUCERS": producers,
+        "REST": REST[call.head_dim] * producers if parts > 1 else 0,
         **tiling,
     }
     columns = COLUMNS.value if parts > 1 else None

@@ -35,6 +35,9 @@ NEEDED = {
 OF_LAUNCHES = {"waves": "launch__waves_per_multiprocessor"}  # known without counting; no list has them
 SHARE = ".avg.pct_of_peak_sustained_elapsed"
 WANTED = {  # read where this chip has one of them, the first that it has
+    "loaded": ("smsp__sass_data_bytes_mem_global_op_ld.sum",),
+    "copied": ("smsp__sass_data_bytes_mem_global_op_ldgsts.sum",),
+    "by_tma": ("l1tex__m_xbar2l1tex_read_bytes_pipe_tma.sum",),
     "l2_bytes": ("lts__t_bytes.sum",),
     "l2_hit_percent": ("lts__t_sector_hit_rate.pct",),
     "tensor_percent": tuple(

@@ -22,6 +22,7 @@ from engine.model.rates import (
     CACHE_BYTES_PER_CLOCK,
     COLD_BLOCK,
     COLD_VISITS,
+    HBM_POWER,
     LATENCY,
     LAUNCH,
     LAUNCH_BETWEEN_EVENTS,
@@ -30,10 +31,11 @@ from engine.model.rates import (
     TWO_WARP_GROUPS,
     Rates,
 )
+from engine.model.returning import beside, returning_visit
 from engine.model.rows import is_softmax, waits_for_rows
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.unfused import fetch_wait, row_seconds, row_wait
-from engine.model.visit import Visit, by_instructions, moved, shared_seconds, visit_of, waited_seconds
+from engine.model.visit import Visit, by_instructions, moved, shared_seconds, visit_of
 from engine.model.work import Lengths, Visits, Work
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED
@@ -52,6 +54,8 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
     gpu, phase, pipeline = launch.gpu, kernel.phase, _pipeline(launch, kernel.phase)
     rates = Rates.of(gpu, launch.problem.dtype)
+    instructed = bool(phase.each) and by_instructions(launch, phase)
+    counted = instructed and not pipeline.specialised
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
     running = min(places * gpu.sms, kernel.blocks)
     units = _units(launch.schedule, phase, traffic, rates)
@@ -68,8 +72,7 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
         waited = 0.0
         if pipeline.returning:
-            seconds = waited_seconds(launch, phase, traffic)
-            visit = replace(visit, waited=max(0.0, seconds - visit.copies))
+            visit = returning_visit(launch, kernel, visit, traffic)
         if pipeline.waiting:  # other blocks on the SM run while one waits
             copies, waited = _few_rows(launch, kernel, visit.copies)
             visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
@@ -80,20 +83,18 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
             units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / (gpu.sms * places)
             asked = units[HBM] / kernel.blocks / visits.mean  # of HBM by a visit
             taken = [
-                np.hypot(visit.beside(pipeline, n), min(n * gpu.sms, kernel.blocks) * asked)
+                np.hypot(beside(visit, pipeline, n), min(n * gpu.sms, kernel.blocks) * asked)
                 for n in range(1, places + 1)
             ]
-        waits = trips(launch, phase) * LATENCY
+        waits = trips(launch, phase) * LATENCY + (_own_way(launch, phase) if counted else 0.0)
         if Tensor.P in phase.loaded:
             taken = _fetching(visit, fetch_wait(launch, phase), np.arange(1, places + 1))
         if pipeline.specialised:
             first = _unbuffered(launch, kernel, rates, visits.alike) + visit.tensor + visit.softmax - taken[0]
-        elif pipeline.asynchronous and not by_instructions(launch, phase):
+        elif pipeline.asynchronous and not instructed:
             first = _around(launch, kernel, traffic, rates, places) - waits
         else:  # counted with each visit, or with what it asks HBM for
             first = 0.0
-    instructed = bool(phase.each) and by_instructions(launch, phase)
-    counted = instructed and not pipeline.specialised
     around, every = waits + first * visits.some, np.arange(1, places + 1)
     once = np.array([block_seconds(launch, phase, visit, n) if counted else 0.0 for n in every])
     taken = np.array(taken)
@@ -102,7 +103,8 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         once, taken = np.interp(working, every, once), np.interp(working, every, taken)
     lengths = around + once + visits.mean * taken
     if counted:  # while some wait for HBM, others work
-        lengths = np.hypot(lengths, _asked(launch, kernel, traffic, rates) * every)
+        asked = _asked(launch, kernel, traffic, rates) * every
+        lengths = (lengths**HBM_POWER + asked**HBM_POWER) ** (1 / HBM_POWER)
     around = float(lengths[-1] - visits.mean * taken[-1])
     begins = (around - waits) / visits.some if visits.some else 0.0
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
@@ -134,10 +136,15 @@ def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, plac
 
     Or HBM, where that takes longer.
     """
-    gpu, phase = launch.gpu, kernel.phase
-    once = moved(launch, phase.before + phase.after) + moved(launch, _loads(phase))
-    through = places * once / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    phase = kernel.phase
+    through = places * _own_way(launch, phase)
     return max(trips(launch, phase) * LATENCY + through, places * _asked(launch, kernel, traffic, rates))
+
+
+def _own_way(launch: Launch, phase: Phase) -> float:
+    """Seconds in which a block's rows, its first keys and what it stores pass the SM's own way from L2."""
+    once = moved(launch, phase.before + phase.after) + moved(launch, _loads(phase))
+    return once / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
 
 
 def _asked(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
@@ -188,7 +195,9 @@ def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> flo
     if specialised and _one_buffer(launch, kernel):
         fresh -= queries  # counted with every tile
     asking = min(kernel.blocks, kernel.resident * launch.gpu.sms) * fresh / rates.memory
-    return asking + COLD_BLOCK * specialised
+    if specialised:
+        return asking + COLD_BLOCK
+    return max(0.0, asking - fresh / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz))  # that is in every block
 
 
 def _one_at_a_time(launch: Launch, phase: Phase) -> bool:

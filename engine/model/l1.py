@@ -17,10 +17,12 @@ from itertools import pairwise
 from statistics import NormalDist
 
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import NARROW, RESERVED, loaded_again, put_aside, set_aside, threads_of
+from engine.model.occupancy import NARROW, RESERVED, WARP, loaded_again, put_aside, set_aside, threads_of
+from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.rows import number_by_number
 from engine.model.traffic import requested_bytes
 from engine.problem.gpu import KIB
+from engine.schedule.bytes import Bytes
 from engine.schedule.nest import ROWS, TILE
 from engine.schedule.step import Tensor
 
@@ -43,6 +45,17 @@ FORGOTTEN = 8  # times L1's bytes after which nothing is left
 def from_l2(launch: Launch) -> int:
     """Bytes that all SMs together read from L2; over batch and heads."""
     return round(sum(_of_kernel(launch, kernel) for kernel in launch.kernels))
+
+
+def asked_by_warps(launch: Launch, requested: Bytes) -> int:
+    """Bytes that warps and TMA ask for, over batch and heads: each that holds a row asks for its m and l.
+
+    One warp does; where products have fewer than 64 rows, all of them. So it is in compiled code of flash1,
+    the one kernel that reads m and l.
+    """
+    shared = any(kernel.phase.rewritten for kernel in launch.kernels)
+    shared = shared and launch.tiling.block_q < WARP_GROUP_ROWS
+    return requested.total_read + shared * (NARROW // WARP - 1) * requested.read[Tensor.STATISTICS]
 
 
 def _of_kernel(launch: Launch, kernel: Kernel) -> float:

@@ -166,6 +166,22 @@ def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Ta
     return beyond * float(lost.sum()) * launch.gpu.l2_effective_bytes
 
 
+def put_aside_again(launch: Launch) -> float:
+    """Bytes from DRAM of registers put aside, which the keys that passed since have pushed out of L2."""
+    lost = 0.0
+    for kernel in launch.kernels:
+        aside, phase = put_aside(launch.pipeline, launch.schedule, kernel.phase), kernel.phase
+        walked = {tensor for tensor in phase.loaded if _is_walked(launch.schedule, phase, tensor)}
+        if aside and walked:
+            way = _walk(launch, kernel, walked, USUAL)
+            running = slice(min(way.abreast * way.places, len(way.programs.stream)))
+            streams = len(np.unique(way.programs.stream[running]))
+            passes = (way.programs.stop - way.programs.first) * way.sizes.mean() * streams
+            passes = passes + way.abreast * way.places * way.programs.around
+            lost += kernel.blocks * aside * float(gone(passes).mean())
+    return lost
+
+
 def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> _Walk:
     """A kernel's programs as they walk over some tensors; a chunk is whole inner blocks."""
     gpu, schedule, phase = launch.gpu, launch.schedule, kernel.phase

@@ -31,11 +31,19 @@ WINDOW_REGISTERS = 24  # more, to tell which keys a window hides
 # and, where O has over NARROW_COLUMNS, which a causal mask does, and which columns are padding; compiled code
 CAUSAL_REGISTERS, PADDED_REGISTERS = 16, 24
 # bytes of a thread of flash2 that find no register around its visits, by head dim, query and key block: of
-# ragged calls, causal ones and windows; compiled code. Few of them stay in L1, as counted
-PUT_ASIDE = {(256, 64, 64): (84, 92, 92)}
-# and what it loads again at every visit of whole tiles, likewise: without a mask, causal and in a window, as
-# Triton 3.6.0 compiles it; 3.7.1 spills a fifth more. L1 answered a tenth of it in the one call counted
-LOADED_AGAIN = {(256, 128, 128): (8, 328, 100), (256, 64, 128): (384, 1248, 1344)}
+# even calls without a mask, ragged ones, causal ones and windows; compiled code. Few of them stay in L1
+PUT_ASIDE = {(256, 64, 64): (0, 84, 92, 92), (256, 128, 128): (80, 112, 124, 0)}
+# and what it loads again at every visit of whole tiles, likewise, as Triton 3.6.0 compiles it; 3.7.1 spills a
+# fifth more. L1 answered a tenth of it in the two calls counted
+LOADED_AGAIN = {(256, 128, 128): (8, 324, 328, 100), (256, 64, 128): (384, 1248, 1248, 1344)}
+# words of a thread of flash1 that find no register in a visit, by the same: without a mask and under one
+SPILLED = {
+    (64, 64, 256): (50, 107), (64, 128, 256): (57, 111), (64, 256, 128): (37, 71), (64, 256, 256): (171, 373),
+    (128, 32, 256): (13, 9), (128, 64, 128): (8, 22), (128, 64, 256): (145, 178), (128, 128, 128): (26, 26),
+    (128, 128, 256): (133, 160), (128, 256, 16): (38, 19), (128, 256, 32): (38, 33), (128, 256, 64): (69, 61),
+    (128, 256, 128): (158, 181), (128, 256, 256): (322, 500), (256, 64, 64): (218, 92),
+    (256, 128, 64): (162, 63),
+}  # fmt: skip
 REGISTER_BYTES = 4
 MOST_REGISTERS = 255  # of a thread
 WARP = 32  # threads
@@ -105,47 +113,38 @@ def _rows(schedule: Schedule, phase: Phase) -> int:
     return schedule.tiling.block_q if by_query else schedule.tiling.block_kv
 
 
-def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
-    """Bytes of a visit's float32 tiles without a register: its scores, and O as it came and as it leaves."""
-    tiling = schedule.tiling
-    numbers = tiling.block_q * (tiling.block_kv + 2 * columns(schedule.problem.head_dim))
-    left = threads_of(schedule, phase) * (MOST_REGISTERS - WORKING_REGISTERS)
-    return REGISTER_BYTES * max(0, numbers - left)
+def spilled_words(schedule: Schedule) -> int:
+    """Words of a thread of flash1 that its visits store and load again; 0 of blocks that nobody compiled."""
+    problem, tiling = schedule.problem, schedule.tiling
+    taken = columns(problem.head_dim), tiling.block_q, tiling.block_kv
+    return SPILLED.get(taken, (0, 0))[problem.mask.hides]
 
 
 def put_aside(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:
     """Bytes that a block of online softmax, short of registers, stores before its visits and loads again."""
-    ragged, causal, window = _spilled(PUT_ASIDE, pipeline, schedule, phase)
-    problem, tiling = schedule.problem, schedule.tiling
-    even = problem.seq_q % tiling.block_q == problem.seq_kv % tiling.block_kv == 0
-    each = _by_mask(schedule, ragged * (not even), causal, window)
-    return each * threads_of(schedule, phase)
+    return _spilled(PUT_ASIDE, pipeline, schedule, phase) * threads_of(schedule, phase)
 
 
 def loaded_again(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:
     """Bytes that a visit of online softmax loads again, because they found no register in the one before."""
-    each = _by_mask(schedule, *_spilled(LOADED_AGAIN, pipeline, schedule, phase))
-    return each * threads_of(schedule, phase)
+    return _spilled(LOADED_AGAIN, pipeline, schedule, phase) * threads_of(schedule, phase)
 
 
 def _spilled(
-    table: dict[tuple[int, int, int], tuple[int, int, int]],
-    pipeline: Pipeline,
-    schedule: Schedule,
-    phase: Phase,
-) -> tuple[int, int, int]:
+    table: dict[tuple[int, int, int], tuple[int, ...]], pipeline: Pipeline, schedule: Schedule, phase: Phase
+) -> int:
     """Bytes of a thread from a table of compiled code; none of kernels of which nobody counted them."""
-    problem, tiling = schedule.problem, schedule.tiling
+    problem, tiling, mask = schedule.problem, schedule.tiling, schedule.problem.mask
     online = phase.outer == "query" and any(step.operation == Operation.RESCALE for step in phase.each)
     other = pipeline.specialised or pipeline.waiting or tiling.own or problem.dtype == "float32"
-    if other or not online:
-        return 0, 0, 0
-    return table.get((problem.head_dim, tiling.block_q, tiling.block_kv), (0, 0, 0))
-
-
-def _by_mask(schedule: Schedule, unmasked: int, causal: int, window: int) -> int:
-    mask = schedule.problem.mask
-    return window if mask.window is not None else causal if mask.causal else unmasked
+    blocks = problem.head_dim, tiling.block_q, tiling.block_kv
+    if other or not online or blocks not in table:
+        return 0
+    even, ragged, causal, window = table[blocks]
+    if mask.window is not None or mask.causal:
+        return causal if mask.window is None else window
+    whole = problem.seq_q % tiling.block_q == problem.seq_kv % tiling.block_kv == 0
+    return even if whole else ragged
 
 
 def _loaded(schedule: Schedule, phase: Phase, steps: Iterable[Step]) -> int:

@@ -12,9 +12,15 @@ from engine.problem.hardware import Gpu
 MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the card's power is the limit
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
 CACHE_SHARE = 0.694  # of what the SMs can take from L2 together: attention in small blocks reads 9.4 TB/s
-# of a visit that waits for every load and store, fitted to flash1: s where L2 answers or L1, more for DRAM
-WAITED_TRIP, WAITED_L1, WAITED_MEMORY = 0.6e-6, 0.18e-6, 0.72e-6
-WAITED_BYTES_PER_CLOCK = 21  # of one SM, what finds no register included
+# of a visit that waits for its rows, fitted to flash1: s where L2 answers, more where DRAM does, and where
+# all warps hold parts of the same few rows; a share of softmax more under a mask
+WAITED_TRIP, WAITED_MEMORY, WAITED_WARPS, WAITED_MASK = 0.356e-6, 0.749e-6, 0.242e-6, 0.3
+WAITED_BYTES_PER_CLOCK, WAITED_WORD = 21.2, 20e-9  # of an SM; s a word of a thread that spills; likewise
+WAITED_LINES = 3  # power of the share of rows in L1, in which it has all of a visit's; likewise
+AT_WORK = 0.71  # of such a visit but for its waits, in which other blocks on the SM wait; likewise
+# s more for L2 on an SM that is the only one at work in its GPC, and how many at work leave one so: the first
+# nine go to one GPC of eight, seven more to the others. Read off traces on an H200
+WAITED_ALONE, SMS_OF_ONE_ALONE = 0.15e-6, frozenset((1, *range(10, 24)))
 CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 together give all SMs less
 SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maximum, sum
 SCHEDULED = 128  # threads of an SM for which an instruction is issued per clock
@@ -24,6 +30,9 @@ COLD_VISITS = 2  # of which such a block asks for the keys before its first prod
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
 TRIPS_OF_A_LOOP = 1.4  # for each loop of flash2, or further one: it begins with empty buffers
+# the norm in which times of flash2's blocks and of what they ask HBM for add: most of that is hidden, as SMs
+# fall out of step; fitted to flash2 on an H200, many short sequences among its calls
+HBM_POWER = 3
 LAUNCH = 2e-6  # s, start of a kernel; fitted to short calls of the unfused kernels under the profiler
 LAUNCH_BETWEEN_EVENTS = 3e-6  # the same of split keys, which are recorded between events of their own
 TWO_WARP_GROUPS = 128  # query rows: fewer on an SM leave its units waiting for one another as these do
@@ -42,7 +51,9 @@ MASK_INSTRUCTIONS, WINDOW_INSTRUCTIONS = 4.4, 6.5  # more by score of a tile tha
 # a warp group alone on its SM takes so much longer than its instructions do, with more of them so much less
 WAITS_ALONE, WAITS_POWER = 0.8, 2.8  # fitted to the sweep of flash2 with d 64, in the launch of its kernel
 IN_STEP = 0.3  # of a warp group to such gaps where it waits at barriers with another of its block; likewise
-FULL_REGISTERS = 0.4  # more where O has over MOST_HIDDEN_COLUMNS; fitted to calls of d 256
+# more where O has over MOST_HIDDEN_COLUMNS and a thread more numbers of O and scores than this: it has 250
+# registers of 255 there, 209 in blocks of 32 keys, by compiled code; fitted to calls of d 256
+FULL_REGISTERS, MOST_SUMS = 0.4, 150
 # the share of its clock that an H200 holds, and what it gives up of it as its tensor cores work for more than
 # a share of the time, which takes power; read off the counted clocks of flash2 and flash3
 RUNNING_CLOCK, POWER_FROM, POWER_SLOPE = 0.984, 0.5, 0.35

@@ -9,6 +9,7 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
 from engine.model.l1 import from_l2
+from engine.model.l2 import put_aside_again
 from engine.model.l2_range import dram_range
 from engine.model.launch import Launch, launch
 from engine.model.seconds import Modelled, modelled_time
@@ -41,6 +42,11 @@ class Simulation:
         """The fewest and the most DRAM bytes, between which the modelled ones are: see `l2_range`."""
         moved = self.traffic
         return dram_range(self.launch, moved.compulsory, moved.requested, moved.dram)
+
+    @cached_property
+    def put_aside_again(self) -> int:
+        """Bytes from DRAM of registers put aside, which are no tensor's: modelled."""
+        return round(put_aside_again(self.launch))
 
     @property
     def schedule(self) -> Schedule:

@@ -8,16 +8,13 @@ two, its products do too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.algorithms import Pipeline
-from engine.model.l1 import from_l2
 from engine.model.launch import Launch
-from engine.model.occupancy import columns, spilled_bytes, threads_of
+from engine.model.occupancy import columns, threads_of
 from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import (
-    CACHE_BYTES_PER_CLOCK,
     COPY_INSTRUCTIONS,
     FULL_REGISTERS,
     HIDDEN_WITHIN,
@@ -25,6 +22,7 @@ from engine.model.rates import (
     IN_STEP,
     MASK_INSTRUCTIONS,
     MOST_HIDDEN_COLUMNS,
+    MOST_SUMS,
     OUTPUT_INSTRUCTIONS,
     PADDED_COPY_INSTRUCTIONS,
     RUNNING_CLOCK,
@@ -38,10 +36,6 @@ from engine.model.rates import (
     TWO_WARP_GROUPS,
     VISIT_CYCLES,
     VISIT_INSTRUCTIONS,
-    WAITED_BYTES_PER_CLOCK,
-    WAITED_L1,
-    WAITED_MEMORY,
-    WAITED_TRIP,
     WAITS_ALONE,
     WAITS_POWER,
     WARP_GROUP_ROWS,
@@ -49,7 +43,6 @@ from engine.model.rates import (
     Rates,
 )
 from engine.model.rows import has_rows
-from engine.model.traffic import Traffic
 from engine.model.unfused import (
     COPIED_AT_ONCE,
     TILE_BESIDE,
@@ -74,7 +67,7 @@ class Visit:
         copies: loads and stores through L2.
         issued: instructions for anything else.
         hidden: of products and softmax, run side by side by two warp groups of one block.
-        waited: for what it loads and stores, beyond `copies`, where each waits for the one before.
+        waited: for what it loads, where each waits for the one before.
         groups: warp groups of a block, whose `softmax` is all their instructions; 0 where the rest is asked.
         masking: seconds more of `softmax` of a tile that the mask cuts.
         full: added to `gaps` where sums and addresses leave its threads no registers.
@@ -101,11 +94,6 @@ class Visit:
             return shared_seconds(max(least, self.alone(pipeline)), self.longest, blocks, rows)
         arithmetic = blocks * (self.tensor + self.gaps(blocks) * self.softmax)
         return with_copies(pipeline, arithmetic, blocks * self.copies)
-
-    def beside(self, pipeline: Pipeline, blocks: int) -> float:
-        """Seconds in which so many blocks on one SM each make a visit, which mostly waits: others at work."""
-        alone = self.alone(pipeline)
-        return alone + (blocks - 1) * self.longest**2 / alone
 
     def gaps(self, blocks: int) -> float:
         """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
@@ -138,29 +126,12 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
-        full = FULL_REGISTERS * (columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS)
+        wide = columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
+        full = FULL_REGISTERS * (wide and _sums(launch, phase) > MOST_SUMS)
         return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
-
-
-def waited_seconds(launch: Launch, phase: Phase, traffic: Traffic) -> float:
-    """Seconds of a visit that waits for all that it loads and stores, and its share of a key block's."""
-    clock, keys = launch.gpu.clock_hz, {step.tensor for step in phase.before}
-    visits = phase.programs.all_visits / max(1, phase.programs.filled)  # of a key block
-    by_l2 = from_l2(launch) / traffic.requested.total_read  # the rest is in L1
-    trips = WAITED_L1 + by_l2 * (WAITED_TRIP - WAITED_L1) + WAITED_TRIP / visits
-    missing = _missing(traffic, phase.loaded - keys) + _missing(traffic, keys) / visits
-    through = (moved(launch, phase.each) + spilled_bytes(launch.schedule, phase)) / WAITED_BYTES_PER_CLOCK
-    own_way = moved(launch, phase.before) / CACHE_BYTES_PER_CLOCK / visits
-    return trips + missing * WAITED_MEMORY + (through + own_way) / clock
-
-
-def _missing(traffic: Traffic, tensors: Iterable[Tensor]) -> float:
-    """Share of what is asked of some tensors that DRAM answers."""
-    asked = sum(traffic.requested.read[tensor] for tensor in tensors)
-    return sum(traffic.dram.read[tensor] for tensor in tensors) / asked if asked else 0.0
 
 
 def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
@@ -270,6 +241,12 @@ def _groups(launch: Launch, phase: Phase) -> int:
     if launch.pipeline.specialised:
         return launch.tiling.block_q // WARP_GROUP_ROWS
     return threads_of(launch.schedule, phase) // GROUP_THREADS
+
+
+def _sums(launch: Launch, phase: Phase) -> float:
+    """Numbers of O and of a visit's scores that a thread holds."""
+    wide = columns(launch.problem.head_dim)
+    return launch.tiling.block_q * (launch.tiling.block_kv + wide) / threads_of(launch.schedule, phase)
 
 
 def _scores(launch: Launch) -> int:

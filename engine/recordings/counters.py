@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +12,7 @@ from engine.algorithms import FORWARD, algorithm, offered
 from engine.experiment import Experiment, ExperimentError
 from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.drawable import described
+from engine.model.l1 import asked_by_warps
 from engine.model.l2 import kept_bytes
 from engine.model.l2_range import is_wide
 from engine.model.rates import Rates
@@ -56,6 +58,17 @@ class RecordedCounters:
     seconds = property(lambda self: self.row.total("seconds"), doc="Of all kernels under the profiler.")
 
     @property
+    def asked(self) -> float | None:
+        """Bytes that warps and TMA asked for, which L1 or L2 had; None where that was not counted."""
+        asked = sum(map(self.row.total, ("loaded", "copied", "by_tma")))
+        return None if math.isnan(asked) else asked
+
+    @property
+    def modelled_asked(self) -> int:
+        """The same by the schedule, and by how many warps ask for m and l of a row."""
+        return asked_by_warps(self.simulation.launch, self.simulation.traffic.requested)
+
+    @property
     def requested_read(self) -> int:
         """Bytes that the tiles request: counted by the scheduler."""
         return self.simulation.traffic.requested.total_read
@@ -67,13 +80,18 @@ class RecordedCounters:
 
     @property
     def modelled_dram_read(self) -> int:
-        """Modelled bytes from DRAM: of the tensors, and of instructions, which the counter has too."""
-        return self.simulation.traffic.dram.total_read + self.experiment.record.code
+        """Modelled bytes from DRAM: of the tensors, and what else the counter has."""
+        return self.simulation.traffic.dram.total_read + self._beside_tensors
+
+    @property
+    def _beside_tensors(self) -> int:
+        """Bytes from DRAM of instructions, and of registers that were put aside."""
+        return self.experiment.record.code + self.simulation.put_aside_again
 
     @property
     def dram_read_range(self) -> tuple[int, int]:
-        """Between what the modelled bytes from DRAM lie, instructions included."""
-        low, high = (each.total_read + self.experiment.record.code for each in self.simulation.dram_range)
+        """Between what the modelled bytes from DRAM lie, whatever the counter has included."""
+        low, high = (each.total_read + self._beside_tensors for each in self.simulation.dram_range)
         return low, high
 
     @property

@@ -40,7 +40,9 @@ class KernelCounters:
     """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not recorded.
 
     Attributes:
-        tile_read, tile_written: bytes between L2 and the SMs: what the tiles ask for.
+        tile_read, tile_written: bytes between L2 and the SMs.
+        loaded, copied: bytes that warps ask of global memory, L1 before L2, to have them in registers or in
+            shared memory (cp.async); by_tma: those that TMA brings.
         l2_bytes: all that passes the L2's lookup.
         shared_wavefronts: passes of shared memory by loads and stores, up to 128 bytes each.
         sm_clock: achieved, Hz.
@@ -54,6 +56,9 @@ class KernelCounters:
     dram_written: float
     tile_read: float
     tile_written: float
+    loaded: float | None = None
+    copied: float | None = None
+    by_tma: float | None = None
     l2_bytes: float | None = None
     l2_hit_percent: float | None = None
     tensor_percent: float | None = None

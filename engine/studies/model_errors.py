@@ -13,6 +13,7 @@ from engine.model.fitted import (
     DRAM,
     DRAWN,
     DRAWN_DRAM,
+    DRAWN_L2,
     DRAWN_REQUESTS,
     DRAWN_TIMES,
     SWEPT,
@@ -39,7 +40,7 @@ class Held:
         rows: which kind, see `engine.model.fitted`.
         fitted: whether constants were set on it.
         modelled, recorded: seconds; of DRAM bytes read beyond the compulsory ones; of calls drawn by lot
-            seconds, all bytes read from DRAM, or bytes from L2 to the SMs.
+            seconds, all bytes read from DRAM, bytes from L2 to the SMs, or bytes that tiles request.
     """
 
     experiment: Experiment
@@ -118,12 +119,13 @@ def drawn(gpu: str) -> tuple[Held, ...]:
 
 
 def newest(gpu: str) -> tuple[ModelError, ...]:
-    """Of the newest set of such calls, all kernels together, an error for each of DRAWN; of no set, none."""
+    """Of the newest set of such calls, all kernels together, an error for each of DRAWN that it has."""
     judges = max(_judges(gpu), key=lambda each: each.device.date, default=None)
     if judges is None:
         return ()
     held = _drawn(judges)
-    return tuple(_error("", rows, False, [one for one in held if one.rows == rows]) for rows in DRAWN)
+    found = ((rows, [one for one in held if one.rows == rows]) for rows in DRAWN)
+    return tuple(_error("", rows, False, held) for rows, held in found if held)
 
 
 def _judges(gpu: str) -> list[Recording]:
@@ -135,10 +137,14 @@ def _drawn(judges: Recording) -> tuple[Held, ...]:
     pairs = {
         DRAWN_TIMES: lambda one: (one.modelled_seconds, one.seconds),
         DRAWN_DRAM: lambda one: (one.modelled_dram_read, one.dram_read),
-        DRAWN_REQUESTS: lambda one: (one.modelled_read, one.read),
+        DRAWN_L2: lambda one: (one.modelled_read, one.read),
+        DRAWN_REQUESTS: lambda one: (one.modelled_asked, one.asked),
     }
+    found = ((one, rows, *pair(one)) for rows, pair in pairs.items() for one in calls)
     return tuple(
-        Held(one.experiment, rows, False, *pair(one)) for rows, pair in pairs.items() for one in calls
+        Held(one.experiment, rows, False, modelled, recorded)
+        for one, rows, modelled, recorded in found
+        if recorded is not None
     )
 
 

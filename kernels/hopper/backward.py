@@ -161,7 +161,6 @@ def _consume(
     FULL says that a mask hides nothing in visits after the first that sees any of these keys.
     """
     keys, values, queries, _, _, _, exchange = rings
-    d_k_tensor, d_v_tensor = outputs
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
     K = keys.block(0, CONSUMER).reshape([ROWS, HEAD_DIM])
     V_block = values.block(0, CONSUMER)
@@ -208,38 +207,42 @@ def _consume(
         if end < visits.count():
             place = _visit_unseen(end, place, sums, keys, exchange, visits, CONSUMER)
     d_Q = _start_d_queries(visits.count() - 1, keys, exchange, CONSUMER)
-    store(d_V, d_v_tensor, V_block, visits, CONSUMER)
+    store(d_V, outputs, 1, V_block, visits, CONSUMER, CONSUMERS)
     d_Q = warpgroup_mma_wait(0, deps=[d_Q])
     _pass_on(d_Q, sums, place, visits, exchange, CONSUMER)
     tma.store_wait(0)
     barrier_of_warps()
-    store(d_K * scale, d_k_tensor, V_block, visits, CONSUMER)
+    store(d_K * scale, outputs, 0, V_block, visits, CONSUMER, CONSUMERS)
     tma.store_wait(0)
 
 
 @gluon.jit(
     do_not_specialize=[
         "batch_heads", "kv_heads", "heads_together", "heads_per_kv_head", "seq_q", "seq_kv", "window",
+        "whole", "coarse", "coarse_shares", "fine_shares",
     ]
 )  # fmt: skip
 def gradient_kernel(
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
-    batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, scale, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, BUFFERS: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
+    whole, coarse, coarse_shares, fine_shares, scale, scale_log2,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, SHARED: gl.constexpr,
+    BUFFERS: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
     BULK: gl.constexpr, FULL: gl.constexpr,
 ):  # fmt: skip
-    """One block of threads a key block of a key head: its dK and dV, and what it adds to dQ.
+    """One block of threads a key block of a key head, or a share of one: dK, dV, and what it adds to dQ.
 
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim], lse and delta
-    [batch, heads, seq]; sums is what `add_d_queries` takes, or, where BULK, `add_in_bulk`.
+    [batch, heads, seq]; sums is what `add_d_queries` takes, or, where BULK, `add_in_bulk`. The numbers from
+    whole to fine_shares are of `kernels.shares.Shares`, where SHARED.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
     visits = visits_of(
         gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
-        BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, SQUARE,
+        (whole, coarse, coarse_shares, fine_shares),
+        BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, SQUARE, SHARED,
     )  # fmt: skip
     k_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], k_tensor.layout)
     v_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)
@@ -260,7 +263,7 @@ def gradient_kernel(
     head_start = make_barriers(1, 1)
     fence_async_shared()
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
-    outputs = (d_k_tensor, d_v_tensor)
+    outputs = (d_k_tensor, d_v_tensor, sums)
     if BULK:
         ROOMS: gl.constexpr = [CONSUMERS, ROOM[0], ROOM[1], ROOM[2]]
         room = gl.allocate_shared_memory(gl.float32, ROOMS, sums.layout)

@@ -5,6 +5,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
 from kernels.hopper.producer import load
+from kernels.hopper.sums import held, held_layout
 from kernels.hopper.warp_group import ROWS
 
 
@@ -51,9 +52,22 @@ def rows_of(ring, visit, FROM: gl.constexpr = 0):
 
 
 @gluon.jit
-def store(gradient, output, shared, visits, CONSUMER: gl.constexpr):
-    """Start the store of dK or dV of this consumer's keys by way of shared memory."""
-    shared.reshape([ROWS, shared.shape[3]]).store(gradient.to(shared.dtype))
-    fence_async_shared()
-    row = visits.key + CONSUMER * ROWS
-    tma.async_copy_shared_to_global(output, [visits.batch, visits.kv_head, row, 0], shared)
+def store(
+    gradient, outputs, WHICH: gl.constexpr, shared, visits, CONSUMER: gl.constexpr, PARTS: gl.constexpr
+):
+    """Start the store of dK or dV of this consumer's keys, outputs[WHICH], by way of shared memory.
+
+    A share instead leaves it in float32 before the sums of dQ, outputs[2]: the last block of threads at the
+    end, 2 * PARTS of these each.
+    """
+    if not visits.SHARED or visits.whole():
+        shared.reshape([ROWS, shared.shape[3]]).store(gradient.to(shared.dtype))
+        fence_async_shared()
+        place = [visits.batch, visits.kv_head, visits.key + CONSUMER * ROWS, 0]
+        tma.async_copy_shared_to_global(outputs[WHICH], place, shared)
+    else:
+        SIZE: gl.constexpr = ROWS * shared.shape[3]
+        share = gl.program_id(0) - gl.num_programs(0)
+        part = (share * 2 + WHICH) * PARTS + CONSUMER
+        first = outputs[2] + gl.cast(part, gl.int64) * SIZE
+        gl.store(first + gl.arange(0, SIZE, layout=held_layout(SIZE)), held(gradient))

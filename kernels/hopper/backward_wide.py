@@ -73,7 +73,7 @@ def _hand_over(ring, visit, tile):
 
 
 @gluon.jit
-def _consume_values(d_v_tensor, sums, rings, visits, scale_log2):
+def _consume_values(outputs, sums, rings, visits, scale_log2):
     """P for the other consumer, dV, and half of what the key block gives to dQ, a visit later."""
     keys, values, queries, d_outs, lse, _, handovers = rings
     weights, d_scores = handovers
@@ -112,14 +112,14 @@ def _consume_values(d_v_tensor, sums, rings, visits, scale_log2):
         d_outs.release(visit)
     d_scores.wait_full(visits.count() - 1)  # who stored dS has read V for the last time
     d_Q = _start_half_of_d_queries(visits.count() - 1, keys, d_scores, 0)
-    store(d_V, d_v_tensor, values.block(0), visits, 0)
+    store(d_V, outputs, 1, values.block(0), visits, 0, 1)
     d_Q = warpgroup_mma_wait(0, deps=[d_Q])
     add_d_queries(d_Q, sums, place, visits, 0)
     tma.store_wait(0)
 
 
 @gluon.jit
-def _consume_keys(d_k_tensor, sums, rings, visits, scale):
+def _consume_keys(outputs, sums, rings, visits, scale):
     """dS for both consumers, dK, and half of what the key block gives to dQ."""
     keys, values, queries, d_outs, _, delta, handovers = rings
     weights, d_scores = handovers
@@ -152,20 +152,22 @@ def _consume_keys(d_k_tensor, sums, rings, visits, scale):
         queries.release(visit)
         place = visits.next_place(place)
     # the other consumer is done with the last queries: P came after their scores
-    store(d_K * scale, d_k_tensor, queries.block(visits.count() - 1), visits, 0)
+    store(d_K * scale, outputs, 0, queries.block(visits.count() - 1), visits, 0, 1)
     tma.store_wait(0)
 
 
 @gluon.jit(
     do_not_specialize=[
         "batch_heads", "kv_heads", "heads_together", "heads_per_kv_head", "seq_q", "seq_kv", "window",
+        "whole", "coarse", "coarse_shares", "fine_shares",
     ]
 )  # fmt: skip
 def wide_gradient_kernel(
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
-    batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, scale, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, BUFFERS: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
+    whole, coarse, coarse_shares, fine_shares, scale, scale_log2,
+    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, SHARED: gl.constexpr,
+    BUFFERS: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """As `gradient_kernel`, for blocks of WIDE_BLOCK_KV keys and as many queries."""
     DTYPE: gl.constexpr = q_tensor.dtype
@@ -174,7 +176,8 @@ def wide_gradient_kernel(
     TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     visits = visits_of(
         gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
-        BLOCK_Q, WIDE_BLOCK_KV, CAUSAL, WINDOWED, SQUARE,
+        (whole, coarse, coarse_shares, fine_shares),
+        BLOCK_Q, WIDE_BLOCK_KV, CAUSAL, WINDOWED, SQUARE, SHARED,
     )  # fmt: skip
     k_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], k_tensor.layout)
     v_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], v_tensor.layout)
@@ -194,11 +197,12 @@ def wide_gradient_kernel(
         (_make_handover(weight_block, 1), _make_handover(d_score_blocks, D_SCORES)),
     )
     fence_async_shared()
+    outputs = (d_k_tensor, d_v_tensor, sums)
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     gl.warp_specialize(
         [
-            (_consume_values, (d_v_tensor, sums, rings, visits, scale_log2)),
-            (_consume_keys, (d_k_tensor, sums, rings, visits, scale)),
+            (_consume_values, (outputs, sums, rings, visits, scale_log2)),
+            (_consume_keys, (outputs, sums, rings, visits, scale)),
             (produce, (inputs, rings, visits)),
         ],
         [4, 1],

@@ -6,7 +6,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from kernels.hopper.clock import now, store_times
 from kernels.hopper.products import held_columns, start_output, start_scores
-from kernels.hopper.softmax import of_block, softmax_step, weights_of
+from kernels.hopper.softmax import softmax_step, weights_of
 from kernels.hopper.tiles import next_placed, next_tile
 from kernels.hopper.warp_group import LN_2, ROWS, Turns, accumulator_layout, barrier_of_warps, beside
 
@@ -26,11 +26,11 @@ def skip(blocks, visit, keys, values, turns):
 
 
 @gluon.jit
-def _blocks_of(schedule, tile_row, row):
+def _blocks_of(schedule, tile_row, row, before):
     """The first key block that a tile sees, and that its rows from `row` see; the ends of theirs, its."""
-    tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
-    if schedule.EDGES == "anywhere":
-        first, end = schedule.seen_blocks(row, ROWS)
+    tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q, before)
+    if schedule.SKIPS:
+        first, end = schedule.seen_blocks(row, ROWS, before)
     else:  # each sees a part of all
         first, end = tile_first, tile_end
     return tile_first, first, end, tile_end
@@ -46,11 +46,11 @@ def _first_weights(S, Q, key_block, view, scale_log2, schedule, turns, OUT: gl.c
     nothing = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, FIRST))
     S = schedule.masked(S, view, key_block, True, FIRST, turns.CONSUMER)
     weights, running_max, running_sum, _ = softmax_step(
-        S, nothing_seen, nothing, scale_log2, schedule.SHORT_WAITS
+        S, nothing_seen, nothing, scale_log2, schedule.CHAINS, schedule.ALL_SEE
     )
     running_max = gl.convert_layout(running_max, SCORES_ROW, assert_trivial=True)
     running_sum = gl.convert_layout(running_sum, SCORES_ROW, assert_trivial=True)
-    P = weights_of(of_block(weights, KEYS, schedule.BLOCK_KV), Q, OUT, schedule.PAIRED)
+    P = weights_of(weights, Q, OUT, schedule.PAIRED, schedule.BLOCK_KV)
     return P, running_max, running_sum
 
 
@@ -77,13 +77,13 @@ def _visit_others(
         keys.release(visit + 1)
         S = schedule.masked(S, view, last - 1 - step, False, SCORES, turns.CONSUMER)
         weights, running_max, running_sum, alpha = softmax_step(
-            S, running_max, running_sum, scale_log2, schedule.SHORT_WAITS
+            S, running_max, running_sum, scale_log2, schedule.CHAINS, schedule.ALL_SEE
         )
         # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         out = out * beside(alpha, OUT)
-        P = weights_of(weights, Q, OUT, schedule.PAIRED)
+        P = weights_of(weights, Q, OUT, schedule.PAIRED, schedule.BLOCK_KV)
         visit += 1
     return P, out, running_max, running_sum, visit
 
@@ -130,20 +130,21 @@ def consume(
     turns = Turns(CONSUMER, CONSUMERS, TURNS)
     turns.begin()
     tile = gl.program_id(0)
-    if tiles.EDGES == "anywhere":
+    if tiles.SKIPS:
         tile_row, batch, head = tiles.place(tile)
     tile_visit = 0
     visit = 0
     while tile < tiles.tiles():
         traced_tile, began = tile, now(TRACED)
-        if tiles.EDGES != "anywhere":  # once, as shorter code is faster there
+        if not tiles.SKIPS:  # once, as shorter code is faster there
             tile_row, batch, head = tiles.place(tile)
         schedule = tiles.of(batch)
         row = tile_row + CONSUMER * ROWS
-        positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
-        tile_first, first, end, tile_end = _blocks_of(schedule, tile_row, row)
-        view = positions, schedule.whole_blocks(row, ROWS)
-        if schedule.EDGES == "anywhere":
+        before = schedule.before(tile_row)
+        positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW)) + before
+        tile_first, first, end, tile_end = _blocks_of(schedule, tile_row, row, before)
+        view = positions, schedule.whole_blocks(row, ROWS, before), before
+        if schedule.SKIPS:
             visit = skip(tile_end - end, visit, keys, values, turns)
         queries.wait_full(tile_visit)
         Q_block = queries.block(tile_visit, CONSUMER)
@@ -172,14 +173,14 @@ def consume(
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         visit += 1
-        if schedule.EDGES == "anywhere":
+        if schedule.SKIPS:
             visit = skip(first - tile_first, visit, keys, values, turns)
         if schedule.CAUSAL:  # drawn late, so asked for once all is handed back
-            if schedule.SHORT_WAITS:
+            if schedule.PLACED:
                 tile, tile_row, batch, head = next_placed(next_tiles, tile_visit)
             else:
                 tile = next_tile(next_tiles, tile_visit)
-                if schedule.EDGES == "anywhere":
+                if schedule.SKIPS:
                     tile_row, batch, head = tiles.place(tile)
         _store((out, running_max, running_sum), Q_block, output, place, row, schedule, scale_log2)
         if CONSUMER == 0:

@@ -32,7 +32,8 @@ def attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
     CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr, EDGES: gl.constexpr,
-    WIDE: gl.constexpr, PAIRED: gl.constexpr, SHORT_WAITS: gl.constexpr,
+    SHIFTED: gl.constexpr, WIDE: gl.constexpr, PAIRED: gl.constexpr, CHAINS: gl.constexpr,
+    PLACED: gl.constexpr, ALL_SEE: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
     HELD: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr, TRACED: gl.constexpr,
@@ -47,19 +48,20 @@ def attention_kernel(
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED, EDGES, WIDE, PAIRED, SHORT_WAITS,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED, EDGES,
+        SHIFTED, WIDE, PAIRED, CHAINS, PLACED, ALL_SEE,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
     )
     k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
     v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
-    next_tiles = make_tile_blocks(4 if SHORT_WAITS and CAUSAL else 1)
+    next_tiles = make_tile_blocks(4 if PLACED else 1)
     rings = (
         make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
-        # by name where Q is held: elsewhere that was up to 2% slower
+        # by name where Q is held: elsewhere that was up to 2% slower, but for V where all take equal turns
         make_ring(k_blocks, KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
-        make_ring(v_blocks, KV_BUFFERS, CONSUMERS, VALUES_BARRIER if HELD else 0),
+        make_ring(v_blocks, KV_BUFFERS, CONSUMERS, VALUES_BARRIER if HELD or (TURNS and not CAUSAL) else 0),
         make_ring(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()

@@ -172,7 +172,7 @@ def consume(
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
         first, end = schedule.seen_blocks(row, ROWS)
-        view = positions, schedule.whole_blocks(row, ROWS)
+        view = positions, schedule.whole_blocks(row, ROWS), 0
         to_log2 = q_to_log2 * gl.load(k_scales + (end - 1))
         v_scale = gl.load(v_scales + (end - 1))
         visit = skip(tile_end - end, visit, keys, values, turns)

@@ -9,12 +9,13 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 from triton.language.core import _aggregate as aggregate
 
+from kernels.hopper.clock import pause
 from kernels.hopper.consumer import consume
-from kernels.hopper.partitions import start
+from kernels.hopper.partitions import start, start_two_producers
 from kernels.hopper.producer import load
 from kernels.hopper.ring import make_ring
 from kernels.hopper.schedule import Schedule
-from kernels.hopper.tiles import draw, make_tile_blocks
+from kernels.hopper.tiles import draw, make_tile_blocks, next_tile
 from kernels.hopper.warp_group import ROWS
 
 COLUMNS = gl.constexpr(64)  # of a row of shared memory: 128 bytes, what TMA's widest swizzle spans
@@ -30,7 +31,7 @@ class PagedTiles:
     added: gl.tensor
     BLOCK_Q: gl.constexpr
     BLOCK_KV: gl.constexpr
-    EDGES: gl.constexpr
+    SKIPS: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(self, every, lengths, added):
@@ -39,7 +40,7 @@ class PagedTiles:
         self.added = added
         self.BLOCK_Q = every.BLOCK_Q
         self.BLOCK_KV = every.BLOCK_KV
-        self.EDGES = gl.constexpr("anywhere")
+        self.SKIPS = every.SKIPS
 
     @gluon.constexpr_function
     def first_keys(self, consumer):
@@ -62,6 +63,7 @@ class PagedTiles:
             every.batch_heads, every.heads, every.heads_per_kv_head, every.heads_together,
             every.query_blocks, every.seq_q, gl.minimum(held, every.seq_kv), every.window,
             every.BLOCK_Q, every.BLOCK_KV, every.CAUSAL, every.WINDOWED, every.ALIGNED,
+            every.EDGES, every.WIDE, every.PAIRED,
         )  # fmt: skip
 
     @gluon.jit
@@ -98,17 +100,20 @@ def _boxes(blocks, box, PARTS: gl.constexpr):
 
 
 @gluon.jit
-def _pages_of(table, stride, key, length, page_size, PARTS: gl.constexpr):
+def _pages_of(table, stride, key, length, page_size, BLOCK_KV: gl.constexpr, PARTS: gl.constexpr):
     """The pages of a block's keys from `key` on; 0 for one behind the last key: its entry leads nowhere."""
+    page = key // (page_size if PARTS == 1 else BLOCK_KV // PARTS)  # no division where it is known
     pages = ()
     for part in gl.static_range(PARTS):
-        first = key + part * page_size
-        pages = pages + (gl.load(table + first // page_size * stride, first < length, other=0).to(gl.int32),)  # noqa: RUF005
+        first = key + part * (BLOCK_KV // PARTS)
+        pages = pages + (gl.load(table + (page + part) * stride, first < length, other=0).to(gl.int32),)  # noqa: RUF005
     return pages
 
 
 @gluon.jit
-def _load_pages(ring, boxes, visit, descriptor, pages, kv_head, slot, PARTS: gl.constexpr):
+def _load_pages(
+    ring, boxes, visit, descriptor, pages, kv_head, slot, PARTS: gl.constexpr, REST: gl.constexpr
+):
     """Copy a block of keys, from `slot` of one page on or from whole ones, once its last reader is done."""
     PIECES: gl.constexpr = ring.blocks.shape[4] // descriptor.block_type.shape[3]
     ring.wait_empty(visit)
@@ -118,11 +123,18 @@ def _load_pages(ring, boxes, visit, descriptor, pages, kv_head, slot, PARTS: gl.
             box = boxes.index((ring.buffer(visit) * PIECES + piece) * PARTS + part)
             place = [pages[part], kv_head, slot, piece * descriptor.block_type.shape[3]]
             tma.async_copy_global_to_shared(descriptor, place, ring.arrival(visit), box)
+        if REST:  # all at once, boxes hold up the softmax that begins then
+            pause(REST)
 
 
 @gluon.jit
-def _produce(inputs, rings, tiles, counter, table, PARTS: gl.constexpr):
-    """As `producer.produce`, but K and V of the pages that a sequence's row of the table names."""
+def _produce(
+    inputs, rings, tiles, counter, table, PARTS: gl.constexpr, REST: gl.constexpr, WHAT: gl.constexpr
+):
+    """As `producer.produce`, but K and V of the pages that a sequence's row of the table names.
+
+    WHAT: "both", or of two producers the "keys", with Q and the drawing of tiles, or the "values".
+    """
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
     entries, row_stride, stride, page_size = table
@@ -139,17 +151,21 @@ def _produce(inputs, rings, tiles, counter, table, PARTS: gl.constexpr):
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
         for index in range(end - first):
             key = (end - 1 - index) * schedule.BLOCK_KV
-            pages = _pages_of(own, stride, key, schedule.seq_kv, page_size, PARTS)
+            pages = _pages_of(own, stride, key, schedule.seq_kv, page_size, schedule.BLOCK_KV, PARTS)
             slot = key % page_size if PARTS == 1 else 0
-            _load_pages(keys, k_boxes, visit, k_tensor, pages, kv_head, slot, PARTS)
-            if index == 0:
-                load(queries, tile_visit, q_tensor, batch, head, row)
-            _load_pages(values, v_boxes, visit, v_tensor, pages, kv_head, slot, PARTS)
-            if not schedule.CAUSAL:  # noqa: SIM102 (known when compiling, what follows is not)
+            if WHAT != "values":
+                _load_pages(keys, k_boxes, visit, k_tensor, pages, kv_head, slot, PARTS, REST)
+                if index == 0:
+                    load(queries, tile_visit, q_tensor, batch, head, row)
+            if WHAT != "keys":
+                _load_pages(values, v_boxes, visit, v_tensor, pages, kv_head, slot, PARTS, REST)
+            if WHAT != "values" and not schedule.CAUSAL:  # noqa: SIM102 (known when compiling)
                 if index == 0:
                     tile = draw(counter, next_tiles, tile_visit)
             visit += 1
-        if schedule.CAUSAL:
+        if WHAT == "values":
+            tile = next_tile(next_tiles, tile_visit, 1)
+        elif schedule.CAUSAL:
             tile = draw(counter, next_tiles, tile_visit)
         tile_visit += 1
 
@@ -164,20 +180,22 @@ def paged_attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, block_table, lengths,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, capacity, added,
     row_stride, table_stride, page_size, scale_log2,
-    CAUSAL: gl.constexpr, PARTS: gl.constexpr, BLOCK_KV: gl.constexpr,
+    CAUSAL: gl.constexpr, PAIRED: gl.constexpr, PARTS: gl.constexpr, PRODUCERS: gl.constexpr,
+    REST: gl.constexpr, BLOCK_KV: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
     CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """As `forward.attention_kernel`, with K and V [pages, kv_heads, page_size, head_dim].
 
     Sequence i has lengths[i] + added keys, at most capacity; PARTS of their pages, one after another in its
-    row of block_table, make a block of BLOCK_KV keys, or 1 of them holds whole blocks.
+    row of block_table, make a block of BLOCK_KV keys, or 1 of them holds whole blocks. REST: nanoseconds that
+    a producer rests after each of several.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     every = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, capacity, gl.to_tensor(0),
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, False, not CAUSAL,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, False, not CAUSAL, PAIRED=PAIRED,
     )  # fmt: skip
     tiles = PagedTiles(every, lengths, added)
     KEYS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, 1, BLOCK_KV, HEAD_DIM], DTYPE)
@@ -191,13 +209,21 @@ def paged_attention_kernel(
         make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
         make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
         make_ring(v_blocks, KV_BUFFERS, CONSUMERS),
-        make_ring(next_tiles, 2, CONSUMERS),
+        make_ring(next_tiles, 2, CONSUMERS + PRODUCERS - 1),
     )
     fence_async_shared()
 
     table = (block_table, row_stride, table_stride, page_size)
-    start(
-        consume, ((out_tensor, lse), rings, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
-        _produce, ((q_tensor, k_tensor, v_tensor), rings, tiles, counter, table, PARTS),
-        CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
-    )  # fmt: skip
+    if PRODUCERS == 1:
+        start(
+            consume, ((out_tensor, lse), rings, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
+            _produce,
+            ((q_tensor, k_tensor, v_tensor), rings, tiles, counter, table, PARTS, REST, "both"),
+            CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+        )  # fmt: skip
+    else:
+        start_two_producers(
+            consume, ((out_tensor, lse), rings, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
+            _produce, ((q_tensor, k_tensor, v_tensor), rings, tiles, counter, table, PARTS, REST),
+            CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+        )  # fmt: skip

@@ -10,8 +10,8 @@ def _run(PARTITION: gl.constexpr, arguments):
 
 
 @gluon.jit
-def _run_consumer(CONSUME: gl.constexpr, shared, CONSUMER: gl.constexpr):
-    CONSUME(*shared, CONSUMER)
+def _run_one(PARTITION: gl.constexpr, shared, WHICH: gl.constexpr):
+    PARTITION(*shared, WHICH)
 
 
 @gluon.jit
@@ -26,8 +26,8 @@ def start(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_run_consumer, (CONSUME, shared, 0)),
-                (_run_consumer, (CONSUME, shared, 1)),
+                (_run_one, (CONSUME, shared, 0)),
+                (_run_one, (CONSUME, shared, 1)),
                 (_run, (PRODUCE, produced)),
             ],
             [4, 1],
@@ -36,11 +36,42 @@ def start(
     else:
         gl.warp_specialize(
             [
-                (_run_consumer, (CONSUME, shared, 0)),
-                (_run_consumer, (CONSUME, shared, 1)),
-                (_run_consumer, (CONSUME, shared, 2)),
+                (_run_one, (CONSUME, shared, 0)),
+                (_run_one, (CONSUME, shared, 1)),
+                (_run_one, (CONSUME, shared, 2)),
                 (_run, (PRODUCE, produced)),
             ],
             [4, 4, 1],
             [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+        )
+
+
+@gluon.jit
+def start_two_producers(
+    CONSUME: gl.constexpr, shared, PRODUCE: gl.constexpr, produced,
+    CONSUMERS: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """As `start`, with a producer of "keys" and one of "values", which they are told last."""
+    if CONSUMERS == 2:
+        gl.warp_specialize(
+            [
+                (_run_one, (CONSUME, shared, 0)),
+                (_run_one, (CONSUME, shared, 1)),
+                (_run_one, (PRODUCE, produced, "keys")),
+                (_run_one, (PRODUCE, produced, "values")),
+            ],
+            [4, 1, 1],
+            [CONSUMER_REGISTERS, PRODUCER_REGISTERS, PRODUCER_REGISTERS],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (_run_one, (CONSUME, shared, 0)),
+                (_run_one, (CONSUME, shared, 1)),
+                (_run_one, (CONSUME, shared, 2)),
+                (_run_one, (PRODUCE, produced, "keys")),
+                (_run_one, (PRODUCE, produced, "values")),
+            ],
+            [4, 4, 1, 1],
+            [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS, PRODUCER_REGISTERS],
         )

@@ -46,20 +46,20 @@ def produce(inputs, rings, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: g
     """
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
-    PLACED: gl.constexpr = schedule.SHORT_WAITS and not AHEAD
     tile = gl.program_id(0)
-    if PLACED:
+    if schedule.PLACED:
         place = schedule.place(tile)
     tile_visit = 0
     visit = 0
     while tile < schedule.tiles():
-        if PLACED:
+        if schedule.PLACED:
             row, batch, head = place
         else:
             row, batch, head = schedule.place(tile)
         kv_head = head // schedule.heads_per_kv_head
-        first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
-        key = (end - 1) * schedule.BLOCK_KV
+        before = schedule.before(row)
+        first, end = schedule.seen_blocks(row, schedule.BLOCK_Q, before)
+        key = (end - 1) * schedule.BLOCK_KV - before
         load(keys, visit, k_tensor, batch, kv_head, key)
         load(queries, tile_visit, q_tensor, batch, head, row)
         _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
@@ -71,7 +71,7 @@ def produce(inputs, rings, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: g
             visit += 1
             load(keys, visit, k_tensor, batch, kv_head, key)
             _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
-        if PLACED:
+        if schedule.PLACED:
             tile, place = draw_placed(counter, next_tiles, tile_visit, schedule)
         elif not AHEAD:
             tile = draw(counter, next_tiles, tile_visit)

@@ -15,8 +15,13 @@ class Schedule:
     EDGES is "between" where a key block is as long as a tile of two consumers, and both edges of the mask lie
     between blocks: of a tile's last block the first consumer sees no more than a part of the first half, the
     second consumer all of that; so, the other way round, of the first. It is "halved" where besides the first
-    consumer's scores are of that half alone, else "anywhere". WIDE says that a window has the keys of a
-    block. PAIRED and SHORT_WAITS are ways to compute the same, see `kernels.flash3`.
+    consumer's scores are of that half alone, else "anywhere".
+    SHIFTED says that a key block begins where a tile of three consumers does: of their own last blocks the
+    first and the third see no more than a part of the first half, of which their scores are. There EDGES is
+    "between" where what is said above is so of each consumer's own blocks, the third being as the first.
+    WIDE says that a window has the keys of a block, ALL_SEE that of its last block every query sees a
+    key. PAIRED, CHAINS and PLACED are ways to compute the same, see `kernels.flash3`. SKIPS: consumers have
+    first and last blocks of their own.
     """
 
     batch_heads: gl.tensor
@@ -33,15 +38,19 @@ class Schedule:
     WINDOWED: gl.constexpr
     ALIGNED: gl.constexpr
     EDGES: gl.constexpr
+    SHIFTED: gl.constexpr
     WIDE: gl.constexpr
     PAIRED: gl.constexpr
-    SHORT_WAITS: gl.constexpr
+    CHAINS: gl.constexpr
+    PLACED: gl.constexpr
+    ALL_SEE: gl.constexpr
+    SKIPS: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(
         self, batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
         BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED,
-        EDGES="anywhere", WIDE=False, PAIRED=False, SHORT_WAITS=False,
+        EDGES="anywhere", SHIFTED=False, WIDE=False, PAIRED=False, CHAINS=False, PLACED=False, ALL_SEE=False,
     ):  # fmt: skip
         self.batch_heads = batch_heads
         self.heads = heads
@@ -57,14 +66,19 @@ class Schedule:
         self.WINDOWED = gl.constexpr(WINDOWED)
         self.ALIGNED = gl.constexpr(ALIGNED)
         self.EDGES = gl.constexpr(EDGES)
+        self.SHIFTED = gl.constexpr(SHIFTED)
         self.WIDE = gl.constexpr(WIDE)
         self.PAIRED = gl.constexpr(PAIRED)
-        self.SHORT_WAITS = gl.constexpr(SHORT_WAITS)
+        self.CHAINS = gl.constexpr(CHAINS)
+        self.PLACED = gl.constexpr(PLACED)
+        self.ALL_SEE = gl.constexpr(ALL_SEE)
+        self.SKIPS = gl.constexpr(SHIFTED or EDGES == "anywhere")
 
     @gluon.constexpr_function
     def first_keys(self, consumer):
         """Keys of a consumer's first scores."""
-        return self.BLOCK_KV // 2 if self.EDGES == "halved" and consumer == 0 else self.BLOCK_KV
+        half = (self.SHIFTED or self.EDGES == "halved") and consumer % 2 == 0
+        return self.BLOCK_KV // 2 if half else self.BLOCK_KV
 
     @gluon.jit
     def tiles(self):
@@ -104,27 +118,35 @@ class Schedule:
         return row + self.seq_kv - self.seq_q
 
     @gluon.jit
-    def seen_blocks(self, row, ROWS: gl.constexpr):
+    def before(self, tile_row):
+        """Keys that a tile's key blocks count before the first one; masks, positions and blocks do so too."""
+        before = 0
+        if self.SHIFTED:
+            before = -self.position(tile_row) & (self.BLOCK_KV - 1)
+        return before
+
+    @gluon.jit
+    def seen_blocks(self, row, ROWS: gl.constexpr, before=0):
         """[first, end) of the key blocks that any of ROWS queries from `row` sees; a masked one if none."""
-        begin = 0
-        end = self.seq_kv
+        begin = before
+        end = self.seq_kv + before
         if self.WINDOWED:
-            begin = gl.maximum(self.position(row) - self.window + 1, 0)
+            begin = gl.maximum(self.position(row) + before - self.window + 1, before)
         if self.CAUSAL:
-            end = self.position(gl.minimum(row + ROWS, self.seq_q))
-        begin = gl.where(row < self.seq_q, begin, self.seq_kv)
+            end = self.position(gl.minimum(row + ROWS, self.seq_q)) + before
+        begin = gl.where(row < self.seq_q, begin, self.seq_kv + before)
         end_block = gl.maximum((end + self.BLOCK_KV - 1) // self.BLOCK_KV, 1)
         return gl.minimum(begin // self.BLOCK_KV, end_block - 1), end_block
 
     @gluon.jit
-    def whole_blocks(self, row, ROWS: gl.constexpr):
+    def whole_blocks(self, row, ROWS: gl.constexpr, before=0):
         """[first, end) of the key blocks that all of ROWS queries from `row` see whole, if first < end."""
-        begin = 0
-        end = self.seq_kv
+        begin = before
+        end = self.seq_kv + before
         if self.WINDOWED:
-            begin = gl.maximum(self.position(row + ROWS) - self.window, 0)
+            begin = gl.maximum(self.position(row + ROWS) + before - self.window, before)
         if self.CAUSAL:
-            end = gl.maximum(gl.minimum(self.position(row) + 1, self.seq_kv), 0)
+            end = gl.maximum(gl.minimum(self.position(row) + 1, self.seq_kv), 0) + before
         return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV
 
     @gluon.jit
@@ -133,17 +155,17 @@ class Schedule:
     ):
         """scores [rows, keys] with -inf where a row does not see the key.
 
-        view: the rows' positions, and their `whole_blocks`, which stay as they are. LAST is said of a last
-        block.
+        view: the rows' positions, their `whole_blocks`, and the tile's `before`, which stay as they are. LAST
+        is said of a last block.
         """
-        positions, whole = view
+        positions, whole, before = view
         whole_first, whole_end = whole
         if LAST or not self.ALIGNED:  # noqa: SIM102 (known when compiling, what follows is not)
             if key_block >= whole_end:
                 scores = self._without_later_keys(scores, positions, key_block, SCORES, CONSUMER)
         if self.WINDOWED and not (LAST and self.WIDE):  # noqa: SIM102
             if key_block < whole_first:
-                scores = self._without_earlier_keys(scores, positions, key_block, SCORES, CONSUMER)
+                scores = self._without_earlier_keys(scores, positions, before, key_block, SCORES, CONSUMER)
         return scores
 
     @gluon.jit
@@ -155,18 +177,20 @@ class Schedule:
         if self.CAUSAL:
             last = beside(positions, SCORES) - key_block * self.BLOCK_KV
         seen = columns <= last - own
-        if self.EDGES != "anywhere" and CONSUMER == 1:  # which sees all of the first half
+        if self.EDGES != "anywhere" and CONSUMER % 2 == 1:  # which sees all of the first half
             seen = seen | (columns < self.BLOCK_KV // 2)
         return gl.where(seen, scores, float("-inf"))
 
     @gluon.jit
     def _without_earlier_keys(
-        self, scores, positions, key_block, SCORES: gl.constexpr, CONSUMER: gl.constexpr
+        self, scores, positions, before, key_block, SCORES: gl.constexpr, CONSUMER: gl.constexpr
     ):  # fmt: skip
         columns, own = self._columns(scores.shape[1], SCORES)
-        before = beside(positions, SCORES) - self.window - key_block * self.BLOCK_KV
-        seen = columns > before - own
-        if self.EDGES != "anywhere" and CONSUMER == 0:  # which sees all of the second half
+        unseen = beside(positions, SCORES) - self.window
+        if self.SHIFTED:
+            unseen = gl.maximum(unseen, before - 1)
+        seen = columns > unseen - key_block * self.BLOCK_KV - own
+        if self.EDGES != "anywhere" and CONSUMER % 2 == 0:  # which sees all of the second half
             seen = seen | (columns >= self.BLOCK_KV // 2)
         return gl.where(seen, scores, float("-inf"))
 

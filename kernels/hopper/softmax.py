@@ -25,19 +25,23 @@ def _row_max(S, CHAINS: gl.constexpr):
 
 
 @gluon.jit
-def softmax_step(S, running_max, running_sum, scale_log2, CHAINS: gl.constexpr):
+def softmax_step(
+    S, running_max, running_sum, scale_log2, CHAINS: gl.constexpr, ALL_SEE: gl.constexpr
+):  # fmt: skip
     """Online softmax of a block: P, the new maximum and sum, and the factor that rescales what was there."""
     new_max = gl.maximum(running_max, _row_max(S, CHAINS))
-    offset = gl.where(new_max == float("-inf"), 0.0, new_max * scale_log2)  # a row may have seen no key yet
+    offset = new_max * scale_log2
+    if not ALL_SEE:  # a row may have seen no key yet
+        offset = gl.where(new_max == float("-inf"), 0.0, offset)
     alpha = gl.exp2(running_max * scale_log2 - offset)
     P = gl.exp2(S * scale_log2 - offset[:, None])
     return P, new_max, running_sum * alpha + gl.sum(P, axis=1), alpha
 
 
 @gluon.jit
-def of_block(first, FIRST_KEYS: gl.constexpr, BLOCK_KV: gl.constexpr):
-    """The first FIRST_KEYS weights of a key block with 0 for the others."""
-    if FIRST_KEYS < BLOCK_KV:
+def _of_block(first, BLOCK_KV: gl.constexpr):
+    """The first weights of a key block with 0 for the others."""
+    if first.shape[1] < BLOCK_KV:
         both = gl.join(first, gl.zeros_like(first))
         weights = both.permute((0, 2, 1)).reshape([ROWS, BLOCK_KV])
     else:
@@ -46,12 +50,12 @@ def of_block(first, FIRST_KEYS: gl.constexpr, BLOCK_KV: gl.constexpr):
 
 
 @gluon.jit
-def weights_of(P, Q, OUT: gl.constexpr, PAIRED: gl.constexpr):
-    """P rounded as Q is, as wgmma's left operand.
+def weights_of(P, Q, OUT: gl.constexpr, PAIRED: gl.constexpr, BLOCK_KV: gl.constexpr):
+    """P of a key block, or of its first keys, rounded as Q is, as wgmma's left operand.
 
     PAIRED rounds two at a time: by itself ptxas may pair them the wrong way round, and turn each in the loop.
     """
     if PAIRED:
         ASM: gl.constexpr = rounding_asm(Q.dtype)
         P = gl.inline_asm_elementwise(ASM, "=r,r,r", [P], dtype=Q.dtype, is_pure=True, pack=2)
-    return as_operand(P, Q.dtype, OUT)
+    return as_operand(_of_block(P.to(Q.dtype), BLOCK_KV), Q.dtype, OUT)

@@ -35,15 +35,15 @@ def held_layout(size):
 
 
 @gluon.jit
-def _held(d_Q):
-    """Half of dQ / scale, its numbers in the order in which threads hold them.
+def held(product):
+    """Rows of a product, 64 as half of dQ / scale has, in the order in which threads hold its numbers.
 
     That is [column // 8, row // 16, row % 8, column % 8 // 2, row // 8 % 2, column % 2]: a thread moves 16
     bytes at a time, a warp 512.
     """
-    SIZE: gl.constexpr = d_Q.shape[0] * d_Q.shape[1]
-    held = d_Q.reshape([4, 2, 8, d_Q.shape[1] // 8, 4, 2]).permute((3, 0, 2, 4, 1, 5)).reshape([SIZE])
-    return gl.convert_layout(held, held_layout(SIZE), assert_trivial=True)
+    SIZE: gl.constexpr = product.shape[0] * product.shape[1]
+    parts = product.reshape([4, 2, 8, product.shape[1] // 8, 4, 2]).permute((3, 0, 2, 4, 1, 5))
+    return gl.convert_layout(parts.reshape([SIZE]), held_layout(SIZE), assert_trivial=True)
 
 
 @gluon.jit
@@ -62,14 +62,14 @@ def add_d_queries(d_Q, sums, place, visits, CONSUMER: gl.constexpr):
     """
     SIZE: gl.constexpr = d_Q.shape[0] * d_Q.shape[1]
     first = sums + gl.cast(_part(place, visits, CONSUMER), gl.int64) * SIZE
-    gl.atomic_add(first + gl.arange(0, SIZE, layout=held_layout(SIZE)), _held(d_Q), sem="relaxed")
+    gl.atomic_add(first + gl.arange(0, SIZE, layout=held_layout(SIZE)), held(d_Q), sem="relaxed")
 
 
 @gluon.jit
 def leave_d_queries(d_Q, room, CONSUMER: gl.constexpr):
     """Leave half of dQ / scale to `add_in_bulk`, once that has done with the one before."""
     named_barrier("sync", EMPTY + CONSUMER, THREADS)
-    room.index(CONSUMER).store(_held(d_Q).reshape([ROOM[0], ROOM[1], ROOM[2]]))
+    room.index(CONSUMER).store(held(d_Q).reshape([ROOM[0], ROOM[1], ROOM[2]]))
     fence_async_shared()
     named_barrier("arrive", FULL + CONSUMER, THREADS)
 

@@ -38,16 +38,16 @@ def _tell(next_tiles, tile_visit, numbers, COUNT: gl.constexpr):
 
 
 @gluon.jit
-def _told(next_tiles, tile_visit, part: gl.constexpr):
-    told = next_tiles.block(tile_visit, part).load(gl.BlockedLayout([1], [32], [4], [0]))
+def _told(next_tiles, tile_visit, part: gl.constexpr, WARPS: gl.constexpr = 4):
+    told = next_tiles.block(tile_visit, part).load(gl.BlockedLayout([1], [32], [WARPS], [0]))
     return gl.max(told, axis=0)
 
 
 @gluon.jit
-def next_tile(next_tiles, tile_visit):
-    """The tile that the producer drew to come after this one."""
+def next_tile(next_tiles, tile_visit, WARPS: gl.constexpr = 4):
+    """The tile that the producer drew to come after this one, as a partition of so many warps is told."""
     next_tiles.wait_full(tile_visit)
-    tile = _told(next_tiles, tile_visit, 0)
+    tile = _told(next_tiles, tile_visit, 0, WARPS)
     next_tiles.release(tile_visit)
     return tile
 

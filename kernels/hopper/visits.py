@@ -4,14 +4,18 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.language.core import _aggregate as aggregate
 
+from kernels import shares
 from kernels.hopper.warp_group import ROWS
+
+key_block_at = gluon.jit(shares.key_block_at)
 
 
 @aggregate
 class Visits:
     """A key block of a key head, and the query blocks that see it, over all query heads that share it.
 
-    SQUARE says causal and as many queries as keys: the first ROWS queries see none of the second consumer's.
+    Where SHARED, a block of threads may have but some of those query blocks, of every head. SQUARE says
+    causal and as many queries as keys: the first ROWS queries see none of the second consumer's.
     """
 
     batch: gl.tensor
@@ -28,11 +32,12 @@ class Visits:
     CAUSAL: gl.constexpr
     WINDOWED: gl.constexpr
     SQUARE: gl.constexpr
+    SHARED: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(
         self, batch, kv_head, key, first, end, heads, heads_per_kv_head, seq_q, seq_kv, window,
-        BLOCK_Q, CAUSAL, WINDOWED, SQUARE,
+        BLOCK_Q, CAUSAL, WINDOWED, SQUARE, SHARED,
     ):  # fmt: skip
         self.batch = batch
         self.kv_head = kv_head
@@ -48,10 +53,16 @@ class Visits:
         self.CAUSAL = gl.constexpr(CAUSAL)
         self.WINDOWED = gl.constexpr(WINDOWED)
         self.SQUARE = gl.constexpr(SQUARE)
+        self.SHARED = gl.constexpr(SHARED)
 
     @gluon.jit
     def count(self):
         return (self.end - self.first) * self.heads_per_kv_head
+
+    @gluon.jit
+    def whole(self):
+        """Whether no other block of threads has queries of these keys; where SHARED, no mask hides any."""
+        return (self.end - self.first) * self.BLOCK_Q >= self.seq_q
 
     @gluon.jit
     def first_place(self):
@@ -119,21 +130,21 @@ class Visits:
 
 @gluon.jit
 def visits_of(
-    program, batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
+    program, batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, cut,
     BLOCK_Q: gl.constexpr, BLOCK_KV: gl.constexpr, CAUSAL: gl.constexpr, WINDOWED: gl.constexpr,
-    SQUARE: gl.constexpr,
+    SQUARE: gl.constexpr, SHARED: gl.constexpr,
 ):  # fmt: skip
     """Those of a block of threads, of batch_heads key heads; a masked one where no query sees the keys.
 
-    The key blocks that most queries see come first, within a set of heads whose tensors share the L2.
+    The key blocks that most queries see come first, within a set of heads whose tensors share the L2. Where
+    SHARED, blocks of threads share the last ones as `cut` says, see `kernels.shares`.
     """
+    number, part, parts = program, 0, 1
+    if SHARED:
+        number, part, parts = _share_of(program, cut)
     key_blocks = (seq_kv + BLOCK_KV - 1) // BLOCK_KV
-    heads_set = program // (heads_together * key_blocks)
-    first_head = heads_set * heads_together
-    heads = gl.minimum(heads_together, batch_heads - first_head)
-    in_set = program - first_head * key_blocks
-    batch_head = first_head + in_set % heads
-    key = in_set // heads * BLOCK_KV
+    batch_head, key_block = key_block_at(number, batch_heads, heads_together, key_blocks)
+    key = key_block * BLOCK_KV
     begin = 0
     end = seq_q
     if CAUSAL:
@@ -142,7 +153,25 @@ def visits_of(
         end = gl.minimum(key + BLOCK_KV - 1 + window + seq_q - seq_kv, seq_q)
     first = gl.minimum(begin, seq_q - 1) // BLOCK_Q
     end = gl.maximum((end + BLOCK_Q - 1) // BLOCK_Q, first + 1)
+    if SHARED:
+        first, end = part * end // parts, (part + 1) * end // parts
     return Visits(
         batch_head // kv_heads, batch_head % kv_heads, key, first, end, kv_heads * heads_per_kv_head,
-        heads_per_kv_head, seq_q, seq_kv, window, BLOCK_Q, CAUSAL, WINDOWED, SQUARE,
+        heads_per_kv_head, seq_q, seq_kv, window, BLOCK_Q, CAUSAL, WINDOWED, SQUARE, SHARED,
     )  # fmt: skip
+
+
+@gluon.jit
+def _share_of(program, cut):
+    """(key block, which part of the queries, of how many) of a block of threads."""
+    whole, coarse, coarse_shares, fine_shares = cut
+    number, part, parts = program, 0, 1
+    if program >= whole + coarse:
+        share = program - whole - coarse
+        number = whole + coarse // coarse_shares + share // fine_shares
+        part, parts = share % fine_shares, fine_shares
+    elif program >= whole:
+        share = program - whole
+        number = whole + share // coarse_shares
+        part, parts = share % coarse_shares, coarse_shares
+    return number, part, parts

@@ -43,6 +43,17 @@ def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
     assert "causal" in described(experiment)
 
 
+def test_what_warps_and_tma_ask_for_is_known_where_all_of_it_was_counted():
+    counted = replace(KERNEL, loaded=5e6, copied=3e6, by_tma=2e6)
+    (one,) = recorded_counters(Recording(DEVICE, counters=(replace(row_of(), kernels=(counted, counted)),)))
+    assert one.asked == 2e7
+    assert one.modelled_asked == one.requested_read
+    for missing in ("loaded", "copied", "by_tma"):
+        lacking = replace(row_of(), kernels=(counted, replace(counted, **{missing: None})))
+        (one,) = recorded_counters(Recording(DEVICE, counters=(lacking,)))
+        assert one.asked is None
+
+
 @pytest.mark.parametrize(
     "row",
     [

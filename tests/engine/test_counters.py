@@ -182,3 +182,4 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64, causal=True)
     asked = traffic(launch(experiment)).requested
     assert row.total("tile_read") == pytest.approx(asked.total_read, rel=1e-3)
+    assert row.total("loaded") + row.total("copied") + row.total("by_tma") == asked.total_read

@@ -16,12 +16,12 @@ TIMES = {
     ("standard", TIMED): (52, 0.03, 0.07),
     ("standard", SWEPT): (47, 0.058, 0.22),
     ("standard", COUNTED): (11, 0.021, 0.062),
-    ("flash1", TIMED): (51, 0.048, 0.42),
-    ("flash1", SWEPT): (50, 0.056, 0.22),
-    ("flash1", COUNTED): (9, 0.043, 0.16),
-    ("flash2", TIMED): (60, 0.039, 0.35),
-    ("flash2", SWEPT): (50, 0.043, 0.38),
-    ("flash2", COUNTED): (41, 0.032, 0.19),
+    ("flash1", TIMED): (51, 0.033, 0.36),
+    ("flash1", SWEPT): (50, 0.03, 0.17),
+    ("flash1", COUNTED): (9, 0.021, 0.032),
+    ("flash2", TIMED): (60, 0.03, 0.351),
+    ("flash2", SWEPT): (50, 0.048, 0.38),
+    ("flash2", COUNTED): (41, 0.034, 0.19),
     ("flash3", TIMED): (60, 0.037, 0.145),
     ("flash3", COUNTED): (66, 0.037, 0.135),
 }
@@ -64,11 +64,11 @@ def drawn() -> list[RecordedCounters]:
 
 
 def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
-    """The worst: time of flash1, 984 tokens in 64 x 32; DRAM of flash2 at d 256, whose registers spill."""
-    times, reads, requests = newest(H100.device.gpu)
-    assert (times.count, times.median < 0.035, times.worst < 0.17) == (29, True, True)
-    assert (reads.count, reads.median < 0.0045, reads.worst < 0.19) == (29, True, True)
-    assert (requests.count, requests.median < 1e-4, requests.worst < 0.065) == (29, True, True)
+    """The worst: time and DRAM of flash2, the latter at d 256, where registers spill."""
+    times, reads, from_l2 = newest(H100.device.gpu)
+    assert (times.count, times.median < 0.021, times.worst < 0.095) == (29, True, True)
+    assert (reads.count, reads.median < 0.0045, reads.worst < 0.13) == (29, True, True)
+    assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.065) == (29, True, True)
     off = sorted(abs(one.modelled_dram_read / one.dram_read - 1) for one in drawn())
     assert off[-2] < 0.09
     assert all(
@@ -85,5 +85,6 @@ def test_registers_that_spill_in_every_visit_are_loaded_again_from_l2():
     )
     visits = launch(one.experiment).schedule.bounds.visible * one.experiment.problem.all_heads
     again = one.modelled_read - one.requested_read
-    assert again == visits * 256 * 328
+    aside = launch(one.experiment).kernels[0].blocks * 256 * 124
+    assert again == visits * 256 * 328 + aside
     assert one.read == pytest.approx(one.requested_read + 0.92 * again, rel=0.01)

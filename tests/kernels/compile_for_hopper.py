@@ -24,12 +24,14 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 100}, "sides": {"window": (100, 20)}}
+MASKS["wide"] = {"window": 128}  # as long as a block of keys
 EVERY_TERM = {
     "documents": [100, 156],
     "softcap": 30.0,
     "sinks": torch.zeros(2),
     "alibi_slopes": torch.ones(2),
 }
+TURNING = ("attention_kernel", "paged_attention_kernel")  # whose P ptxas may pair the wrong way round
 MASKS["terms"] = EVERY_TERM
 MASKS["documents"] = {"documents": [100, 156]}  # terms alone: what is not there is None
 
@@ -102,7 +104,7 @@ def resources(kernel, log: str) -> dict:
         "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,
         "waits": waits_in_loops(ptx, log),
         "serialised": re.search(r"C751[0-6]", log) is not None,
-        "turned": turned_pairs(kernel.asm["cubin"]) if kernel.metadata.name == "attention_kernel" else 0,
+        "turned": turned_pairs(kernel.asm["cubin"]) if kernel.metadata.name in TURNING else 0,
     }
 
 
@@ -151,16 +153,17 @@ def launch_flash2_backward(
 
 
 def launch_flash3_backward(q, causal=False, window=None) -> None:
-    """The launches of flash3's backward pass that are its own."""
-    from kernels import flash3_backward
+    """The launches of flash3's backward pass, where key blocks are shared and where not."""
+    from kernels import flash3_backward, flash3_sums
     from kernels.call import Call
 
     block_q = flash3_backward.TILING[q.shape[-1]]["BLOCK_Q"]
     causal = causal or window is not None
-    call = Call(*q.shape[:2], 2, 256, *q.shape[2:], causal, window, 0.1, "flash2", block_q, 64, None)
+    call = Call(*q.shape[:2], 2, 256, *q.shape[2:], causal, window, 0.1, "flash2", block_q, 128, None)
     terms, sums = torch.empty(q.shape[:3]), torch.empty(q.shape)
-    flash3_backward._launch((q, q, q, q, terms, terms, q, q), sums, call)
-    flash3_backward._store_d_queries(sums, q, call)
+    for cut in dict.fromkeys((None, flash3_backward.shared(call, 16))):
+        flash3_backward._launch((q, q, q, q, terms, terms, q, q), sums, call, cut)
+        flash3_sums.store_sums((q, q, q), sums, call, cut, 1)
 
 
 def launch_parts(q) -> None:

@@ -26,6 +26,7 @@ CASES = [
     "flash2:float16:128:0:0:terms:backward",
     "flash2:bfloat16:64:32:128:window:backward",
     "flash3:float16:64:0:0:causal:forward",
+    "flash3:float16:64:0:0:wide:forward",
     "flash3:float16:256:0:0:none:forward",
     "flash3:float16:128:0:0:none:backward",
     "flash3:float16:128:0:0:causal:backward",
@@ -33,6 +34,7 @@ CASES = [
     "flash3:float16:256:0:0:causal:backward",
     "fp8:float16:64:0:0:causal:forward",
     "split_kv:float16:128:0:0:causal:forward",
+    "paged:float16:64:0:0:causal:forward",
     "paged:float16:128:0:0:causal:forward",
     "parts:float16:128:0:0:none:forward",
     "standard:float16:128:0:0:none:trace",
@@ -70,7 +72,7 @@ def test_default_blocks_hardly_spill(compiled):
     defaults = [kernel for kernel in compiled if ":0:0:" in kernel["case"]]
     spilled = {kernel["kernel"]: kernel["spilled"] for kernel in defaults if kernel["spilled"]}
     assert spilled.pop("attention_kernel", 0) <= 20  # at a head_dim of 256, outside the loop over keys
-    assert spilled.pop("paged_attention_kernel", 0) <= 20  # in the warp that copies
+    spilled.pop("paged_attention_kernel", None)  # see below
     assert set(spilled) <= {"key_gradient_kernel", "gradient_kernel", "wide_gradient_kernel"}
     assert all(size <= 256 for size in spilled.values())  # bytes a thread
 
@@ -82,15 +84,22 @@ def test_loops_wait_for_products_where_they_say(compiled):
 
 def test_flash3_turns_no_pairs_round_and_holds_no_columns_in_its_loop_at_head_dimension_64(compiled):
     """Both cost one consumer of three a twelfth more instructions per key block; the others wait for it."""
-    causal = [kernel for kernel in compiled if kernel["case"] == "flash3:float16:64:0:0:causal:forward"]
-    assert len(causal) == 2  # for many keys and for few
-    assert [(kernel["turned"], kernel["spilled"]) for kernel in causal] == [(0, 0)] * 2
+    narrow = [kernel for kernel in compiled if kernel["case"].startswith("flash3:float16:64:")]
+    assert len(narrow) == 4  # causal and in a window, for many keys and for few
+    assert [(kernel["turned"], kernel["spilled"]) for kernel in narrow] == [(0, 0)] * 4
+
+
+def test_keys_in_pages_turn_no_pairs_round_either(compiled):
+    """Spilled is what the warp that copies has no room for: in a consumer's loop it would be 200 bytes."""
+    pages = [kernel for kernel in compiled if kernel["kernel"] == "paged_attention_kernel"]
+    assert {kernel["case"].split(":")[2]: kernel["turned"] for kernel in pages} == {"64": 0, "128": 0}
+    assert all(kernel["spilled"] <= 20 for kernel in pages)
 
 
 def test_small_blocks_of_wide_heads_put_aside_what_the_model_counts(compiled):
     """Bytes of a thread of a causal call; whole blocks without a mask put none aside."""
     spilled = [each["spilled"] for each in compiled if each["case"].startswith("flash2:float16:256:64:64")]
-    assert spilled == [PUT_ASIDE[256, 64, 64][1], 0]
+    assert spilled == [PUT_ASIDE[256, 64, 64][2], 0]
 
 
 def test_parts_of_ranks_are_combined_without_spills(compiled):
@@ -101,7 +110,8 @@ def test_parts_of_ranks_are_combined_without_spills(compiled):
 
 def test_two_blocks_of_pages_are_under_way(compiled):
     """Bytes of K and V of two key blocks: the page of a block is looked up before it is needed."""
-    paged = [kernel for kernel in compiled if kernel["kernel"] == "paged_kernel"]
+    paged = [kernel for kernel in compiled if kernel["case"].startswith("paged:float16:128:")]
+    paged = [kernel for kernel in paged if kernel["kernel"] == "paged_kernel"]
     assert len(paged) == 2
     assert all(kernel["shared"] >= 2 * 2 * 128 * 128 * 2 for kernel in paged)  # of 64 keys three
 

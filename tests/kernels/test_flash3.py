@@ -17,8 +17,10 @@ SHAPES = [
     (1, 4, 4, 333, 200),
     (1, 8, 2, 1024, 1024),
     (1, 2, 2, 300, 2028),
+    (1, 2, 1, 1700, 1700),
 ]
 MASKS = {"none": (False, None), "causal": (True, None), "one": (False, 1), "window": (True, 100)}
+MASKS["wide"] = (True, 896)  # for many keys of d 64 key blocks begin where tiles do
 
 
 def tensors(batch, heads, kv_heads, seq_q, seq_kv, head_dim=128, dtype=torch.float16, device="cpu"):

@@ -8,7 +8,10 @@ from attention_cases import largest_difference
 
 from kernels import attention, dispatch, flash3, flash3_backward, reference_attention
 from kernels.call import Call
+from kernels.flash3_backward import TILING
+from kernels.flash3_sums import store_sums
 from kernels.hopper.backward import BLOCK_KV
+from kernels.hopper.backward_wide import WIDE_BLOCK_KV
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 CALL = Call(1, 16, 16, 2048, 2048, 128, False, None, 0.1, "flash2", 128, 64, None)
@@ -19,6 +22,7 @@ SHAPES = [
     (1, 4, 4, 333, 200),
     (1, 2, 2, 300, 2028),
     (1, 8, 2, 1024, 1024),
+    (3, 16, 16, 300, 400),  # more key blocks than SMs
 ]
 MASKS = {"none": (False, None), "causal": (True, None), "one": (False, 1), "window": (True, 100)}
 
@@ -41,12 +45,15 @@ def test_it_says_what_it_does_not_serve(in_any_order):
 
 
 def test_it_pays_unless_few_blocks_take_the_heads_that_share_their_keys():
-    shared = replace(CALL, batch=1, heads=8, kv_heads=1, seq_q=1024, seq_kv=1024)
+    shared = replace(CALL, batch=1, heads=8, kv_heads=1, seq_q=1024, seq_kv=1024, causal=True)
     assert not flash3_backward.pays(shared, 132)
+    assert flash3_backward.pays(replace(shared, causal=False), 132)  # several take one key block
+    assert not flash3_backward.pays(replace(shared, causal=False, seq_q=64), 132)
     assert flash3_backward.pays(replace(shared, kv_heads=8), 132)
     assert flash3_backward.pays(replace(shared, seq_kv=2176), 132)
     assert flash3_backward.pays(replace(shared, head_dim=256), 132)
-    assert BLOCK_KV.value == flash3_backward.NARROW_BLOCK_KV
+    keys = {head_dim: tiling["BLOCK_KV"] for head_dim, tiling in TILING.items()}
+    assert keys == {64: BLOCK_KV.value, 128: BLOCK_KV.value, 256: WIDE_BLOCK_KV.value}
 
 
 @pytest.mark.parametrize(
@@ -91,10 +98,10 @@ def test_what_a_mask_hides_at_its_edges_is_skipped_where_that_pays(
     monkeypatch.setattr(flash3, "_descriptor", lambda *how: None)
     monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", lambda *how: None)
     call = replace(CALL, seq_q=seq_q, seq_kv=seq, head_dim=head_dim, causal=True, window=window)
-    _, _, arguments = flash3_backward._prepared((torch.empty(0, dtype=torch.float16),) * 8, call, 128)
+    _, _, arguments = flash3_backward._prepared((torch.empty(0, dtype=torch.float16),) * 8, call, None)
     assert arguments["SQUARE"] == square
     _, _, arguments = flash3_backward._prepared(
-        (torch.empty(0, dtype=torch.float16),) * 8, replace(call, causal=False, window=None), 128
+        (torch.empty(0, dtype=torch.float16),) * 8, replace(call, causal=False, window=None), None
     )
     assert not arguments["SQUARE"]
 
@@ -122,7 +129,7 @@ def test_sums_are_in_the_order_of_threads(head_dim, block_q, seq_q, device):
     sums = held.unflatten(-1, (8, 4)).transpose(-3, -2).reshape(2, 3, 256, head_dim)
     call = Call(2, 3, 3, seq_q, 64, head_dim, False, None, 0.5, "flash2", block_q, 64, None)
     stored = torch.full((2, 3, seq_q, head_dim), torch.nan, device=device)
-    flash3_backward._store_d_queries(sums.to(device), stored, call)
+    store_sums((stored,) * 3, sums.to(device), call, None, 1)
     assert torch.equal(stored.cpu(), 0.5 * d_q[:, :, :seq_q])
 
 
@@ -180,9 +187,23 @@ def test_agrees_with_float64(shape, mask, head_dim, dtype):
 
 @pytest.mark.gpu
 @on_hopper
+@pytest.mark.parametrize("shape", [(3, 16, 16, 300, 400), (1, 8, 1, 1024, 300)], ids=str)
+def test_gradients_of_keys_that_are_shared_are_the_same_bits_every_time(shape):
+    q, k, v, d_out = inputs(shape, 128, torch.float16)
+
+    def attend(q, k, v):
+        return attention(q, k, v, algorithm="flash3", return_lse=True)
+
+    (_, *first), (_, *second) = (gradients(attend, (q, k, v), d_out) for _ in range(2))
+    assert all(torch.equal(*pair) for pair in zip(first, second, strict=True))
+
+
+@pytest.mark.gpu
+@on_hopper
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_lse_has_a_gradient_and_a_scale_is_given(head_dim):
-    check((1, 4, 2, 300, 200), head_dim, torch.float16, causal=True, scale=0.3, with_lse=True)
+@pytest.mark.parametrize("shape", [(1, 4, 2, 300, 200), (1, 4, 2, 500, 500)], ids=str)
+def test_lse_has_a_gradient_and_a_scale_is_given(shape, head_dim):
+    check(shape, head_dim, torch.float16, causal=True, scale=0.3, with_lse=True)
 
 
 @pytest.mark.gpu

@@ -9,8 +9,10 @@ from triton.experimental.gluon import language as gl
 
 from kernels import flash3, flash3_backward, reference_attention
 from kernels.call import Call
+from kernels.flash3_sums import store_sums
 from kernels.hopper import backward, backward_wide, exchange
 from kernels.reference import visible_mask
+from kernels.shares import Shares
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
 SHAPES = [
@@ -42,7 +44,7 @@ def in_order(sums, block_q):
     return parts.reshape(batch, heads, rows, head_dim)
 
 
-def check(shape, head_dim, causal, window, apart=0.0):
+def check(shape, head_dim, causal, window, apart=0.0, cut=None):
     """apart: by how much queries and keys are moved away from each other, which lowers all scores."""
     torch.manual_seed(0)
     batch, heads, kv_heads, seq_q, seq_kv = shape
@@ -60,12 +62,15 @@ def check(shape, head_dim, causal, window, apart=0.0):
     lse_log2 = torch.full_like(delta, math.inf)
     lse_log2[..., :seq_q] = torch.where(lse == -math.inf, 0.0, lse * math.log2(math.e))
     d_k, d_v = torch.full_like(k, math.nan), torch.full_like(v, math.nan)
-    sums = torch.zeros(batch, heads, padded, head_dim)
-    call = Call(
-        batch, heads, kv_heads, seq_q, seq_kv, head_dim, causal, window, scale, "flash2", block_q, 64, None
-    )
-    flash3_backward._launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call)
-    d_q = in_order(sums, block_q)[:, :, :seq_q] * scale
+    block_kv = 64 if head_dim == 256 else 128
+    call = Call(*shape, head_dim, causal, window, scale, "flash2", block_q, block_kv, None)
+    of_d_q, of_shares = batch * heads * padded, 2 * cut.count * block_kv if cut else 0
+    sums = torch.full((of_shares + of_d_q, head_dim), math.nan)[of_shares:].zero_()
+    flash3_backward._launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call, cut)
+    if cut:
+        together = flash3_backward.heads_together(call, q.element_size())
+        store_sums((torch.empty_like(q), d_k, d_v), sums, call, cut, together)
+    d_q = in_order(sums.view(batch, heads, padded, head_dim), block_q)[:, :, :seq_q] * scale
     for ours, right in zip((d_q, d_k, d_v), exact, strict=True):
         torch.testing.assert_close(ours.double(), right, atol=2e-5 * (1 + apart) ** 2, rtol=0)
 
@@ -134,6 +139,43 @@ def test_gradients_of_out_and_of_lse(on_threads, monkeypatch, head_dim):
     exact = torch.autograd.grad((out * d_out).sum() + (lse * d_lse).sum(), leaves)
     call = Call(2, 2, 1, 70, 90, head_dim, True, None, 0.1, "flash2", 128, 64, None)
     gradients = flash3_backward.flash3_backward(q, k, v, out.float(), lse.float(), d_out, d_lse, call)
+    for ours, right in zip(gradients, exact, strict=True):
+        torch.testing.assert_close(ours.double(), right, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize(("coarse", "fine"), [(2, 3), (3, 0)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 1, 450, 600),
+        (1, 4, 2, 512, 190),  # whole query blocks, of two heads
+        (2, 1, 1, 500, 290),
+    ],
+    ids=str,
+)
+def test_key_blocks_that_several_blocks_of_threads_share(on_threads, shape, coarse, fine, head_dim):
+    """Two in so many shares each, and the last one more finely."""
+    key_blocks = shape[0] * shape[2] * -(-shape[4] // (64 if head_dim == 256 else 128))
+    cut = Shares(key_blocks - 2 - (fine > 0), 2 * coarse, coarse, fine, fine or 1)
+    check(shape, head_dim, False, None, cut=cut)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernels beside it are interpreted")
+def test_gradients_where_all_key_blocks_are_shared(on_threads, monkeypatch):
+    """From the pass that an H200 would take, whose memory holds NaN at first, to the sums of shares."""
+    monkeypatch.setattr(flash3, "unserved_layout", lambda *tensors: None)
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(math.nan))
+    torch.manual_seed(0)
+    q, d_out = torch.randn(2, 1, 2, 600, 128)
+    k, v = torch.randn(2, 1, 1, 200, 128)
+    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    out, lse = reference_attention(*leaves, scale=0.1)
+    exact = torch.autograd.grad((out * d_out).sum(), leaves)
+    call = Call(1, 2, 1, 600, 200, 128, False, None, 0.1, "flash2", 64, 128, None)
+    assert flash3_backward.shared(call, 132) == Shares(0, 20, 10, 0, 1)
+    gradients = flash3_backward.flash3_backward(q, k, v, out.float(), lse.float(), d_out, None, call)
     for ours, right in zip(gradients, exact, strict=True):
         torch.testing.assert_close(ours.double(), right, atol=2e-5, rtol=0)
 

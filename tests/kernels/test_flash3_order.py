@@ -99,6 +99,65 @@ def test_half_a_last_key_block_that_is_not_seen_is_not_multiplied(on_threads, st
     assert Counter(started) == {(64, 128, 64): cut, (64, 128, 128): 2 * int(blocks.sum()) - cut}
 
 
+@pytest.mark.parametrize("window", [128, 256, 200, 384])
+@pytest.mark.parametrize(
+    ("rows", "keys"),
+    [(192, 192), (700, 700), (449, 449), (385, 449), (200, 330), (576, 640), (321, 449), (100, 450)],
+)
+def test_windows_whose_key_blocks_begin_where_tiles_do(on_threads, monkeypatch, rows, keys, window):
+    """Three consumers; before the first key there is a part of a block, at times of more than half of one."""
+    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    check((1, 2, 1, rows, keys), 64, True, window)
+
+
+@pytest.mark.parametrize("window", [128, 384])
+def test_half_a_last_key_block_of_a_window_is_not_multiplied(on_threads, monkeypatch, started, window):
+    """Scores of the first and the third consumer; every second tile has keys in front that there are not."""
+    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    check((1, 1, 1, 960, 960), 64, True, window)
+    rows = torch.arange(0, 960, 64)  # of consumers
+    before = -rows.div(192, rounding_mode="floor") * 192 % 128
+    last = (rows + 63 + before).div(128, rounding_mode="floor")
+    first = ((rows - window + 1).clamp(min=0) + before).div(128, rounding_mode="floor")
+    blocks, halves = int((last - first + 1).sum()), int((rows % 192 != 64).sum())
+    assert Counter(started) == {
+        (64, 64, 64): halves,
+        (64, 64, 128): blocks - halves,
+        (64, 128, 64): blocks,
+    }
+
+
+@pytest.mark.parametrize(
+    ("problem", "shifted", "edges"),
+    [
+        ((64, 4096, 4096, 1024), True, "between"),
+        ((64, 4096, 4160, 1024), True, "between"),
+        ((64, 4096, 4128, 1024), True, "anywhere"),  # 64 rows end in the midst of a block
+        ((64, 4096, 4096, 1000), True, "anywhere"),
+        ((64, 4096, 4096, 1089), True, "anywhere"),
+        ((64, 4096, 4096, 1088), False, "anywhere"),  # every second tile would take a block more
+        ((64, 4096, 4032, 1024), False, "anywhere"),  # rows that see nothing
+        ((64, 4096, 4096, 512), False, "between"),  # two consumers
+        ((128, 4096, 4096, 1024), False, "between"),
+    ],
+)
+def test_which_key_blocks_begin_where_tiles_do(on_threads, problem, shifted, edges):
+    head_dim, rows, keys, window = problem
+    q, k = (torch.empty(1, 1, length, head_dim) for length in (rows, keys))
+    _, _, arguments = flash3._prepared(q, k, k, q, True, window, 0.1)
+    assert (arguments["SHIFTED"], arguments["EDGES"]) == (shifted, edges)
+
+
+@pytest.mark.parametrize("ahead", [64, 0, 32, -64])
+def test_where_every_row_sees_a_key_of_its_first_block(on_threads, monkeypatch, ahead):
+    """Where not, it has to be asked: no key's weight is exp(-inf - -inf)."""
+    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    q, k = torch.empty(1, 1, 320, 64), torch.empty(1, 1, 320 + ahead, 64)
+    _, _, arguments = flash3._prepared(q, k, k, q, True, None, 0.1)
+    assert arguments["ALL_SEE"] == (ahead in (0, 64))
+    check((1, 1, 1, 320, 320 + ahead), 64, True, None)
+
+
 @pytest.mark.parametrize(
     ("problem", "edges"),
     [

@@ -33,7 +33,9 @@ def attended(cache, q, causal, added):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("d", "page"), [(64, 16), (128, 64), (128, 128), (256, 32), (256, 128), (64, 256)])
+@pytest.mark.parametrize(
+    ("d", "page"), [(64, 16), (128, 16), (128, 64), (128, 128), (256, 32), (256, 128), (64, 256)]
+)
 def test_a_chunk_sees_the_keys_that_its_table_names(on_threads, d, page, causal):
     """Lengths of 0, less than a chunk, whole pages, and pages left half empty, where NaN lies."""
     cache = Cache([0, 50, 256, 301], page, 1, d, torch.float32, "cpu")

@@ -81,6 +81,24 @@ MUTANTS: tuple[Mutant, ...] = (
         "entries of the table that lead nowhere are followed",
     ),
     chunks(
+        "pages-of-half-a-block",
+        "(page_size if PARTS == 1 else BLOCK_KV // PARTS)",
+        "(page_size if PARTS == 1 else BLOCK_KV // 2)",
+        "blocks of keys come from other pages than the table names",
+    ),
+    chunks(
+        "tiles-told-to-one-producer",
+        "make_ring(next_tiles, 2, CONSUMERS + PRODUCERS - 1)",
+        "make_ring(next_tiles, 2, CONSUMERS)",
+        "a producer of V that is late misses a tile",
+    ),
+    chunks(
+        "values-in-the-order-of-no-draw",
+        "tile = next_tile(next_tiles, tile_visit, 1)",
+        "tile += gl.num_programs(0)",
+        "V is of another tile than K where tiles are not drawn in turn",
+    ),
+    chunks(
         "boxes-page-by-page",
         "(ring.buffer(visit) * PIECES + piece) * PARTS + part",
         "(ring.buffer(visit) * PARTS + part) * PIECES + piece",

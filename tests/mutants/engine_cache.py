@@ -18,6 +18,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "later waves are taken to read as little again as the first, cold one",
     ),
     l2(
+        "l2-keeps-what-is-put-aside",
+        "kernel.blocks * aside * float(gone(passes).mean())",
+        "0.0",
+        "registers put aside are still in L2 after 46 MB of keys",
+        "l1",
+    ),
+    l2(
         "l2-in-one-partition",
         "* row / gpu.l2_effective_bytes",
         "* row / gpu.l2_bytes",
@@ -124,6 +131,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "SETTLED = 0.45, 0.37, 10",
         "SETTLED = 0.01, 0.01, 10",
         "every tile goes to the SM whose turn it is",
+    ),
+    l1(
+        "l1-one-warp-asks",
+        "shared * (NARROW // WARP - 1) * ",
+        "0 * ",
+        "one warp asks for m and l of few rows",
+        "l1",
     ),
     l1(
         "l1-beside-one-block",

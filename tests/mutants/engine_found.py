@@ -28,6 +28,12 @@ apart = _of("watch/apart.py", "watch_process")
 watched = planting("engine", "engine/watch/watch.py", "tests/kernels/test_watch.py")
 
 MUTANTS: tuple[Mutant, ...] = (
+    counters(
+        "asked-without-tma",
+        '("loaded", "copied", "by_tma")',
+        '("loaded", "copied")',
+        "what TMA brings is not asked for",
+    ),
     rows(
         "speed-ups-over-nothing",
         "for name in (BASELINE, STAND_IN) if",

@@ -10,6 +10,7 @@ footprint = _of("model/footprint.py", "footprint")
 placement = _of("model/placement.py", "placement")
 rates = _of("model/rates.py", "modelled", "memories")
 visit = _of("model/visit.py", "modelled")
+returning = _of("model/returning.py", "returning")
 around = _of("model/around.py", "modelled", "instructions")
 block = _of("model/block_seconds.py", "modelled", "simulated")
 rows = _of("model/rows.py", "unfused_rows")
@@ -132,13 +133,26 @@ MUTANTS: tuple[Mutant, ...] = (
         "products run nearer their peak than any did",
     ),
     rates("rates-memory", "MEMORY_SHARE = 0.89", "MEMORY_SHARE = 1.0", "HBM delivers its peak"),
-    rates("rates-waited-memory", "0.18e-6, 0.72e-6", "0.18e-6, 0.0", "DRAM answers as soon as L2"),
-    rates("rates-waited-l1", "0.6e-6, 0.18e-6", "0.6e-6, 0.6e-6", "L1 answers no sooner than L2"),
-    visit(
-        "visit-nothing-spilled",
-        "(moved(launch, phase.each) + spilled_bytes(launch.schedule, phase))",
-        "moved(launch, phase.each)",
+    rates("rates-waited-memory", "0.356e-6, 0.749e-6", "0.356e-6, 0.0", "DRAM answers as soon as L2"),
+    returning("returning-l1", "(1 - _all_in_l1(launch, traffic)) *", "", "L1 answers no sooner than L2"),
+    returning(
+        "returning-nothing-spilled",
+        " + WAITED_WORD * spilled_words(launch.schedule)",
+        "",
         "a thread has registers for all",
+        "modelled",
+    ),
+    returning(
+        "returning-never-alone", " + WAITED_ALONE * alone", "", "an SM alone in its GPC waits no longer"
+    ),
+    returning(
+        "returning-few-rows", "visit.issued + WAITED_WARPS * few", "visit.issued", "few rows are quick"
+    ),
+    returning(
+        "returning-masks-for-nothing",
+        "(1 + WAITED_MASK * launch.problem.mask.hides)",
+        "1",
+        "a mask is applied in no time",
     ),
     rates("rates-launch", "LAUNCH = 2e-6", "LAUNCH = 3e-5", "a kernel takes 30 µs to start"),
     rates(
@@ -146,6 +160,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "WAITS_ALONE, WAITS_POWER = 0.8",
         "WAITS_ALONE, WAITS_POWER = 1.6",
         "warps wait twice as long",
+    ),
+    rates(
+        "rates-full-of-few-keys",
+        "FULL_REGISTERS, MOST_SUMS = 0.4, 150",
+        "FULL_REGISTERS, MOST_SUMS = 0.4, 100",
+        "blocks of 32 keys are said to have no registers left at d 256",
+        "model_errors",
     ),
     rates("rates-power", "0.984, 0.5, 0.35", "0.984, 0.5, 0.1", "tensor cores take little power"),
     rates(
@@ -191,21 +212,22 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     block(
         "block-hbm-after-l2",
-        "np.hypot(visit.beside(pipeline, n), ",
-        "np.add(visit.beside(pipeline, n), ",
+        "np.hypot(beside(visit, pipeline, n), ",
+        "np.add(beside(visit, pipeline, n), ",
         "blocks of flash1 wait for HBM after they have waited for L2",
     ),
-    visit(
-        "visit-waits-in-turn",
-        "return alone + (blocks - 1) * self.longest**2 / alone",
+    returning(
+        "returning-waits-in-turn",
+        "return alone + (blocks - 1) * (AT_WORK * (alone - visit.waited)) ** 2 / alone",
         "return blocks * alone",
         "blocks of flash1 that share an SM wait one after another",
     ),
-    visit(
-        "visit-keys-at-once",
-        "by_l2 * (WAITED_TRIP - WAITED_L1) + WAITED_TRIP / visits",
-        "by_l2 * (WAITED_TRIP - WAITED_L1)",
-        "flash1 waits for no keys",
+    returning("returning-keys-at-once", "waited + at_keys / visits", "waited", "flash1 waits for no keys"),
+    block(
+        "block-no-way-of-its-own",
+        " + (_own_way(launch, phase) if counted else 0.0)",
+        "",
+        "what a block moves around its visits is there at once",
     ),
     block(
         "block-units-of-one-head",
@@ -247,8 +269,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     block(
         "block-asks-hbm-while-none-works",
-        "np.hypot(lengths, _asked(launch, kernel, traffic, rates) * every)",
-        "lengths + _asked(launch, kernel, traffic, rates) * every",
+        "(lengths**HBM_POWER + asked**HBM_POWER) ** (1 / HBM_POWER)",
+        "lengths + asked",
         "no block works while another waits for HBM",
     ),
     block(

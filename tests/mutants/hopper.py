@@ -38,8 +38,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     order(
         "flash3-far-edge-one-row-early",
-        "begin = gl.maximum(self.position(row + ROWS) - self.window, 0)",
-        "begin = gl.maximum(self.position(row + ROWS) - self.window - 1, 0)",
+        "begin = gl.maximum(self.position(row + ROWS) + before - self.window, before)",
+        "begin = gl.maximum(self.position(row + ROWS) + before - self.window - 1, before)",
         "where the last row hides but one key, its block is taken for whole",
     ),
     order(
@@ -50,8 +50,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     order(
         "flash3-earlier-keys-by-one",
-        "seen = columns > before - own",
-        "seen = columns >= before - own",
+        "seen = columns > unseen - key_block * self.BLOCK_KV - own",
+        "seen = columns >= unseen - key_block * self.BLOCK_KV - own",
         "a window of W keeps W + 1 keys",
     ),
     ring(
@@ -74,14 +74,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     order(
         "flash3-diagonal-of-the-other-half",
-        'if self.EDGES != "anywhere" and CONSUMER == 1:  # which',
-        'if self.EDGES != "anywhere" and CONSUMER == 0:  # which',
+        'if self.EDGES != "anywhere" and CONSUMER % 2 == 1:  # which',
+        'if self.EDGES != "anywhere" and CONSUMER % 2 == 0:  # which',
         "the first consumer sees past the diagonal",
     ),
     order(
         "flash3-far-edge-of-the-other-half",
-        'if self.EDGES != "anywhere" and CONSUMER == 0:  # which',
-        'if self.EDGES != "anywhere" and CONSUMER == 1:  # which',
+        'if self.EDGES != "anywhere" and CONSUMER % 2 == 0:  # which',
+        'if self.EDGES != "anywhere" and CONSUMER % 2 == 1:  # which',
         "the second consumer sees keys before its window",
     ),
     softmax(
@@ -92,9 +92,45 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     order(
         "flash3-whole-last-block",
-        'self.BLOCK_KV // 2 if self.EDGES == "halved" and consumer == 0 else self.BLOCK_KV',
-        "self.BLOCK_KV",
+        "return self.BLOCK_KV // 2 if half else self.BLOCK_KV",
+        "return self.BLOCK_KV",
         "half a block that is not seen is multiplied",
+    ),
+    order(
+        "flash3-keys-before-the-first",
+        "unseen = gl.maximum(unseen, before - 1)",
+        "unseen = gl.maximum(unseen, before - 2)",
+        "a row whose window begins with the sequence sees a key before that",
+    ),
+    order(
+        "flash3-keys-before-the-first-in-whole-blocks",
+        "self.position(row + ROWS) + before - self.window, before)",
+        "self.position(row + ROWS) + before - self.window, 0)",
+        "a block that begins before the first key is taken for whole",
+    ),
+    order(
+        "flash3-blocks-begin-after-tiles",
+        "before = -self.position(tile_row) & (self.BLOCK_KV - 1)",
+        "before = self.position(tile_row) & (self.BLOCK_KV // 2 - 1)",
+        "the half of a last block that is not multiplied is one that is seen",
+    ),
+    producer(
+        "flash3-keys-not-shifted",
+        "key = (end - 1) * schedule.BLOCK_KV - before",
+        "key = (end - 1) * schedule.BLOCK_KV",
+        "the keys that are copied are not those that consumers count",
+    ),
+    forward3(
+        "flash3-shifted-where-rows-see-nothing",
+        "shifted = TURNS and wide and ahead >= 0 and",
+        "shifted = TURNS and wide and",
+        "rows before the first key take part of a block for theirs",
+    ),
+    forward3(
+        "flash3-all-said-to-see",
+        "and aligned and ahead >= 0,",
+        "and ahead >= 0,",
+        "rows that see no key of their first block weigh NaN",
     ),
     forward3(
         "flash3-half-of-many",
@@ -104,14 +140,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     forward3(
         "flash3-edges-of-more-queries",
-        "between = ahead >= 0 and ",
-        "between = ",
+        "between = causal and ahead >= 0 and ",
+        "between = causal and ",
         "rows that see no key weigh half a block",
     ),
     forward3(
         "flash3-narrow-taken-for-wide",
-        "window >= block_kv and",
-        "window >= block_kv // 2 and",
+        "window is not None and window >= block_kv\n",
+        "window is not None and window >= block_kv // 2\n",
         "a narrow window's far edge is unmasked in the last block",
     ),
     consumer(

@@ -12,6 +12,9 @@ exchange = _of("hopper/exchange.py", FLASH3_BACKWARD)
 sums = _of("hopper/sums.py", FLASH3_BACKWARD)
 wide = _of("hopper/backward_wide.py", FLASH3_BACKWARD)
 gradients = _of("flash3_backward.py", FLASH3_BACKWARD)
+common = _of("hopper/backward_common.py", FLASH3_BACKWARD)
+stored = _of("flash3_sums.py", FLASH3_BACKWARD)
+shares = _of("shares.py", f"{T}test_shares.py")
 
 MUTANTS: tuple[Mutant, ...] = (
     visits(
@@ -102,14 +105,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     gradient(
         "gradient-dk-unscaled",
-        " store(d_K * scale, d_k_tensor",
-        " store(d_K, d_k_tensor",
+        " store(d_K * scale, outputs",
+        " store(d_K, outputs",
         "dK lacks the scale",
     ),
     wide(
         "gradient-wide-dk-unscaled",
-        " store(d_K * scale, d_k_tensor",
-        " store(d_K, d_k_tensor",
+        " store(d_K * scale, outputs",
+        " store(d_K, outputs",
         "dK of head dim 256 lacks the scale",
     ),
     gradients(
@@ -127,8 +130,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     gradients(
         "gradient-pays-when-few",
-        "FEW_BLOCKS * blocks > processors",
-        "FEW_BLOCKS * blocks < processors",
+        "FEW_BLOCKS * _key_blocks(call) > processors",
+        "FEW_BLOCKS * _key_blocks(call) < processors",
         "auto takes the slower of two backward passes",
         f"{T}test_flash3_backward.py",
     ),
@@ -185,5 +188,59 @@ MUTANTS: tuple[Mutant, ...] = (
         "        weights.wait_full(visit)\n",
         "",
         "dS is of what lay in P's place",
+    ),
+    visits(
+        "gradient-share-without-its-last",
+        "first, end = part * end // parts, (part + 1) * end // parts",
+        "first, end = part * (end // parts), (part + 1) * (end // parts)",
+        "the last query blocks of a key block that is shared are left out",
+    ),
+    visits(
+        "gradient-fine-share-of-coarse",
+        "number = whole + coarse // coarse_shares + share // fine_shares",
+        "number = whole + share // fine_shares",
+        "a key block that is shared finely is left out",
+    ),
+    visits(
+        "gradient-whole-by-one",
+        "(self.end - self.first) * self.BLOCK_Q >= self.seq_q",
+        "(self.end - self.first) * self.BLOCK_Q > self.seq_q",
+        "a key block of its own is left among the sums of shares where query blocks are whole",
+    ),
+    common(
+        "gradient-share-over-share",
+        "part = (share * 2 + WHICH) * PARTS + CONSUMER",
+        "part = (share + WHICH) * PARTS + CONSUMER",
+        "shares leave dK where others leave dV",
+    ),
+    stored(
+        "gradient-shares-and-one",
+        "there = (places >= 0) & (share + each < count)",
+        "there = (places >= 0) & (share + each <= count)",
+        "a key block that is shared gets a part of the next",
+    ),
+    stored(
+        "gradient-first-shares-alone",
+        "for share in range(0, count, AT_ONCE):",
+        "for share in range(0, count - 1, count):",
+        "of many shares the first few are added up",
+    ),
+    stored(
+        "gradient-of-others-keys",
+        "key_block_at(whole + block, batch_heads",
+        "key_block_at(block, batch_heads",
+        "the gradients of keys that are shared are stored over those of others",
+    ),
+    shares(
+        "gradient-shares-for-nothing",
+        "return best if best and seconds(best) < visits(key_blocks // processors + 1, 1) else None",
+        "return best",
+        "key blocks are shared where that takes longer",
+    ),
+    shares(
+        "gradient-left-is-whole",
+        "rest = left - coarse",
+        "rest = 0",
+        "key blocks of the last round are left out",
     ),
 )

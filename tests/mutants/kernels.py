@@ -213,8 +213,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     dispatch(
         "dispatch-flash2-for-gradients",
-        'if algorithm == "flash3" or (algorithm == "auto" and pays(call, multiprocessors(q.device))):',
-        'if algorithm == "flash3":',
+        'return algorithm == "flash3" or pays(call, multiprocessors(q.device))',
+        'return algorithm == "flash3"',
         "auto takes the slower of two backward passes",
         DISPATCH,
         f"{T}test_flash3_backward.py",

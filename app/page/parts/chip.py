@@ -24,7 +24,7 @@ COUNTERS = (
 )
 EMPTIED = (
     "The profiler empties the caches before every kernel, and so does the model: its DRAM reads include a "
-    "kernel's instructions, once."
+    "kernel's instructions, once, and registers that were put aside and that L2 has lost."
 )
 BEYOND = (
     "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are of "

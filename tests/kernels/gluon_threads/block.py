@@ -159,12 +159,13 @@ class Copies(threading.local):
 
     def start_in(self, descriptor, coordinates, barrier, shared):
         rows = descriptor.rows(*coordinates)
+        before = max(-coordinates[2], 0)
         shared.memory.fill_(torch.nan)
         self.block.under_way += 1
 
         def land():
             shared.memory.zero_()
-            shared.memory[0, 0][tuple(map(slice, rows.shape))] = rows
+            shared.memory[0, 0, before:][tuple(map(slice, rows.shape))] = rows
             self.block.under_way -= 1
             barrier.arrive(0, -descriptor.block_type.nbytes)
 

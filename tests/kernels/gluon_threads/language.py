@@ -61,7 +61,7 @@ ARITHMETIC = {
     "full": lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
     "arange": lambda start, end, layout: torch.arange(start, end),
     "minimum": lambda a, b: min(a, b) if is_scalar(a, b) else torch.minimum(a, b),
-    "maximum": lambda a, b: max(a, b) if is_scalar(a, b) else torch.maximum(a, b),
+    "maximum": lambda a, b: max(a, b) if is_scalar(a, b) else torch.maximum(a, torch.as_tensor(b)),
     "where": lambda c, a, b: (a if c else b) if is_scalar(c) else torch.where(c, a, b),
     "max": reduced_max,
     "sum": lambda value, axis: value.sum(axis),

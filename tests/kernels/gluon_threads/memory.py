@@ -52,7 +52,7 @@ class Boxes:
 
 
 class Descriptor:
-    """What TMA knows of a tensor [batch, heads, seq, ...]: past its rows it reads 0, writes nothing."""
+    """What TMA knows of a tensor [batch, heads, seq, ...]: outside its rows it reads 0, writes nothing."""
 
     def __init__(self, tensor, rows, columns=None):
         self.tensor = tensor
@@ -62,7 +62,7 @@ class Descriptor:
         self.block_type = SimpleNamespace(shape=shape, nbytes=math.prod(shape) * tensor.element_size())
 
     def rows(self, batch, head, row, column=0):
-        head_rows = self.tensor[batch, head, row : row + self.block_type.shape[2]]
+        head_rows = self.tensor[batch, head, max(row, 0) : row + self.block_type.shape[2]]
         return head_rows[..., column : column + self.block_type.shape[-1]]
 
 
@@ -84,6 +84,14 @@ class Pointer:
 
     def __add__(self, offsets):
         return Pointer(self.memory, self.offsets + offsets)
+
+
+def pointer_to(tensor):
+    """A place in the memory that a contiguous tensor lies in: others may lie before it."""
+    assert tensor.is_contiguous()
+    storage = tensor.untyped_storage()
+    numbers = storage.nbytes() // tensor.element_size()
+    return Pointer(tensor.as_strided((numbers,), (1,), 0), tensor.storage_offset())
 
 
 def store(pointer, value, mask=None):

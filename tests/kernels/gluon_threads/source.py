@@ -9,7 +9,7 @@ from triton.language import constexpr
 
 from gluon_threads.block import Block, Copies, Products
 from gluon_threads.language import language
-from gluon_threads.memory import Pointer
+from gluon_threads.memory import pointer_to
 
 
 class Source:
@@ -30,7 +30,7 @@ class Source:
         if hasattr(value, "hash_attrs"):
             return self._plain_class(value)
         function = getattr(value, "fn", None)
-        if not isinstance(function, FunctionType) or not function.__module__.startswith("kernels.hopper"):
+        if not isinstance(function, FunctionType) or not function.__module__.startswith("kernels."):
             return value
         names = self._names(function.__module__)
         return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
@@ -91,6 +91,6 @@ class OnThreads:
         return partial(self._launch, grid[0])
 
     def _launch(self, programs, *tensors, num_warps, **arguments):
-        given = [Pointer(each.view(-1)) if isinstance(each, torch.Tensor) else each for each in tensors]
+        given = [pointer_to(each) if isinstance(each, torch.Tensor) else each for each in tensors]
         for program in range(programs):
             kernel_of_block(self.kernel, program, programs)(*given, **arguments)

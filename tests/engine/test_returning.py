@@ -1,0 +1,81 @@
+"""flash1, whose rows come from memory and go back at every visit: the model against blocks traced on an H200.
+
+From the first block's start to the last one's end by the GPU's clock, with an L2 emptied before, in the
+median of five runs each; torch 2.11, Triton 3.6, float16. The calls are in no recording.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+
+from engine import Experiment, simulate
+from engine.model.block_seconds import started
+from engine.model.fitted import TIMED
+from engine.recordings.file import recording_of
+from engine.studies.model_errors import held_rows
+
+# heads, tokens, head dim, query and key block, causal, microseconds
+TRACED = [
+    (4, 256, 64, 64, 64, False, 26.6),
+    (132, 256, 64, 64, 64, False, 28.7),
+    (264, 256, 64, 64, 64, False, 38.9),
+    (4, 1024, 64, 64, 64, False, 393.9),
+    (64, 1024, 64, 64, 64, False, 399.6),
+    (64, 4096, 64, 64, 64, False, 9611),
+    (4, 1024, 64, 64, 32, False, 673.6),
+    (64, 1024, 64, 64, 32, False, 677.6),
+    (396, 1024, 64, 64, 32, False, 1664),
+    (4, 1024, 64, 32, 32, False, 1301),
+    (264, 1024, 64, 32, 32, False, 2357),
+    (64, 1024, 64, 32, 64, False, 797.2),
+    (8, 1024, 128, 64, 64, False, 597.6),
+    (264, 512, 128, 64, 64, False, 292.3),
+    (8, 1024, 128, 64, 32, False, 1062),
+    (32, 1024, 128, 32, 32, False, 1751),
+    (64, 256, 128, 32, 64, False, 70.2),
+    (64, 1024, 64, 64, 64, True, 232.1),
+]
+# heads of 1,024 tokens of d 64 in 64 x 64: microseconds of the slowest. The first nine run in one GPC, of the
+# next seven each is the only one of its GPC, and from 24 on no SM is alone
+OF_HEADS = {1: 431.4, 2: 397.3, 4: 390.5, 9: 392.0, 10: 432.7, 16: 433.3, 23: 434.4, 32: 404.3, 64: 396.1}
+
+
+def seconds(heads, seq, head_dim, block_q, block_kv, causal) -> float:
+    """Modelled, of the blocks alone: the start of the kernel is before the first."""
+    blocks = {"block_q": block_q, "block_kv": block_kv}
+    sizes = {"heads": heads, "seq": seq, "head_dim": head_dim, "causal": causal}
+    found = simulate(Experiment.of(algorithm="flash1", hardware="h200", **sizes, **blocks))
+    return found.modelled.seconds - started(found.launch.pipeline)
+
+
+def test_blocks_take_as_long_as_traced_few_or_many_and_of_every_size():
+    """By how few or many heads share the chip, whether L1, L2 or DRAM has their rows: off either way."""
+    off = [seconds(*call) * 1e6 / traced - 1 for *call, traced in TRACED]
+    assert median(map(abs, off)) < 0.04
+    assert min(off) > -0.09
+    assert max(off) < 0.12
+
+
+def test_an_sm_that_is_alone_in_its_gpc_waits_longer_for_l2():
+    visits = 16 * 16
+    fast = seconds(4, 1024, 64, 64, 64, False)
+    for heads, slowest in OF_HEADS.items():
+        traced = (slowest - OF_HEADS[4]) * 1e-6 / visits
+        more = (seconds(heads, 1024, 64, 64, 64, False) - fast) / visits
+        assert more == pytest.approx(traced, abs=0.06e-6)  # of 0.16 us
+
+
+def test_every_visit_takes_longer_under_a_mask():
+    """Causal calls of d 64, whose registers do not spill, as an H200 took: neither too fast nor too slow."""
+    off = [
+        one.modelled / one.recorded - 1
+        for one in held_rows(recording_of("h200"))
+        if (one.experiment.algorithm, one.rows) == ("flash1", TIMED)
+        and one.experiment.problem.mask.causal
+        and one.experiment.problem.head_dim == 64
+    ]
+    assert len(off) == 9
+    assert abs(median(off)) < 0.02
+    assert max(map(abs, off)) < 0.03
