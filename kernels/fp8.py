@@ -17,7 +17,7 @@ TILING = {  # by head dim; a consumer has 64 query rows; EARLY as measured: at 1
     128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, "EARLY": False, **_TWO_CONSUMERS},
     256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, "EARLY": True, **_TWO_CONSUMERS},
 }
-LONG = 16384  # keys, of which three parts a visit were measured to be 2 to 3% faster; of 4096 up to 2% slower
+LONG = 16384  # keys, of which three parts a visit were measured to be 2 to 3% faster; of 4096 1 to 3% slower
 LONG_TILING = {128: TILING[128] | {"BLOCK_KV": 64, "PARTS": 3, "KV_BUFFERS": 3}}
 DTYPES = (torch.float16, torch.bfloat16)  # of what is quantised, and of O
 

@@ -3,7 +3,7 @@
 As long as no logit of a warp's rows exceeds its row's reference by more than 0.8 in units of log2, nothing is
 told between lanes, and the references stay; else they become the largest so far. P is 2^8.8 at most, which
 e4m3 holds. What a lane has of a row stands in [rows, 4], which is what is the same for a row, too.
-Source: Dao et al., FlashAttention-4, which rescales O by the same rule.
+FlashAttention-4 puts off rescaling O by the same rule, with more room.
 """
 
 from triton.experimental import gluon
