@@ -18,6 +18,7 @@ from engine.algorithms import ALGORITHMS, offered
 from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.hardware import GPUS
 from engine.problem.problem import DTYPE_BYTES
+from engine.schedule.traits import traits
 
 SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
@@ -37,6 +38,10 @@ DOCUMENTS_HELP = (
 KEYS_HELP = (
     "The number of keys and values; the last query is aligned with the last key. Leave it empty for as "
     "many as queries."
+)
+BEGIN_ELSEWHERE = (
+    " Under this window its key blocks begin where each query block stands, and their bytes are counted so; "
+    "tiles are drawn and counted as if they began at the first key."
 )
 
 
@@ -121,6 +126,8 @@ def _block(label: str, name: str) -> Field:
         return _slider(label, name, BLOCKS)
     own = getattr(experiment.tiling, name)
     why = f"{experiment.record.label} chooses its own blocks by head dimension."
+    if name == "block_kv" and traits(simulate(experiment).schedule).copies_elsewhere:
+        why += BEGIN_ELSEWHERE
     given = {"options": tuple(sorted({*BLOCKS, own})), "value": own, "key": f"own {name} {own}"}
     return Field("select_slider", label, tuple({**given, "disabled": True, "help": why}.items()))
 

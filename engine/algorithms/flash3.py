@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from engine.algorithms import flash2
 from engine.algorithms.record import Algorithm, Part, Pipeline, loaded
+from engine.problem.bounds import blocks
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor
 
 BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
+CONSUMER_ROWS = 64  # query rows of a warp group
 FEW_KEYS = 768  # that a query sees on average: with fewer, head dimension 64 is cut as 128 is
 KEYS_TOGETHER = 32 * 2**20  # bytes of K and V of the heads whose tiles are taken together, heaviest first
 KV_BUFFERS = 2  # for K and for V: one fills while the other is used
@@ -28,7 +32,28 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     forward = flash2.schedule(problem, tiling)
     (phase,) = forward.phases
     before, each = (tuple(_boxed(step) for step in steps) for steps in (phase.before, phase.each))
-    return replace(forward, phases=(replace(phase, before=before, each=each, reverse=True),))
+    boxes = _boxes(problem, tiling) if _begin_with_queries(problem, tiling) else None
+    return replace(forward, phases=(replace(phase, before=before, each=each, reverse=True, boxes=boxes),))
+
+
+def _begin_with_queries(problem: Problem, tiling: Tiling) -> bool:
+    """Whether key blocks begin where the query block stands, not at key 0: three consumers, a window.
+
+    Not where a window is up to CONSUMER_ROWS keys longer than whole blocks: it would take one more of them.
+    """
+    mask, width = problem.mask, tiling.block_kv
+    if mask.window is None or mask.packed or mask.ahead or (tiling.block_q, width) != BLOCKS[64]:
+        return False
+    past_whole = (mask.window - 1) % width
+    return width <= mask.window < problem.seq_kv and problem.offset >= 0 and past_whole >= CONSUMER_ROWS
+
+
+def _boxes(problem: Problem, tiling: Tiling) -> np.ndarray:
+    """[query blocks] int64: the key blocks of each that begin where it stands; some before key 0 in part."""
+    stands = problem.positions(np.arange(0, problem.seq_q, tiling.block_q))
+    first = np.maximum(stands - problem.mask.window + 1, 0)
+    stop = np.minimum(stands + tiling.block_q, problem.seq_kv)
+    return blocks(stop - stands, tiling.block_kv) - (first - stands) // tiling.block_kv
 
 
 def _boxed(step: Step) -> Step:

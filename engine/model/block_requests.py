@@ -64,7 +64,8 @@ def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]
     for step in _moving(phase.each):
         amount = schedule.amounts[step.tensor]
         by_inner = amount.by_key if phase.outer == "query" else amount.by_query
-        rows = phase.visits * block if step.boxed else passed
+        boxes = phase.visits if phase.boxes is None else phase.boxes
+        rows = boxes * block if step.boxed else passed
         visits += _amount(schedule, step, phase, outer, rows) * (1 if by_inner else phase.visits)
     return around, visits
 

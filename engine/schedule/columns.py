@@ -115,7 +115,8 @@ def _write(loops, step: Step, grid: Columns, at: slice, phase: Phase, outer, inn
     grid.tensor[:, at] = step.tensor
     if step.tensor != Tensor.NONE:
         rows = (loops.tiling.block_q, loops.tiling.block_kv) if step.boxed else (query_rows, key_rows)
-        amount = step.times * loops.amounts[step.tensor].of(*rows)
+        boxes = phase.boxes_at(outer[:, None], inner) if step.boxed and inner is not None else 1
+        amount = step.times * boxes * loops.amounts[step.tensor].of(*rows)
         (grid.read_bytes if step.operation == Operation.LOAD else grid.written_bytes)[:, at] = amount
     elif step.operation in MATRIX_PRODUCTS:
         grid.flops[:, at] = matrix_flops(loops.problem).of(query_rows, key_rows)

@@ -23,6 +23,8 @@ class Phase:
         programs: outer blocks, what each visits, and who shares one.
         before, each, after: steps once an outer block before its visits, once a visit, once after them.
         reverse: whether the inner blocks come from the last to the first.
+        boxes: [programs] int64, boxes of inner rows that are copied for each, where they begin elsewhere than
+            the inner blocks do; None: one a visit.
         shared: one program makes the visits of all query heads that share a key head, so that `before` and
             `after` happen once a key head.
         launched: a block of threads computes an outer block (or a split of it), a whole head, one tile, or
@@ -38,6 +40,7 @@ class Phase:
     each: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
     reverse: bool = False
+    boxes: np.ndarray | None = None
     shared: bool = False
     launched: str = OUTER
     rows: int = 0
@@ -62,6 +65,12 @@ class Phase:
     def visits(self) -> np.ndarray:
         """[programs] int64: how many inner blocks each visits."""
         return np.maximum(self.stop - self.first, 0)
+
+    def boxes_at(self, program, inner):
+        """How many boxes a visit copies: one; at the first inner block also what is more or less of them."""
+        if self.boxes is None:
+            return 1
+        return 1 + (self.boxes - self.visits)[program] * (inner == self.first[program])
 
     @cached_property
     def loaded(self) -> frozenset[Tensor]:

@@ -79,8 +79,9 @@ class Schedule:
         if boxed:
             sizes = [block for _, block in self._lengths(phase)]
             weights = programs.times * (sizes[0] if by_outer else 1)
-            visits = programs.visits if each else programs.splits
-            return int((weights * visits * (sizes[1] if by_inner else 1)).sum())
+            boxes = programs.visits if phase.boxes is None else phase.boxes
+            boxes = boxes if each else programs.splits
+            return int((weights * boxes * (sizes[1] if by_inner else 1)).sum())
         weights = self.outer_rows(phase) if by_outer else programs.times
         if each:
             return int((weights * (self.rows_passed(phase) if by_inner else programs.visits)).sum())

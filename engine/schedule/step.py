@@ -89,8 +89,9 @@ class Step:
     """One operation of a loop body, with the tensor that it moves, if any, and how many blocks of it.
 
     Attributes:
-        boxed: a block counts whole though it hangs over the tensor's end: TMA asks L2 for those rows too, as
-            an H200's counters say, and has zeros for them.
+        boxed: a block counts whole though it hangs over the tensor's end, or lies past it: TMA asks L2 for
+            those rows too, as counters of an H200 and an H100 say, and has zeros for them. What hangs over
+            the beginning is taken to count so too.
     """
 
     operation: Operation

@@ -55,12 +55,14 @@ class Traits:
         rows: what becomes of a row of scores.
         visits_hidden: tiles are computed that the mask hides whole.
         rewrites: unfinished O comes from memory at every visit, and returns there.
+        copies_elsewhere: what is copied begins elsewhere than the tiles that are visited.
         phases: of each phase.
     """
 
     rows: Rows
     visits_hidden: bool
     rewrites: bool
+    copies_elsewhere: bool
     phases: tuple[PhaseTraits, ...]
 
 
@@ -76,6 +78,7 @@ def traits(schedule: Schedule) -> Traits:
         rows=rows,
         visits_hidden=any(phase.programs.all_visits > schedule.bounds.visible for phase in schedule.phases),
         rewrites=any(_moves(phase.each, Operation.STORE, Tensor.O) for phase in schedule.phases),
+        copies_elsewhere=any(phase.boxes is not None for phase in schedule.phases),
         phases=tuple(_phase(phase, phase is schedule.phases[-1]) for phase in schedule.phases),
     )
 

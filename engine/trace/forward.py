@@ -110,7 +110,8 @@ class Executor(Chip):
     def _load(self, tensor: Tensor, query: int, key: int) -> None:
         boxed = any(step.boxed for step in self.kernel.before + self.kernel.each if step.tensor == tensor)
         block = self.schedule.tiling.block_kv if tensor in BY_KEY else self.schedule.tiling.block_q
-        tile = self.memory.load(tensor, self._place(tensor, query, key), block if boxed else 0)
+        rows = block * self.kernel.boxes_at(query, key) if boxed else None
+        tile = self.memory.load(tensor, self._place(tensor, query, key), rows)
         if tensor == Tensor.STATISTICS:  # O lies in memory divided by l
             self.tiles[Tensor.O] = self.tiles[Tensor.O] * tile[:, 1:]
         self._keep(tensor, tile)

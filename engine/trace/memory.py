@@ -34,11 +34,11 @@ class Memory:
         self.held: dict[Tensor, int] = {}
         self.peak = 0
 
-    def load(self, tensor: Tensor, place: tuple[slice, ...], rows: int = 0) -> np.ndarray:
-        """A copy of a block, counted; as if it had so many rows, where it is copied with what it lacks."""
+    def load(self, tensor: Tensor, place: tuple[slice, ...], rows: int | None = None) -> np.ndarray:
+        """A copy of a block, counted; as if it had so many rows, where those copied are not its own."""
         block = self.arrays[tensor][place].copy()
-        lacking = max(0, rows - len(block)) * block.shape[-1]
-        self.read[tensor] += (block.size + lacking) * DTYPE_BYTES[self.dtypes[tensor]]
+        values = block.size if rows is None else int(rows) * block.shape[-1]
+        self.read[tensor] += values * DTYPE_BYTES[self.dtypes[tensor]]
         return block
 
     def store(self, tensor: Tensor, place: tuple[slice, ...], block: np.ndarray) -> None:

@@ -28,6 +28,7 @@ from engine.model.fitted import (
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import JUDGES, SHELF, recordings
 from engine.recordings.recording import Recording, identity
+from engine.schedule.traits import traits
 from engine.studies.model_errors import errors, held_rows, newest
 
 KERNELS = ("standard", "flash1", "flash2", "flash3")
@@ -130,8 +131,13 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
     assert len(held) == 3 * len(judging) == 348
     assert not any(one.fitted for one in held)
     asked = {one.experiment.algorithm: [] for one in held}
-    for one in held:
-        if one.rows == DRAWN_L2:
+    from_l2 = [one for one in held if one.rows == DRAWN_L2]
+    # recorded when key blocks of every window began at multiples of 128: two fewer of K and of V
+    (before,) = (one for one in from_l2 if traits(simulate(one.experiment).schedule).copies_elsewhere)
+    tiles = -(-17661 // 192)
+    assert before.modelled - before.recorded == 4 * 128 * 128 - 32 * tiles  # each draws one from a counter
+    for one in from_l2:
+        if one is not before:
             asked[one.experiment.algorithm].append(one.off)
     assert max(asked["flash3"]) < 1e-3  # the counter that its blocks draw tiles from
     assert max(asked["flash2"]) < 0.005  # what finds no register counts as asked of L2, all of it

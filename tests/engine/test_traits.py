@@ -10,7 +10,7 @@ from engine.schedule.traits import Leaves, Rows, traits
 
 
 def like(algorithm: str, **values):
-    return traits(schedule_of(Experiment.of(algorithm=algorithm, seq=256, **values)))
+    return traits(schedule_of(Experiment.of(algorithm=algorithm, **{"seq": 256} | values)))
 
 
 def test_what_an_algorithm_is_like_is_found_in_its_schedule():
@@ -31,6 +31,13 @@ def test_only_unfused_attention_computes_what_the_mask_hides():
     assert like("standard", causal=True).visits_hidden
     assert not like("standard").visits_hidden  # there is nothing hidden
     assert not any(like(name, causal=True).visits_hidden for name in ("flash1", "flash2", "backward"))
+
+
+def test_only_some_windows_have_key_blocks_that_begin_where_query_blocks_stand():
+    long = {"algorithm": "flash3", "head_dim": 64, "seq": 2048}
+    assert like(**long, window=1024).copies_elsewhere
+    assert not any(like(**long, window=window).copies_elsewhere for window in (None, 1088, (1023, 8)))
+    assert not like("flash2", seq=2048, window=1024).copies_elsewhere
 
 
 def test_an_algorithm_that_nobody_knew_is_told_by_its_schedule():

@@ -9,8 +9,10 @@ import pytest
 import torch
 from gluon_threads import DeadlockError, Descriptor, OnThreads, Products
 
-from engine.algorithms.flash3 import draws_ahead
-from engine.problem.problem import Mask, Problem
+from engine.algorithms.flash3 import BLOCKS, draws_ahead, schedule
+from engine.model.traffic import requested_bytes
+from engine.problem.problem import Mask, Problem, Tiling
+from engine.schedule.step import Tensor
 from kernels import flash3, reference_attention
 from kernels.hopper import consumer, forward
 from kernels.reference import visible_mask
@@ -146,6 +148,28 @@ def test_which_key_blocks_begin_where_tiles_do(on_threads, problem, shifted, edg
     q, k = (torch.empty(1, 1, length, head_dim) for length in (rows, keys))
     _, _, arguments = flash3._prepared(q, k, k, q, True, window, 0.1)
     assert (arguments["SHIFTED"], arguments["EDGES"]) == (shifted, edges)
+
+
+@pytest.mark.parametrize("window", [128, 200, 320])
+@pytest.mark.parametrize(("rows", "keys"), [(700, 700), (385, 449), (200, 330), (577, 580), (449, 321)])
+def test_the_producer_asks_for_the_boxes_that_the_engine_counts(on_threads, monkeypatch, rows, keys, window):
+    """Of Q, K and V, those that hang over the first or the last key or query too; the heads share keys."""
+    copied = Counter()
+
+    class Watched(Descriptor):
+        def rows(self, batch, head, row, column=0):
+            copied[self.tensor.data_ptr()] += self.block_type.nbytes // 2  # float32 here
+            return super().rows(batch, head, row, column)
+
+    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    monkeypatch.setattr(flash3, "_descriptor", Watched)
+    q, (k, v) = torch.randn(1, 4, rows, 64), torch.randn(2, 1, 2, keys, 64)
+    out, lse = torch.empty_like(q), torch.empty(1, 4, rows)
+    flash3._launch(q, k, v, out, lse, True, window, 0.1)
+    problem = Problem(1, 4, 2, rows, keys, 64, "float16", Mask(True, window))
+    read = requested_bytes(schedule(problem, Tiling(*BLOCKS[64]))).read
+    for tensor, name in ((q, Tensor.Q), (k, Tensor.K), (v, Tensor.V)):
+        assert read[name] == copied[tensor.data_ptr()]
 
 
 @pytest.mark.parametrize("ahead", [64, 0, 32, -64])

@@ -1,4 +1,4 @@
-"""Mutants of the engine: wrong bytes from L1, L2 and DRAM."""
+"""Mutants of the engine: wrong bytes from L1, L2 and DRAM, and asked for by TMA."""
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.mutant import of_engine as _of
@@ -9,6 +9,9 @@ queue = _of("model/l2_queue.py", "l2_queue")
 crossing = _of("model/crossing.py", "crossing")
 l1 = _of("model/l1.py", "l1", "against_the_chip")
 memories = _of("model/memories.py", "memories")
+boxes = _of("algorithms/flash3.py", "flash3_boxes")
+nest = _of("schedule/nest.py", "flash3_boxes")
+requests = _of("model/block_requests.py", "flash3_boxes")
 
 MUTANTS: tuple[Mutant, ...] = (
     l2(
@@ -188,5 +191,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "Memory(SHARED, gpu.sms * gpu.shared_bytes_sm, gpu.sms",
         "Memory(SHARED, gpu.shared_bytes_sm, gpu.sms",
         "the shared memory of one SM is shown for all",
+    ),
+    boxes(
+        "boxes-on-the-grid",
+        "boxes = _boxes(problem, tiling) if _begin_with_queries(problem, tiling) else None",
+        "boxes = None",
+        "key blocks of every window are taken to begin at multiples of 128",
+    ),
+    boxes(
+        "boxes-before-the-first-key",
+        "first = np.maximum(stands - problem.mask.window + 1, 0)",
+        "first = stands - problem.mask.window + 1",
+        "key blocks that lie wholly before the first key are asked for",
+    ),
+    boxes(
+        "boxes-of-a-window-a-little-longer",
+        "past_whole >= CONSUMER_ROWS",
+        "past_whole >= 0",
+        "windows up to 64 keys longer than whole blocks have blocks that begin with the queries too",
+    ),
+    nest(
+        "boxes-at-every-visit",
+        "* (inner == self.first[program])",
+        "* (inner >= self.first[program])",
+        "what a query block asks for beyond its visits counts at each of them",
+    ),
+    requests(
+        "boxes-as-visits",
+        "boxes = phase.visits if phase.boxes is None else phase.boxes",
+        "boxes = phase.visits",
+        "a block of threads asks for a box a visit",
     ),
 )

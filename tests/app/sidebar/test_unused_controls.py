@@ -9,6 +9,8 @@ from engine import Experiment, simulate
 from engine.experiment import BY_NAME
 from tests.app.worker_page import html, opened
 
+OWN_OF_FLASH3 = {"block_q": 192, "block_kv": 128}  # at head dimension 64
+
 
 @pytest.mark.parametrize(
     ("page", "kind", "name", "value"),
@@ -47,3 +49,13 @@ def test_the_footprint_is_that_of_what_the_page_shows(open_app):
         verdict = simulate(shown).footprint.verdict
         (box,) = [text.value for text in open_app(page, **values).sidebar.markdown if verdict in text.value]
         assert f"the {'backward' if page == 'backward' else 'forward'} pass" in box
+
+
+@pytest.mark.parametrize(("window", "said"), [("1024", True), ("1088", False)])
+def test_where_key_blocks_begin_elsewhere_than_tiles_are_drawn_is_said_beside_their_size(
+    open_app, window, said
+):
+    page = open_app("traffic", algorithm="flash3", seq="2048", head_dim="64", window=window)
+    sizes = {name: page.sidebar.select_slider(key=f"own {name} {own}") for name, own in OWN_OF_FLASH3.items()}
+    assert ("begin where each query block stands" in sizes["block_kv"].help) is said
+    assert "begin where" not in sizes["block_q"].help
