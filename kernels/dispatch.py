@@ -11,6 +11,8 @@ from kernels.flash1 import flash1
 from kernels.flash2 import flash2, served_by_tma, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
+from kernels.flash3_split import flash3_split
+from kernels.flash3_split import split_count as flash3_splits
 from kernels.fp8 import fp8
 from kernels.fp8 import unsupported as unsupported_in_fp8
 from kernels.launch import POINTER_ALIGNMENT, interpreted, multiprocessors, options_given, remember
@@ -19,6 +21,8 @@ from kernels.standard import standard
 
 
 def _flash3(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor]:
+    if call.splits is not None and times is None:
+        return flash3_split(q, k, v, call)
     memory = call.memory
     return flash3(
         q, k, v, causal=call.causal, window=call.window, scale=call.scale, times=times, memory=memory
@@ -103,6 +107,10 @@ def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
     """What auto takes, given flash2's call and split_kv's; as measured on an H200."""
     processors = multiprocessors(q.device)
     flash2_call = with_tma(call, k) if _by_tma(call, q, k, v) else call
+    splits = flash3_splits(call, processors)
+    if splits is not None and _without_flash3(q, k, v) is None:
+        by_parts = replace(call, algorithm="flash3", splits=splits)
+        return by_parts, f"it splits the keys of each tile in {splits}, so that most SMs have a part"
     if q.is_cuda and worthwhile(call, split, processors):
         return split, f"flash2 would start {flash2_call.programs} programs on {processors} SMs"
     if q.is_cuda and packs(call, split, processors):

@@ -170,6 +170,7 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
         "seq_kv": seq_kv,
         "window": window or 0,
         "scale_log2": scale * math.log2(math.e),
+        "splits": None,
         **_ways(head_dim, seq_q, seq_kv, causal, window, block_kv, **chosen),
         **chosen,
     }

@@ -26,11 +26,12 @@ def skip(blocks, visit, keys, values, turns):
 
 
 @gluon.jit
-def _blocks_of(schedule, tile_row, row, before):
+def _blocks_of(schedule, tile, tile_row, row, before):
     """The first key block that a tile sees, and that its rows from `row` see; the ends of theirs, its."""
-    tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q, before)
+    seen = schedule.seen_blocks(tile_row, schedule.BLOCK_Q, before)
+    tile_first, tile_end = schedule.own_blocks(tile, *seen)
     if schedule.SKIPS:
-        first, end = schedule.seen_blocks(row, ROWS, before)
+        first, end = schedule.own_blocks(tile, *schedule.seen_blocks(row, ROWS, before))
     else:  # each sees a part of all
         first, end = tile_first, tile_end
     return tile_first, first, end, tile_end
@@ -89,6 +90,19 @@ def _visit_others(
 
 
 @gluon.jit
+def _leave(out, partial, place, row, schedule):
+    """Store O over a part of the keys as it is: float32 [batch, heads, seq_q, head_dim]."""
+    HEAD_DIM: gl.constexpr = out.shape[1]
+    OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
+    batch, head = place
+    rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, OUT))[:, None]
+    columns = gl.arange(0, HEAD_DIM, layout=gl.SliceLayout(0, OUT))[None, :]
+    first = gl.cast((batch * schedule.heads + head) * schedule.seq_q, gl.int64) * HEAD_DIM
+    inside = (rows < schedule.seq_q) & (columns >= 0)
+    gl.store(partial + first + rows * HEAD_DIM + columns, out, mask=inside)
+
+
+@gluon.jit
 def _store(state, Q_block, output, place, row, schedule, scale_log2):
     """Divide by the row sums, and store the output, by way of Q's shared memory, and the log-sum-exp."""
     out, running_max, running_sum = state
@@ -97,9 +111,12 @@ def _store(state, Q_block, output, place, row, schedule, scale_log2):
     HEAD_DIM: gl.constexpr = Q_block.shape[3]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
     out = out * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
-    Q_block.reshape([ROWS, HEAD_DIM]).store(out.to(Q_block.dtype))
-    fence_async_shared()
-    tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], Q_block)
+    if schedule.SPLIT:
+        _leave(out, out_tensor, place, row, schedule)
+    else:
+        Q_block.reshape([ROWS, HEAD_DIM]).store(out.to(Q_block.dtype))
+        fence_async_shared()
+        tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], Q_block)
     rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
     row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
     lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
@@ -142,7 +159,7 @@ def consume(
         row = tile_row + CONSUMER * ROWS
         before = schedule.before(tile_row)
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW)) + before
-        tile_first, first, end, tile_end = _blocks_of(schedule, tile_row, row, before)
+        tile_first, first, end, tile_end = _blocks_of(schedule, tile, tile_row, row, before)
         view = positions, schedule.whole_blocks(row, ROWS, before), before
         if schedule.SKIPS:
             visit = skip(tile_end - end, visit, keys, values, turns)
@@ -166,7 +183,7 @@ def consume(
         )  # fmt: skip
         values.wait_full(visit)
         out = start_output(P, values, visit, out)
-        place = batch, head
+        place = schedule.out_batch(tile, batch), head
         if not schedule.CAUSAL:
             tile = next_tile(next_tiles, tile_visit)
             tile_row, batch, head = tiles.place(tile)

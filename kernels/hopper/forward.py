@@ -25,12 +25,13 @@ VALUES_BARRIER = gl.constexpr(13)
 @gluon.jit(
     do_not_specialize=[
         "batch_heads", "heads", "heads_per_kv_head", "heads_together",
-        "query_blocks", "seq_q", "seq_kv", "window",
+        "query_blocks", "seq_q", "seq_kv", "window", "splits",
     ]
 )  # fmt: skip
 def attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
+    splits,
     CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr, EDGES: gl.constexpr,
     SHIFTED: gl.constexpr, WIDE: gl.constexpr, PAIRED: gl.constexpr, CHAINS: gl.constexpr,
     PLACED: gl.constexpr, ALL_SEE: gl.constexpr,
@@ -41,7 +42,8 @@ def attention_kernel(
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
-    blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.trace`.
+    blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.trace`. splits, if not None:
+    parts of the keys, over each of which out_tensor, a pointer to float32, and lse have all batches.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
@@ -49,7 +51,7 @@ def attention_kernel(
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
         CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED, EDGES,
-        SHIFTED, WIDE, PAIRED, CHAINS, PLACED, ALL_SEE,
+        SHIFTED, WIDE, PAIRED, CHAINS, PLACED, ALL_SEE, splits,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout

@@ -58,7 +58,7 @@ def produce(inputs, rings, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: g
             row, batch, head = schedule.place(tile)
         kv_head = head // schedule.heads_per_kv_head
         before = schedule.before(row)
-        first, end = schedule.seen_blocks(row, schedule.BLOCK_Q, before)
+        first, end = schedule.own_blocks(tile, *schedule.seen_blocks(row, schedule.BLOCK_Q, before))
         key = (end - 1) * schedule.BLOCK_KV - before
         load(keys, visit, k_tensor, batch, kv_head, key)
         load(queries, tile_visit, q_tensor, batch, head, row)

@@ -21,7 +21,7 @@ class Schedule:
     "between" where what is said above is so of each consumer's own blocks, the third being as the first.
     WIDE says that a window has the keys of a block, ALL_SEE that of its last block every query sees a
     key. PAIRED, CHAINS and PLACED are ways to compute the same, see `kernels.flash3`. SKIPS: consumers have
-    first and last blocks of their own.
+    first and last blocks of their own. SPLIT: no mask, and the keys of a tile fall into `splits` parts.
     """
 
     batch_heads: gl.tensor
@@ -45,12 +45,15 @@ class Schedule:
     PLACED: gl.constexpr
     ALL_SEE: gl.constexpr
     SKIPS: gl.constexpr
+    splits: gl.tensor
+    SPLIT: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(
         self, batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
         BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED,
         EDGES="anywhere", SHIFTED=False, WIDE=False, PAIRED=False, CHAINS=False, PLACED=False, ALL_SEE=False,
+        splits=None,
     ):  # fmt: skip
         self.batch_heads = batch_heads
         self.heads = heads
@@ -73,6 +76,8 @@ class Schedule:
         self.PLACED = gl.constexpr(PLACED)
         self.ALL_SEE = gl.constexpr(ALL_SEE)
         self.SKIPS = gl.constexpr(SHIFTED or EDGES == "anywhere")
+        self.splits = query_blocks if splits is None else splits
+        self.SPLIT = gl.constexpr(splits is not None)
 
     @gluon.constexpr_function
     def first_keys(self, consumer):
@@ -82,7 +87,11 @@ class Schedule:
 
     @gluon.jit
     def tiles(self):
-        return self.batch_heads * self.query_blocks
+        """That are handed out, each part of one by itself."""
+        tiles = self.batch_heads * self.query_blocks
+        if self.SPLIT:
+            tiles = tiles * self.splits
+        return tiles
 
     @gluon.jit
     def of(self, batch):
@@ -100,6 +109,8 @@ class Schedule:
         Causal tiles are unequal: the heaviest come first, within a set of heads whose K and V share the L2.
         """
         tile = gl.minimum(tile, self.tiles() - 1)
+        if self.SPLIT:
+            tile = tile // self.splits
         if self.CAUSAL:
             heads_set = tile // (self.heads_together * self.query_blocks)
             first_head = heads_set * self.heads_together
@@ -111,6 +122,23 @@ class Schedule:
             query_block = tile % self.query_blocks
             batch_head = tile // self.query_blocks
         return query_block * self.BLOCK_Q, batch_head // self.heads, batch_head % self.heads
+
+    @gluon.jit
+    def own_blocks(self, tile, first, end):
+        """[first, end) of those of a tile's key blocks that its part has, the last of these if none."""
+        if self.SPLIT:
+            blocks = (self.seq_kv + self.BLOCK_KV - 1) // self.BLOCK_KV
+            part = tile % self.splits
+            end = (part + 1) * blocks // self.splits
+            first = gl.minimum(gl.maximum(first, part * blocks // self.splits), end - 1)
+        return first, end
+
+    @gluon.jit
+    def out_batch(self, tile, batch):
+        """Where O and lse of a tile go: those of all batches' first parts come first."""
+        if self.SPLIT:
+            batch += tile % self.splits * (self.batch_heads // self.heads)
+        return batch
 
     @gluon.jit
     def position(self, row):

@@ -119,6 +119,16 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
         flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1, times)
 
 
+def launch_flash3_split(q) -> None:
+    """flash3's launch of parts of the keys."""
+    from kernels import flash3_split
+    from kernels.call import Call
+
+    flash3_split.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
+    call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], False, None, 0.1, "flash3", 128, 64, 2)
+    flash3_split._launch(q, q, q, torch.empty(2, *q.shape), torch.empty(2, *q.shape[:3]), call)
+
+
 def launch_fp8(q, causal=False) -> None:
     """The launches of attention in FP8: those that quantise and rotate, and the one that attends."""
     from kernels import flash3, fp8
@@ -221,6 +231,8 @@ def main(cases: list[str]) -> None:
             launch_fp8(q, **MASKS[mask])
         elif algorithm == "flash3" and direction == "backward":
             launch_flash3_backward(q, **MASKS[mask])
+        elif algorithm == "flash3" and direction == "split":
+            launch_flash3_split(q)
         elif algorithm == "flash3":
             launch_flash3(q, BlockTimes() if direction == "trace" else None, **MASKS[mask])
         elif direction == "backward":

@@ -28,6 +28,7 @@ CASES = [
     "flash3:float16:64:0:0:causal:forward",
     "flash3:float16:64:0:0:wide:forward",
     "flash3:float16:256:0:0:none:forward",
+    "flash3:float16:128:0:0:none:split",
     "flash3:float16:128:0:0:none:backward",
     "flash3:float16:128:0:0:causal:backward",
     "flash3:bfloat16:64:0:0:window:backward",
