@@ -103,7 +103,7 @@ def test_31_the_shortest_counted_call_leaves_sms_idle_and_the_longest_does_not()
 
 def test_32_version_3_reads_now_more_and_now_less_than_version_2():
     (share,) = found(32)
-    # MB: 65,536 causal keys of one head at d 128, and 98,304 of 2 at d 64 beside version 2 in blocks of 64 rows
+    # MB: 65,536 causal keys of one head at d 128, 98,304 of 2 at d 64 beside version 2 in blocks of 64 rows
     assert share.range == (
         pytest.approx(55.409 / 82.716, rel=0.001),
         pytest.approx(153.708 / 115.101, rel=0.001),
