@@ -10,15 +10,13 @@ from kernels.call import Call, ceil_div
 from kernels.fp8_quantise import QUERIES, Quantised, quantise
 from kernels.launch import address, multiprocessors, on_device
 
-_TWO_CONSUMERS = {"PARTS": 1, "CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
-_THREE_CONSUMERS = {"PARTS": 1, "CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
+_TWO_CONSUMERS = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
+_THREE_CONSUMERS = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
 TILING = {  # by head dim; a consumer has 64 query rows; EARLY as measured: at 128 it is 7% slower
     64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, "EARLY": True, **_THREE_CONSUMERS},
     128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, "EARLY": False, **_TWO_CONSUMERS},
     256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, "EARLY": True, **_TWO_CONSUMERS},
 }
-LONG = 16384  # keys, of which three parts a visit were measured to be 2 to 3% faster; of 4096 1 to 3% slower
-LONG_TILING = {128: TILING[128] | {"BLOCK_KV": 64, "PARTS": 3, "KV_BUFFERS": 3}}
 DTYPES = (torch.float16, torch.bfloat16)  # of what is quantised, and of O
 
 
@@ -49,14 +47,9 @@ def fp8(
     out is like q, lse float32 [batch, heads, seq_q]. rotate has Q and K rotated before, one_scale has one
     scale for each tensor: see `fp8_quantise`.
     """
-    key_rows = tiling(call)["BLOCK_KV"]
+    key_rows = TILING[call.head_dim]["BLOCK_KV"]
     quantised = quantise(q, k, v, call, key_rows=key_rows, rotate=rotate, one_scale=one_scale)
     return attend(quantised, call, q)
-
-
-def tiling(call: Call) -> dict:
-    """The kernel's blocks, buffers and registers for a problem; BLOCK_KV keys share a scale."""
-    return (LONG_TILING if call.seq_kv >= LONG else {}).get(call.head_dim, TILING[call.head_dim])
 
 
 def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -79,7 +72,7 @@ def _launch(tensors: tuple, call: Call) -> Again | None:
     from kernels.hopper.fp8 import attention_fp8_kernel
 
     q, k, v, out, *others = tensors
-    chosen = dict(tiling(call))
+    chosen = dict(TILING[call.head_dim])
     block_kv = chosen.pop("BLOCK_KV")
     query_blocks = ceil_div(call.seq_q, QUERIES * chosen["CONSUMERS"])
     sharing = call.heads // call.kv_heads
@@ -92,7 +85,6 @@ def _launch(tensors: tuple, call: Call) -> Again | None:
         "query_blocks": query_blocks,
         "seq_q": call.seq_q,
         "seq_kv": call.seq_kv,
-        "key_blocks": ceil_div(call.seq_kv, block_kv),
         "scale_log2": call.scale * math.log2(math.e),
         "CAUSAL": call.causal,
         "ALIGNED": not call.causal or (call.seq_kv - call.seq_q) % QUERIES == 0,

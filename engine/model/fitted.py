@@ -25,9 +25,10 @@ below, on two scans, and on 21 calls on an H100 that are in no recording, with t
 sight. After the fifth, on an H100, was opened, how long a visit of flash1 waits and works was set anew on the
 rows below and on 182 calls on an H200 that are in no recording; the recorded ones had 16 heads for the most
 part, of which some run alone in their GPC, as traces showed. How times of flash2 and of what it asks HBM for
-add was set anew on the rows below. The errors of all five sets were in sight. After two more, on an H200 and
-an H100, rows of flash1 came to leave L2 when they were not used for longest, from the partition of one GPC
-first; nothing was set for that, but with a call of the last in sight.
+add was set anew on the rows below. The errors of all five sets were in sight. The sixth and
+the seventh, of an H200 and of an H100, were opened after that. Since then rows of flash1 leave L2 when they
+were not used for longest, and first from the partition of one GPC; nothing was set for that, but a call of
+the seventh showed it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
 from kernels.hopper.fp8_consumer import consume
-from kernels.hopper.fp8_parts import consume_in_parts
 from kernels.hopper.partitions import start
 from kernels.hopper.producer import produce
 from kernels.hopper.ring import make_ring
@@ -21,35 +20,33 @@ from kernels.hopper.warp_group import ROWS
 @gluon.jit(
     do_not_specialize=[
         "batch_heads", "heads", "heads_per_kv_head", "heads_together", "query_blocks", "seq_q", "seq_kv",
-        "key_blocks",
     ]
 )  # fmt: skip
 def attention_fp8_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, q_scales, k_scales, v_scales, counter,
-    batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, key_blocks,
-    scale_log2, CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
-    CONSUMERS: gl.constexpr, PARTS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr,
-    TURNS: gl.constexpr, EARLY: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
+    CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
+    EARLY: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
     q_tensor and k_tensor are descriptors [batch, heads, seq, head_dim] of e4m3, v_tensor of V transposed
     [batch, kv_heads, head_dim, seq]; out_tensor's is 16-bit, lse float32. Scales are float32 [batch, heads,
-    blocks]: of 64 queries, of the keys and values of a copy. A visit is of PARTS copies.
+    blocks]: of 64 queries, of BLOCK_KV keys and values.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
-    PART: gl.constexpr = k_tensor.block_type.shape[2]
+    BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, seq_kv,
-        CONSUMERS * ROWS, PARTS * PART, CAUSAL, False, ALIGNED,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, False, ALIGNED,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
     )
-    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS * PARTS, 1, 1, PART, HEAD_DIM], k_tensor.layout)
-    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS * PARTS, 1, 1, HEAD_DIM, PART], v_tensor.layout)
+    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, HEAD_DIM, BLOCK_KV], v_tensor.layout)
     out_blocks = gl.allocate_shared_memory(
         out_tensor.dtype, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], out_tensor.layout
     )
@@ -62,14 +59,9 @@ def attention_fp8_kernel(
     )
     fence_async_shared()
 
-    if PARTS == 1:
-        CONSUME: gl.constexpr = consume
-        scales = (q_scales, k_scales, v_scales)
-    else:
-        CONSUME: gl.constexpr = consume_in_parts
-        scales = (q_scales, k_scales, v_scales, key_blocks)
+    scales = (q_scales, k_scales, v_scales)
     start(
-        CONSUME,
+        consume,
         ((out_tensor, lse), out_blocks, rings, schedule, scale_log2, scales, CONSUMERS, TURNS, EARLY),
         produce, ((q_tensor, k_tensor, v_tensor), rings, schedule, counter, True, True),
         CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,

@@ -48,15 +48,16 @@ def _start_output(P, values, visit, out):
 
 
 @gluon.jit
-def counts_of(schedule, key_blocks):
-    """Blocks of keys and of rows of a head, which have scales, and key heads."""
+def _counts_of(schedule):
+    """Blocks of keys and of rows of a head that have scales, and key heads."""
+    key_blocks = (schedule.seq_kv + schedule.BLOCK_KV - 1) // schedule.BLOCK_KV
     kv_heads = schedule.heads // schedule.heads_per_kv_head
     row_blocks = (schedule.seq_q + ROWS - 1) // ROWS
     return key_blocks, row_blocks, kv_heads
 
 
 @gluon.jit
-def scales_of(scales, scale_log2, row, batch, head, counts, schedule):
+def _scales_of(scales, scale_log2, row, batch, head, counts, schedule):
     """What makes logits, in units of log2, of the rows' scores; their head's scales of keys and of values."""
     q_scales, k_scales, v_scales = scales
     key_blocks, row_blocks, kv_heads = counts
@@ -126,7 +127,7 @@ def _visit_others(last, first, P, state, scales, Q, keys, values, schedule, view
 
 
 @gluon.jit
-def store(state, out_block, output, place, row, schedule, EARLY: gl.constexpr, SCORES_ROW: gl.constexpr):
+def _store(state, out_block, output, place, row, schedule, EARLY: gl.constexpr):
     """Divide by the row sums, and store the output, by way of shared memory, and the log-sum-exp."""
     out, v_scale, running_max, running_sum = state
     out_tensor, lse = output
@@ -140,7 +141,7 @@ def store(state, out_block, output, place, row, schedule, EARLY: gl.constexpr, S
     out_block.reshape([ROWS, HEAD_DIM]).store(out.to(out_block.dtype))
     fence_async_shared()
     tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], out_block)
-    rows = row + gl.arange(0, ROWS, layout=SCORES_ROW)
+    rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV, 8)))
     row_lse = (running_max - HEADROOM + gl.log2(running_sum)) * LN_2
     lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
     gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
@@ -158,7 +159,7 @@ def consume(
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV, 8)
     SCORES_ROW: gl.constexpr = gl.SliceLayout(1, SCORES)
     out_block = out_blocks.index(CONSUMER)
-    counts = counts_of(schedule, (schedule.seq_kv + schedule.BLOCK_KV - 1) // schedule.BLOCK_KV)
+    counts = _counts_of(schedule)
     turns = Turns(CONSUMER, CONSUMERS, TURNS)
     turns.begin()
     tile = gl.program_id(0)
@@ -167,7 +168,7 @@ def consume(
     visit = 0
     while tile < schedule.tiles():
         row = tile_row + CONSUMER * ROWS
-        head_scales = scales_of(scales, scale_log2, row, batch, head, counts, schedule)
+        head_scales = _scales_of(scales, scale_log2, row, batch, head, counts, schedule)
         q_to_log2, k_scales, v_scales = head_scales
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW))
         tile_first, tile_end = schedule.seen_blocks(tile_row, schedule.BLOCK_Q)
@@ -206,7 +207,6 @@ def consume(
         values.release(visit)
         visit = skip(first - tile_first, visit + 1, keys, values, turns)
         running_sum = gl.convert_layout(gl.sum(running_sum, axis=1), SCORES_ROW, assert_trivial=True)
-        state = out, v_scale, running_max, running_sum
-        store(state, out_block, output, place, row, schedule, EARLY, SCORES_ROW)
+        _store((out, v_scale, running_max, running_sum), out_block, output, place, row, schedule, EARLY)
         tile_visit += 1
     tma.store_wait(0)

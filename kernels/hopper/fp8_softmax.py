@@ -57,7 +57,7 @@ def _beside(column, tensor):
 
 
 @gluon.jit
-def in_fours(S):
+def _in_fours(S):
     """S [rows, keys] as four tensors [rows, keys / 4], whose numbers are neighbours in wgmma's left operand.
 
     Of 32 keys a thread has 16 h + 8 j + 2 t + i for its t, h, j and i to 1; as operand 16 h + 4 t + 2 j + i.
@@ -95,7 +95,7 @@ def softmax_step(S, new_max, running_max, running_sum, to_log2, v_scale, EARLY: 
     reference -= HEADROOM
     if EARLY:
         reference -= v_scale
-    first, second, third, fourth = in_fours(S)
+    first, second, third, fourth = _in_fours(S)
     offset = _beside(reference, first)
     first = gl.exp2(first * to_log2 - offset)
     second = gl.exp2(second * to_log2 - offset)

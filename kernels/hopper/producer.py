@@ -25,14 +25,9 @@ def _load_values(ring, visit, descriptor, batch, head, key, TRANSPOSED: gl.const
     """`load` of the keys from `key` on, which are columns of V where that is TRANSPOSED."""
     if TRANSPOSED:
         arrival = ring.arrival(visit)
-        PARTS: gl.constexpr = ring.PARTS
         ring.wait_empty(visit)
-        mbarrier.expect(arrival, PARTS * descriptor.block_type.nbytes)
-        for part in gl.static_range(PARTS):
-            part_key = key + part * descriptor.block_type.shape[3]
-            tma.async_copy_global_to_shared(
-                descriptor, [batch, head, 0, part_key], arrival, ring.block(visit, part)
-            )
+        mbarrier.expect(arrival, descriptor.block_type.nbytes)
+        tma.async_copy_global_to_shared(descriptor, [batch, head, 0, key], arrival, ring.block(visit))
     else:
         load(ring, visit, descriptor, batch, head, key)
 

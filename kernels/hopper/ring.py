@@ -35,8 +35,7 @@ class Ring:
 
     @gluon.jit
     def buffer(self, visit):
-        BUFFERS: gl.constexpr = self.full.shape[0]
-        return visit & (BUFFERS - 1) if BUFFERS & (BUFFERS - 1) == 0 else visit % BUFFERS
+        return visit & (self.full.shape[0] - 1)
 
     @gluon.jit
     def block(self, visit, part=0):
@@ -73,7 +72,7 @@ class Ring:
 
 @gluon.jit
 def make_ring(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAME: gl.constexpr = 0):
-    """A ring of BUFFERS over `blocks`; each is read by READERS warp groups."""
+    """A ring of BUFFERS, a power of two, over `blocks`; each is read by READERS warp groups."""
     full = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     for buffer in gl.static_range(BUFFERS):

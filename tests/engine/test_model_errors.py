@@ -11,7 +11,16 @@ import pytest
 
 from engine import simulate
 from engine.experiment import Experiment
-from engine.measuring.drawn import FIFTH_SEED, FOURTH_SEED, SECOND_SEED, SEED, THIRD_SEED, drawn
+from engine.measuring.drawn import (
+    FIFTH_SEED,
+    FOURTH_SEED,
+    SECOND_SEED,
+    SEED,
+    SEVENTH_SEED,
+    SIXTH_SEED,
+    THIRD_SEED,
+    drawn,
+)
 from engine.model.fitted import (
     COUNTED,
     DRAM,
@@ -25,7 +34,7 @@ from engine.model.fitted import (
     TIMED,
     fitted,
 )
-from engine.recordings.counters import recorded_counters
+from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, SHELF, recordings
 from engine.recordings.recording import Recording, identity
 from engine.schedule.traits import traits
@@ -120,15 +129,19 @@ def test_the_last_line_is_of_all_times_that_set_nothing(recording):
 
 
 def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
-    """The rows are exactly those that the lot gives; each counts by time, DRAM reads, bytes from L2."""
-    fourth, third, second, first, fifth = recordings(JUDGES)
+    """The rows are exactly those that the lot gives; each counts by time, DRAM reads, bytes from L2.
+
+    Of the sixth and seventh what warps and TMA ask for was counted too.
+    """
+    sixth, fourth, third, second, first, seventh, fifth = recordings(JUDGES)
     seeds = (first, SEED), (second, SECOND_SEED), (third, THIRD_SEED), (fourth, FOURTH_SEED)
-    for judges, seed in (*seeds, (fifth, FIFTH_SEED)):
+    later = (fifth, FIFTH_SEED), (sixth, SIXTH_SEED), (seventh, SEVENTH_SEED)
+    for judges, seed in (*seeds, *later):
         assert {identity(row) for row in judges.counters} == {identity(one.row()) for one in drawn(seed)}
-    judging = first.counters + second.counters + third.counters + fourth.counters
+    judging = first.counters + second.counters + third.counters + fourth.counters + sixth.counters
     assert not {identity(row) for row in judging} & {identity(row) for row in recording.counters}
     held = [one for one in held_rows(recording) if one.rows in DRAWN]
-    assert len(held) == 3 * len(judging) == 348
+    assert len(held) == 3 * len(judging) + len(sixth.counters) == 464
     assert not any(one.fitted for one in held)
     asked = {one.experiment.algorithm: [] for one in held}
     from_l2 = [one for one in held if one.rows == DRAWN_L2]
@@ -141,47 +154,56 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
             asked[one.experiment.algorithm].append(one.off)
     assert max(asked["flash3"]) < 1e-3  # the counter that its blocks draw tiles from
     assert max(asked["flash2"]) < 0.005  # what finds no register counts as asked of L2, all of it
-    assert (median(asked["flash1"]) < 0.006, max(asked["flash1"]) < 0.022) == (True, True)
-    assert (median(asked["standard"]) < 0.006, max(asked["standard"]) < 0.011) == (True, True)
+    # what L1 keeps of short heads is chance, of which one call of the sixth has much
+    assert (median(asked["flash1"]) < 0.006, max(asked["flash1"]) < 0.055) == (True, True)
+    assert (median(asked["standard"]) < 0.006, max(asked["standard"]) < 0.0148) == (True, True)
     recorded = {sum(kernel.dram_read for kernel in row.kernels) for row in judging}
     assert {one.recorded for one in held if one.rows == DRAWN_DRAM} == recorded
     (line,) = (each for each in errors(recording) if (each.algorithm, each.rows) == ("flash1", DRAWN_TIMES))
-    assert (line.count, line.median < 0.03, line.worst < 0.12) == (16, True, True)
+    assert (line.count, line.median < 0.03, line.worst < 0.12) == (20, True, True)
     for calls, half, most in (
         (first, 0.021, 0.07),
         (second, 0.023, 0.065),
         (third, 0.045, 0.14),
         (fourth, 0.024, 0.07),
+        (sixth, 0.038, 0.135),
     ):
         drawn_so = {row.problem for row in calls.counters}
         off = [one.off for one in held if one.rows == DRAWN_TIMES and one.experiment.problem in drawn_so]
         assert (len(off), median(off) < half, max(off) < most) == (29, True, True)
 
 
+def asked(one: RecordedCounters) -> float:
+    """Bytes that warps and TMA asked for, by the counters of every kernel of a call."""
+    return sum(kernel.loaded + kernel.copied + kernel.by_tma for kernel in one.row.kernels)
+
+
 def test_the_newest_calls_drawn_by_lot_stand_by_themselves(recording):
-    """Time, DRAM reads, bytes from L2 to the SMs; the model was changed after they were looked at."""
-    fourth, *_ = recordings(JUDGES)
-    assert {identity(row) for row in fourth.counters} == {identity(one.row()) for one in drawn(FOURTH_SEED)}
-    times, reads, from_l2 = newest(recording.device.gpu)
-    calls = recorded_counters(fourth)
+    """Time, DRAM reads, bytes from L2 to the SMs, tile requests; the model stood when they were looked at."""
+    sixth, *_ = recordings(JUDGES)
+    assert {identity(row) for row in sixth.counters} == {identity(one.row()) for one in drawn(SIXTH_SEED)}
+    times, reads, from_l2, requests = newest(recording.device.gpu)
+    calls = recorded_counters(sixth)
     off = {
         times: [one.modelled_seconds / one.row.total("seconds") - 1 for one in calls],
         reads: [one.modelled_dram_read / one.row.total("dram_read") - 1 for one in calls],
         from_l2: [one.modelled_read / one.row.total("tile_read") - 1 for one in calls],
+        requests: [one.modelled_asked / asked(one) - 1 for one in calls],
     }
     for found, each in off.items():
         assert found.count == len(each) == 29
         assert found.median == pytest.approx(median(map(abs, each)), rel=1e-9)
         assert found.worst == pytest.approx(max(map(abs, each)), rel=1e-9)
-    assert (times.median < 0.024, times.worst < 0.07) == (True, True)
-    assert (reads.median < 0.0065, reads.worst < 0.09) == (True, True)
-    assert (from_l2.median < 1e-4, from_l2.worst < 0.005) == (True, True)
+    assert (times.median < 0.038, times.worst < 0.135) == (True, True)
+    assert (reads.median < 0.0012, reads.worst < 0.092) == (True, True)
+    assert (from_l2.median < 1e-4, from_l2.worst < 0.055) == (True, True)
+    assert (requests.median < 1e-4, requests.worst < 0.0026) == (True, True)
     assert newest("NVIDIA A100") == ()
 
 
 def test_what_tiles_request_is_judged_where_all_that_warps_ask_for_was_counted(recording, monkeypatch):
     """Of two calls one: a set recorded before is judged by its bytes from L2 alone."""
-    fourth, *_ = recordings(JUDGES)
+    _sixth, fourth, *_ = recordings(JUDGES)
     first, second = (one.row for one in recorded_counters(fourth)[:2])
     asked = recorded_counters(fourth)[0].modelled_asked
     kernel = replace(first.kernels[0], loaded=0.0, copied=asked / 1.01, by_tma=0.0)

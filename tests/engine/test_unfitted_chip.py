@@ -13,13 +13,13 @@ H100 = recording_of("h100")
 
 # (rows, off in the median, at most): what is found, rounded up
 TIMES = {
-    ("standard", TIMED): (52, 0.03, 0.07),
+    ("standard", TIMED): (52, 0.03, 0.072),
     ("standard", SWEPT): (47, 0.058, 0.22),
     ("standard", COUNTED): (11, 0.021, 0.062),
     ("flash1", TIMED): (51, 0.033, 0.36),
     ("flash1", SWEPT): (50, 0.03, 0.17),
     ("flash1", COUNTED): (9, 0.0215, 0.034),
-    ("flash2", TIMED): (60, 0.03, 0.351),
+    ("flash2", TIMED): (60, 0.031, 0.351),
     ("flash2", SWEPT): (50, 0.048, 0.38),
     ("flash2", COUNTED): (41, 0.034, 0.19),
     ("flash3", TIMED): (60, 0.037, 0.145),
@@ -57,30 +57,41 @@ def test_dram_reads_are_as_near_with_an_l2_of_50_mb(algorithm):
     assert off.max() < most
 
 
-def drawn() -> list[RecordedCounters]:
-    """The calls drawn by lot on it, which were looked at after the model stood."""
-    (fifth,) = (each for each in recordings(JUDGES) if each.device.gpu == H100.device.gpu)
-    return recorded_counters(fifth)
+def drawn(of: int) -> list[RecordedCounters]:
+    """The calls drawn by lot on it, the newest set at 0: all were looked at after the model stood."""
+    sets = [each for each in recordings(JUDGES) if each.device.gpu == H100.device.gpu]
+    return recorded_counters(sets[of])
 
 
 def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
-    """The worst: time and DRAM of flash2, the latter at d 256, where registers spill."""
-    times, reads, from_l2 = newest(H100.device.gpu)
-    assert (times.count, times.median < 0.021, times.worst < 0.095) == (29, True, True)
-    assert (reads.count, reads.median < 0.0045, reads.worst < 0.13) == (29, True, True)
-    assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.065) == (29, True, True)
-    off = sorted(abs(one.modelled_dram_read / one.dram_read - 1) for one in drawn())
+    """The worst: DRAM of flash1 in 32 heads, whose rows and keys just fill L2; of the others 9%."""
+    times, reads, from_l2, requests = newest(H100.device.gpu)
+    assert (times.count, times.median < 0.042, times.worst < 0.145) == (29, True, True)
+    assert (reads.count, reads.median < 0.0036, reads.worst < 0.49) == (29, True, True)
+    assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.0095) == (29, True, True)
+    assert (requests.count, requests.median < 1e-5, requests.worst < 6e-4) == (29, True, True)
+    off = sorted(abs(one.modelled_dram_read / one.dram_read - 1) for one in drawn(0))
     assert off[-2] < 0.09
     assert all(
-        abs(one.modelled_read / one.read - 1) < 1e-3 for one in drawn() if one.row.provider == "flash3"
+        abs(one.modelled_read / one.read - 1) < 1e-3 for one in drawn(0) if one.row.provider == "flash3"
     )
+
+
+def test_an_earlier_set_on_it_takes_and_reads_what_the_model_says():
+    """The worst: time and DRAM of flash2, the latter at d 256, where registers spill."""
+    pairs = [
+        (one.modelled_seconds / one.seconds, one.modelled_dram_read / one.dram_read) for one in drawn(1)
+    ]
+    times, reads = np.abs(np.array(pairs) - 1).T
+    assert (len(times), np.median(times) < 0.021, times.max() < 0.095) == (29, True, True)
+    assert (np.median(reads) < 0.0045, reads.max() < 0.13, np.sort(reads)[-2] < 0.09) == (True, True, True)
 
 
 def test_registers_that_spill_in_every_visit_are_loaded_again_from_l2():
     """328 B of each of 256 threads at d 256 in 128 x 128, causal: a third of all L2 gave. L1 had a tenth."""
     (one,) = (
         each
-        for each in drawn()
+        for each in drawn(1)
         if each.experiment.asked.block_kv == 128 and each.experiment.problem.head_dim == 256
     )
     visits = launch(one.experiment).schedule.bounds.visible * one.experiment.problem.all_heads

@@ -15,7 +15,6 @@ producer = _of("hopper/producer.py", FLASH3)
 softmax = _of("hopper/softmax.py", FLASH3)
 consumer = _of("hopper/consumer.py", FLASH3)
 fp8 = _of("hopper/fp8_consumer.py", FP8)
-fp8_parts = _of("hopper/fp8_parts.py", FP8)
 chunks = _of("hopper/pages.py", PAGES)
 forward3 = _of("flash3.py", FLASH3)
 eight_bits = _of("fp8.py", f"{T}test_fp8_attention.py")
@@ -263,18 +262,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "values.wait_full(visit + 1)  # ptxas",
         "values.wait_full(visit)  # ptxas",
         "values are multiplied before they have landed",
-    ),
-    fp8_parts(
-        "fp8-scales-of-the-first-part",
-        "gl.minimum(block * PARTS + part, last)",
-        "gl.minimum(block * PARTS, last)",
-        "all parts of a visit take the scales of the first",
-    ),
-    fp8_parts(
-        "fp8-parts-handed-back-early",
-        "        out = warpgroup_mma_wait(0, deps=[out])\n        P = ()",
-        "        P = ()",
-        "values are handed back while P V reads them",
     ),
     fp8(
         "fp8-output-over-the-one-before",

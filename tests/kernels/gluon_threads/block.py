@@ -165,7 +165,7 @@ class Copies(threading.local):
 
         def land():
             shared.memory.zero_()
-            shared.memory[0, 0, before:][tuple(map(slice, rows.shape))] = rows
+            shared.memory[0, 0, before : before + len(rows)] = rows
             self.block.under_way -= 1
             barrier.arrive(0, -descriptor.block_type.nbytes)
 

@@ -28,14 +28,6 @@ def e4m3_by_four(values):
     return eight_bits.view(torch.int32)[..., 0]
 
 
-def new_reference(largest, reference):
-    """What `fp8_reference.reference_asm` does, a warp having 16 rows."""
-    risen = (largest > reference + 0.8).view(-1, 16 * reference.shape[1]).any(1).repeat_interleave(16)
-    most = torch.maximum(largest.amax(1, keepdim=True), reference)
-    after = torch.where(risen[:, None], most, reference)
-    return after, torch.exp2(reference - after)
-
-
 LAYOUTS = {
     "NVMMADistributedLayout": nothing,
     "SliceLayout": nothing,
@@ -79,8 +71,6 @@ def language(block, program, programs):
     def assembly(asm, _constraints, values, pack=1, **_kwargs):
         if "cvt.rn.satfinite.e4m3x2" in asm:
             return e4m3_by_four(values)
-        if "shfl.sync" in asm:
-            return new_reference(*values)
         if "mul.f32" in asm:
             return values[0] * values[1]
         if "cvt.rn" in asm:  # of pairs; here Q is float32
