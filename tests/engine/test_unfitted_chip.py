@@ -79,9 +79,7 @@ def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
 
 def test_an_earlier_set_on_it_takes_and_reads_what_the_model_says():
     """The worst: time and DRAM of flash2, the latter at d 256, where registers spill."""
-    pairs = [
-        (one.modelled_seconds / one.seconds, one.modelled_dram_read / one.dram_read) for one in drawn(1)
-    ]
+    pairs = [(one.modelled_seconds / one.seconds, one.modelled_dram_read / one.dram_read) for one in drawn(1)]
     times, reads = np.abs(np.array(pairs) - 1).T
     assert (len(times), np.median(times) < 0.021, times.max() < 0.095) == (29, True, True)
     assert (np.median(reads) < 0.0045, reads.max() < 0.13, np.sort(reads)[-2] < 0.09) == (True, True, True)

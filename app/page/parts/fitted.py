@@ -112,7 +112,7 @@ def _drawn(recording: Recording) -> Iterator[str]:
         )
         yield (
             f"Of the newest {last[0].count} calls drawn by lot {', '.join(off)}, and {at_last}. They set no "
-            "constant, and were looked at after the model was last changed: they are a blind test of it."
+            "constant, but were looked at before the model was last changed, so they are no blind test of it."
         )
 
 
