@@ -63,7 +63,7 @@ class PagedTiles:
             every.batch_heads, every.heads, every.heads_per_kv_head, every.heads_together,
             every.query_blocks, every.seq_q, gl.minimum(held, every.seq_kv), every.window,
             every.BLOCK_Q, every.BLOCK_KV, every.CAUSAL, every.WINDOWED, every.ALIGNED,
-            every.EDGES, every.WIDE, every.PAIRED,
+            every.EDGES, every.SHIFTED, every.WIDE, every.PAIRED,
         )  # fmt: skip
 
     @gluon.jit

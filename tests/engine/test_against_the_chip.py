@@ -83,7 +83,7 @@ def test_what_l1_answers_is_modelled_as_the_chip_counts_it():
 def test_the_cache_model_says_what_dram_delivers(algorithm):
     off = np.abs(deviations(algorithm, "modelled_dram_read", "dram_read", "h200"))
     assert np.median(off) < 0.005
-    most = {"flash3": 0.113, "flash2": 0.105}  # d 64, of 65,536 keys of 4 heads and of 98,304 of 2
+    most = {"flash3": 0.08, "flash2": 0.134}  # d 128, of 16,384 keys of 16 heads, and d 64, of 98,304 of 2
     assert off.max() < most.get(algorithm, 0.05)
 
 
@@ -99,10 +99,10 @@ def test_short_calls_read_their_instructions_too():
 
 def test_calls_drawn_by_lot_read_what_the_model_says():
     off = np.array([one.modelled_dram_read / one.dram_read - 1 for one in judged()])
-    assert len(off) == 116
-    assert np.median(np.abs(off)) < 0.0045
+    assert len(off) == 145
+    assert np.median(np.abs(off)) < 0.003
     assert sorted(np.abs(off))[-5] < 0.062
-    assert np.abs(off).max() < 0.09  # flash2, 4 heads on one of keys, 70,527 of d 80: again it agrees
+    assert np.abs(off).max() < 0.092  # flash3, 8 causal heads of 13,892 tokens of d 64
     flash1 = [
         abs(found) for one, found in zip(judged(), off, strict=True) if one.experiment.algorithm == "flash1"
     ]
@@ -122,7 +122,7 @@ def test_a_second_set_of_causal_heads_reads_no_more_than_a_first():
     for heads in (2, 8):
         once = calls[heads].simulation.traffic.compulsory.total_read
         assert once < calls[heads].modelled_dram_read < 1.002 * once + calls[heads].experiment.record.code
-        assert calls[heads].dram_read == pytest.approx(once, rel=0.01)
+        assert calls[heads].dram_read == pytest.approx(once, rel=0.016)
 
 
 def test_what_the_write_counter_misses_fits_in_the_cache():
@@ -209,4 +209,4 @@ def test_blocks_of_one_round_wait_together():
     short = [one for one in rows("flash2") if one.seconds < 20e-6 and one.experiment.tiling.block_q == 64]
     assert len(short) == 4
     for one in short:
-        assert -0.05 < one.modelled_seconds / one.seconds - 1 < 0.03
+        assert -0.053 < one.modelled_seconds / one.seconds - 1 < 0.03

@@ -48,7 +48,7 @@ def test_dram_reads_scatter_by_what_the_two_files_say():
     assert (found.count, found.most) == (len(apart), pytest.approx(max(apart)))
     assert found.median == pytest.approx(median(apart))
     assert found.count >= 20
-    assert (0.005 < found.median < 0.02, 0.05 < found.most < 0.12) == (True, True)
+    assert (0.005 < found.median < 0.02, 0.05 < found.most < 0.16) == (True, True)
 
 
 def test_bytes_from_l2_scatter_where_l1_is_nearly_large_enough():

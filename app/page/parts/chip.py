@@ -100,7 +100,7 @@ def _missed(rows: list[RecordedCounters]) -> str:
     l1 = (
         f"The scheduler counts what tiles request. For {' and '.join(serving)} the L1 cache answers some of "
         "it, which is modelled, not counted: rows that are read again, and rows that neighbours share. "
-        "Registers that spill are not in the scheduler's count: they add up to 2% to FlashAttention-2's "
+        "Registers that spill are not in the scheduler's count: they add up to 4% to FlashAttention-2's "
         "bytes at d 256 in 64 × 64 blocks, and up to 59% in 128 × 128. "
         if serving
         else ""
