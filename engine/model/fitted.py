@@ -1,7 +1,7 @@
 """Which recorded rows set the model's constants: the others judge it.
 
-They stand in `engine.model.rates`, `pipeline`, `l2`, `l2_queue`, `reuse`, `Gpu.l2_effective_bytes`. Those of
-a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody wrote down which rows were
+They stand in `engine.model.rates`, `pipeline`, `l2`, `l2_rewritten`, `reuse`, `Gpu.l2_effective_bytes`. Those
+of a visit of flash2 were set on d 64 alone. Of those of flash3 and of L2 nobody wrote down which rows were
 looked at: all calls in usual blocks are taken for them, so that none of these counts as left out. A kernel's
 instructions were counted in compiled code, and the clock that power leaves is the counted one: no time set
 either. Starts and a window's registers were set on 90 calls that are in no recording, how long warp groups
@@ -16,17 +16,19 @@ How fast blocks of d 64 on an SM spread was set on recorded rows and on 156 call
 its very shape: flash2 of 70,527 keys of d 80, of which it was found that an SM holds one block in 128 x 32,
 not two. The whole recording was made anew after that, of the same calls: these readings themselves set
 nothing. After the third set of calls drawn by lot was opened, blocks of flash1 on an SM came to wait at the
-same time. After the fourth, rows of flash1 came to leave L2 in the order in which they came, its loads of K
-and V to be waited for, HBM to work meanwhile, and registers that flash2 spills to come from L2; how uneven
-the sets of L2 are and how long a visit of flash1 waits were set on the rows below, with the errors of all
-four sets in sight. Then what one SM uses alone came to lie in 1.5 halves of L2, and the room for the rest to
-be L2's own: nothing is fitted there. How gradually bytes leave it, and how far SMs drift apart, was set anew
-on the rows below, on two scans, and on 21 calls on an H100 that are in no recording, with the errors of all
-four sets in sight. After the fifth, on an H100, was opened, how long a visit of flash1 waits and works was
-set anew on the rows below and on 182 calls on an H200 that are in no recording; the recorded ones had 16
-heads for the most part, of which some run alone in their GPC, as traces showed. How times of flash2 and of
-what it asks HBM for add was set anew on the rows below. The errors of all five sets were in sight. The
-sixth and the seventh, of an H200 and of an H100, were opened after that, and nothing was changed since.
+same time. After the fourth, rows of flash1 came to leave L2 before it is full, its loads of K and V to be
+waited for, HBM to work meanwhile, and registers that flash2 spills to come from L2; how uneven the sets of L2
+are and how long a visit of flash1 waits were set on the rows below, with the errors of all four sets in
+sight. Then what one SM uses alone came to lie in 1.5 halves of L2, and the room for the rest to be L2's own:
+nothing is fitted there. How gradually bytes leave it, and how far SMs drift apart, was set anew on the rows
+below, on two scans, and on 21 calls on an H100 that are in no recording, with the errors of all four sets in
+sight. After the fifth, on an H100, was opened, how long a visit of flash1 waits and works was set anew on the
+rows below and on 182 calls on an H200 that are in no recording; the recorded ones had 16 heads for the most
+part, of which some run alone in their GPC, as traces showed. How times of flash2 and of what it asks HBM for
+add was set anew on the rows below. The errors of all five sets were in sight. The sixth and
+the seventh, of an H200 and of an H100, were opened after that. Since then rows of flash1 leave L2 when they
+were not used for longest, and first from the partition of one GPC; nothing was set for that, but a call of
+the seventh showed it.
 """
 
 from __future__ import annotations

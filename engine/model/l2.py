@@ -9,7 +9,7 @@ never again fills the sets unevenly, so that it rises the more gradually, the mo
 up to about a cacheful, and what has since the bytes were first used. An H100's counters saw that of all SMs
 that walk over the same bytes with bytes of their own beside, and of calls with once, twice and four times as
 many queries over the same keys. What lies dirty in L2 at the end counts as written. Rows that a block
-rewrites at every pass are `l2_queue`'s.
+rewrites at every pass are `l2_rewritten`'s.
 
 Where query heads share keys, all SMs go over from one key head to the next in a wave in which L2 holds both:
 a call is followed past as many such waves as it has. That heads share keys makes no difference but that.
@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.model.l2_queue import rewritten
+from engine.model.l2_rewritten import rewritten
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import put_aside
 from engine.model.rates import WARP_GROUP_ROWS

@@ -107,7 +107,7 @@ def test_calls_drawn_by_lot_read_what_the_model_says():
         abs(found) for one, found in zip(judged(), off, strict=True) if one.experiment.algorithm == "flash1"
     ]
     assert max(flash1) < 0.035  # d 128, 5,726 queries of 8 heads
-    assert abs(off.mean()) < 0.005
+    assert abs(off.mean()) < 0.0055
 
 
 def test_a_second_set_of_causal_heads_reads_no_more_than_a_first():

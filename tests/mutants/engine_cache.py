@@ -5,7 +5,7 @@ from tests.mutants.mutant import of_engine as _of
 
 l2 = _of("model/l2.py", "l2")
 l2_range = _of("model/l2_range.py", "l2_range")
-queue = _of("model/l2_queue.py", "l2_queue")
+rewritten = _of("model/l2_rewritten.py", "l2_rewritten")
 crossing = _of("model/crossing.py", "crossing")
 l1 = _of("model/l1.py", "l1", "against_the_chip")
 memories = _of("model/memories.py", "memories")
@@ -148,29 +148,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "needed = each",
         "shared memory of one block alone is set aside",
     ),
-    queue(
-        "queue-one-copy",
-        "row *= together * gpu.l2_copies(1)",
-        "row *= together",
+    rewritten(
+        "rewritten-one-copy",
+        "1 + (parts - 1) * sms",
+        "0 * sms + 1",
         "what one SM uses lies in L2 once",
     ),
-    queue(
-        "queue-stays-when-used",
-        "total, seen = total + at[stop] - at[seen], stop",
-        "total, seen = total + at[stop] - at[seen], stop\n        came[:, first:stop] = total[:, None]",
-        "rows that are used again go to the end of the queue",
+    rewritten(
+        "rewritten-as-a-queue",
+        "row * others + keys / launch.problem.group",
+        "row * others + keys / launch.problem.group * np.arange(1, 1 + len(seen))",
+        "keys of all passes push out rows that are used at every pass",
     ),
-    queue(
-        "queue-even",
+    rewritten(
+        "rewritten-even",
         "UNEVEN = 0.1 ",
         "UNEVEN = 0.2 ",
         "sets of L2 differ by twice as much",
     ),
-    queue(
-        "queue-other-copy",
-        "(1 + (gpu.l2_partitions - 1) * share) / gpu.l2_partitions",
-        "(2 - share)",
+    rewritten(
+        "rewritten-other-copy",
+        "gone * (1 + gone.sum(0) - gone) / parts",
+        "gone",
         "DRAM answers where another partition still could",
+    ),
+    rewritten(
+        "rewritten-sms-apart",
+        "shares[0] += first",
+        "shares += first / partitions",
+        "the SMs of few blocks lie in both partitions alike",
     ),
     l1(
         "l1-nothing-put-aside",

@@ -54,14 +54,15 @@ UNWRITTEN = (
     "FlashAttention-1 on one SM wait at the same time, and that grouped heads, short windows and ragged "
     "rows of unfused attention were off; scans of such calls mended that, and its worst call's shape is in "
     "one of them. The fourth showed that rows which FlashAttention-1 rewrites leave L2 before it is full, "
-    "and that registers spill in small blocks at d 256: the order in which lines leave L2, and what "
+    "and that registers spill in small blocks at d 256: which lines leave L2, and what "
     "compiled code spills, mended that. How long FlashAttention-1 waits was then set anew on recorded "
     "rows, with the errors of all four sets in sight. All recorded rows were measured anew after the first "
     "constants were set. Nothing was set on an H100's recording. The calls drawn by lot on it showed that "
     "FlashAttention-1 was modelled as too slow, and scans on an H200 that are in no recording showed why: "
     "how long it waits and works was set anew on recorded rows and on 182 calls of these scans. How the time "
     "of HBM adds to FlashAttention-2's was set anew on recorded rows. What registers spill was counted in "
-    "compiled code."
+    "compiled code. Another call on an H100 showed that keys push out no rows of FlashAttention-1 that are "
+    "still in use; no constant was set for that."
 )
 HEAD = ("kernel", "what was recorded", "these rows", "count", "median error", "worst error")
 
@@ -111,7 +112,7 @@ def _drawn(recording: Recording) -> Iterator[str]:
         )
         yield (
             f"Of the newest {last[0].count} calls drawn by lot {', '.join(off)}, and {at_last}. They set no "
-            "constant, and were looked at after the model was last changed: they are a blind test of it."
+            "constant, but were looked at before the model was last changed, so they are no blind test of it."
         )
 
 
