@@ -90,8 +90,8 @@ class Step:
 
     Attributes:
         boxed: a block counts whole though it hangs over the tensor's end, or lies past it: TMA asks L2 for
-            those rows too, as counters of an H200 and an H100 say, and has zeros for them. What hangs over
-            the beginning is taken to count so too.
+            those rows too, as counters of an H200 and an H100 say, and has zeros for them; so it does of a
+            block that hangs over the beginning.
     """
 
     operation: Operation

@@ -98,3 +98,12 @@ def test_what_is_executed_asks_for_as_much(case):
 def test_what_the_chip_must_fetch_does_not_hang_on_where_blocks_begin():
     found = simulate(experiment_of(64, 2048, 2048, 1024)).traffic.compulsory.read
     assert found[Tensor.K] == found[Tensor.V] == 2048 * 128
+
+
+@pytest.mark.parametrize(
+    ("heads", "keys", "window", "by_tma"), [(16, 2048, 1024, 48_889_856), (1, 17661, 844, 28_770_304)]
+)
+def test_a_chip_counts_the_boxes_that_hang_over_the_beginning_whole(heads, keys, window, by_tma):
+    """Bytes that TMA read, by an H200's counter: the first call would have 786,432 fewer of rows inside."""
+    found = simulate(experiment_of(64, keys, keys, window, heads=heads, kv_heads=heads))
+    assert found.traffic.requested.total_read == by_tma
