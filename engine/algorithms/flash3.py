@@ -81,6 +81,17 @@ def draws_ahead(problem: Problem) -> bool:
     return problem.mask.looks_ahead
 
 
+def edges(problem: Problem, taken: Tiling) -> tuple[float, float]:
+    """Half where the diagonal passes between key blocks as long as a tile: each of two consumers masks a half.
+
+    With few keys the first of them computes its half alone.
+    """
+    mask, between = problem.mask, problem.offset >= 0 and problem.offset % taken.block_kv == 0
+    if mask.looks_ahead or mask.window is not None or not between or taken.block_q != taken.block_kv:
+        return 1.0, 1.0
+    return 1 / 2, 3 / 4 if problem.keys_seen < FEW_KEYS else 1.0
+
+
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
     """The shared memory that the kernel sets aside: every buffer of Q, K and V."""
     q, k, v = (loaded(problem, taken, tensor) for tensor in (Tensor.Q, Tensor.K, Tensor.V))
@@ -121,6 +132,7 @@ ALGORITHM = Algorithm(
     chooses_tiling=True,
     heads_together=heads_together,
     draws_ahead=draws_ahead,
+    edges=edges,
     heavy_first=True,
     pipeline=Pipeline(specialised=True, overlapped=True),
     techniques=frozenset(

@@ -79,6 +79,10 @@ def _one(problem: Problem, tiling: Tiling) -> int:
     return 1
 
 
+def _all_scores(problem: Problem, tiling: Tiling) -> tuple[float, float]:
+    return 1.0, 1.0
+
+
 def _never(problem: Problem) -> bool:
     return False
 
@@ -100,6 +104,8 @@ class Algorithm:
         own_tiling: (problem) -> what its kernel takes on a Hopper GPU when given no blocks; None: no other.
         heads_together: (problem, tiling) -> heads that start their heaviest query blocks together.
         draws_ahead: (problem) -> whether a block that stays on its SM draws its next tile as it begins one.
+        edges: (problem, tiling) -> of a tile that the mask cuts, the parts of its scores that are compared with
+            the mask and that are computed.
         loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
         pipeline: what its kernels do at the same time.
@@ -137,6 +143,7 @@ class Algorithm:
     own_tiling: Callable[[Problem], Tiling] | None = None
     heads_together: Callable[[Problem, Tiling], int] = _one
     draws_ahead: Callable[[Problem], bool] = _never
+    edges: Callable[[Problem, Tiling], tuple[float, float]] = _all_scores
     loops: Callable[[Problem, Tiling], int] = _one
     heavy_first: bool = False
     pipeline: Pipeline = Pipeline()

@@ -16,9 +16,11 @@ import numpy as np
 
 from engine.algorithms import Pipeline
 from engine.model.around import block_seconds, trips
+from engine.model.l2 import tile_share
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, tiles_in_flight
 from engine.model.rates import (
+    BOUND_BY_SOFTMAX,
     CACHE_BYTES_PER_CLOCK,
     COLD_BLOCK,
     COLD_VISITS,
@@ -29,6 +31,7 @@ from engine.model.rates import (
     POWER_FROM,
     SCORE_OPERATIONS,
     TWO_WARP_GROUPS,
+    UNBUFFERED,
     Rates,
 )
 from engine.model.returning import beside, returning_visit
@@ -90,7 +93,7 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         if Tensor.P in phase.loaded:
             taken = _fetching(visit, fetch_wait(launch, phase), np.arange(1, places + 1))
         if pipeline.specialised:
-            first = _unbuffered(launch, kernel, rates, visits.alike) + visit.tensor + visit.softmax - taken[0]
+            first = _unbuffered(launch, kernel, rates) + visit.tensor + visit.softmax - taken[0]
         elif pipeline.asynchronous and not instructed:
             first = _around(launch, kernel, traffic, rates, places) - waits
         else:  # counted with each visit, or with what it asks HBM for
@@ -108,12 +111,14 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     around = float(lengths[-1] - visits.mean * taken[-1])
     begins = (around - waits) / visits.some if visits.some else 0.0
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
-    lengths = Lengths(visits, waits, begins, float(taken[-1]))
+    last = float(tile_share(launch, np.array([kernel.count - 1]))[0]) if pipeline.specialised else 1.0
+    lengths = Lengths(visits, waits, begins, float(taken[-1]), kernel.count, last)
     ahead = launch.algorithm.draws_ahead(launch.problem)
     work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead)
     if not instructed:
         return work
-    work = replace(work, cold=_cold(launch, kernel, traffic, rates))
+    in_step = launch.problem.head_dim > BOUND_BY_SOFTMAX
+    work = replace(work, cold=_cold(launch, kernel, traffic, rates), in_step=in_step)
     busy = places * visit.tensor * visits.mean / lengths.mean
     return work if busy < POWER_FROM else work.slowed(busy, launch.order)
 
@@ -165,22 +170,23 @@ def _loads(phase: Phase) -> tuple[Step, ...]:
     return tuple(step for step in phase.each if step.operation == Operation.LOAD)
 
 
-def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates, in_step: bool) -> float:
+def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates) -> float:
     """Seconds of HBM for Q and O of all tiles that run, where an SM has one buffer for both; else 0.
 
-    Tiles of unequal length end one by one: half as many ask at once.
+    Q of the next tile waits for O of this one; an SM's last tile has no next one.
     """
     block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
-    if not _one_buffer(launch, kernel):
+    if not _waits_for_buffer(launch, kernel):
         return 0.0
+    sms = launch.gpu.sms
     stored = launch.problem.seq_q / (launch.tiling.block_q * kernel.count)
-    return min(kernel.blocks, launch.gpu.sms) * (1 + in_step * stored) * block / rates.memory
+    return UNBUFFERED * (1 - sms / kernel.blocks) * sms * (1 + stored) * block / rates.memory
 
 
-def _one_buffer(launch: Launch, kernel: Kernel) -> bool:
-    """Whether an SM has one buffer for Q of its tiles, by way of which O leaves."""
+def _waits_for_buffer(launch: Launch, kernel: Kernel) -> bool:
+    """Whether an SM has one buffer for Q of its tiles, by way of which O leaves, and several tiles."""
     block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
-    return sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) <= block
+    return kernel.blocks > launch.gpu.sms and sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) <= block
 
 
 def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
@@ -192,11 +198,12 @@ def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> flo
     queries = moved(launch, kernel.phase.before)
     visits = (COLD_VISITS if specialised else 1) * moved(launch, kernel.phase.each)
     fresh = min(queries + visits, traffic.compulsory.total_read / kernel.blocks)
-    if specialised and _one_buffer(launch, kernel):
+    if specialised and _waits_for_buffer(launch, kernel):
         fresh -= queries  # counted with every tile
     asking = min(kernel.blocks, kernel.resident * launch.gpu.sms) * fresh / rates.memory
     if specialised:
-        return asking + COLD_BLOCK
+        first = queries + moved(launch, kernel.phase.each) / 2  # Q and K, which the first product waits for
+        return asking + COLD_BLOCK + first / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
     return max(0.0, asking - fresh / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz))  # that is in every block
 
 

@@ -32,7 +32,7 @@ import numpy as np
 from engine.model.l2_rewritten import rewritten
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import put_aside
-from engine.model.rates import WARP_GROUP_ROWS
+from engine.model.rates import BOUND_BY_SOFTMAX, WARP_GROUP_ROWS
 from engine.model.reuse import Programs, Reuse, walk
 from engine.problem.hardware import Gpu
 from engine.schedule.bytes import Bytes
@@ -54,10 +54,10 @@ MOST_WAVES = 24  # over whole heads are followed; those after them are taken to 
 APART, APART_SPECIALISED = 0.01, 0.02
 # of what is missing to even distances, what blocks on an SM make up in a turn where softmax's instructions
 # bind, up to such a head dim: the oldest's go first. By traces 0.4 to 0.5 at d 64, 0 at 80; set on counters.
-SPREADING, BOUND_BY_SOFTMAX = 0.6, 64
-# of a flash3 tile's time, by head dim, what goes with its rows: the last of a head, of 1 warp group of 3 and
-# of 2 of 3, of 1 of 2, ends so much sooner on an H200 and lets the next head begin out of step
-ROWS_SHARE = {64: 0.61, 128: 0.37, 256: 0.5}
+SPREADING = 0.6
+# of a flash3 tile's time, by head dim and rows, what goes with its rows: the last of a head, of 1 warp group of 3
+# and of 2 of 3, of 1 of 2, ends so much sooner on an H200 and lets the next head begin out of step
+ROWS_SHARE = {(64, 192): 0.61, (128, 128): 0.37, (256, 128): 0.5}
 
 
 @dataclass(frozen=True)
@@ -223,11 +223,16 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
 
 def _pace(launch: Launch, outer: np.ndarray) -> np.ndarray:
     """[programs] chunks of a step: 1 of the fastest, which have rows for the fewest warp groups."""
+    seconds = tile_share(launch, outer)
+    return seconds.min() / seconds
+
+
+def tile_share(launch: Launch, outer: np.ndarray) -> np.ndarray:
+    """[query blocks] of the time of one that is full, of those with such indices."""
     rows = launch.tiling.block_q
     groups = -(-np.minimum(launch.problem.seq_q - outer * rows, rows) // WARP_GROUP_ROWS)
-    share = ROWS_SHARE.get(launch.problem.head_dim, 0.0) if launch.pipeline.specialised else 0.0
-    seconds = 1 - share * np.maximum(1 - groups * WARP_GROUP_ROWS / rows, 0.0)
-    return seconds.min() / seconds
+    share = ROWS_SHARE.get((launch.problem.head_dim, rows), 0.0) if launch.pipeline.specialised else 0.0
+    return 1 - share * np.maximum(1 - groups * WARP_GROUP_ROWS / rows, 0.0)
 
 
 def _reached(grid: Kernel, together: int, slots: int, chunks: int) -> int:

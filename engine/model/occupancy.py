@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.algorithms import Algorithm, Pipeline
+from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.rows import (
     NARROW_COLUMNS,
     has_rows,
@@ -86,9 +87,23 @@ def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) 
         return 0
     held, streamed = (_loaded(schedule, phase, steps) for steps in (phase.before, phase.each))
     tiles = tiles_in_flight(algorithm, schedule, phase, gpu)
+    if in_few_rows(algorithm.pipeline, schedule, phase, gpu):  # what is multiplied lies in registers
+        tiles, streamed = (tiles - 1, streamed) if tiles > 1 else (1, streamed // 2)  # K, then V
+        held += schedule.tiling.block_q * schedule.tiling.block_kv * schedule.problem.itemsize  # warps exchange P
     rows = 1 if waits_for_rows(schedule, phase) else tiles
     fetched = schedule.amounts[Tensor.P].of(schedule.tiling.block_q, schedule.tiling.block_kv)
     return held + tiles * streamed + rows * fetched * (Tensor.P in phase.loaded)
+
+
+def is_online(phase: Phase) -> bool:
+    """Whether visits of a kernel are online softmax between products."""
+    return phase.outer == "query" and any(step.operation == Operation.RESCALE for step in phase.each)
+
+
+def in_few_rows(pipeline: Pipeline, schedule: Schedule, phase: Phase, gpu: Gpu) -> bool:
+    """Whether they are of fewer rows than Hopper's asynchronous products take: each warp issues its own."""
+    plain = not pipeline.waiting and schedule.problem.dtype != "float32" and gpu.architecture == "Hopper"
+    return plain and is_online(phase) and schedule.tiling.block_q < WARP_GROUP_ROWS
 
 
 def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
@@ -135,10 +150,9 @@ def _spilled(
 ) -> int:
     """Bytes of a thread from a table of compiled code; none of kernels of which nobody counted them."""
     problem, tiling, mask = schedule.problem, schedule.tiling, schedule.problem.mask
-    online = phase.outer == "query" and any(step.operation == Operation.RESCALE for step in phase.each)
     other = pipeline.specialised or pipeline.waiting or tiling.own or problem.dtype == "float32"
     blocks = problem.head_dim, tiling.block_q, tiling.block_kv
-    if other or not online or blocks not in table:
+    if other or not is_online(phase) or blocks not in table:
         return 0
     even, ragged, causal, window = table[blocks]
     if mask.window is not None or mask.causal:

@@ -25,11 +25,18 @@ CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 tog
 SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maximum, sum
 SCHEDULED = 128  # threads of an SM for which an instruction is issued per clock
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
-COLD_BLOCK = 1.8e-6  # s, until the warps of a specialised block have their barriers; fitted to short calls
+COLD_BLOCK = 2.1e-6  # s, until the warps of a specialised block have their barriers; fitted to short calls
+UNBUFFERED = 0.8  # of what Q and O of all SMs at once take HBM: they are not wholly in step; fitted to flash3
 COLD_VISITS = 2  # of which such a block asks for the keys before its first product
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
 TRIPS_OF_A_LOOP = 1.4  # for each loop of flash2, or further one: it begins with empty buffers
+# fewer for a tile of flash3 where softmax binds, more for one that is drawn late where products do; fitted to it
+TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0.8
+# times as long as by themselves that exponentials take under products, as other instructions of softmax come
+# between; and between two warp groups that take no turns, where softmax binds. Fitted to flash3
+UNDER_PRODUCTS, BARE_OF_TWO = 1.21, 1.25
+BOUND_BY_SOFTMAX = 64  # head dim up to which softmax takes longer than the products
 # the norm in which times of flash2's blocks and of what they ask HBM for add: most of that is hidden, as SMs
 # fall out of step; fitted to flash2 on an H200, many short sequences among its calls
 HBM_POWER = 3
@@ -64,6 +71,14 @@ SMALL_ROWS_SHARE = 0.62  # of the matrix rate that products of few rows reach; l
 HIDDEN_WITHIN = 0.12  # of the shorter of products and softmax, between a block's warp groups; likewise
 HIDDEN_WITHIN_BY_TMA = 0.36  # where no thread has copies to issue; fitted to flash2 in its own blocks, d 64
 MOST_HIDDEN_COLUMNS = 128  # beyond, registers are full and nothing hides
+
+
+# of a warp in a visit of fewer than 64 rows, whose products are its own instructions: beside these, by number of
+# O and score of a thread, by 16 bytes that it copies, by product of 16 x 8 x 16; compiled code, to 16%
+FEW_ROWS_INSTRUCTIONS, FEWEST_KEYS = (68, 2.4, 7.2, 7.3, 1.13), 32
+# cycles that each of them takes a scheduler, where shared memory's passes bind, and so many times more of them
+# for a warp alone, which waits for each; fitted to the sweep of flash2 with d 64
+FEW_ROWS_CYCLES, FEW_ROWS_ALONE = 2.1, 0.8
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 
 from engine.algorithms import Pipeline
 from engine.model.launch import Launch
-from engine.model.occupancy import columns, threads_of
+from engine.model.occupancy import columns, in_few_rows, is_online, threads_of
 from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import (
+    BARE_OF_TWO,
+    BOUND_BY_SOFTMAX,
     COPY_INSTRUCTIONS,
+    FEW_ROWS_ALONE,
+    FEW_ROWS_CYCLES,
+    FEW_ROWS_INSTRUCTIONS,
+    FEWEST_KEYS,
     FULL_REGISTERS,
     HIDDEN_WITHIN,
     HIDDEN_WITHIN_BY_TMA,
@@ -34,6 +40,7 @@ from engine.model.rates import (
     SMALL_VISIT_CYCLES,
     STRADDLING_CYCLES,
     TWO_WARP_GROUPS,
+    UNDER_PRODUCTS,
     VISIT_CYCLES,
     VISIT_INSTRUCTIONS,
     WAITS_ALONE,
@@ -71,6 +78,7 @@ class Visit:
         groups: warp groups of a block, whose `softmax` is all their instructions; 0 where the rest is asked.
         masking: seconds more of `softmax` of a tile that the mask cuts.
         full: added to `gaps` where sums and addresses leave its threads no registers.
+        waits: added to `gaps` by a warp group alone on its SM, and the power of those on it that lessens it.
     """
 
     tensor: float
@@ -82,6 +90,7 @@ class Visit:
     groups: int = 0
     masking: float = 0.0
     full: float = 0.0
+    waits: tuple[float, float] = (WAITS_ALONE, WAITS_POWER)
 
     def alone(self, pipeline: Pipeline) -> float:
         """Seconds of a visit on an SM that makes no other meanwhile."""
@@ -98,7 +107,8 @@ class Visit:
     def gaps(self, blocks: int) -> float:
         """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
         apart = blocks * (1 + IN_STEP * (self.groups - 1))
-        return 1 + WAITS_ALONE / apart**WAITS_POWER + self.full
+        alone, power = self.waits
+        return 1 + alone / apart**power + self.full
 
     def cut(self, pipeline: Pipeline, blocks: int, rows: int) -> float:
         """How many times as long a visit of a tile takes that the mask cuts, so many blocks on the SM."""
@@ -123,12 +133,18 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         return Visit(peak_seconds(launch, phase), 0.0, copies, fetching_seconds(launch, phase), 0.0)
     masking = mask_instructions(launch) / SCHEDULED / running_clock(launch.gpu)
     if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
+        masked, computed = launch.algorithm.edges(launch.problem, launch.tiling)
+        masking = masked * masking - (1 - computed) * (tensor / 2 + softmax)  # of a tile's products half are of V
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
         wide = columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
         full = FULL_REGISTERS * (wide and _sums(launch, phase) > MOST_SUMS)
         return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
+    if in_few_rows(launch.pipeline, launch.schedule, phase, launch.gpu):
+        cycle = FEW_ROWS_CYCLES / running_clock(launch.gpu)
+        issued, masking = _few_rows_instructions(launch) * cycle, mask_instructions(launch) / SCHEDULED * cycle
+        return Visit(0.0, issued, copies, 0.0, 0.0, groups=1, masking=masking, waits=(FEW_ROWS_ALONE, 1.0))
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
@@ -202,15 +218,29 @@ def by_instructions(launch: Launch, phase: Phase) -> bool:
     """Whether visits are online softmax between asynchronous products, whose instructions are known."""
     problem, pipeline = launch.problem, launch.pipeline
     plain = not (pipeline.returning or pipeline.waiting) and problem.dtype != "float32"
-    online = phase.outer == "query" and Operation.RESCALE in {step.operation for step in phase.each}
     on_path = launch.gpu.architecture == "Hopper" and launch.tiling.block_q >= WARP_GROUP_ROWS
-    return plain and online and on_path
+    return plain and is_online(phase) and on_path
+
+
+def _few_rows_instructions(launch: Launch) -> float:
+    """Instructions of a warp for a visit of few rows, of which each of four warps has a part of the keys."""
+    rows, keys = launch.tiling.block_q, max(FEWEST_KEYS, launch.tiling.block_kv)
+    wide = columns(launch.problem.head_dim)
+    copies = 2 * keys * wide * launch.problem.itemsize / COPIED_AT_ONCE / GROUP_THREADS
+    counts = 1, rows * wide / GROUP_THREADS, rows * keys / GROUP_THREADS, copies, rows * keys * wide / 4096
+    return sum(each * count for each, count in zip(FEW_ROWS_INSTRUCTIONS, counts, strict=True))
 
 
 def _by_instructions(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
     """As `visit_seconds`, from cycles: of tensor cores at their peak, of schedulers or exponentials."""
-    gpu, exponentials = launch.gpu, _scores(launch) / launch.gpu.exponentials_per_clock
-    issued = 0.0 if launch.pipeline.overlapped else visit_instructions(launch, phase) / SCHEDULED
+    gpu, problem, tiling = launch.gpu, launch.problem, launch.tiling
+    exponentials = _scores(launch) / gpu.exponentials_per_clock
+    if launch.pipeline.overlapped:
+        issued = UNDER_PRODUCTS * exponentials
+        if tiling.block_q <= TWO_WARP_GROUPS and problem.head_dim <= BOUND_BY_SOFTMAX:
+            issued *= BARE_OF_TWO
+    else:
+        issued = visit_instructions(launch, phase) / SCHEDULED
     softmax = (max(issued, exponentials) + _straddling(launch, phase)) / running_clock(gpu)
     return peak_seconds(launch, phase), softmax, gpu.sms * moved(launch, phase.each) / rates.cache
 

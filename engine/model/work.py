@@ -60,22 +60,37 @@ class Visits:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Seconds of a head's blocks: each waits, begins if it has visits, and takes as long for every visit."""
+    """Seconds of a head's blocks: each waits, begins if it has visits, and takes as long for every visit.
+
+    Of `count` blocks the last one has few rows, and takes a share `last` of that.
+    """
 
     visits: Visits
     waits: float
     begins: float
     visit: float
+    count: int = 1
+    last: float = 1.0
 
     @property
     def mean(self) -> float:
         """Of all blocks."""
-        return self.waits + self.begins * self.visits.some + self.visit * self.visits.mean
+        mean = self.waits + self.begins * self.visits.some + self.visit * self.visits.mean
+        if self.last == 1:
+            return mean
+        last = float(self.of(np.array([self.count - 1]))[0])
+        return mean - (1 / self.last - 1) * last / self.count
+
+    @property
+    def alike(self) -> bool:
+        """Whether all blocks are known to take equally long."""
+        return self.visits.alike and self.last == 1
 
     def of(self, block: np.ndarray) -> np.ndarray:
         """[n] of n blocks."""
         visits = self.visits.of(block)
-        return self.waits + self.begins * (visits > 0) + visits * self.visit
+        seconds = self.waits + self.begins * (visits > 0) + visits * self.visit
+        return seconds * np.where(block == self.count - 1, self.last, 1.0)
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,7 @@ class Work:
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
         ahead: whether they are tiles of which an SM draws the next as it begins one, not as it ends one.
         cold: seconds more of the first blocks of all SMs.
+        in_step: whether blocks on an SM end together, see `engine.model.placement`.
     """
 
     kernel: Kernel
@@ -101,6 +117,7 @@ class Work:
     units: dict[str, float]
     ahead: bool = False
     cold: float = 0.0
+    in_step: bool = False
 
     @property
     def places(self) -> int:
@@ -124,8 +141,9 @@ class Work:
 
     def makespan(self, order: str) -> float:
         """Seconds from the first block's start to the last one's end."""
-        if self.lengths.visits.alike:
-            return self.cold + makespan_alike(self.kernel.blocks, self.lengths.mean, self.sms, self.speeds)
+        if self.lengths.alike:
+            alike = self.kernel.blocks, self.lengths.mean, self.sms, self.speeds, self.in_step
+            return self.cold + makespan_alike(*alike)
         first = max(0, self.kernel.blocks - PLACED_ONE_BY_ONE)
         block = self.kernel.launched(order, first, self.kernel.blocks)[1]
         seconds = self.lengths.of(block)
@@ -138,7 +156,7 @@ class Work:
         That is while blocks fill all SMs; in a last round of equal blocks, or where unequal ones end one by
         one, the card has power left.
         """
-        if self.lengths.visits.alike:
+        if self.lengths.alike:
             rounds, rest = divmod(self.kernel.blocks, self.slots)
             parts = [(rounds, busy), (float(rest > 0), busy * rest / self.slots)]
         else:
@@ -150,7 +168,9 @@ class Work:
 
     def _place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         seconds = seconds + self.cold * (np.arange(len(seconds)) < self.slots)
-        return place_ahead(seconds, self.sms) if self.ahead else place(seconds, self.sms, self.speeds)
+        if self.ahead:
+            return place_ahead(seconds, self.sms)
+        return place(seconds, self.sms, self.speeds, self.in_step)
 
 
 def clock_left(busy: float) -> float:

@@ -20,10 +20,10 @@ TIMES = {
     ("flash1", SWEPT): (50, 0.03, 0.17),
     ("flash1", COUNTED): (9, 0.0215, 0.034),
     ("flash2", TIMED): (60, 0.031, 0.351),
-    ("flash2", SWEPT): (50, 0.048, 0.38),
-    ("flash2", COUNTED): (41, 0.034, 0.19),
-    ("flash3", TIMED): (60, 0.037, 0.145),
-    ("flash3", COUNTED): (66, 0.037, 0.135),
+    ("flash2", SWEPT): (50, 0.048, 0.336),
+    ("flash2", COUNTED): (41, 0.034, 0.08),
+    ("flash3", TIMED): (60, 0.0245, 0.147),
+    ("flash3", COUNTED): (66, 0.0245, 0.135),
 }
 DRAM_READS = {  # flash1's worst, 64 causal heads, whose rows just fill L2
     "standard": (0.001, 0.005),
@@ -66,7 +66,7 @@ def drawn(of: int) -> list[RecordedCounters]:
 def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
     """The worst: DRAM of flash1 in 32 heads, whose rows and keys just fill L2; of the others 9%."""
     times, reads, from_l2, requests = newest(H100.device.gpu)
-    assert (times.count, times.median < 0.042, times.worst < 0.145) == (29, True, True)
+    assert (times.count, times.median < 0.0185, times.worst < 0.1) == (29, True, True)
     assert (reads.count, reads.median < 0.0036, reads.worst < 0.49) == (29, True, True)
     assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.0095) == (29, True, True)
     assert (requests.count, requests.median < 1e-5, requests.worst < 6e-4) == (29, True, True)
