@@ -186,7 +186,10 @@ def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates) -> float:
 def _waits_for_buffer(launch: Launch, kernel: Kernel) -> bool:
     """Whether an SM has one buffer for Q of its tiles, by way of which O leaves, and several tiles."""
     block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
-    return kernel.blocks > launch.gpu.sms and sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) <= block
+    return (
+        kernel.blocks > launch.gpu.sms
+        and sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) <= block
+    )
 
 
 def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:

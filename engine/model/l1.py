@@ -4,8 +4,8 @@ L1 has what shared memory leaves of an SM's memory. Its replacement is close to 
 through E bytes read since with the chance exp(-E / C): a walk over W bytes again and again then has a share
 h = exp(-(1 - h) W / C) of them there, which an H200's counters follow with C of KEPT of the room: not closely
 where W is near C, for there one and the same call has read 7.4 MB in one session and 8.3 in another. Copies
-that run ahead (cp.async of 16 bytes, TMA) pass L1 by. Of registers that spill only those are in it that do so
-around a block's visits, and they count as asked of L2: an H200's counters have 84 to 95% of them.
+that run ahead (cp.async of 16 bytes, TMA) pass L1 by. Registers that spill count as asked of L2: an H200's
+counters have 84 to 95% of them. Where flash1's do in a visit, they push its rows out of L1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from itertools import pairwise
 from statistics import NormalDist
 
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import NARROW, RESERVED, WARP, loaded_again, put_aside, set_aside, threads_of
+from engine.model.occupancy import (
+    NARROW,
+    RESERVED,
+    WARP,
+    loaded_again,
+    put_aside,
+    set_aside,
+    spilled_bytes,
+    threads_of,
+)
 from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.rows import number_by_number
 from engine.model.traffic import requested_bytes
@@ -63,7 +72,8 @@ def _of_kernel(launch: Launch, kernel: Kernel) -> float:
     asked = requested_bytes(replace(launch.schedule, phases=(phase,)))
     read = float(asked.total_read)
     if phase.rewritten:
-        return read - _walked_hits(launch, kernel)
+        visits = kernel.heads * phase.programs.all_visits
+        return read - _walked_hits(launch, kernel) + visits * spilled_bytes(launch.schedule, phase)
     if phase.launched == TILE:
         return read - _neighbours_share(launch, kernel) * asked.read[Tensor.Q]
     if number_by_number(launch.schedule, phase):
@@ -100,7 +110,8 @@ def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
     """The same of one head, where so many share the SM's L1."""
     phase, tiling, amounts = kernel.phase, launch.tiling, launch.schedule.amounts
     kept = KEPT * l1_bytes(launch, kernel) / together
-    row = sum(amounts[tensor].factor for tensor in phase.loaded)
+    asked = sum(amounts[tensor].factor for tensor in phase.loaded)
+    row = asked + spilled_bytes(launch.schedule, phase) / tiling.block_q  # both pass L1
     passing = PASSING * sum(amounts[tensor].of(0, tiling.block_kv) for tensor in (Tensor.K, Tensor.V))
     block = max(tiling.block_q, math.ceil(kept / STATIONS / row))  # rows of a station
     rows = [
@@ -112,9 +123,9 @@ def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
     mask = launch.problem.mask
     if near and mask.causal and mask.window is None and not mask.packed:  # each a little shorter
         thin = -(-len(near) // MOST_PASSES)
-        return thin * sum(_followed(near[::thin], block, row, kept, passing))
+        return asked / row * thin * sum(_followed(near[::thin], block, row, kept, passing))
     hits = _followed(near[: MOST_PASSES if mask.hides else PASSES], block, row, kept, passing)
-    return sum(hits) + (len(near) - len(hits)) * (hits[-1] if hits else 0.0)
+    return asked / row * (sum(hits) + (len(near) - len(hits)) * (hits[-1] if hits else 0.0))
 
 
 def _followed(

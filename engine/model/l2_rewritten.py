@@ -1,9 +1,10 @@
 """What L2 loses of rows that one SM rewrites at every pass (flash1): modelled.
 
-What was not used for longest leaves first: between two uses of a row come the other rows of a pass and the
-keys and values of one visit. A set of the cache in which these have no room has none of them left when they
-come again; sets differ in the room that they have for equal addresses. Keys that nobody wants again push out
-no rows: by an H100's counters rows of 0.46 of L2 with as many keys, 1.35 of L2 with their copies, all stay.
+What was not used for longest leaves first: between two uses of a row come the other rows of a pass, the keys
+and values of one visit, and what finds no register in it. A set of the cache in which these have no room has
+none of them left when they come again; sets differ in the room that they have for equal addresses. Keys that
+nobody wants again push out no rows: by an H100's counters rows of 0.46 of L2 with as many keys, 1.35 of L2
+with their copies, all stay.
 
 A line lies in the partition of its address, and in that of the SM which uses it: half of the lines twice.
 DRAM answers where both are gone. Few blocks run in one GPC, so that its partition fills first: of rows of
@@ -18,6 +19,7 @@ from statistics import NormalDist
 import numpy as np
 
 from engine.model.launch import Kernel, Launch
+from engine.model.occupancy import spilled_bytes
 from engine.schedule.step import Operation, Tensor
 
 UNEVEN = 0.1  # of L2's room, by which the room for equal addresses differs among sets; fitted to an H200
@@ -53,7 +55,7 @@ def _lost(launch: Launch, kernel: Kernel, together: int, row: int, room: float) 
     again = at[np.minimum(phase.stop[1:], seen)] - at[first]  # [passes]
     # Q comes back as its block begins, and was used when it began; O, the other half, when it ended
     others = at[seen] - at[first] - at[1] / 2
-    since = together * (row * others + keys / launch.problem.group)
+    since = together * (row * others + keys / launch.problem.group + spilled_bytes(schedule, kernel.phase))
     sms = _shares(together, parts)  # [partitions]
     gone = np.vectorize(NormalDist(1, UNEVEN).cdf, [float])(np.outer(1 + (parts - 1) * sms, since / room))
     everywhere = gone * (1 + gone.sum(0) - gone) / parts  # [partitions of the SM, passes]

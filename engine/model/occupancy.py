@@ -89,7 +89,9 @@ def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) 
     tiles = tiles_in_flight(algorithm, schedule, phase, gpu)
     if in_few_rows(algorithm.pipeline, schedule, phase, gpu):  # what is multiplied lies in registers
         tiles, streamed = (tiles - 1, streamed) if tiles > 1 else (1, streamed // 2)  # K, then V
-        held += schedule.tiling.block_q * schedule.tiling.block_kv * schedule.problem.itemsize  # warps exchange P
+        held += (
+            schedule.tiling.block_q * schedule.tiling.block_kv * schedule.problem.itemsize
+        )  # warps exchange P
     rows = 1 if waits_for_rows(schedule, phase) else tiles
     fetched = schedule.amounts[Tensor.P].of(schedule.tiling.block_q, schedule.tiling.block_kv)
     return held + tiles * streamed + rows * fetched * (Tensor.P in phase.loaded)
@@ -133,6 +135,11 @@ def spilled_words(schedule: Schedule) -> int:
     problem, tiling = schedule.problem, schedule.tiling
     taken = columns(problem.head_dim), tiling.block_q, tiling.block_kv
     return SPILLED.get(taken, (0, 0))[problem.mask.hides]
+
+
+def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
+    """The same of a block, in bytes."""
+    return REGISTER_BYTES * spilled_words(schedule) * threads_of(schedule, phase)
 
 
 def put_aside(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:

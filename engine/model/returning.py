@@ -62,7 +62,7 @@ def _all_in_l1(launch: Launch, traffic: Traffic) -> float:
     """Share of visits all of whose rows are in L1; none of those that see their rows for the first time."""
     asked = traffic.requested.total_read
     back = 1 - traffic.compulsory.total_read / asked
-    found = 1 - from_l2(launch) / asked
+    found = max(0.0, 1 - from_l2(launch) / asked)  # registers that spill come on top
     return back * min(1.0, found / back) ** WAITED_LINES if back else 0.0
 
 

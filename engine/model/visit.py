@@ -134,7 +134,9 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     masking = mask_instructions(launch) / SCHEDULED / running_clock(launch.gpu)
     if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
         masked, computed = launch.algorithm.edges(launch.problem, launch.tiling)
-        masking = masked * masking - (1 - computed) * (tensor / 2 + softmax)  # of a tile's products half are of V
+        masking = masked * masking - (1 - computed) * (
+            tensor / 2 + softmax
+        )  # of a tile's products half are of V
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
@@ -143,7 +145,10 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     if in_few_rows(launch.pipeline, launch.schedule, phase, launch.gpu):
         cycle = FEW_ROWS_CYCLES / running_clock(launch.gpu)
-        issued, masking = _few_rows_instructions(launch) * cycle, mask_instructions(launch) / SCHEDULED * cycle
+        issued, masking = (
+            _few_rows_instructions(launch) * cycle,
+            mask_instructions(launch) / SCHEDULED * cycle,
+        )
         return Visit(0.0, issued, copies, 0.0, 0.0, groups=1, masking=masking, waits=(FEW_ROWS_ALONE, 1.0))
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
