@@ -82,7 +82,7 @@ def draws_ahead(problem: Problem) -> bool:
 
 
 def edges(problem: Problem, taken: Tiling) -> tuple[float, float]:
-    """Half where the diagonal passes between key blocks as long as a tile: each of two consumers masks a half.
+    """Where the diagonal passes between key blocks as long as a tile, each of two consumers masks a half.
 
     With few keys the first of them computes its half alone.
     """

@@ -104,8 +104,8 @@ class Algorithm:
         own_tiling: (problem) -> what its kernel takes on a Hopper GPU when given no blocks; None: no other.
         heads_together: (problem, tiling) -> heads that start their heaviest query blocks together.
         draws_ahead: (problem) -> whether a block that stays on its SM draws its next tile as it begins one.
-        edges: (problem, tiling) -> of a tile that the mask cuts, the parts of its scores that are compared with
-            the mask and that are computed.
+        edges: (problem, tiling) -> parts of the scores of a tile that the mask cuts: those compared with the
+            mask, and those computed.
         loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
         pipeline: what its kernels do at the same time.

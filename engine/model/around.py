@@ -25,8 +25,9 @@ from engine.model.rates import (
     TWO_WARP_GROUPS,
 )
 from engine.model.rows import has_rows
+from engine.model.sharing import Visit
 from engine.model.unfused import COPIED_AT_ONCE, running_clock
-from engine.model.visit import Visit, by_instructions, moved
+from engine.model.visit import by_instructions, moved
 from engine.schedule.nest import Phase
 
 

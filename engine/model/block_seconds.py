@@ -36,9 +36,10 @@ from engine.model.rates import (
 )
 from engine.model.returning import beside, returning_visit
 from engine.model.rows import is_softmax, waits_for_rows
+from engine.model.sharing import Visit, shared_seconds
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.unfused import fetch_wait, row_seconds, row_wait
-from engine.model.visit import Visit, by_instructions, moved, shared_seconds, visit_of
+from engine.model.visit import by_instructions, moved, visit_of
 from engine.model.work import Lengths, Visits, Work
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED

@@ -55,8 +55,8 @@ APART, APART_SPECIALISED = 0.01, 0.02
 # of what is missing to even distances, what blocks on an SM make up in a turn where softmax's instructions
 # bind, up to such a head dim: the oldest's go first. By traces 0.4 to 0.5 at d 64, 0 at 80; set on counters.
 SPREADING = 0.6
-# of a flash3 tile's time, by head dim and rows, what goes with its rows: the last of a head, of 1 warp group of 3
-# and of 2 of 3, of 1 of 2, ends so much sooner on an H200 and lets the next head begin out of step
+# of a flash3 tile's time, by head dim and rows, what goes with its rows: the last of a head, of 1 warp group
+# of 3 and of 2 of 3, of 1 of 2, ends so much sooner on an H200 and lets the next head begin out of step
 ROWS_SHARE = {(64, 192): 0.61, (128, 128): 0.37, (256, 128): 0.5}
 
 

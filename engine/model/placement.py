@@ -3,7 +3,7 @@
 An SM has so many places, and the blocks on it share it: one runs the faster the fewer others are there. While
 blocks wait to be launched every place is taken; after that each SM drains on its own. `speeds` [places + 1]
 says how fast a block runs where so many are on its SM, as a multiple of where all places are taken. Equal
-blocks that stay `in_step` with those beside them end with them, so that of a last round some SMs take one more
+blocks that stay `in_step` with those beside them end with them. Of a last round some SMs then take one more
 than their share: by traces of an H200 one in ONE_MORE.
 """
 
@@ -65,7 +65,7 @@ def makespan_alike(count: int, seconds: float, sms: int, speeds: np.ndarray, in_
 
 @lru_cache(maxsize=64)
 def _turns(sms: int, places: int, in_step: bool) -> tuple[int, ...]:
-    """[places of all SMs] when each takes one of equal blocks, of which every SM's first place takes one first.
+    """[places of all SMs] when each takes one of equal blocks: first of all every SM's first place.
 
     In step every ONE_MORE-th SM takes a second one with the others' first, a third with their second.
     """

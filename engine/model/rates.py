@@ -31,7 +31,8 @@ COLD_VISITS = 2  # of which such a block asks for the keys before its first prod
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
 TRIPS_OF_A_LOOP = 1.4  # for each loop of flash2, or further one: it begins with empty buffers
-# fewer for a tile of flash3 where softmax binds, more for one that is drawn late where products do; fitted to it
+# fewer for a tile of flash3 of two warp groups where softmax binds, and more for one that is drawn late where
+# products do; fitted to flash3
 TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0.8
 # times as long as by themselves that exponentials take under products, as other instructions of softmax come
 # between; and between two warp groups that take no turns, where softmax binds. Fitted to flash3
@@ -73,11 +74,12 @@ HIDDEN_WITHIN_BY_TMA = 0.36  # where no thread has copies to issue; fitted to fl
 MOST_HIDDEN_COLUMNS = 128  # beyond, registers are full and nothing hides
 
 
-# of a warp in a visit of fewer than 64 rows, whose products are its own instructions: beside these, by number of
-# O and score of a thread, by 16 bytes that it copies, by product of 16 x 8 x 16; compiled code, to 16%
+# of a warp in a visit of fewer than 64 rows, whose products are its own instructions: beside these, by number
+# of O and score of a thread, by 16 bytes that it copies, by product of 16 x 8 x 16; compiled code, to 16%.
+# Of fewer keys than FEWEST_KEYS warps compute the same twice
 FEW_ROWS_INSTRUCTIONS, FEWEST_KEYS = (68, 2.4, 7.2, 7.3, 1.13), 32
-# cycles that each of them takes a scheduler, where shared memory's passes bind, and so many times more of them
-# for a warp alone, which waits for each; fitted to the sweep of flash2 with d 64
+# cycles that each of them takes a scheduler, as shared memory's passes bind, and by which part of that more for
+# a warp alone, which waits for each; fitted to the sweep of flash2 with d 64
 FEW_ROWS_CYCLES, FEW_ROWS_ALONE = 2.1, 0.8
 
 

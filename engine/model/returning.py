@@ -27,8 +27,9 @@ from engine.model.rates import (
     WAITED_WORD,
     WARP_GROUP_ROWS,
 )
+from engine.model.sharing import Visit
 from engine.model.traffic import Traffic
-from engine.model.visit import Visit, moved
+from engine.model.visit import moved
 from engine.schedule.step import Tensor
 
 

@@ -8,12 +8,8 @@ two, its products do too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from engine.algorithms import Pipeline
 from engine.model.launch import Launch
-from engine.model.occupancy import columns, in_few_rows, is_online, threads_of
-from engine.model.pipeline import arithmetic_seconds, with_copies
+from engine.model.occupancy import WARP, columns, in_few_rows, is_online, threads_of
 from engine.model.rates import (
     BARE_OF_TWO,
     BOUND_BY_SOFTMAX,
@@ -25,7 +21,6 @@ from engine.model.rates import (
     FULL_REGISTERS,
     HIDDEN_WITHIN,
     HIDDEN_WITHIN_BY_TMA,
-    IN_STEP,
     MASK_INSTRUCTIONS,
     MOST_HIDDEN_COLUMNS,
     MOST_SUMS,
@@ -43,13 +38,12 @@ from engine.model.rates import (
     UNDER_PRODUCTS,
     VISIT_CYCLES,
     VISIT_INSTRUCTIONS,
-    WAITS_ALONE,
-    WAITS_POWER,
     WARP_GROUP_ROWS,
     WINDOW_INSTRUCTIONS,
     Rates,
 )
 from engine.model.rows import has_rows
+from engine.model.sharing import Visit
 from engine.model.unfused import (
     COPIED_AT_ONCE,
     TILE_BESIDE,
@@ -62,63 +56,6 @@ from engine.schedule.nest import TILE, Phase
 from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
 
 GROUP_THREADS = 128  # of a warp group
-
-
-@dataclass(frozen=True)
-class Visit:
-    """Seconds that a visit takes units of its SM, and what of them is hidden under one another.
-
-    Attributes:
-        tensor: the matrix products.
-        softmax: exponentials and float32.
-        copies: loads and stores through L2.
-        issued: instructions for anything else.
-        hidden: of products and softmax, run side by side by two warp groups of one block.
-        waited: for what it loads, where each waits for the one before.
-        groups: warp groups of a block, whose `softmax` is all their instructions; 0 where the rest is asked.
-        masking: seconds more of `softmax` of a tile that the mask cuts.
-        full: added to `gaps` where sums and addresses leave its threads no registers.
-        waits: added to `gaps` by a warp group alone on its SM, and the power of those on it that lessens it.
-    """
-
-    tensor: float
-    softmax: float
-    copies: float
-    issued: float
-    hidden: float
-    waited: float = 0.0
-    groups: int = 0
-    masking: float = 0.0
-    full: float = 0.0
-    waits: tuple[float, float] = (WAITS_ALONE, WAITS_POWER)
-
-    def alone(self, pipeline: Pipeline) -> float:
-        """Seconds of a visit on an SM that makes no other meanwhile."""
-        arithmetic = arithmetic_seconds(pipeline, self.tensor, self.softmax) + self.issued - self.hidden
-        return with_copies(pipeline, arithmetic, self.copies + self.waited)
-
-    def taken(self, pipeline: Pipeline, blocks: int, rows: int, least: float = 0.0) -> float:
-        """Seconds in which so many blocks of so many rows on one SM each make a visit, `least` on its own."""
-        if not self.groups:
-            return shared_seconds(max(least, self.alone(pipeline)), self.longest, blocks, rows)
-        arithmetic = blocks * (self.tensor + self.gaps(blocks) * self.softmax)
-        return with_copies(pipeline, arithmetic, blocks * self.copies)
-
-    def gaps(self, blocks: int) -> float:
-        """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
-        apart = blocks * (1 + IN_STEP * (self.groups - 1))
-        alone, power = self.waits
-        return 1 + alone / apart**power + self.full
-
-    def cut(self, pipeline: Pipeline, blocks: int, rows: int) -> float:
-        """How many times as long a visit of a tile takes that the mask cuts, so many blocks on the SM."""
-        masking = blocks * self.masking * (self.gaps(blocks) if self.groups else 1.0)
-        return 1 + masking / self.taken(pipeline, blocks, rows)
-
-    @property
-    def longest(self) -> float:
-        """Seconds of the unit that is busiest, which no other visit can hide."""
-        return max(max(self.tensor, self.softmax) + self.issued, self.copies)
 
 
 def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
@@ -134,9 +71,8 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     masking = mask_instructions(launch) / SCHEDULED / running_clock(launch.gpu)
     if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
         masked, computed = launch.algorithm.edges(launch.problem, launch.tiling)
-        masking = masked * masking - (1 - computed) * (
-            tensor / 2 + softmax
-        )  # of a tile's products half are of V
+        spared = (1 - computed) * (tensor / 2 + softmax)  # half of the products are of scores
+        masking = masked * masking - spared
         return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
@@ -144,12 +80,9 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         full = FULL_REGISTERS * (wide and _sums(launch, phase) > MOST_SUMS)
         return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
     if in_few_rows(launch.pipeline, launch.schedule, phase, launch.gpu):
-        cycle = FEW_ROWS_CYCLES / running_clock(launch.gpu)
-        issued, masking = (
-            _few_rows_instructions(launch) * cycle,
-            mask_instructions(launch) / SCHEDULED * cycle,
-        )
-        return Visit(0.0, issued, copies, 0.0, 0.0, groups=1, masking=masking, waits=(FEW_ROWS_ALONE, 1.0))
+        issued = FEW_ROWS_CYCLES * _few_rows_instructions(launch) / running_clock(launch.gpu)
+        waits = FEW_ROWS_ALONE, 1.0
+        return Visit(0.0, issued, copies, 0.0, 0.0, 0.0, 1, FEW_ROWS_CYCLES * masking, waits=waits)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
@@ -177,15 +110,6 @@ def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
     tiling, amounts = launch.tiling, launch.schedule.amounts
     moving = (step for step in steps if step.tensor != Tensor.NONE)
     return sum(amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
-
-
-def shared_seconds(alone: float, longest: float, blocks: int, rows: int) -> float:
-    """Seconds in which so many blocks of so many rows on one SM each make a visit.
-
-    Two warp groups take `alone` for theirs; all others add `longest`.
-    """
-    pairs = max(1.0, blocks * min(1.0, rows / TWO_WARP_GROUPS))
-    return blocks * (alone + (pairs - 1) * longest) / pairs
 
 
 def peak_seconds(launch: Launch, phase: Phase) -> float:
@@ -230,9 +154,10 @@ def by_instructions(launch: Launch, phase: Phase) -> bool:
 def _few_rows_instructions(launch: Launch) -> float:
     """Instructions of a warp for a visit of few rows, of which each of four warps has a part of the keys."""
     rows, keys = launch.tiling.block_q, max(FEWEST_KEYS, launch.tiling.block_kv)
-    wide = columns(launch.problem.head_dim)
-    copies = 2 * keys * wide * launch.problem.itemsize / COPIED_AT_ONCE / GROUP_THREADS
-    counts = 1, rows * wide / GROUP_THREADS, rows * keys / GROUP_THREADS, copies, rows * keys * wide / 4096
+    wide, threads = columns(launch.problem.head_dim), GROUP_THREADS
+    copies = 2 * keys * wide * launch.problem.itemsize / COPIED_AT_ONCE / threads
+    products = 2 * rows * keys * wide / (16 * 8 * 16) / (threads // WARP)
+    counts = 1, rows * wide / threads, rows * keys / threads, copies, products
     return sum(each * count for each, count in zip(FEW_ROWS_INSTRUCTIONS, counts, strict=True))
 
 

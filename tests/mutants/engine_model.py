@@ -10,6 +10,7 @@ footprint = _of("model/footprint.py", "footprint")
 placement = _of("model/placement.py", "placement")
 rates = _of("model/rates.py", "modelled", "memories")
 visit = _of("model/visit.py", "modelled")
+sharing = _of("model/sharing.py", "modelled")
 returning = _of("model/returning.py", "returning")
 around = _of("model/around.py", "modelled", "instructions")
 block = _of("model/block_seconds.py", "modelled", "simulated")
@@ -204,7 +205,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "return 0.0",
         "a visit issues no instructions",
     ),
-    visit(
+    sharing(
         "visit-shared",
         "return blocks * (alone + (pairs - 1) * longest) / pairs",
         "return alone",

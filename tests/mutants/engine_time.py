@@ -1,0 +1,108 @@
+"""Mutants of the modelled time: tiles of flash3, blocks of few rows, last rounds, registers that spill."""
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import of_engine as _of
+
+flash3 = _of("algorithms/flash3.py", "modelled")
+around = _of("model/around.py", "modelled")
+block = _of("model/block_seconds.py", "modelled")
+l1 = _of("model/l1.py", "returning")
+l2 = _of("model/l2.py", "modelled")
+occupancy = _of("model/occupancy.py", "instructions")
+placement = _of("model/placement.py", "placement")
+rates = _of("model/rates.py", "modelled")
+returned = _of("model/l2_rewritten.py", "modelled")
+visit = _of("model/visit.py", "instructions")
+work = _of("model/work.py", "simulated", "modelled")
+
+MUTANTS: tuple[Mutant, ...] = (
+    placement(
+        "placement-one-for-each",
+        "ONE_MORE = 4 ",
+        "ONE_MORE = 1000 ",
+        "of a last round no SM takes two blocks before all have one",
+    ),
+    block(
+        "block-out-of-step",
+        "in_step = launch.problem.head_dim > BOUND_BY_SOFTMAX",
+        "in_step = False",
+        "blocks of d 96 on one SM end apart",
+        "unfitted_chip",
+        "model_errors",
+    ),
+    block(
+        "block-waits-after-its-last-tile",
+        "UNBUFFERED * (1 - sms / kernel.blocks)",
+        "UNBUFFERED",
+        "the last tile of an SM waits for the buffer of one that does not come",
+        "model_errors",
+        "simulated",
+    ),
+    block(
+        "block-full-to-the-end",
+        "if pipeline.specialised else 1.0\n    lengths = Lengths",
+        "if False else 1.0\n    lengths = Lengths",
+        "a tile of one row takes as long as a full one",
+    ),
+    work(
+        "work-mean-of-full-blocks",
+        "return mean - (1 / self.last - 1) * last / self.count",
+        "return mean",
+        "a head's last block counts as full on average",
+    ),
+    rates(
+        "rates-exponentials-as-alone",
+        "UNDER_PRODUCTS, BARE_OF_TWO = 1.21, 1.25",
+        "UNDER_PRODUCTS, BARE_OF_TWO = 1.0, 1.25",
+        "exponentials take no longer under products",
+    ),
+    rates(
+        "rates-two-groups-as-three",
+        "UNDER_PRODUCTS, BARE_OF_TWO = 1.21, 1.25",
+        "UNDER_PRODUCTS, BARE_OF_TWO = 1.21, 1.0",
+        "two warp groups without turns hide as much as three",
+    ),
+    rates(
+        "rates-tiles-wait-alike",
+        "TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0.8",
+        "TRIPS_SPARED, TRIPS_OF_A_DRAW = 0, 0.8",
+        "tiles of d 64 with few keys wait as long as those of d 128",
+    ),
+    rates(
+        "rates-draws-for-nothing",
+        "TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0.8",
+        "TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0",
+        "a tile that is drawn late does not wait for the draw",
+    ),
+    flash3(
+        "flash3-computes-both-halves",
+        "return 1 / 2, 3 / 4 if problem.keys_seen < FEW_KEYS else 1.0",
+        "return 1.0, 1.0",
+        "the first consumer computes the half that it does not see",
+    ),
+    visit(
+        "visit-few-rows-in-every-warp",
+        "/ (threads // WARP)",
+        "/ 1",
+        "each of four warps multiplies all keys",
+    ),
+    occupancy(
+        "occupancy-a-tile-more",
+        "tiles, streamed = (tiles - 1, streamed) if tiles > 1 else (1, streamed // 2)",
+        "tiles, streamed = (tiles, streamed) if tiles > 1 else (1, streamed // 2)",
+        "a block of few rows keeps in shared memory what it has in registers",
+    ),
+    l1(
+        "l1-spills-take-no-room",
+        "row = asked + spilled_bytes(launch.schedule, phase) / tiling.block_q",
+        "row = asked",
+        "rows stay in L1 beside all that spills",
+        "l1",
+    ),
+    returned(
+        "l2-spills-take-no-room",
+        " + spilled_bytes(schedule, kernel.phase))",
+        ")",
+        "rows stay in L2 beside all that spills",
+    ),
+)
