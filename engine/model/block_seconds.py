@@ -118,7 +118,7 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead)
     if not instructed:
         return work
-    in_step = launch.problem.head_dim > BOUND_BY_SOFTMAX
+    in_step = launch.problem.head_dim > BOUND_BY_SOFTMAX and visit.groups == 1
     work = replace(work, cold=_cold(launch, kernel, traffic, rates), in_step=in_step)
     busy = places * visit.tensor * visits.mean / lengths.mean
     return work if busy < POWER_FROM else work.slowed(busy, launch.order)

@@ -8,8 +8,7 @@ with their copies, all stay.
 
 A line lies in the partition of its address, and in that of the SM which uses it: half of the lines twice.
 DRAM answers where both are gone. Few blocks run in one GPC, so that its partition fills first: of rows of
-0.38 of L2 an H200 lost one read in two hundred, on 8 SMs. Where rows just fill L2 the model loses too many:
-of 64 causal heads twice what an H100 counted.
+0.38 of L2 an H200 lost one read in two hundred, on 8 SMs.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import spilled_bytes
 from engine.schedule.step import Operation, Tensor
 
-UNEVEN = 0.1  # of L2's room, by which the room for equal addresses differs among sets; fitted to an H200
+# share of L2 used since at which half of the rows are gone, and by which the room for equal addresses differs
+# among sets; fitted to an H200
+HALF, UNEVEN = 1.06, 0.123
 # blocks that one GPC, and so one partition, has more than another: nine go to one of an H200's before the
 # others get any, by the traces of which `rates` has who is alone
 FIRST = 8
@@ -57,7 +58,7 @@ def _lost(launch: Launch, kernel: Kernel, together: int, row: int, room: float) 
     others = at[seen] - at[first] - at[1] / 2
     since = together * (row * others + keys / launch.problem.group + spilled_bytes(schedule, kernel.phase))
     sms = _shares(together, parts)  # [partitions]
-    gone = np.vectorize(NormalDist(1, UNEVEN).cdf, [float])(np.outer(1 + (parts - 1) * sms, since / room))
+    gone = np.vectorize(NormalDist(HALF, UNEVEN).cdf, [float])(np.outer(1 + (parts - 1) * sms, since / room))
     everywhere = gone * (1 + gone.sum(0) - gone) / parts  # [partitions of the SM, passes]
     return float(again @ (sms @ everywhere)), float(again @ gone.mean(0))
 

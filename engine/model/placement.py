@@ -3,8 +3,8 @@
 An SM has so many places, and the blocks on it share it: one runs the faster the fewer others are there. While
 blocks wait to be launched every place is taken; after that each SM drains on its own. `speeds` [places + 1]
 says how fast a block runs where so many are on its SM, as a multiple of where all places are taken. Equal
-blocks that stay `in_step` with those beside them end with them. Of a last round some SMs then take one more
-than their share: by traces of an H200 one in ONE_MORE.
+blocks that stay `in_step` with those beside them end with them. Of a last round some SMs then take two
+before all have one: by traces of an H200 one in ONE_MORE.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def makespan_alike(count: int, seconds: float, sms: int, speeds: np.ndarray, in_
 def _turns(sms: int, places: int, in_step: bool) -> tuple[int, ...]:
     """[places of all SMs] when each takes one of equal blocks: first of all every SM's first place.
 
-    In step every ONE_MORE-th SM takes a second one with the others' first, a third with their second.
+    In step every ONE_MORE-th SM takes a second one with the others' first.
     """
     slot = np.arange(sms * places)
-    sooner = in_step * (slot >= sms) * (slot % sms % ONE_MORE == 0)
+    sooner = in_step * (slot >= sms) * (slot < 2 * sms) * (slot % sms % ONE_MORE == 0)
     return tuple((slot - sooner * sms).tolist())
 
 

@@ -58,10 +58,13 @@ BLOCK_OUTPUT, BLOCK_COPY, BLOCK_LOOP, BLOCK_INSTRUCTIONS, BLOCK_BY_TMA = 8.7, 9,
 MASK_INSTRUCTIONS, WINDOW_INSTRUCTIONS = 4.4, 6.5  # more by score of a tile that the mask cuts; likewise
 # a warp group alone on its SM takes so much longer than its instructions do, with more of them so much less
 WAITS_ALONE, WAITS_POWER = 0.8, 2.8  # fitted to the sweep of flash2 with d 64, in the launch of its kernel
+# the same of one that copies for itself, but for so many cycles, which it waits for what it copied; fitted to
+# calls of flash2 in blocks of 64 rows on an H200, most of them drawn by lot
+WAITS_COPYING, COPYING_CYCLES = 0.5, 200
 IN_STEP = 0.3  # of a warp group to such gaps where it waits at barriers with another of its block; likewise
-# more where O has over MOST_HIDDEN_COLUMNS and a thread more numbers of O and scores than this: it has 250
+# more for each where O has over MOST_HIDDEN_COLUMNS and a thread more numbers of O and scores than this: it has 250
 # registers of 255 there, 209 in blocks of 32 keys, by compiled code; fitted to calls of d 256
-FULL_REGISTERS, MOST_SUMS = 0.4, 150
+FULL_REGISTERS, MOST_SUMS = 0.2, 150
 # the share of its clock that an H200 holds, and what it gives up of it as its tensor cores work for more than
 # a share of the time, which takes power; read off the counted clocks of flash2 and flash3
 RUNNING_CLOCK, POWER_FROM, POWER_SLOPE = 0.984, 0.5, 0.35

@@ -14,6 +14,7 @@ from engine.model.rates import (
     BARE_OF_TWO,
     BOUND_BY_SOFTMAX,
     COPY_INSTRUCTIONS,
+    COPYING_CYCLES,
     FEW_ROWS_ALONE,
     FEW_ROWS_CYCLES,
     FEW_ROWS_INSTRUCTIONS,
@@ -38,6 +39,9 @@ from engine.model.rates import (
     UNDER_PRODUCTS,
     VISIT_CYCLES,
     VISIT_INSTRUCTIONS,
+    WAITS_ALONE,
+    WAITS_COPYING,
+    WAITS_POWER,
     WARP_GROUP_ROWS,
     WINDOW_INSTRUCTIONS,
     Rates,
@@ -77,8 +81,9 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
         wide = columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
-        full = FULL_REGISTERS * (wide and _sums(launch, phase) > MOST_SUMS)
-        return Visit(tensor, softmax, copies, 0.0, 0.0, groups=groups, masking=masking, full=full)
+        full = FULL_REGISTERS * groups * (wide and _sums(launch, phase) > MOST_SUMS)
+        waits = (_copying(launch, softmax) if groups == 1 else WAITS_ALONE), WAITS_POWER
+        return Visit(tensor, softmax, copies, 0.0, 0.0, 0.0, groups, masking, full, waits)
     if in_few_rows(launch.pipeline, launch.schedule, phase, launch.gpu):
         issued = FEW_ROWS_CYCLES * _few_rows_instructions(launch) / running_clock(launch.gpu)
         waits = FEW_ROWS_ALONE, 1.0
@@ -86,6 +91,13 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
+
+
+def _copying(launch: Launch, softmax: float) -> float:
+    """What a warp group that copies for itself waits alone on its SM, as a part of its instructions."""
+    if launch.tiling.own:
+        return WAITS_ALONE
+    return WAITS_COPYING + COPYING_CYCLES / running_clock(launch.gpu) / softmax
 
 
 def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:

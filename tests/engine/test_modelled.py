@@ -1,5 +1,7 @@
 """Modelled times against measurements on an H200, and the spread of a kernel's time over its steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from engine import Experiment, simulate
 from engine.model.fitted import SWEPT
 from engine.model.launch import launch
 from engine.model.seconds import step_seconds
+from engine.model.work import Lengths, Visits
 from engine.recordings.file import recording_of
 from engine.recordings.rows import MODEL_BLOCKS, experiment_of
 from engine.schedule.step import Operation
@@ -229,3 +232,15 @@ def test_blocks_of_flash1_on_one_sm_wait_at_the_same_time(taken, microseconds):
     assert found.launch.kernels[0].resident == 2
     assert found.modelled.seconds == pytest.approx(microseconds * 1e-6, rel=0.15)
     assert found.modelled.busy["attention"]["L2"] < found.modelled.seconds
+
+
+@pytest.mark.parametrize("visits", [Visits.listed(np.array([1.0, 2.0, 3.0])), Visits.equal(2.0)])
+def test_the_last_of_a_heads_blocks_counts_as_long_as_its_rows_take(visits):
+    """Each waits 1 s, begins in 0.5 and visits in 2; the last of three takes half of that."""
+    full = Lengths(visits, 1.0, 0.5, 2.0, 3)
+    few = replace(full, last=0.5)
+    at = np.arange(3)
+    assert few.of(at).tolist() == (full.of(at) * [1, 1, 0.5]).tolist()
+    assert few.mean == pytest.approx(few.of(at).mean())
+    assert full.mean == pytest.approx((1.5 + 2 * visits.of(at)).mean())
+    assert (full.alike, few.alike) == (visits.alike, False)

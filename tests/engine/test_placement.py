@@ -22,8 +22,8 @@ def event_by_event(
     """(sm, start, end) of every block, from what runs at every moment."""
     places = len(speeds) - 1
 
-    def turn(slot: int) -> int:  # the first SM, and every fourth, takes one with the others' one before
-        return slot - sms if slot >= sms and slot % sms % 4 == 0 else slot
+    def turn(slot: int) -> int:  # the first SM, and every fourth, takes two with the others' first
+        return slot - sms if sms <= slot < 2 * sms and slot % sms % 4 == 0 else slot
 
     waiting, now = list(enumerate(lengths)), 0.0
     running: dict[int, list] = {}  # slot: [block, seconds to go where all places are taken]

@@ -162,8 +162,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     rewritten(
         "rewritten-even",
-        "UNEVEN = 0.1 ",
-        "UNEVEN = 0.2 ",
+        "HALF, UNEVEN = 1.06, 0.123",
+        "HALF, UNEVEN = 1.06, 0.25",
         "sets of L2 differ by twice as much",
     ),
     rewritten(
