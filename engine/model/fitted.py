@@ -31,7 +31,10 @@ were not used for longest, and first from the partition of one GPC; nothing was 
 the seventh showed it. After that, how products and softmax of flash3 add and what its tiles wait for was set
 anew on the rows below and on 138 calls on an H200, most of them drawn by lot with seeds of their own; that
 blocks of one SM end together, and where the next ones go, was read off traces of an H200, and what finds no
-register in a visit of flash1 off compiled code. The errors of all seven sets were in sight.
+register in a visit of flash1 off compiled code. Then 135 calls on an H100, drawn likewise, were looked at.
+What two of them showed was set on calls on an H200: how long a warp group of flash2 that copies for itself
+waits alone, and that rows of flash1 have a little more room than L2 has. The errors of all seven sets were in
+sight.
 """
 
 from __future__ import annotations

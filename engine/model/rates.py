@@ -62,8 +62,8 @@ WAITS_ALONE, WAITS_POWER = 0.8, 2.8  # fitted to the sweep of flash2 with d 64, 
 # calls of flash2 in blocks of 64 rows on an H200, most of them drawn by lot
 WAITS_COPYING, COPYING_CYCLES = 0.5, 200
 IN_STEP = 0.3  # of a warp group to such gaps where it waits at barriers with another of its block; likewise
-# more for each where O has over MOST_HIDDEN_COLUMNS and a thread more numbers of O and scores than this: it has 250
-# registers of 255 there, 209 in blocks of 32 keys, by compiled code; fitted to calls of d 256
+# more for each of a block where O has over MOST_HIDDEN_COLUMNS and a thread more numbers of O and scores than
+# this: 250 registers of 255 there, 209 in blocks of 32 keys, by compiled code; fitted to calls of d 256
 FULL_REGISTERS, MOST_SUMS = 0.2, 150
 # the share of its clock that an H200 holds, and what it gives up of it as its tensor cores work for more than
 # a share of the time, which takes power; read off the counted clocks of flash2 and flash3
@@ -81,8 +81,8 @@ MOST_HIDDEN_COLUMNS = 128  # beyond, registers are full and nothing hides
 # of O and score of a thread, by 16 bytes that it copies, by product of 16 x 8 x 16; compiled code, to 16%.
 # Of fewer keys than FEWEST_KEYS warps compute the same twice
 FEW_ROWS_INSTRUCTIONS, FEWEST_KEYS = (68, 2.4, 7.2, 7.3, 1.13), 32
-# cycles that each of them takes a scheduler, as shared memory's passes bind, and by which part of that more for
-# a warp alone, which waits for each; fitted to the sweep of flash2 with d 64
+# cycles that each of them takes a scheduler, as shared memory's passes bind, and by which part of that more
+# for a warp alone, which waits for each; fitted to the sweep of flash2 with d 64
 FEW_ROWS_CYCLES, FEW_ROWS_ALONE = 2.1, 0.8
 
 

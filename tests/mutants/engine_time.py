@@ -11,7 +11,7 @@ l2 = _of("model/l2.py", "modelled")
 occupancy = _of("model/occupancy.py", "instructions")
 placement = _of("model/placement.py", "placement")
 rates = _of("model/rates.py", "modelled")
-returned = _of("model/l2_rewritten.py", "modelled")
+returned = _of("model/l2_rewritten.py", "l1", "l2_rewritten")
 visit = _of("model/visit.py", "instructions")
 work = _of("model/work.py", "simulated", "modelled")
 
@@ -73,6 +73,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0.8",
         "TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0",
         "a tile that is drawn late does not wait for the draw",
+    ),
+    rates(
+        "rates-copies-waited-for",
+        "WAITS_COPYING, COPYING_CYCLES = 0.5, 200",
+        "WAITS_COPYING, COPYING_CYCLES = 0.5, 0",
+        "a warp group alone does not wait for what it copied",
     ),
     flash3(
         "flash3-computes-both-halves",
