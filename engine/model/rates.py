@@ -36,7 +36,7 @@ TRIPS_OF_A_LOOP = 1.4  # for each loop of flash2, or further one: it begins with
 TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0.8
 # times as long as by themselves that exponentials take under products, as other instructions of softmax come
 # between; and between two warp groups that take no turns, where softmax binds. Fitted to flash3
-UNDER_PRODUCTS, BARE_OF_TWO = 1.21, 1.25
+UNDER_PRODUCTS, BARE_OF_TWO = 1.23, 1.25
 BOUND_BY_SOFTMAX = 64  # head dim up to which softmax takes longer than the products
 # the norm in which times of flash2's blocks and of what they ask HBM for add: most of that is hidden, as SMs
 # fall out of step; fitted to flash2 on an H200, many short sequences among its calls

@@ -81,14 +81,14 @@ ERRORS = {
     ("standard", timed): (50, 0.03, 0.125),
     ("standard", counted): (10, 0.0265, 0.051),
     ("standard", swept): (40, 0.06, 0.21),
-    ("flash1", timed): (50, 0.035, 0.265),
+    ("flash1", timed): (50, 0.035, 0.256),
     ("flash1", counted): (8, 0.0165, 0.042),
     ("flash1", swept): (45, 0.037, 0.151),
     ("flash2", timed): (50, 0.032, 0.225),
-    ("flash2", counted): (40, 0.031, 0.097),
-    ("flash2", swept): (45, 0.043, 0.325),
-    ("flash3", timed): (50, 0.019, 0.145),
-    ("flash3", counted): (60, 0.022, 0.185),
+    ("flash2", counted): (40, 0.0295, 0.097),
+    ("flash2", swept): (45, 0.041, 0.325),
+    ("flash3", timed): (50, 0.017, 0.135),
+    ("flash3", counted): (60, 0.0225, 0.19),
 }
 
 

@@ -16,18 +16,18 @@ TIMES = {
     ("standard", TIMED): (52, 0.03, 0.072),
     ("standard", SWEPT): (47, 0.058, 0.22),
     ("standard", COUNTED): (11, 0.021, 0.062),
-    ("flash1", TIMED): (51, 0.033, 0.36),
+    ("flash1", TIMED): (51, 0.039, 0.29),
     ("flash1", SWEPT): (50, 0.03, 0.17),
-    ("flash1", COUNTED): (9, 0.0215, 0.034),
+    ("flash1", COUNTED): (9, 0.0215, 0.042),
     ("flash2", TIMED): (60, 0.031, 0.351),
     ("flash2", SWEPT): (50, 0.048, 0.336),
     ("flash2", COUNTED): (41, 0.034, 0.08),
-    ("flash3", TIMED): (60, 0.0245, 0.147),
-    ("flash3", COUNTED): (66, 0.0245, 0.135),
+    ("flash3", TIMED): (60, 0.0265, 0.142),
+    ("flash3", COUNTED): (66, 0.0265, 0.135),
 }
-DRAM_READS = {  # flash1's worst, 64 causal heads, whose rows just fill L2
+DRAM_READS = {
     "standard": (0.001, 0.005),
-    "flash1": (0.001, 0.165),
+    "flash1": (0.001, 0.036),
     "flash2": (0.002, 0.17),
     "flash3": (0.0025, 0.085),
 }
@@ -66,8 +66,8 @@ def drawn(of: int) -> list[RecordedCounters]:
 def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
     """The worst: DRAM of flash1 in 32 heads, whose rows and keys just fill L2; of the others 9%."""
     times, reads, from_l2, requests = newest(H100.device.gpu)
-    assert (times.count, times.median < 0.0185, times.worst < 0.1) == (29, True, True)
-    assert (reads.count, reads.median < 0.0036, reads.worst < 0.49) == (29, True, True)
+    assert (times.count, times.median < 0.0215, times.worst < 0.1) == (29, True, True)
+    assert (reads.count, reads.median < 0.0036, reads.worst < 0.09) == (29, True, True)
     assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.0095) == (29, True, True)
     assert (requests.count, requests.median < 1e-5, requests.worst < 6e-4) == (29, True, True)
     off = sorted(abs(one.modelled_dram_read / one.dram_read - 1) for one in drawn(0))
@@ -81,7 +81,7 @@ def test_an_earlier_set_on_it_takes_and_reads_what_the_model_says():
     """The worst: time and DRAM of flash2, the latter at d 256, where registers spill."""
     pairs = [(one.modelled_seconds / one.seconds, one.modelled_dram_read / one.dram_read) for one in drawn(1)]
     times, reads = np.abs(np.array(pairs) - 1).T
-    assert (len(times), np.median(times) < 0.021, times.max() < 0.095) == (29, True, True)
+    assert (len(times), np.median(times) < 0.0215, times.max() < 0.086) == (29, True, True)
     assert (np.median(reads) < 0.0045, reads.max() < 0.13, np.sort(reads)[-2] < 0.09) == (True, True, True)
 
 

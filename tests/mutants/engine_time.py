@@ -52,14 +52,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     rates(
         "rates-exponentials-as-alone",
-        "UNDER_PRODUCTS, BARE_OF_TWO = 1.21, 1.25",
+        "UNDER_PRODUCTS, BARE_OF_TWO = 1.23, 1.25",
         "UNDER_PRODUCTS, BARE_OF_TWO = 1.0, 1.25",
         "exponentials take no longer under products",
     ),
     rates(
         "rates-two-groups-as-three",
-        "UNDER_PRODUCTS, BARE_OF_TWO = 1.21, 1.25",
-        "UNDER_PRODUCTS, BARE_OF_TWO = 1.21, 1.0",
+        "UNDER_PRODUCTS, BARE_OF_TWO = 1.23, 1.25",
+        "UNDER_PRODUCTS, BARE_OF_TWO = 1.23, 1.0",
         "two warp groups without turns hide as much as three",
     ),
     rates(
