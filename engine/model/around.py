@@ -16,16 +16,13 @@ from engine.model.rates import (
     BLOCK_INSTRUCTIONS,
     BLOCK_LOOP,
     BLOCK_OUTPUT,
-    BOUND_BY_SOFTMAX,
     ROUND_TRIPS,
     SCHEDULED,
-    TRIPS_OF_A_DRAW,
     TRIPS_OF_A_LOOP,
-    TRIPS_SPARED,
-    TWO_WARP_GROUPS,
 )
 from engine.model.rows import has_rows
 from engine.model.sharing import Visit
+from engine.model.tiles import trips_of_a_tile
 from engine.model.unfused import COPIED_AT_ONCE, running_clock
 from engine.model.visit import by_instructions, moved
 from engine.schedule.nest import Phase
@@ -43,20 +40,8 @@ def trips(launch: Launch, phase: Phase) -> float:
         return 0.0  # counted with every visit
     waited = ROUND_TRIPS - (pipeline.specialised or pipeline.waiting or has_rows(phase))
     if pipeline.specialised:
-        waited -= _spared(launch)
+        waited += trips_of_a_tile(launch)
     return waited + TRIPS_OF_A_LOOP * max(0.0, _entered(launch) - 1)
-
-
-def _spared(launch: Launch) -> float:
-    """Round trips fewer of a tile where softmax binds; else fewer by as many as one waits that is drawn late.
-
-    The first tile of an SM is not drawn.
-    """
-    if launch.problem.head_dim <= BOUND_BY_SOFTMAX:
-        return TRIPS_SPARED * (launch.tiling.block_q <= TWO_WARP_GROUPS)
-    (kernel,) = launch.kernels
-    late = not launch.algorithm.draws_ahead(launch.problem)
-    return -TRIPS_OF_A_DRAW * late * max(0.0, 1 - launch.gpu.sms / kernel.blocks)
 
 
 def _entered(launch: Launch) -> float:

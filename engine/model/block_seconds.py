@@ -31,12 +31,12 @@ from engine.model.rates import (
     POWER_FROM,
     SCORE_OPERATIONS,
     TWO_WARP_GROUPS,
-    UNBUFFERED,
     Rates,
 )
 from engine.model.returning import beside, returning_visit
 from engine.model.rows import is_softmax, waits_for_rows
 from engine.model.sharing import Visit, shared_seconds
+from engine.model.tiles import first_visit, waits_for_buffer
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.unfused import fetch_wait, row_seconds, row_wait
 from engine.model.visit import by_instructions, moved, visit_of
@@ -94,7 +94,7 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         if Tensor.P in phase.loaded:
             taken = _fetching(visit, fetch_wait(launch, phase), np.arange(1, places + 1))
         if pipeline.specialised:
-            first = _unbuffered(launch, kernel, rates) + visit.tensor + visit.softmax - taken[0]
+            first = first_visit(launch, kernel, rates) - taken[0]
         elif pipeline.asynchronous and not instructed:
             first = _around(launch, kernel, traffic, rates, places) - waits
         else:  # counted with each visit, or with what it asks HBM for
@@ -171,28 +171,6 @@ def _loads(phase: Phase) -> tuple[Step, ...]:
     return tuple(step for step in phase.each if step.operation == Operation.LOAD)
 
 
-def _unbuffered(launch: Launch, kernel: Kernel, rates: Rates) -> float:
-    """Seconds of HBM for Q and O of all tiles that run, where an SM has one buffer for both; else 0.
-
-    Q of the next tile waits for O of this one; an SM's last tile has no next one.
-    """
-    block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
-    if not _waits_for_buffer(launch, kernel):
-        return 0.0
-    sms = launch.gpu.sms
-    stored = launch.problem.seq_q / (launch.tiling.block_q * kernel.count)
-    return UNBUFFERED * (1 - sms / kernel.blocks) * sms * (1 + stored) * block / rates.memory
-
-
-def _waits_for_buffer(launch: Launch, kernel: Kernel) -> bool:
-    """Whether an SM has one buffer for Q of its tiles, by way of which O leaves, and several tiles."""
-    block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
-    return (
-        kernel.blocks > launch.gpu.sms
-        and sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q) <= block
-    )
-
-
 def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
     """Seconds more of the first blocks: all that run ask HBM at once for Q and the first key blocks.
 
@@ -202,7 +180,7 @@ def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> flo
     queries = moved(launch, kernel.phase.before)
     visits = (COLD_VISITS if specialised else 1) * moved(launch, kernel.phase.each)
     fresh = min(queries + visits, traffic.compulsory.total_read / kernel.blocks)
-    if specialised and _waits_for_buffer(launch, kernel):
+    if specialised and waits_for_buffer(launch, kernel):
         fresh -= queries  # counted with every tile
     asking = min(kernel.blocks, kernel.resident * launch.gpu.sms) * fresh / rates.memory
     if specialised:

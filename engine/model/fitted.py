@@ -76,9 +76,8 @@ FITS = (
     Fit("flash1", SWEPT, (64,), "how long a visit waits and works"),
     Fit("flash1", TIMED, None, "how long a visit waits and works"),
     Fit("flash1", COUNTED, None, "how long a visit waits and works"),
-    Fit(
-        "flash2", SWEPT, (64,), "how long warp groups wait beside their instructions, and warps with few rows"
-    ),
+    Fit("flash2", SWEPT, (64,), "how long warp groups wait beside their instructions"),
+    Fit("flash2", SWEPT, (64,), "how long warps with few rows wait for their instructions"),
     Fit("flash2", TIMED, (64,), "how long warp groups wait beside their instructions"),
     Fit("flash2", TIMED, (256,), "how much longer where registers are full"),
     Fit("flash2", TIMED, (64, 256), "how long a loop waits for its first keys, and for HBM"),

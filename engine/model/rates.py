@@ -33,10 +33,10 @@ ROUND_TRIPS = 3
 TRIPS_OF_A_LOOP = 1.4  # for each loop of flash2, or further one: it begins with empty buffers
 # fewer for a tile of flash3 of two warp groups where softmax binds, and more for one that is drawn late where
 # products do; fitted to flash3
-TRIPS_SPARED, TRIPS_OF_A_DRAW = 1, 0.8
+TRIPS_SPARED, TRIPS_OF_A_DRAW = 0.55, 0.8
 # times as long as by themselves that exponentials take under products, as other instructions of softmax come
 # between; and between two warp groups that take no turns, where softmax binds. Fitted to flash3
-UNDER_PRODUCTS, BARE_OF_TWO = 1.23, 1.25
+UNDER_PRODUCTS, BARE_OF_TWO = 1.23, 1.3
 BOUND_BY_SOFTMAX = 64  # head dim up to which softmax takes longer than the products
 # the norm in which times of flash2's blocks and of what they ask HBM for add: most of that is hidden, as SMs
 # fall out of step; fitted to flash2 on an H200, many short sequences among its calls

@@ -98,7 +98,7 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     page = opened("across", head_dim=128)
     (run, plain), said = runs(), " ".join(block.value for block in (*page.caption, *page.markdown))
     assert f"4 of them need {seconds_text(run.seconds)} (modelled)" in page.header[0].value
-    assert run.seconds == pytest.approx(0.0256, rel=0.01)  # 26.9 ms recorded
+    assert run.seconds == pytest.approx(0.0249, rel=0.01)  # 26.9 ms recorded of an older kernel
     assert plain.seconds / run.seconds == pytest.approx(7 / 4, rel=0.04)
     block = 2 * 16 * 131072 // 4 * 128 * 2
     assert f"one block of K and V ({bytes_text(block)})" in said
