@@ -99,9 +99,9 @@ def test_short_calls_read_their_instructions_too():
 
 def test_calls_drawn_by_lot_read_what_the_model_says():
     off = np.array([one.modelled_dram_read / one.dram_read - 1 for one in judged()])
-    assert len(off) == 145
+    assert len(off) == 174
     assert np.median(np.abs(off)) < 0.003
-    assert sorted(np.abs(off))[-5] < 0.062
+    assert sorted(np.abs(off))[-5] < 0.064
     assert np.abs(off).max() < 0.092  # flash3, 8 causal heads of 13,892 tokens of d 64
     flash1 = [
         abs(found) for one, found in zip(judged(), off, strict=True) if one.experiment.algorithm == "flash1"

@@ -146,7 +146,7 @@ CALLS |= {"before": lambda: recorded(recordings(COUNTED_BEFORE)), "scanned": sca
 FOUND = {
     "recorded": (29, 0.89, 0.24),
     "before": (15, 0.87, 0.3),
-    "judges": (16, 0.95, 0.29),
+    "judges": (27, 0.92, 0.29),
     "scanned": (63, 0.93, 0.41),
 }
 

@@ -12,8 +12,10 @@ import pytest
 from engine import simulate
 from engine.experiment import Experiment
 from engine.measuring.drawn import (
+    EIGHTH_SEED,
     FIFTH_SEED,
     FOURTH_SEED,
+    NINTH_SEED,
     SECOND_SEED,
     SEED,
     SEVENTH_SEED,
@@ -131,17 +133,19 @@ def test_the_last_line_is_of_all_times_that_set_nothing(recording):
 def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
     """The rows are exactly those that the lot gives; each counts by time, DRAM reads, bytes from L2.
 
-    Of the sixth and seventh what warps and TMA ask for was counted too.
+    From the sixth on what warps and TMA ask for was counted too.
     """
-    sixth, fourth, third, second, first, seventh, fifth = recordings(JUDGES)
+    eighth, sixth, fourth, third, second, first, ninth, seventh, fifth = recordings(JUDGES)
     seeds = (first, SEED), (second, SECOND_SEED), (third, THIRD_SEED), (fourth, FOURTH_SEED)
     later = (fifth, FIFTH_SEED), (sixth, SIXTH_SEED), (seventh, SEVENTH_SEED)
-    for judges, seed in (*seeds, *later):
+    last = (eighth, EIGHTH_SEED), (ninth, NINTH_SEED)
+    for judges, seed in (*seeds, *later, *last):
         assert {identity(row) for row in judges.counters} == {identity(one.row()) for one in drawn(seed)}
-    judging = first.counters + second.counters + third.counters + fourth.counters + sixth.counters
+    asked_too = sixth.counters + eighth.counters
+    judging = first.counters + second.counters + third.counters + fourth.counters + asked_too
     assert not {identity(row) for row in judging} & {identity(row) for row in recording.counters}
     held = [one for one in held_rows(recording) if one.rows in DRAWN]
-    assert len(held) == 3 * len(judging) + len(sixth.counters) == 464
+    assert len(held) == 3 * len(judging) + len(asked_too) == 580
     assert not any(one.fitted for one in held)
     asked = {one.experiment.algorithm: [] for one in held}
     from_l2 = [one for one in held if one.rows == DRAWN_L2]
@@ -160,13 +164,14 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
     recorded = {sum(kernel.dram_read for kernel in row.kernels) for row in judging}
     assert {one.recorded for one in held if one.rows == DRAWN_DRAM} == recorded
     (line,) = (each for each in errors(recording) if (each.algorithm, each.rows) == ("flash1", DRAWN_TIMES))
-    assert (line.count, line.median < 0.03, line.worst < 0.12) == (20, True, True)
+    assert (line.count, line.median < 0.03, line.worst < 0.14) == (24, True, True)
     for calls, half, most in (
         (first, 0.021, 0.07),
         (second, 0.0198, 0.055),
         (third, 0.0385, 0.115),
         (fourth, 0.0175, 0.074),
         (sixth, 0.037, 0.135),
+        (eighth, 0.0225, 0.14),
     ):
         drawn_so = {row.problem for row in calls.counters}
         off = [one.off for one in held if one.rows == DRAWN_TIMES and one.experiment.problem in drawn_so]
@@ -180,10 +185,10 @@ def asked(one: RecordedCounters) -> float:
 
 def test_the_newest_calls_drawn_by_lot_stand_by_themselves(recording):
     """Time, DRAM reads, bytes from L2 to the SMs, tile requests; the model stood when they were looked at."""
-    sixth, *_ = recordings(JUDGES)
-    assert {identity(row) for row in sixth.counters} == {identity(one.row()) for one in drawn(SIXTH_SEED)}
+    eighth, *_ = recordings(JUDGES)
+    assert {identity(row) for row in eighth.counters} == {identity(one.row()) for one in drawn(EIGHTH_SEED)}
     times, reads, from_l2, requests = newest(recording.device.gpu)
-    calls = recorded_counters(sixth)
+    calls = recorded_counters(eighth)
     off = {
         times: [one.modelled_seconds / one.row.total("seconds") - 1 for one in calls],
         reads: [one.modelled_dram_read / one.row.total("dram_read") - 1 for one in calls],
@@ -194,16 +199,16 @@ def test_the_newest_calls_drawn_by_lot_stand_by_themselves(recording):
         assert found.count == len(each) == 29
         assert found.median == pytest.approx(median(map(abs, each)), rel=1e-9)
         assert found.worst == pytest.approx(max(map(abs, each)), rel=1e-9)
-    assert (times.median < 0.037, times.worst < 0.135) == (True, True)
-    assert (reads.median < 0.0012, reads.worst < 0.092) == (True, True)
-    assert (from_l2.median < 1e-4, from_l2.worst < 0.055) == (True, True)
-    assert (requests.median < 1e-4, requests.worst < 0.0026) == (True, True)
+    assert (times.median < 0.0225, times.worst < 0.14) == (True, True)
+    assert (reads.median < 0.001, reads.worst < 0.064) == (True, True)
+    assert (from_l2.median < 1e-4, from_l2.worst < 0.0185) == (True, True)
+    assert (requests.median < 1e-4, requests.worst < 6e-4) == (True, True)
     assert newest("NVIDIA A100") == ()
 
 
 def test_what_tiles_request_is_judged_where_all_that_warps_ask_for_was_counted(recording, monkeypatch):
     """Of two calls one: a set recorded before is judged by its bytes from L2 alone."""
-    _sixth, fourth, *_ = recordings(JUDGES)
+    _eighth, _sixth, fourth, *_ = recordings(JUDGES)
     first, second = (one.row for one in recorded_counters(fourth)[:2])
     asked = recorded_counters(fourth)[0].modelled_asked
     kernel = replace(first.kernels[0], loaded=0.0, copied=asked / 1.01, by_tma=0.0)

@@ -64,32 +64,37 @@ def drawn(of: int) -> list[RecordedCounters]:
 
 
 def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
-    """The worst: DRAM of flash1 in 32 heads, whose rows and keys just fill L2; of the others 9%."""
+    """The worst: the time of flash2 in 64 x 64, causal, whose blocks all run at once; of the others 12%."""
     times, reads, from_l2, requests = newest(H100.device.gpu)
-    assert (times.count, times.median < 0.0215, times.worst < 0.1) == (29, True, True)
-    assert (reads.count, reads.median < 0.0036, reads.worst < 0.09) == (29, True, True)
-    assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.0095) == (29, True, True)
-    assert (requests.count, requests.median < 1e-5, requests.worst < 6e-4) == (29, True, True)
-    off = sorted(abs(one.modelled_dram_read / one.dram_read - 1) for one in drawn(0))
-    assert off[-2] < 0.09
+    assert (times.count, times.median < 0.029, times.worst < 0.18) == (29, True, True)
+    assert (reads.count, reads.median < 0.0042, reads.worst < 0.056) == (29, True, True)
+    assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.0123) == (29, True, True)
+    assert (requests.count, requests.median < 1e-5, requests.worst < 0.0063) == (29, True, True)
+    assert sorted(abs(one.modelled_seconds / one.seconds - 1) for one in drawn(0))[-2] < 0.12
     assert all(
         abs(one.modelled_read / one.read - 1) < 1e-3 for one in drawn(0) if one.row.provider == "flash3"
     )
 
 
-def test_an_earlier_set_on_it_takes_and_reads_what_the_model_says():
-    """The worst: time and DRAM of flash2, the latter at d 256, where registers spill."""
-    pairs = [(one.modelled_seconds / one.seconds, one.modelled_dram_read / one.dram_read) for one in drawn(1)]
+@pytest.mark.parametrize(
+    ("of", "time", "slowest", "read", "most", "second"),
+    [(1, 0.0215, 0.1, 0.0036, 0.09, 0.09), (2, 0.0215, 0.086, 0.0045, 0.13, 0.09)],
+)
+def test_an_earlier_set_on_it_takes_and_reads_what_the_model_says(of, time, slowest, read, most, second):
+    """The worst: DRAM of flash1 where rows and keys just fill L2; of flash2 where registers spill."""
+    pairs = [
+        (one.modelled_seconds / one.seconds, one.modelled_dram_read / one.dram_read) for one in drawn(of)
+    ]
     times, reads = np.abs(np.array(pairs) - 1).T
-    assert (len(times), np.median(times) < 0.0215, times.max() < 0.086) == (29, True, True)
-    assert (np.median(reads) < 0.0045, reads.max() < 0.13, np.sort(reads)[-2] < 0.09) == (True, True, True)
+    assert (len(times), np.median(times) < time, times.max() < slowest) == (29, True, True)
+    assert (np.median(reads) < read, reads.max() < most, np.sort(reads)[-2] < second) == (True, True, True)
 
 
 def test_registers_that_spill_in_every_visit_are_loaded_again_from_l2():
     """328 B of each of 256 threads at d 256 in 128 x 128, causal: a third of all L2 gave. L1 had a tenth."""
     (one,) = (
         each
-        for each in drawn(1)
+        for each in drawn(2)
         if each.experiment.asked.block_kv == 128 and each.experiment.problem.head_dim == 256
     )
     visits = launch(one.experiment).schedule.bounds.visible * one.experiment.problem.all_heads

@@ -112,8 +112,7 @@ def _drawn(recording: Recording) -> Iterator[str]:
         )
         yield (
             f"Of the newest {last[0].count} calls drawn by lot {', '.join(off)}, and {at_last}. They set no "
-            "constant and were opened when the model stood. Since then times of FlashAttention-2 and 3, and "
-            "which rows of FlashAttention-1 leave L2, were set anew on other rows, with these calls in sight."
+            "constant and were opened when the model stood."
         )
 
 
