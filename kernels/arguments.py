@@ -175,7 +175,7 @@ def _check_block(name: str, block) -> None:
 
 
 def _check_splits(splits, algorithm: str) -> None:
-    if splits is None:
+    if splits is None or (algorithm == "flash3" and whole(splits, 1) and splits == 1):
         return
     if algorithm != "split_kv":
         raise ValueError(

@@ -93,7 +93,8 @@ def attention(
     head_dim.
     block_q and block_kv are powers of two from 16 to 1024, the rows of split_kv being the queries of all
     heads that share a key head; flash3 takes none.
-    splits is for split_kv alone.
+    splits is for split_kv; with flash3, 1 keeps tiles whole: without a mask it may cut the last ones over
+    their keys, so that all SMs end together.
 
     Differentiable, lse and sinks too, with auto, flash2, flash3 and split_kv; blocks that are given hold for
     both passes. Backward, flash3, and mostly auto where flash3 serves the tensors, is one kernel: it sums dQ

@@ -1,9 +1,15 @@
 """A checked call: its sizes, mask and tiling, and the blocks that a kernel takes unless they are given."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from kernels.flash3_cut import Cut
 
 MAX_HEAD_DIM = 256
 MIN_BLOCK = 16  # tl.dot takes no less
@@ -42,6 +48,7 @@ class Call:
     splits: int | None  # of the keys; None where the kernel chooses, or does not split
     tma: bool = False  # whether flash2 copies K and V by TMA
     v_dim: int | None = None  # the head dim of V and O where it is another than head_dim
+    cut: Cut | None = None  # how flash3 cuts its last tiles
     memory: dict = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property

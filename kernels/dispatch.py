@@ -11,6 +11,7 @@ from kernels.flash1 import flash1
 from kernels.flash2 import flash2, served_by_tma, with_tma
 from kernels.flash3 import TMA_ALIGNMENT, flash3, unsupported
 from kernels.flash3_backward import flash3_backward, pays, unserved
+from kernels.flash3_cut import cut_of, flash3_cut
 from kernels.flash3_split import flash3_split
 from kernels.flash3_split import split_count as flash3_splits
 from kernels.fp8 import fp8
@@ -21,8 +22,10 @@ from kernels.standard import standard
 
 
 def _flash3(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor]:
-    if call.splits is not None and times is None:
+    if call.splits not in (None, 1) and times is None:
         return flash3_split(q, k, v, call)
+    if call.cut is not None and times is None:
+        return flash3_cut(q, k, v, call)
     memory = call.memory
     return flash3(
         q, k, v, causal=call.causal, window=call.window, scale=call.scale, times=times, memory=memory
@@ -90,6 +93,8 @@ def _choose(q, k, v, causal, window, scale, algorithm, block_q, block_kv, splits
     )
     if algorithm in OWN_BLOCKS:
         _check_served(algorithm, q, k, v, call, block_q, block_kv)
+    if algorithm == "flash3" and splits is None:
+        call = replace(call, cut=cut_of(call, multiprocessors(q.device)))
     own_blocks = block_q is None and block_kv is None
     if algorithm == "split_kv" and splits is None:
         call = replace(call, splits=split_count(call, multiprocessors(q.device)))
@@ -122,7 +127,8 @@ def _fastest(call: Call, split: Call, q, k, v) -> tuple[Call, str]:
     if reason is None:
         reason = _flash2_first(call, flash2_call.programs, processors)
     if reason is None:
-        return replace(call, algorithm="flash3"), "auto prefers it on a Hopper GPU"
+        call = replace(call, algorithm="flash3", cut=cut_of(call, processors))
+        return call, "auto prefers it on a Hopper GPU"
     return flash2_call, reason
 
 

@@ -135,14 +135,14 @@ def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None =
     arguments["TRACED"] = times is not None
     tiles = arguments["batch_heads"] * arguments["query_blocks"]
     blocks = times and times.room("attention", tiles, q.device)
-    tensors = (*descriptors, lse, zeroed_counter(q.device), blocks)
+    tensors = (*descriptors, lse, zeroed_counter(q.device), blocks, None, None)
     with on_device(q.device):
         return started(attention_kernel, programs, tensors, arguments)
 
 
-def started(kernel, programs: int, tensors: tuple, arguments: dict) -> Again | None:
-    """Start a Gluon kernel by way of Triton; returns what does so again, None from a stand-in."""
-    compiled = kernel[(programs,)](*tensors, **arguments, num_warps=4)
+def started(kernel, programs: int, tensors: tuple, arguments: dict, num_warps=4, **options) -> Again | None:
+    """Start a kernel by way of Triton; returns what does so again, None from a stand-in."""
+    compiled = kernel[(programs,)](*tensors, **arguments, num_warps=num_warps, **options)
     if compiled is None:
         return None
     return Again(compiled, programs, tensors, [arguments[name] for name in kernel.arg_names[len(tensors) :]])
@@ -170,7 +170,7 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
         "seq_kv": seq_kv,
         "window": window or 0,
         "scale_log2": scale * math.log2(math.e),
-        "splits": None,
+        **dict.fromkeys(("splits", "whole", "share")),
         **_ways(head_dim, seq_q, seq_kv, causal, window, block_kv, **chosen),
         **chosen,
     }

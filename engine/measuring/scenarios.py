@@ -47,8 +47,12 @@ class Scenario:
         return Kernel(self.provider, self.problem, self.direction, self.block_q, self.block_kv)
 
     def prepared(self) -> tuple[Prepare, dict[str, int]]:
-        """How its call is prepared, and what its kernel does not choose for itself."""
-        options = {"block_q": self.block_q, "block_kv": self.block_kv, "splits": self.splits}
+        """How its call is prepared, and what its kernel does not choose for itself.
+
+        flash3 keeps its tiles whole, as the model has them: with pieces of the last it reads and writes more.
+        """
+        splits = 1 if self.provider == "flash3" else self.splits
+        options = {"block_q": self.block_q, "block_kv": self.block_kv, "splits": splits}
         given = {name: value for name, value in options.items() if value is not None}
         return implementations()[self.provider].prepare, given
 

@@ -5,6 +5,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma, warpgroup_mma_wait
 
 from kernels.hopper.clock import now, store_times
+from kernels.hopper.pieces import store_or_leave
 from kernels.hopper.products import held_columns, start_output, start_scores
 from kernels.hopper.softmax import softmax_step, weights_of
 from kernels.hopper.tiles import next_placed, next_tile
@@ -146,13 +147,13 @@ def consume(
 
     turns = Turns(CONSUMER, CONSUMERS, TURNS)
     turns.begin()
-    tile = gl.program_id(0)
+    tile = tiles.handed(gl.program_id(0))
     if tiles.SKIPS:
         tile_row, batch, head = tiles.place(tile)
     tile_visit = 0
     visit = 0
     while tile < tiles.tiles():
-        traced_tile, began = tile, now(TRACED)
+        this_tile, began = tile, now(TRACED)
         if not tiles.SKIPS:  # once, as shorter code is faster there
             tile_row, batch, head = tiles.place(tile)
         schedule = tiles.of(batch)
@@ -160,7 +161,7 @@ def consume(
         before = schedule.before(tile_row)
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW)) + before
         tile_first, first, end, tile_end = _blocks_of(schedule, tile, tile_row, row, before)
-        view = positions, schedule.whole_blocks(row, ROWS, before), before
+        view = positions, schedule.whole_blocks(row, ROWS, before, schedule.later(tile)), before
         if schedule.SKIPS:
             visit = skip(tile_end - end, visit, keys, values, turns)
         queries.wait_full(tile_visit)
@@ -199,9 +200,13 @@ def consume(
                 tile = next_tile(next_tiles, tile_visit)
                 if schedule.SKIPS:
                     tile_row, batch, head = tiles.place(tile)
-        _store((out, running_max, running_sum), Q_block, output, place, row, schedule, scale_log2)
+        state = out, running_max, running_sum
+        if schedule.CUT:
+            store_or_leave(state, Q_block, output, this_tile, place, row, schedule, scale_log2, CONSUMER)
+        else:
+            _store(state, Q_block, output, place, row, schedule, scale_log2)
         if CONSUMER == 0:
-            store_times(blocks, traced_tile, began, TRACED)
+            store_times(blocks, this_tile, began, TRACED)
         if not LATE:
             _hand_back(queries, tile_visit)
         tile_visit += 1

@@ -25,13 +25,13 @@ VALUES_BARRIER = gl.constexpr(13)
 @gluon.jit(
     do_not_specialize=[
         "batch_heads", "heads", "heads_per_kv_head", "heads_together",
-        "query_blocks", "seq_q", "seq_kv", "window", "splits",
+        "query_blocks", "seq_q", "seq_kv", "window", "splits", "whole", "share",
     ]
 )  # fmt: skip
 def attention_kernel(
-    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks,
+    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks, partial, partial_lse,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
-    splits,
+    splits, whole, share,
     CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr, EDGES: gl.constexpr,
     SHIFTED: gl.constexpr, WIDE: gl.constexpr, PAIRED: gl.constexpr, CHAINS: gl.constexpr,
     PLACED: gl.constexpr, ALL_SEE: gl.constexpr,
@@ -44,6 +44,8 @@ def attention_kernel(
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
     blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.trace`. splits, if not None:
     parts of the keys, over each of which out_tensor, a pointer to float32, and lse have all batches.
+    whole and share, if not None: see `Schedule`; pieces leave their O in partial, float32 [slots, rows of a
+    tile, head_dim], and their lse in partial_lse.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
@@ -51,7 +53,7 @@ def attention_kernel(
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
         CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED, EDGES,
-        SHIFTED, WIDE, PAIRED, CHAINS, PLACED, ALL_SEE, splits,
+        SHIFTED, WIDE, PAIRED, CHAINS, PLACED, ALL_SEE, splits, whole, share,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
@@ -68,8 +70,9 @@ def attention_kernel(
     )
     fence_async_shared()
 
+    output = (out_tensor, lse) if share is None else (out_tensor, lse, partial, partial_lse)
     start(
-        consume, ((out_tensor, lse), rings, schedule, scale_log2, blocks, CONSUMERS, TURNS, HELD, TRACED),
+        consume, (output, rings, schedule, scale_log2, blocks, CONSUMERS, TURNS, HELD, TRACED),
         produce, ((q_tensor, k_tensor, v_tensor), rings, schedule, counter, not CAUSAL, False),
         CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
     )  # fmt: skip

@@ -51,6 +51,10 @@ class PagedTiles:
         return self.every.tiles()
 
     @gluon.jit
+    def handed(self, drawn):
+        return self.every.handed(drawn)
+
+    @gluon.jit
     def place(self, tile):
         return self.every.place(tile)
 
@@ -161,12 +165,12 @@ def _produce(
                 _load_pages(values, v_boxes, visit, v_tensor, pages, kv_head, slot, PARTS, REST)
             if WHAT != "values" and not schedule.CAUSAL:  # noqa: SIM102 (known when compiling)
                 if index == 0:
-                    tile = draw(counter, next_tiles, tile_visit)
+                    tile = draw(counter, next_tiles, tile_visit, schedule, tile)
             visit += 1
         if WHAT == "values":
             tile = next_tile(next_tiles, tile_visit, 1)
         elif schedule.CAUSAL:
-            tile = draw(counter, next_tiles, tile_visit)
+            tile = draw(counter, next_tiles, tile_visit, schedule, tile)
         tile_visit += 1
 
 

@@ -41,7 +41,7 @@ def produce(inputs, rings, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: g
     """
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = rings
-    tile = gl.program_id(0)
+    tile = schedule.handed(gl.program_id(0))
     if schedule.PLACED:
         place = schedule.place(tile)
     tile_visit = 0
@@ -54,13 +54,13 @@ def produce(inputs, rings, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: g
         kv_head = head // schedule.heads_per_kv_head
         before = schedule.before(row)
         first, end = schedule.own_blocks(tile, *schedule.seen_blocks(row, schedule.BLOCK_Q, before))
-        key = (end - 1) * schedule.BLOCK_KV - before
+        key = (end - 1 - schedule.later(tile)) * schedule.BLOCK_KV - before
         load(keys, visit, k_tensor, batch, kv_head, key)
         load(queries, tile_visit, q_tensor, batch, head, row)
         _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
         if AHEAD:
             # before the other copies: a consumer without a row asks before it hands back what others see
-            tile = draw(counter, next_tiles, tile_visit)
+            tile = draw(counter, next_tiles, tile_visit, schedule, tile)
         for _ in range(end - first - 1):
             key -= schedule.BLOCK_KV
             visit += 1
@@ -69,6 +69,6 @@ def produce(inputs, rings, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: g
         if schedule.PLACED:
             tile, place = draw_placed(counter, next_tiles, tile_visit, schedule)
         elif not AHEAD:
-            tile = draw(counter, next_tiles, tile_visit)
+            tile = draw(counter, next_tiles, tile_visit, schedule, tile)
         visit += 1
         tile_visit += 1

@@ -22,6 +22,9 @@ class Schedule:
     WIDE says that a window has the keys of a block, ALL_SEE that of its last block every query sees a
     key. PAIRED, CHAINS and PLACED are ways to compute the same, see `kernels.flash3`. SKIPS: consumers have
     first and last blocks of their own. SPLIT: no mask, and the keys of a tile fall into `splits` parts.
+    CUT: no mask, and only the first `whole` tiles are handed out whole. Of the key blocks of all others each
+    block of threads has an equal share, of two tiles at most: a piece of each, whose number is `whole` and
+    that of its first key block, counted from the first of all of these.
     """
 
     batch_heads: gl.tensor
@@ -47,13 +50,16 @@ class Schedule:
     SKIPS: gl.constexpr
     splits: gl.tensor
     SPLIT: gl.constexpr
+    whole: gl.tensor
+    share: gl.tensor
+    CUT: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(
         self, batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
         BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED,
         EDGES="anywhere", SHIFTED=False, WIDE=False, PAIRED=False, CHAINS=False, PLACED=False, ALL_SEE=False,
-        splits=None,
+        splits=None, whole=None, share=None,
     ):  # fmt: skip
         self.batch_heads = batch_heads
         self.heads = heads
@@ -75,9 +81,13 @@ class Schedule:
         self.CHAINS = gl.constexpr(CHAINS)
         self.PLACED = gl.constexpr(PLACED)
         self.ALL_SEE = gl.constexpr(ALL_SEE)
-        self.SKIPS = gl.constexpr(SHIFTED or EDGES == "anywhere")
+        own_blocks = SHIFTED or EDGES == "anywhere"
+        self.SKIPS = gl.constexpr(own_blocks and (share is None or BLOCK_KV < BLOCK_Q))  # as measured
         self.splits = query_blocks if splits is None else splits
         self.SPLIT = gl.constexpr(splits is not None)
+        self.whole = query_blocks if whole is None else whole
+        self.share = query_blocks if share is None else share
+        self.CUT = gl.constexpr(share is not None)
 
     @gluon.constexpr_function
     def first_keys(self, consumer):
@@ -87,11 +97,50 @@ class Schedule:
 
     @gluon.jit
     def tiles(self):
-        """That are handed out, each part of one by itself."""
+        """Where the numbers end that are handed out, each part of a tile and each piece having its own."""
         tiles = self.batch_heads * self.query_blocks
         if self.SPLIT:
             tiles = tiles * self.splits
+        if self.CUT:
+            end = gl.minimum((gl.program_id(0) + 1) * self.share, (tiles - self.whole) * self.key_blocks())
+            tiles = self.whole + end
         return tiles
+
+    @gluon.jit
+    def key_blocks(self):
+        """Of a tile, without a mask."""
+        return (self.seq_kv + self.BLOCK_KV - 1) // self.BLOCK_KV
+
+    @gluon.jit
+    def handed(self, drawn):
+        """The tile of a number that is drawn: behind whole ones the first piece of this block's share."""
+        if self.CUT:
+            drawn = gl.where(drawn < self.whole, drawn, self.whole + gl.program_id(0) * self.share)
+        return drawn
+
+    @gluon.jit
+    def unvisited(self, tile):
+        """Key blocks of a cut tile before its piece, and those behind it."""
+        blocks = self.key_blocks()
+        before = (tile - self.whole) % blocks
+        return before, gl.maximum(blocks - before - (self.tiles() - tile), 0)
+
+    @gluon.jit
+    def later(self, tile):
+        """By how much its key blocks are numbered too high: a piece is as one of a tile's last blocks.
+
+        Where the ends of what tiles visit vary, ptxas waits for P V too soon.
+        """
+        later = 0
+        if self.CUT:
+            _, behind = self.unvisited(tile)
+            later = gl.where(tile < self.whole, 0, behind)
+        return later
+
+    @gluon.jit
+    def slot(self, tile):
+        """Where what a piece leaves is: pieces of a tile follow one another."""
+        return (tile - self.whole) // self.key_blocks() + gl.program_id(0)
 
     @gluon.jit
     def of(self, batch):
@@ -111,6 +160,9 @@ class Schedule:
         tile = gl.minimum(tile, self.tiles() - 1)
         if self.SPLIT:
             tile = tile // self.splits
+        if self.CUT:
+            piece = tile - self.whole
+            tile = gl.where(piece < 0, tile, self.whole + piece // self.key_blocks())
         if self.CAUSAL:
             heads_set = tile // (self.heads_together * self.query_blocks)
             first_head = heads_set * self.heads_together
@@ -131,6 +183,9 @@ class Schedule:
             part = tile % self.splits
             end = (part + 1) * blocks // self.splits
             first = gl.minimum(gl.maximum(first, part * blocks // self.splits), end - 1)
+        if self.CUT:
+            before, behind = self.unvisited(tile)
+            first = gl.where(tile < self.whole, first, gl.maximum(first, before + behind))
         return first, end
 
     @gluon.jit
@@ -167,7 +222,7 @@ class Schedule:
         return gl.minimum(begin // self.BLOCK_KV, end_block - 1), end_block
 
     @gluon.jit
-    def whole_blocks(self, row, ROWS: gl.constexpr, before=0):
+    def whole_blocks(self, row, ROWS: gl.constexpr, before=0, later=0):
         """[first, end) of the key blocks that all of ROWS queries from `row` see whole, if first < end."""
         begin = before
         end = self.seq_kv + before
@@ -175,7 +230,7 @@ class Schedule:
             begin = gl.maximum(self.position(row + ROWS) + before - self.window, before)
         if self.CAUSAL:
             end = gl.maximum(gl.minimum(self.position(row) + 1, self.seq_kv), 0) + before
-        return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV
+        return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV + later
 
     @gluon.jit
     def masked(

@@ -12,11 +12,15 @@ def make_tile_blocks(NUMBERS: gl.constexpr):
 
 
 @gluon.jit
-def draw(counter, next_tiles, tile_visit):
+def draw(counter, next_tiles, tile_visit, schedule, tile):
     """The tile to come after this one, which the consumers are told as well."""
-    drawn = gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed")
-    _tell(next_tiles, tile_visit, (drawn,), 1)
-    return drawn
+    if schedule.CUT and tile >= schedule.whole:
+        before, behind = schedule.unvisited(tile)
+        after = tile + schedule.key_blocks() - before - behind
+    else:
+        after = schedule.handed(gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed"))
+    _tell(next_tiles, tile_visit, (after,), 1)
+    return after
 
 
 @gluon.jit

@@ -183,3 +183,11 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
     asked = traffic(launch(experiment)).requested
     assert row.total("tile_read") == pytest.approx(asked.total_read, rel=1e-3)
     assert row.total("loaded") + row.total("copied") + row.total("by_tma") == asked.total_read
+
+
+def test_counted_calls_of_flash3_keep_their_tiles_whole():
+    """As the model has them, which knows of no pieces."""
+    _, given = Scenario("flash3", 16384).prepared()
+    assert given == {"splits": 1}
+    _, given = Scenario("flash2", 4096, block_q=128, block_kv=64).prepared()
+    assert given == {"block_q": 128, "block_kv": 64}

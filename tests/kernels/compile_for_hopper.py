@@ -71,15 +71,28 @@ def code_bytes(cubin: bytes) -> int:
     return sum(size for _, _, flags, _, _, size in sections if flags & 4)
 
 
-def turned_pairs(cubin: bytes) -> int:
-    """Instructions that swap the halves of a register: pairs of 16-bit numbers made the wrong way round."""
+def disassembled(cubin: bytes) -> str:
+    """The instructions of a kernel that multiplies by wgmma."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
         disassemble = [knobs.nvidia.nvdisasm.path, "-c", file.name]
         code = subprocess.run(disassemble, capture_output=True, text=True, check=True).stdout
     assert "HGMMA" in code
+    return code
+
+
+def turned_pairs(code: str) -> int:
+    """Instructions that swap the halves of a register: pairs of 16-bit numbers made the wrong way round."""
     return len(re.findall(r"PRMT (R\d+), (R\d+), 0x5432, \2", code))
+
+
+def exponentials_under_products(code: str) -> list[int]:
+    """Of each consumer's loop over keys: those between the wait for Q K^T and the one for P V."""
+    wait = r"WARPGROUP\.DEPBAR\.LE gsb0, "
+    return [
+        len(re.findall(r"MUFU\.EX2", part)) for part in re.findall(f"{wait}0x1(.*?){wait}0x0", code, re.S)
+    ]
 
 
 def waits_in_loops(ptx: str, log: str) -> int:
@@ -92,6 +105,7 @@ def waits_in_loops(ptx: str, log: str) -> int:
 def resources(kernel, log: str) -> dict:
     """Registers a thread, bytes of spill stores, shared memory and code, what multiplies the matrices."""
     ptx = kernel.asm["ptx"]
+    code = disassembled(kernel.asm["cubin"]) if kernel.metadata.name in TURNING else ""
     spilled = re.search(r"(\d+) bytes spill stores", log)
     return {
         "kernel": kernel.metadata.name,
@@ -104,7 +118,8 @@ def resources(kernel, log: str) -> dict:
         "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,
         "waits": waits_in_loops(ptx, log),
         "serialised": re.search(r"C751[0-6]", log) is not None,
-        "turned": turned_pairs(kernel.asm["cubin"]) if kernel.metadata.name in TURNING else 0,
+        "turned": turned_pairs(code),
+        "late": exponentials_under_products(code),
     }
 
 
@@ -127,6 +142,20 @@ def launch_flash3_split(q) -> None:
     flash3_split.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], False, None, 0.1, "flash3", 128, 64, 2)
     flash3_split._launch(q, q, q, torch.empty(2, *q.shape), torch.empty(2, *q.shape[:3]), call)
+
+
+def launch_flash3_cut(q) -> None:
+    """flash3's launch with its last tiles in pieces, and the one that merges them."""
+    from kernels import flash3_cut
+    from kernels.call import Call
+
+    flash3_cut.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
+    cut = flash3_cut.Cut(2, 2, 4, 2, 4, 128)
+    call = Call(
+        *q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], False, None, 0.1, "flash3", 128, 64, None, cut=cut
+    )
+    room = call.cut.room(q)
+    flash3_cut._launch(q, q, q, torch.empty_like(q), torch.empty(q.shape[:3]), room, call)
 
 
 def launch_fp8(q, causal=False) -> None:
@@ -233,6 +262,8 @@ def main(cases: list[str]) -> None:
             launch_flash3_backward(q, **MASKS[mask])
         elif algorithm == "flash3" and direction == "split":
             launch_flash3_split(q)
+        elif algorithm == "flash3" and direction == "cut":
+            launch_flash3_cut(q)
         elif algorithm == "flash3":
             launch_flash3(q, BlockTimes() if direction == "trace" else None, **MASKS[mask])
         elif direction == "backward":

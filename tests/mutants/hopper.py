@@ -4,9 +4,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.mutant import of_kernels as _of
 
 T = "tests/kernels/"
-FLASH3, FP8, PAGES, SPLIT = (
-    f"{T}test_{name}.py" for name in ("flash3_order", "fp8_order", "flash3_pages", "flash3_split")
-)
+FLASH3, FP8, PAGES = (f"{T}test_{name}.py" for name in ("flash3_order", "fp8_order", "flash3_pages"))
 
 order = _of("hopper/schedule.py", FLASH3)
 ring = _of("hopper/ring.py", FLASH3)
@@ -18,35 +16,7 @@ fp8 = _of("hopper/fp8_consumer.py", FP8)
 chunks = _of("hopper/pages.py", PAGES)
 forward3 = _of("flash3.py", FLASH3)
 eight_bits = _of("fp8.py", f"{T}test_fp8_attention.py")
-in_parts = _of("hopper/schedule.py", SPLIT)
-parts = _of("flash3_split.py", SPLIT)
-left = _of("hopper/consumer.py", SPLIT)
-
 MUTANTS: tuple[Mutant, ...] = (
-    in_parts(
-        "flash3-part-without-its-last",
-        "end = (part + 1) * blocks // self.splits",
-        "end = (part + 1) * (blocks // self.splits)",
-        "the last key blocks of a tile are left out where parts are not equal",
-    ),
-    in_parts(
-        "flash3-parts-of-one-batch",
-        "batch += tile % self.splits * (self.batch_heads // self.heads)",
-        "batch += tile % self.splits",
-        "parts of one sequence are stored over those of another",
-    ),
-    left(
-        "flash3-part-past-the-last-row",
-        "inside = (rows < schedule.seq_q) & (columns >= 0)",
-        "inside = (rows >= 0) & (columns >= 0)",
-        "rows past the last are stored over the next head's first",
-    ),
-    parts(
-        "flash3-parts-for-nothing",
-        "if splits < 2 or key_blocks - ceil_div(key_blocks, splits) < FEWEST_SAVED:",
-        "if splits < 2:",
-        "few keys are split, and combining takes longer than that saves",
-    ),
     order(
         "flash3-far-edge-of-aligned",
         "            if key_block < whole_first:\n",
@@ -145,8 +115,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     producer(
         "flash3-keys-not-shifted",
-        "key = (end - 1) * schedule.BLOCK_KV - before",
-        "key = (end - 1) * schedule.BLOCK_KV",
+        "key = (end - 1 - schedule.later(tile)) * schedule.BLOCK_KV - before",
+        "key = (end - 1 - schedule.later(tile)) * schedule.BLOCK_KV",
         "the keys that are copied are not those that consumers count",
     ),
     forward3(

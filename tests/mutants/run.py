@@ -27,6 +27,7 @@ from tests.mutants import (
     engine_time,
     hopper,
     hopper_backward,
+    hopper_parts,
     kernels,
     scripts,
 )
@@ -36,6 +37,7 @@ ROOMS = (
     kernels,
     hopper,
     hopper_backward,
+    hopper_parts,
     caches,
     engine_counts,
     engine_cache,
