@@ -22,6 +22,7 @@ from app.figures.units import (
 from app.page.parts import fp8, unsure
 from app.page.parts.elements import chart
 from app.page.parts.gains import too_large
+from app.page.parts.recorded import LAST_TILES
 from app.presenter.mode import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -290,7 +291,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     st.html(scrolled(table(KERNELS, cells, words=(0, 1), title="Kernels that use the techniques"), TALL))
     st.caption(
         "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all fused ones. "
-        f"The ratio is modelled over recorded time. {caveats(row.kernel for row in rows)}"
+        f"The ratio is modelled over recorded time. {LAST_TILES} {caveats(row.kernel for row in rows)}"
     )
 
 

@@ -98,6 +98,7 @@ def test_the_speed_page_names_gpu_date_shape_and_versions(shelf):
         page.segmented_control(key="speed_metric").set_value(metric)
         said = words(again(page))
     assert "Dotted lines are modelled for this shape" in said
+    assert "shares out its last tiles among all SMs" in said
     assert "Bands span the 20th to the 80th percentile." in said
     page.segmented_control(key="recorded_direction").set_value("backward")
     said = words(again(page))
