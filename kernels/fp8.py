@@ -12,10 +12,10 @@ from kernels.launch import address, multiprocessors, on_device
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 _THREE_CONSUMERS = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
-TILING = {  # by head dim; a consumer has 64 query rows; EARLY as measured: at 128 it is 7% slower
-    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, "EARLY": True, **_THREE_CONSUMERS},
-    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, "EARLY": False, **_TWO_CONSUMERS},
-    256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, "EARLY": True, **_TWO_CONSUMERS},
+TILING = {  # by head dim; a consumer has 64 query rows
+    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_THREE_CONSUMERS},
+    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_TWO_CONSUMERS},
+    256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
 }
 DTYPES = (torch.float16, torch.bfloat16)  # of what is quantised, and of O
 

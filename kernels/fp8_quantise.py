@@ -16,17 +16,18 @@ import triton
 import triton.language as tl
 
 from kernels.call import Call, ceil_div
-from kernels.launch import launch, multiprocessors
+from kernels.launch import launch
 from kernels.tile import INTERPRETED, head_start, inlined, load_tile, matmul, widened
 
 LARGEST = tl.constexpr(448.0)
-SMALLEST = tl.constexpr(1e-20)  # of a block's largest magnitude: a block of zeros needs a scale too
+SMALLEST = tl.constexpr(1e-20)  # of a block's largest magnitude but 0: scales have an inverse
+ROUND_ASM = tl.constexpr(
+    "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
+    " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
+)
 CHUNK = tl.constexpr(128)  # columns that one product rotates
 QUERIES = 64  # rows of Q that share a scale: those of a warp group
-FEW_NUMBERS = 8192  # of a block, that four warps take
-TOGETHER = 4  # blocks that a program rotates by the same matrix, which takes as long to make
-PROGRAMS = {128: 2}  # by head dim, an SM's where that was measured to be faster than TOGETHER for all
-STAGES, MORE_STAGES = 2, 3  # of these blocks in flight, more of few numbers by so many programs
+TOGETHER = 8  # blocks that a program rotates by the same matrix, which takes as long to make as four of them
 
 
 @inlined
@@ -54,49 +55,88 @@ def as_e4m3(tile):
 
 @inlined
 def scale_of(largest, given):
-    """A block's scale, from its largest magnitude or the whole tensor's that is given."""
+    """A block's scale, from its largest magnitude or the whole tensor's that is given; 1 of zeros."""
     if given is not None:
         largest = tl.load(given)
-    return tl.maximum(largest, SMALLEST) / LARGEST
+    return tl.where(largest == 0.0, 1.0, tl.maximum(largest, SMALLEST) / LARGEST)
 
 
-@triton.jit(do_not_specialize=["heads", "seq", "together"])
-def quantise_rows_kernel(
-    tensor, quantised, scales, given, strides, quantised_strides, heads, seq, together,
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "together", "of_q", "of_k"])
+def quantise_kernel(
+    q, k, v, q_to, k_to, v_to, q_scales, k_scales, v_scales, q_given, k_given, v_given,
+    q_strides, k_strides, v_strides, heads, kv_heads, seq_q, seq_kv, together, of_q, of_k,
+    HEAD_DIM: tl.constexpr, QUERY_ROWS: tl.constexpr, KEY_ROWS: tl.constexpr, ROTATE: tl.constexpr,
+):  # fmt: skip
+    """The first `of_q` programs quantise blocks of Q, `together` each, then `of_k` of K, the others one of V.
+
+    What they write is as `Quantised` has it.
+    """
+    program = tl.program_id(0)
+    if program < of_q:
+        quantise_rows(
+            q, q_to, q_scales, q_given, q_strides, heads, seq_q, together, program,
+            HEAD_DIM, QUERY_ROWS, ROTATE,
+        )  # fmt: skip
+    elif program < of_q + of_k:
+        quantise_rows(
+            k, k_to, k_scales, k_given, k_strides, kv_heads, seq_kv, together, program - of_q,
+            HEAD_DIM, KEY_ROWS, ROTATE,
+        )  # fmt: skip
+    else:
+        quantise_values(
+            v, v_to, v_scales, v_given, v_strides, kv_heads, seq_kv, program - of_q - of_k,
+            HEAD_DIM, KEY_ROWS,
+        )  # fmt: skip
+
+
+@inlined
+def quantise_rows(
+    tensor, to, scales, given, strides, heads, seq, together, program,
     HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, ROTATE: tl.constexpr,
 ):  # fmt: skip
-    """One program so many blocks of rows of Q or K: quantised like tensor, scales [batch, heads, blocks]."""
+    """So many blocks of rows of Q or K; one where they are not rotated."""
     blocks = tl.cdiv(seq, BLOCK)
     groups = tl.cdiv(blocks, together)
-    batch_head = tl.program_id(0) // groups
-    batch = batch_head // heads
-    head = batch_head % heads
-    first = tl.program_id(0) % groups * together
-    start = head_start(tensor, strides, batch, head)
-    written = head_start(quantised, quantised_strides, batch, head)
+    batch_head = program // groups
+    start = head_start(tensor, strides, batch_head // heads, batch_head % heads)
+    written = to + batch_head.to(tl.int64) * seq * HEAD_DIM
+    scales += batch_head * blocks
+    first = program % groups * together
+    if ROTATE:
+        columns = tl.arange(0, HEAD_DIM if HEAD_DIM < CHUNK else CHUNK)
+        turn = signs(columns, columns, tensor.dtype.element_ty)
+        for block in range(first, tl.minimum(first + together, blocks)):
+            quantise_block(start, strides, written, scales, given, seq, block, turn, HEAD_DIM, BLOCK)
+    else:
+        quantise_block(start, strides, written, scales, given, seq, first, None, HEAD_DIM, BLOCK)
+
+
+@inlined
+def quantise_block(
+    start, strides, written, scales, given, seq, block, turn, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr
+):
+    """A block of a head's rows, times `turn` if that is not None."""
     columns = tl.arange(0, HEAD_DIM if HEAD_DIM < CHUNK else CHUNK)
-    turn = signs(columns, columns, tensor.dtype.element_ty) if ROTATE else None
-    for block in range(first, tl.minimum(first + together, blocks)):
-        rows = block * BLOCK + tl.arange(0, BLOCK)
-        if HEAD_DIM <= CHUNK:
-            tile = load_tile(start, strides, rows, columns, seq, HEAD_DIM, True)
-            numbers = turned(tile, turn, HEAD_DIM)
-            scale = scale_of(tl.max(tl.max(tl.abs(numbers), 1), 0), given)
-            store_rows(written, quantised_strides, rows, columns, seq, numbers, scale)
-        else:
-            tl.static_assert(HEAD_DIM == 2 * CHUNK)
-            left = turned(load_tile(start, strides, rows, columns, seq, CHUNK, True), turn, HEAD_DIM)
-            beside = start + CHUNK * strides[3]
-            right = turned(load_tile(beside, strides, rows, columns, seq, CHUNK, True), turn, HEAD_DIM)
-            if ROTATE:  # H of twice the size is H, H above H, -H
-                both = left + right
-                right = left - right
-                left = both
-            largest = tl.max(tl.max(tl.maximum(tl.abs(left), tl.abs(right)), 1), 0)
-            scale = scale_of(largest, given)
-            store_rows(written, quantised_strides, rows, columns, seq, left, scale)
-            store_rows(written, quantised_strides, rows, columns + CHUNK, seq, right, scale)
-        tl.store(scales + batch_head * blocks + block, scale)
+    rows = block * BLOCK + tl.arange(0, BLOCK)
+    if HEAD_DIM <= CHUNK:
+        tile = load_tile(start, strides, rows, columns, seq, HEAD_DIM, True)
+        numbers = turned(tile, turn, HEAD_DIM)
+        scale = scale_of(tl.max(tl.max(tl.abs(numbers), 1), 0), given)
+        store_rows(written, rows, columns, seq, numbers, scale, HEAD_DIM)
+    else:
+        tl.static_assert(HEAD_DIM == 2 * CHUNK)
+        left = turned(load_tile(start, strides, rows, columns, seq, CHUNK, True), turn, HEAD_DIM)
+        beside = start + CHUNK * strides[3]
+        right = turned(load_tile(beside, strides, rows, columns, seq, CHUNK, True), turn, HEAD_DIM)
+        if turn is not None:  # H of twice the size is H, H above H, -H
+            both = left + right
+            right = left - right
+            left = both
+        largest = tl.max(tl.max(tl.maximum(tl.abs(left), tl.abs(right)), 1), 0)
+        scale = scale_of(largest, given)
+        store_rows(written, rows, columns, seq, left, scale, HEAD_DIM)
+        store_rows(written, rows, columns + CHUNK, seq, right, scale, HEAD_DIM)
+    tl.store(scales + block, scale)
 
 
 @inlined
@@ -109,38 +149,57 @@ def turned(tile, turn, HEAD_DIM: tl.constexpr):
 
 
 @inlined
-def store_rows(start, strides, rows, columns, seq, numbers, scale):
+def store_rows(start, rows, columns, seq, numbers, scale, HEAD_DIM: tl.constexpr):
     """Write numbers / scale, rounded."""
-    at = start + rows.to(tl.int64)[:, None] * strides[2] + columns[None, :]
+    at = start + rows.to(tl.int64)[:, None] * HEAD_DIM + columns[None, :]
     tl.store(at, as_e4m3(numbers * (1.0 / scale)), mask=rows[:, None] < seq)
 
 
-@triton.jit(do_not_specialize=["heads", "seq"])
-def quantise_values_kernel(
-    tensor, quantised, scales, given, strides, quantised_strides, heads, seq,
-    HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """One program a block of keys of V: quantised [batch, heads, HEAD_DIM, blocks * BLOCK], 0 past the last.
-
-    scales are the scales' log2: attention only multiplies by the ratio of two.
+@inlined
+def quantise_values(
+    tensor, to, scales, given, strides, heads, seq, program, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr
+):
+    """A block of keys of V.
 
     Of the five bits that count the places inside 32, the keys there have the highest, then bit 1, then bits 3
-    and 2, then the lowest: place 4 t + 2 j + i holds key 8 j + 2 t + i.
+    and 2, then the lowest: place 4 t + 2 j + i holds key 8 j + 2 t + i. Those with the same t are four
+    numbers of each column that one thread loads, so that fours of them change places, not bytes.
     """
     blocks = tl.cdiv(seq, BLOCK)
-    batch_head = tl.program_id(0) // blocks
-    batch = batch_head // heads
-    head = batch_head % heads
-    places = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
-    keys = (places & -15) | ((places & 2) << 2) | ((places & 12) >> 1)
+    batch_head = program // blocks
+    fours = program % blocks * (BLOCK // 4) + tl.arange(0, BLOCK // 4)
+    keys = fours // 4 * 16 + fours % 4 * 2
     columns = tl.arange(0, HEAD_DIM)
-    start = head_start(tensor, strides, batch, head)
-    numbers = widened(load_tile(start, strides, keys, columns, seq, HEAD_DIM, True))
-    scale = scale_of(tl.max(tl.max(tl.abs(numbers), 1), 0), given)
-    written = head_start(quantised, quantised_strides, batch, head)
-    at = written + columns[:, None] * quantised_strides[2] + places[None, :]
-    tl.store(at, tl.trans(as_e4m3(numbers * (1.0 / scale))))
-    tl.store(scales + tl.program_id(0), tl.log2(scale))
+    start = head_start(tensor, strides, batch_head // heads, batch_head % heads)
+    first = widened(load_tile(start, strides, keys, columns, seq, HEAD_DIM, True))
+    second = widened(load_tile(start, strides, keys + 1, columns, seq, HEAD_DIM, True))
+    third = widened(load_tile(start, strides, keys + 8, columns, seq, HEAD_DIM, True))
+    fourth = widened(load_tile(start, strides, keys + 9, columns, seq, HEAD_DIM, True))
+    early, late = tl.maximum(tl.abs(first), tl.abs(second)), tl.maximum(tl.abs(third), tl.abs(fourth))
+    scale = scale_of(tl.max(tl.max(tl.maximum(early, late), 1), 0), given)
+    inverse = 1.0 / scale
+    four = four_bytes(first * inverse, second * inverse, third * inverse, fourth * inverse)
+    row = blocks * (BLOCK // 4)
+    written = to.to(tl.pointer_type(tl.uint32)) + batch_head.to(tl.int64) * HEAD_DIM * row
+    tl.store(written + columns[:, None] * row + fours[None, :], tl.trans(four))
+    tl.store(scales + program, tl.log2(scale))
+
+
+@inlined
+def four_bytes(first, second, third, fourth):
+    """Four numbers in e4m3, the first in the lowest byte."""
+    if INTERPRETED:
+        low = byte(first) | byte(second) << 8
+        return low | byte(third) << 16 | byte(fourth) << 24
+    else:
+        numbers = [first, second, third, fourth]
+        return tl.inline_asm_elementwise(ROUND_ASM, "=r,f,f,f,f", numbers, tl.uint32, is_pure=True, pack=1)
+
+
+@inlined
+def byte(numbers):
+    """Numbers in e4m3 as the lowest bytes of 32 bits."""
+    return as_e4m3(numbers).to(tl.uint8, bitcast=True).to(tl.uint32)
 
 
 @dataclass(frozen=True)
@@ -148,8 +207,9 @@ class Quantised:
     """Q, K and V in e4m3: what attention in FP8 reads.
 
     q and k are [batch, heads, seq, head_dim], contiguous; v is [batch, kv_heads, head_dim, keys], keys being
-    whole blocks of key_rows, in the order that `quantise_values_kernel` says and 0 past the last. Scales are
-    float32 [batch, heads, blocks], of QUERIES rows of q, and of key_rows rows of k and, as log2, of v.
+    whole blocks of key_rows, in the order that `quantise_values` says and 0 past the last. Scales are float32
+    [batch, heads, blocks], of QUERIES rows of q, and of key_rows rows of k and, as attention only multiplies
+    by the ratio of two, as log2 of v.
     """
 
     q: torch.Tensor
@@ -170,18 +230,33 @@ def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: boo
     v8 = torch.empty((*v.shape[:2], call.head_dim, key_blocks * key_rows), **eight_bits)
     q_scales = torch.empty((*q.shape[:2], ceil_div(call.seq_q, QUERIES)), device=q.device)
     k_scales, v_scales = (torch.empty((*k.shape[:2], key_blocks), device=q.device) for _ in range(2))
-    for tensor, to, scales, largest, rows in (
-        (q, q8, q_scales, whole[0], QUERIES),
-        (k, k8, k_scales, whole[1], key_rows),
-    ):
-        together = TOGETHER
-        if call.head_dim in PROGRAMS:
-            together = ceil_div(scales.numel(), PROGRAMS[call.head_dim] * multiprocessors(q.device))
-        options = {"BLOCK": rows, "ROTATE": rotate, "together": together}
-        programs = scales.shape[0] * scales.shape[1] * ceil_div(scales.shape[2], together)
-        _launched(quantise_rows_kernel, programs, call, (tensor, to, scales, largest), options)
-    options = {"BLOCK": key_rows}
-    _launched(quantise_values_kernel, v_scales.numel(), call, (v, v8, v_scales, whole[2]), options)
+    together = TOGETHER if rotate else 1
+    of_q, of_k = (
+        scales.shape[0] * scales.shape[1] * ceil_div(scales.shape[2], together)
+        for scales in (q_scales, k_scales)
+    )
+    launch(
+        quantise_kernel,
+        of_q + of_k + v_scales.numel(),
+        call,
+        (q, k, v, q8, k8, v8, q_scales, k_scales, v_scales, *whole),
+        num_warps=4 if call.head_dim <= CHUNK and not rotate else 8,
+        num_stages=2,
+        q_strides=q.stride(),
+        k_strides=k.stride(),
+        v_strides=v.stride(),
+        heads=call.heads,
+        kv_heads=call.kv_heads,
+        seq_q=call.seq_q,
+        seq_kv=call.seq_kv,
+        together=together,
+        of_q=of_q,
+        of_k=of_k,
+        HEAD_DIM=call.head_dim,
+        QUERY_ROWS=QUERIES,
+        KEY_ROWS=key_rows,
+        ROTATE=rotate,
+    )
     return Quantised(q8, k8, v8, q_scales, k_scales, v_scales, key_rows)
 
 
@@ -189,22 +264,3 @@ def _largest(tensor: torch.Tensor) -> torch.Tensor:
     """The largest magnitude, a float32; in one pass, where abs would write another tensor first."""
     low, high = tensor.aminmax()
     return torch.maximum(-low, high).float()
-
-
-def _launched(kernel, programs: int, call: Call, tensors: tuple, options: dict) -> None:
-    tensor, to, _, _ = tensors
-    few = options["BLOCK"] * call.head_dim <= FEW_NUMBERS
-    launch(
-        kernel,
-        programs,
-        call,
-        tensors,
-        num_warps=4 if few else 8,
-        num_stages=MORE_STAGES if few and call.head_dim in PROGRAMS else STAGES,
-        strides=tensor.stride(),
-        quantised_strides=to.stride(),
-        heads=tensor.shape[1],
-        seq=tensor.shape[2],
-        HEAD_DIM=call.head_dim,
-        **options,
-    )

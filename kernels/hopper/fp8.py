@@ -27,7 +27,7 @@ def attention_fp8_kernel(
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
     CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    EARLY: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -62,7 +62,7 @@ def attention_fp8_kernel(
     scales = (q_scales, k_scales, v_scales)
     start(
         consume,
-        ((out_tensor, lse), out_blocks, rings, schedule, scale_log2, scales, CONSUMERS, TURNS, EARLY),
+        ((out_tensor, lse), out_blocks, rings, schedule, scale_log2, scales, CONSUMERS, TURNS),
         produce, ((q_tensor, k_tensor, v_tensor), rings, schedule, counter, True, True),
         CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
     )  # fmt: skip

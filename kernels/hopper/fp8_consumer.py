@@ -1,8 +1,8 @@
 """A warp group that computes on numbers of 8 bits: attention of 64 query rows of every tile.
 
-A block's scores are multiplied by the scales of its queries and keys inside the exponential. So that the
-scales of the values cost no instruction a number either, O is kept in units of the scale of those it was last
-added to, or, where EARLY, they are inside the exponential too: then O changes only with the maximum.
+A block's scores are multiplied by the scales of its queries and keys inside the exponential. The scales of
+the values are inside it too, where they cost no instruction a number either: O changes only with the
+reference.
 """
 
 from triton.experimental import gluon
@@ -17,11 +17,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from kernels.hopper.consumer import skip
 from kernels.hopper.fp8_softmax import (
     HEADROOM,
-    TAKE_ASM,
     as_operand,
-    held_back,
     in_place,
-    new_maximum,
+    new_reference,
     rescaled,
     softmax_step,
 )
@@ -68,81 +66,62 @@ def _scales_of(scales, scale_log2, row, batch, head, counts, schedule):
 
 
 @gluon.jit
-def _visit_others(last, first, P, state, scales, Q, keys, values, schedule, view, turns, EARLY: gl.constexpr):
+def _visit_others(last, first, P, state, scales, Q, keys, values, schedule, view, turns):
     """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued.
 
-    P V of a block is waited for before the exponentials of the next where EARLY, or after them. Before, what
-    rounds and adds them runs among them, and O is rescaled under the next product; after, they come at once.
+    P V of a block is waited for before the exponentials of the next: what rounds and adds them runs among
+    them, and O is rescaled under the next product.
     """
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV, 8)
     OUT: gl.constexpr = accumulator_layout(values.blocks.shape[3], 8)
-    out, running_max, running_sum, visit = state
+    out, reference, top, running_sum, visit = state
     alpha = gl.full([ROWS], 1.0, gl.float32, gl.SliceLayout(1, SCORES))
     q_to_log2, k_scales, v_scales = scales
-    v_scale = gl.load(v_scales + last)
     next_k_scale = gl.load(k_scales + gl.maximum(last - 1, 0))  # asked for a visit before it is needed
     next_v_scale = gl.load(v_scales + gl.maximum(last - 1, 0))
     for step in range(last - first):
         block = last - 1 - step
         to_log2 = q_to_log2 * next_k_scale
-        to_scale = gl.exp2(v_scale - next_v_scale)
         v_scale = next_v_scale
         next_k_scale = gl.load(k_scales + gl.maximum(block - 1, 0))
         next_v_scale = gl.load(v_scales + gl.maximum(block - 1, 0))
         keys.wait_full(visit + 1)
         turns.take()
         S = _start_scores(Q, keys, visit + 1)
-        if EARLY:
-            out = rescaled(out, alpha, OUT)
-        else:
-            values.wait_full(visit)
+        out = rescaled(out, alpha, OUT)
         out = _start_output(P, values, visit, out)
         turns.pass_on()
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
         S = schedule.masked(S, view, block, False, SCORES)
-        new_max = new_maximum(S, running_max, to_log2, v_scale, EARLY)
-        if EARLY:
-            new_max = in_place(new_max)
-            values.wait_full(visit + 1)  # ptxas moves nothing past it
-            out, P = warpgroup_mma_wait(0, deps=[out, P])
-            new_max = in_place(new_max)
-            values.release(visit)
-        weights, running_sum, alpha = softmax_step(
-            S, new_max, running_max, running_sum, to_log2, v_scale, EARLY
-        )
-        running_max = new_max
-        if EARLY:
-            P = weights
-        else:
-            running_sum = held_back(running_sum)
-            out, P = warpgroup_mma_wait(0, deps=[out, P])
-            P = gl.inline_asm_elementwise(TAKE_ASM, "=r,r", [weights], dtype=gl.int32, is_pure=False, pack=1)
-            values.release(visit)
-            out = out * beside(alpha * to_scale, OUT)
+        new, top = new_reference(S, reference, top, to_log2, v_scale)
+        new = in_place(new)
+        values.wait_full(visit + 1)  # ptxas moves nothing past it
+        out, P = warpgroup_mma_wait(0, deps=[out, P])
+        new = in_place(new)
+        values.release(visit)
+        P, running_sum, alpha = softmax_step(S, new, reference, running_sum, to_log2, v_scale)
+        reference = new
         visit += 1
-    if EARLY:
-        out = out * beside(alpha, OUT)
-    return P, out, v_scale, running_max, running_sum, visit
+    return P, out * beside(alpha, OUT), reference, running_sum, visit
 
 
 @gluon.jit
-def _store(state, out_block, output, place, row, schedule, EARLY: gl.constexpr):
+def _store(state, out_block, output, place, row, schedule):
     """Divide by the row sums, and store the output, by way of shared memory, and the log-sum-exp."""
-    out, v_scale, running_max, running_sum = state
+    out, reference, running_sum = state
     out_tensor, lse = output
     batch, head = place
     HEAD_DIM: gl.constexpr = out_block.shape[3]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM, 8)
-    unit = 1.0 if EARLY else gl.exp2(v_scale)
-    out = out * beside(gl.where(running_sum == 0.0, 0.0, unit / running_sum), OUT)
+    out = out * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
     tma.store_wait(0)  # of the tile before
     barrier_of_warps()
     out_block.reshape([ROWS, HEAD_DIM]).store(out.to(out_block.dtype))
     fence_async_shared()
     tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], out_block)
     rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV, 8)))
-    row_lse = (running_max - HEADROOM + gl.log2(running_sum)) * LN_2
+    row_lse = (reference - HEADROOM + gl.log2(running_sum)) * LN_2
     lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
     gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
 
@@ -150,7 +129,7 @@ def _store(state, out_block, output, place, row, schedule, EARLY: gl.constexpr):
 @gluon.jit
 def consume(
     output, out_blocks, rings, schedule, scale_log2, scales,
-    CONSUMERS: gl.constexpr, TURNS: gl.constexpr, EARLY: gl.constexpr, CONSUMER: gl.constexpr,
+    CONSUMERS: gl.constexpr, TURNS: gl.constexpr, CONSUMER: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
     queries, keys, values, next_tiles = rings
@@ -180,25 +159,21 @@ def consume(
         queries.wait_full(tile_visit)
         Q = queries.block(tile_visit, CONSUMER).reshape([ROWS, HEAD_DIM])
         out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
-        running_max = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
+        unseen = gl.full([ROWS], float("-inf"), gl.float32, SCORES_ROW)
         keys.wait_full(visit)
         S = _start_scores(Q, keys, visit)
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
         S = schedule.masked(S, view, end - 1, True, SCORES)
-        new_max = new_maximum(S, running_max, to_log2, v_scale, EARLY)
-        if EARLY:
-            new_max = in_place(new_max)
-            values.wait_full(visit)
-        P, running_sum, _ = softmax_step(S, new_max, running_max, 0.0, to_log2, v_scale, EARLY)
-        running_max = new_max
-        P, out, v_scale, running_max, running_sum, visit = _visit_others(
-            end - 1, first, P, (out, running_max, running_sum, visit), head_scales, Q, keys, values,
-            schedule, view, turns, EARLY,
+        reference, top = new_reference(S, unseen, unseen, to_log2, v_scale)
+        reference = in_place(reference)
+        values.wait_full(visit)
+        P, running_sum, _ = softmax_step(S, reference, unseen, 0.0, to_log2, v_scale)
+        P, out, reference, running_sum, visit = _visit_others(
+            end - 1, first, P, (out, reference, top, running_sum, visit), head_scales, Q, keys, values,
+            schedule, view, turns,
         )  # fmt: skip
         queries.release(tile_visit)
-        if not EARLY:
-            values.wait_full(visit)
         out = _start_output(P, values, visit, out)
         place = batch, head
         tile = next_tile(next_tiles, tile_visit)
@@ -207,6 +182,6 @@ def consume(
         values.release(visit)
         visit = skip(first - tile_first, visit + 1, keys, values, turns)
         running_sum = gl.convert_layout(gl.sum(running_sum, axis=1), SCORES_ROW, assert_trivial=True)
-        _store((out, v_scale, running_max, running_sum), out_block, output, place, row, schedule, EARLY)
+        _store((out, reference, running_sum), out_block, output, place, row, schedule)
         tile_visit += 1
     tma.store_wait(0)

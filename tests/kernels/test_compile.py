@@ -46,7 +46,7 @@ CASES = [
 ]
 WITHOUT_PRODUCTS = (
     *("softmax_kernel", "row_terms_kernel", "combine_kernel", "query_sums_kernel"),
-    *("merge_kernel", "append_kernel", "quantise_values_kernel"),
+    *("merge_kernel", "append_kernel"),
 )
 
 
@@ -63,7 +63,7 @@ def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
     forward |= {"attention_kernel", "split_kernel", "combine_kernel", "merge_kernel"}
     forward |= {"paged_kernel", "append_kernel", "paged_attention_kernel"}
-    forward |= {"quantise_rows_kernel", "quantise_values_kernel", "attention_fp8_kernel"}
+    forward |= {"quantise_kernel", "attention_fp8_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     backward |= {"gradient_kernel", "wide_gradient_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward

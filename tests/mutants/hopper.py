@@ -13,6 +13,8 @@ producer = _of("hopper/producer.py", FLASH3)
 softmax = _of("hopper/softmax.py", FLASH3)
 consumer = _of("hopper/consumer.py", FLASH3)
 fp8 = _of("hopper/fp8_consumer.py", FP8)
+weights8 = _of("hopper/fp8_softmax.py", FP8)
+quantised = _of("fp8_quantise.py", f"{T}test_fp8_quantise.py")
 chunks = _of("hopper/pages.py", PAGES)
 forward3 = _of("flash3.py", FLASH3)
 eight_bits = _of("fp8.py", f"{T}test_fp8_attention.py")
@@ -238,6 +240,36 @@ MUTANTS: tuple[Mutant, ...] = (
         "    tma.store_wait(0)  # of the tile before\n",
         "",
         "a tile's output is stored over the last one's on its way",
+    ),
+    weights8(
+        "fp8-small-weights-lost",
+        "gl.minimum(reference, highest)",
+        "reference",
+        "of half of the keys those whose weights are below 2^-15 of the largest are left out",
+    ),
+    weights8(
+        "fp8-reference-however-low",
+        "lowest = gl.maximum(largest, top - DEEPEST)",
+        "lowest = largest",
+        "O overflows before keys that count for much less",
+    ),
+    weights8(
+        "fp8-logits-rounded-down-the-line",
+        "CODE_OF_ONE = gl.constexpr(8.0 * (7 - 0.057))",
+        "CODE_OF_ONE = gl.constexpr(8.0 * 7)",
+        "half of the keys weigh 4% more than the others",
+    ),
+    weights8(
+        "fp8-sum-of-half-of-the-weights",
+        " + sums_coded * to_sum",
+        "",
+        "rows are divided by the sum of half of their weights",
+    ),
+    quantised(
+        "fp8-values-of-other-keys",
+        "keys + 8, columns",
+        "keys + 4, columns",
+        "values lie where P has other keys",
     ),
     chunks(
         "pages-cleaned-before-they-are-there",

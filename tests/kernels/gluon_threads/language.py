@@ -28,6 +28,13 @@ def e4m3_by_four(values):
     return eight_bits.view(torch.int32)[..., 0]
 
 
+def codes_by_four(values):
+    """Four tensors as the nearest of e4m3's codes: the lower two of them, the upper two, and their sum."""
+    codes = torch.stack(values, -1).round().clamp(0, 255).to(torch.uint8)
+    fours = codes.view(torch.int32)[..., 0]
+    return fours & 0xFFFF, fours >> 16 & 0xFFFF, codes.view(torch.float8_e4m3fn).float().sum(-1)
+
+
 LAYOUTS = {
     "NVMMADistributedLayout": nothing,
     "SliceLayout": nothing,
@@ -71,6 +78,14 @@ def language(block, program, programs):
     def assembly(asm, _constraints, values, pack=1, **_kwargs):
         if "cvt.rn.satfinite.e4m3x2" in asm:
             return e4m3_by_four(values)
+        if "cvt.pack.sat.u8" in asm:
+            return codes_by_four(values)
+        if "prmt" in asm:
+            return values[0] | values[1] << 16
+        if "add.rn.f16x2" in asm:
+            return values[0] + values[1]
+        if "cvt.f32.f16" in asm:  # of a pair, which is its sum here
+            return values[0]
         if "mul.f32" in asm:
             return values[0] * values[1]
         if "cvt.rn" in asm:  # of pairs; here Q is float32

@@ -76,7 +76,7 @@ def kernel_of_block(kernel, program: int, programs: int):
         "fence_async_shared": lambda: None,
         "barrier_of_warps": lambda: None,
         "named_barrier": block.named_barrier,
-        "_beside": lambda column, tensor: column[:, None],
+        "_beside": lambda column, tensor: column.reshape(-1, *[1] * (tensor.dim() - 1)),
     }
     return Source(replaced).plain(kernel)
 
