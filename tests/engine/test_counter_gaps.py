@@ -84,5 +84,5 @@ def test_calls_of_which_the_model_is_unsure_are_counted_and_those_within_their_r
 
 def test_of_the_recorded_calls_that_the_model_is_unsure_of_nearly_all_are_within():
     found = within_ranges(recorded_counters(recording_of("h200")))
-    assert (found.calls, found.within) == (29, 26)  # the others by 1.2% at most
+    assert (found.calls, found.within) == (29, 28)  # the other by 1.2% at most
     assert found.width == pytest.approx(0.21, abs=0.02)

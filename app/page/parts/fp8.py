@@ -21,8 +21,8 @@ WORDS = (
     "FP8 (e4m3) doubles the rate of the tensor cores but keeps only three bits of each number's fraction, so "
     "it rounds by up to 6%, and an outlier by a step as large as many other numbers. A scale per block fits "
     "each block's own range. Rotating Q and K before they are rounded spreads an outlier over all columns "
-    "and leaves Q Kᵀ as it was. Half of the weights here are made from their logarithms, rounded by up to 8%: "
-    "that spares their exponentials."
+    "and leaves Q Kᵀ as it was. Half of the weights are made from their logarithms, rounded by up to 8%, "
+    "which spares their exponentials."
 )
 
 
