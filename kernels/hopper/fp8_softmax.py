@@ -10,6 +10,7 @@ square the two are off by 3.1 and 2.6%. Source: Schraudolph, Neural Computation 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
+from kernels.fp8_quantise import ROUND_ASM
 from kernels.hopper.warp_group import ROWS, accumulator_layout, beside
 
 HEADROOM = gl.constexpr(8.0)  # P is 2^8 where it would be 1: e4m3 reaches 448
@@ -18,10 +19,6 @@ CODE_OF_ONE = gl.constexpr(8.0 * (7 - 0.057))  # less what lines between powers 
 NEAR = gl.constexpr(4.0)  # below 2^-7 a weight that is rounded by its logit is 0: P is 2^4 and more somewhere
 DEEPEST = gl.constexpr(24.0)  # beside what counts so much more, float32 loses all
 
-ROUND_ASM = gl.constexpr(
-    "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
-    " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
-)
 CODE_ASM = gl.constexpr(  # the halves of four numbers and, in pairs of float16, their sum
     "{ .reg .b16 low, high; .reg .b32 first, second, third, fourth;"
     " cvt.rni.s32.f32 first, $3; cvt.rni.s32.f32 second, $4; cvt.pack.sat.u8.s32.b32 $0, second, first, 0;"

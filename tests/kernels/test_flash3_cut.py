@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gluon_threads import Descriptor, OnThreads
+from flash3_on_threads import put_on_threads
 
 from kernels import attention, dispatch, flash3, flash3_cut, reference_attention
 from kernels.arguments import check_options
 from kernels.call import Call
-from kernels.hopper import forward
 from kernels.launch import multiprocessors
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
@@ -30,12 +29,7 @@ def cut_wherever(monkeypatch):
 
 @pytest.fixture
 def on_threads(monkeypatch):
-    """The launch with its GPU parts replaced; room that is asked for holds NaN."""
-    monkeypatch.setattr(forward, "attention_kernel", OnThreads(forward.attention_kernel))
-    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
-    monkeypatch.setattr(flash3_cut, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
-    empty = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(math.nan))
+    put_on_threads(monkeypatch, flash3_cut)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernel beside it is interpreted")

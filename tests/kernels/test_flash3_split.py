@@ -1,15 +1,13 @@
 """flash3 whose tiles' keys are split: partitions as threads on the CPU, parts combined in the interpreter."""
 
-import math
 from dataclasses import replace
 
 import pytest
 import torch
-from gluon_threads import Descriptor, OnThreads
+from flash3_on_threads import put_on_threads
 
 from kernels import flash3, flash3_split, reference_attention
 from kernels.call import Call
-from kernels.hopper import forward
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 PROCESSORS = 132
@@ -17,12 +15,7 @@ PROCESSORS = 132
 
 @pytest.fixture
 def on_threads(monkeypatch):
-    """The launch with its GPU parts replaced; room that is asked for holds NaN."""
-    monkeypatch.setattr(forward, "attention_kernel", OnThreads(forward.attention_kernel))
-    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
-    monkeypatch.setattr(flash3_split, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
-    empty = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(math.nan))
+    put_on_threads(monkeypatch, flash3_split)
 
 
 def call_of(batch=1, heads=8, kv_heads=8, seq_q=512, seq_kv=4096, head_dim=128, **other):
