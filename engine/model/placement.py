@@ -1,6 +1,7 @@
 """Blocks of threads placed on SMs as the hardware does: each goes, in launch order, where a place falls free.
 
-An SM has so many places, and the blocks on it share it: one runs the faster the fewer others are there. While
+The first go where `handing_out` says. An SM has so many places, and the blocks on it share it: one runs the
+faster the fewer others are there. While
 blocks wait to be launched every place is taken; after that each SM drains on its own. `speeds` [places + 1]
 says how fast a block runs where so many are on its SM, as a multiple of where all places are taken. Equal
 blocks that stay `in_step` with those beside them end with them. Of a last round some SMs then take two
@@ -14,6 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.model.handing_out import first_sms
+
 ONE_MORE = 4  # of 180 SMs with blocks of a last round 44 had two
 
 
@@ -22,7 +25,7 @@ def place(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(sm, start, end), each [blocks], of blocks that take `seconds` [blocks] where all places are taken."""
     places = len(speeds) - 1
-    free = [(0.0, 0, slot) for slot in range(sms * places)]
+    free = [(0.0, order, slot) for order, slot in enumerate(_first(min(len(seconds), sms * places), sms))]
     turn = _turns(sms, places, in_step)
     taken = []
     for length in seconds.tolist():
@@ -61,6 +64,16 @@ def makespan_alike(count: int, seconds: float, sms: int, speeds: np.ndarray, in_
     turn = np.argsort(_turns(sms, places, in_step and rounds > 0), kind="stable")
     most = np.bincount(turn[:rest] % sms).max() if rest else 0
     return seconds * (rounds + (1 / float(speeds[most]) if rest else 0))
+
+
+@lru_cache(maxsize=256)
+def _first(blocks: int, sms: int) -> tuple[int, ...]:
+    """[blocks] the place of each of the first, the SMs' first places before their second ones."""
+    taken, slots = [0] * sms, []
+    for sm in first_sms(blocks, sms):
+        slots.append(taken[sm] * sms + sm)
+        taken[sm] += 1
+    return tuple(slots)
 
 
 @lru_cache(maxsize=64)

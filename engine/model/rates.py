@@ -30,7 +30,7 @@ UNBUFFERED = 0.8  # of what Q and O of all SMs at once take HBM: they are not wh
 COLD_VISITS = 2  # of which such a block asks for the keys before its first product
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
-TRIPS_OF_A_LOOP = 1.4  # for each loop of flash2, or further one: it begins with empty buffers
+TRIPS_OF_A_LOOP = 1.1  # for each loop of flash2, or further one: it begins with empty buffers
 # fewer for a tile of flash3 of two warp groups where softmax binds, and more for one that is drawn late where
 # products do; fitted to flash3
 TRIPS_SPARED, TRIPS_OF_A_DRAW = 0.55, 0.8
@@ -57,14 +57,13 @@ STRADDLING_CYCLES = 0.02
 BLOCK_OUTPUT, BLOCK_COPY, BLOCK_LOOP, BLOCK_INSTRUCTIONS, BLOCK_BY_TMA = 8.7, 9, 87, 312, 115
 MASK_INSTRUCTIONS, WINDOW_INSTRUCTIONS = 4.4, 6.5  # more by score of a tile that the mask cuts; likewise
 # a warp group alone on its SM takes so much longer than its instructions do, with more of them so much less
-WAITS_ALONE, WAITS_POWER = 0.8, 2.8  # fitted to the sweep of flash2 with d 64, in the launch of its kernel
-# the same of one that copies for itself, but for so many cycles, which it waits for what it copied; fitted to
-# calls of flash2 in blocks of 64 rows on an H200, most of them drawn by lot
-WAITS_COPYING, COPYING_CYCLES = 0.5, 200
+WAITS_ALONE, WAITS_POWER = 0.8, 2.6  # fitted to flash2: the sweep with d 64, calls drawn by lot, and traces
+# the same of one that copies for itself, but for so many cycles, which it waits for what it copied; likewise
+WAITS_COPYING, COPYING_CYCLES = 0.65, 200
 IN_STEP = 0.3  # of a warp group to such gaps where it waits at barriers with another of its block; likewise
 # more for each of a block where O has over MOST_HIDDEN_COLUMNS and a thread more numbers of O and scores than
 # this: 250 registers of 255 there, 209 in blocks of 32 keys, by compiled code; fitted to calls of d 256
-FULL_REGISTERS, MOST_SUMS = 0.2, 150
+FULL_REGISTERS, MOST_SUMS = 0.25, 150
 # the share of its clock that an H200 holds, and what it gives up of it as its tensor cores work for more than
 # a share of the time, which takes power; read off the counted clocks of flash2 and flash3
 RUNNING_CLOCK, POWER_FROM, POWER_SLOPE = 0.984, 0.5, 0.35

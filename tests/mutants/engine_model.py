@@ -164,8 +164,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     rates(
         "rates-full-of-few-keys",
-        "FULL_REGISTERS, MOST_SUMS = 0.2, 150",
-        "FULL_REGISTERS, MOST_SUMS = 0.2, 100",
+        "FULL_REGISTERS, MOST_SUMS = 0.25, 150",
+        "FULL_REGISTERS, MOST_SUMS = 0.25, 100",
         "blocks of 32 keys are said to have no registers left at d 256",
         "model_errors",
     ),

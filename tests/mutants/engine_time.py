@@ -9,6 +9,7 @@ block = _of("model/block_seconds.py", "modelled")
 l1 = _of("model/l1.py", "returning")
 l2 = _of("model/l2.py", "modelled")
 occupancy = _of("model/occupancy.py", "instructions")
+handing_out = _of("model/handing_out.py", "handing_out")
 tiles = _of("model/tiles.py", "modelled")
 placement = _of("model/placement.py", "placement")
 rates = _of("model/rates.py", "modelled")
@@ -17,6 +18,25 @@ visit = _of("model/visit.py", "instructions")
 work = _of("model/work.py", "simulated", "modelled")
 
 MUTANTS: tuple[Mutant, ...] = (
+    handing_out(
+        "handing-out-in-turn",
+        "turn == 17 * sooner // 3",
+        "turn == 8 * sooner",
+        "the half that is first waits for all other groups before it is given more",
+    ),
+    handing_out(
+        "handing-out-fills-groups",
+        "            waiting.append(group)",
+        "            waiting.appendleft(group)",
+        "what is left over fills one group after another",
+    ),
+    placement(
+        "placement-begins-in-turn",
+        "in enumerate(_first(min(len(seconds), sms * places), sms))",
+        "in enumerate(range(sms * places))",
+        "a launch's first blocks go to SMs in turn",
+        "model_errors",
+    ),
     placement(
         "placement-one-for-each",
         "ONE_MORE = 4 ",
@@ -77,8 +97,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     rates(
         "rates-copies-waited-for",
-        "WAITS_COPYING, COPYING_CYCLES = 0.5, 200",
-        "WAITS_COPYING, COPYING_CYCLES = 0.5, 0",
+        "WAITS_COPYING, COPYING_CYCLES = 0.65, 200",
+        "WAITS_COPYING, COPYING_CYCLES = 0.65, 0",
         "a warp group alone does not wait for what it copied",
     ),
     flash3(
