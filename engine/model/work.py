@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.model.launch import Kernel
 from engine.model.placement import makespan_alike, place, place_ahead
-from engine.model.rates import POWER_FROM, POWER_SLOPE, RUNNING_CLOCK
+from engine.model.power import clock_left, sustained
 from engine.schedule.programs import Programs
 
 PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all places evenly
@@ -164,15 +164,16 @@ class Work:
         stretched = sum(part / clock_left(working) for part, working in parts) / sum(
             part for part, _ in parts
         )
-        return replace(self, lengths=replace(self.lengths, visit=self.lengths.visit * stretched))
+        work = self._stretched(stretched)
+        seconds = work.makespan(order)
+        return work._stretched(sustained(seconds) / seconds)
+
+    def _stretched(self, times: float) -> Work:
+        """The same with visits that many times as long."""
+        return replace(self, lengths=replace(self.lengths, visit=self.lengths.visit * times))
 
     def _place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         seconds = seconds + self.cold * (np.arange(len(seconds)) < self.slots)
         if self.ahead:
             return place_ahead(seconds, self.sms)
         return place(seconds, self.sms, self.speeds, self.in_step)
-
-
-def clock_left(busy: float) -> float:
-    """Share of its clock that an H200 holds while its tensor cores work a share `busy` of the time."""
-    return 1 - POWER_SLOPE * max(0.0, busy - POWER_FROM) / RUNNING_CLOCK

@@ -1,4 +1,8 @@
-"""Seconds of the attention kernel on a GPU's share: the existing model, asked for every shape of a round."""
+"""Seconds of the attention kernel on a GPU's share: the existing model, asked for every shape of a round.
+
+A call is one of many in a row, so that its seconds are at the clock that the first begins with: `sustained`
+says how long all of them take.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from functools import lru_cache
 
 from engine.algorithms.ring import step_kernel
 from engine.experiment import Experiment
+from engine.model.power import sustained, unsustained
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
@@ -56,9 +61,16 @@ def seen_in_window(queries: int, before: int, window: int) -> int:
 
 def _modelled(part: Problem, hardware: str) -> float:
     one = Experiment(part, step_kernel(part, GPUS[hardware]), hardware=hardware)
-    return simulate(one.in_own_tiling()).modelled.seconds
+    return unsustained(simulate(one.in_own_tiling()).modelled.seconds)
 
 
-def one_gpu_seconds(problem: Problem, hardware: str) -> float:
-    """The whole problem on one GPU."""
-    return kernel_seconds(problem, hardware, problem.seq_q, problem.seq_kv, not problem.mask.looks_ahead)
+def one_gpu_seconds(problem: Problem, hardware: str, backward: bool = False) -> float:
+    """The whole problem on one GPU, in a pass."""
+    causal = not problem.mask.looks_ahead
+    forward = kernel_seconds(problem, hardware, problem.seq_q, problem.seq_kv, causal)
+    return sustained(forward * (BACKWARD if backward else 1))
+
+
+def stretched(seconds: float) -> float:
+    """How many times as long a GPU's calls take that take so many together."""
+    return sustained(seconds) / seconds if seconds else 1.0

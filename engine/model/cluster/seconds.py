@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.model.cluster.fabric import way
-from engine.model.cluster.kernel import BACKWARD, kernel_seconds, one_gpu_seconds, seen_in_window
+from engine.model.cluster.kernel import (
+    BACKWARD,
+    kernel_seconds,
+    one_gpu_seconds,
+    seen_in_window,
+    stretched,
+)
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS
 
@@ -102,9 +108,11 @@ def computing(spread: Spread, backward: bool = False) -> tuple[float, float]:
     def of(queries: int, keys: int, causal: bool = False) -> float:
         return kernel_seconds(problem, spread.hardware, queries, keys, causal) * (BACKWARD if backward else 1)
 
+    first, other = of(rows, rows, causal), of(rows, rows)
     if causal and spread.zigzag:
-        return of(rows, rows, True), max(of(rows, half), of(half, rows))
-    return of(rows, rows, causal), of(rows, rows)
+        other = max(of(rows, half), of(half, rows))
+    longer = stretched(first + (spread.gpus - 1) * other)
+    return first * longer, other * longer
 
 
 def work_shares(spread: Spread) -> list[float]:
@@ -169,6 +177,7 @@ def staged_computing(spread: Spread) -> float:
 def stages(spread: Spread, backward: bool = False) -> Stages:
     """Of gathered keys or exchanged heads; what NCCL costs the computing is in it."""
     whole = staged_computing(spread) * (BACKWARD if backward else 1)
+    whole *= stretched(whole)
     times = BACKWARD_BYTES if backward and spread.method != ALL_TO_ALL else 1
     transfer = spread.way.seconds(times * spread.link_bytes) if spread.link_bytes else 0.0
     return Stages(spread.groups, whole + spread.way.loss * transfer, transfer)
@@ -176,7 +185,7 @@ def stages(spread: Spread, backward: bool = False) -> Stages:
 
 def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
     """The modelled time of a pass, forward or backward alone; as fast for 10,000 GPUs as for two."""
-    one = one_gpu_seconds(spread.problem, spread.hardware) * (BACKWARD if backward else 1)
+    one = one_gpu_seconds(spread.problem, spread.hardware, backward)
     if spread.gpus == 1:
         return ClusterTime(spread, one, CALLING, one, 0.0, one)
     if spread.method == TWO_LEVEL:
