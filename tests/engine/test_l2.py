@@ -231,13 +231,15 @@ def tile_by_tile(experiment: Experiment) -> float:
     programs = Programs(stream, first, stop, False, own, 0.0, np.ones(len(first)))
     read = sum(len({(s, c) for s, a, b in launched for c in range(a, b) if c == chunk}) * rows * row
                for chunk, rows in enumerate(schedule.key_rows))  # fmt: skip
-    sizes = schedule.key_rows * row / TINY.l2_effective_bytes
+    running = [s for s, *_ in launched][: TINY.sms * kernel.resident]  # each a partition's, beside the address's
+    room = TINY.l2_bytes / (2 - 0.5 ** (len(running) / len(set(running))))
+    sizes = schedule.key_rows * row / room
     spreading = SPREADING if problem.head_dim <= 64 else 0.0
     found = uses(programs, sizes, TINY.sms, kernel.resident, APART, spreading)
     for size, since, so_far, passed in found:
         softness = 0.04 + min(max(0.08 * (so_far - 1), 0), 0.03) + min(0.02 * passed, 0.04)
         chance = 0.0 if since < NEVER_GONE else 1 / (1 + exp((GONE - since) / softness))
-        read += chance * size * TINY.l2_effective_bytes
+        read += chance * size * room
     return read
 
 
