@@ -254,7 +254,9 @@ def tile_by_tile(experiment: Experiment) -> float:
     running = [s for s, *_ in launched][
         : TINY.sms * kernel.resident
     ]  # each a partition's, beside the address's
-    room = TINY.l2_bytes / (2 - 0.5 ** (len(running) / len(set(running))))
+    room = TINY.l2_bytes / (
+        2 - 0.5 ** (len(running) / len(set(running)))
+    )  # in each SM's half, and the address's
     sizes = schedule.key_rows * row / room
     spreading = SPREADING if problem.head_dim <= 64 else 0.0
     found = uses(programs, sizes, TINY.sms, kernel.resident, APART, spreading)
