@@ -251,12 +251,8 @@ def tile_by_tile(experiment: Experiment) -> float:
     programs = Programs(stream, first, stop, False, own, 0.0, np.ones(len(first)))
     read = sum(len({(s, c) for s, a, b in launched for c in range(a, b) if c == chunk}) * rows * row
                for chunk, rows in enumerate(schedule.key_rows))  # fmt: skip
-    running = [s for s, *_ in launched][
-        : TINY.sms * kernel.resident
-    ]  # each a partition's, beside the address's
-    room = TINY.l2_bytes / (
-        2 - 0.5 ** (len(running) / len(set(running)))
-    )  # in each SM's half, and the address's
+    running = stream[: TINY.sms * kernel.resident].tolist()  # each in its own half, and in the address's
+    room = TINY.l2_bytes / (2 - 0.5 ** (len(running) / len(set(running))))
     sizes = schedule.key_rows * row / room
     spreading = SPREADING if problem.head_dim <= 64 else 0.0
     found = uses(programs, sizes, TINY.sms, kernel.resident, APART, spreading)
