@@ -69,11 +69,13 @@ class Taken:
         half: share of L2 used since, at which half of the bytes are gone.
         chunks: that a head's K and V are cut into at most.
         apart: by how much the slowest SM of a warp-specialised kernel is slower than the fastest, a share.
+        users: SMs that walk over the same at once; None: as many as the programs that run.
     """
 
     half: float = GONE
     chunks: int = CHUNKS
     apart: float = APART_SPECIALISED
+    users: float | None = None
 
 
 USUAL = Taken()  # for the modelled bytes
@@ -214,7 +216,7 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
 
     stream, share = head // group, gpu.l2_copies(1) / gpu.l2_bytes
     running = stream[: abreast * places]
-    room = gpu.l2_bytes / gpu.l2_copies(len(running) / len(np.unique(running)))
+    room = gpu.l2_bytes / gpu.l2_copies(taken.users or len(running) / len(np.unique(running)))
     programs = Programs(
         stream=stream,
         first=first // together,

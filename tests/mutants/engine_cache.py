@@ -36,14 +36,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     l2(
         "l2-in-one-partition",
-        "room = gpu.l2_bytes / gpu.l2_copies(",
-        "room = gpu.l2_bytes / gpu.l2_copies(0 * ",
+        "room = gpu.l2_bytes / gpu.l2_copies(taken.users or",
+        "room = gpu.l2_bytes / gpu.l2_copies(0 and",
         "both copies of K and V count as one",
     ),
     l2(
         "l2-short-heads-in-both-partitions",
-        "gpu.l2_copies(len(running) / len(np.unique(running)))",
-        "gpu.l2_copies(gpu.sms)",
+        "taken.users or len(running) / len(np.unique(running))",
+        "taken.users or gpu.sms",
         "keys of heads of a few tiles lie in L2 as often as those that all SMs use",
     ),
     l2(
