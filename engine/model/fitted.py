@@ -38,6 +38,8 @@ sight. The eighth and the ninth, of an H200 and of an H100, were opened after th
 that a launch's first blocks go to SMs in another order than in turn, which was read off traces of both GPUs;
 how long warp groups and loops of flash2 wait was set anew, with the errors of all nine sets in sight, on the
 rows below, on 95 calls of flash2 on an H200 drawn by lot with seeds of their own, and on traces of 140 there.
+Calls so drawn showed, too, that keys of short heads lie in L2 once or twice and that flash2 puts registers
+aside where columns are padded: nothing was set for either.
 """
 
 from __future__ import annotations

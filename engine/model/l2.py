@@ -3,7 +3,8 @@
 Bytes that were used before are still in L2 unless too much was used since: the one that was not used for
 longest leaves first. What is used since is counted in shares of the cache. What all SMs use, K and V, lies in
 both of its halves and counts against `Gpu.l2_effective_bytes`; what one SM uses alone, Q, O and registers put
-aside, lies in 1.5 of them, `Gpu.l2_copies`, and counts against `Gpu.l2_bytes`. The cache is hashed: the
+aside, lies in 1.5 of them, `Gpu.l2_copies`, and counts against `Gpu.l2_bytes`. So do K and V of a short head,
+whose tiles run one after another where the heaviest of many heads go first. The cache is hashed: the
 chance that bytes are gone rises around GONE. In a cache just filled it rises steeply. What is used once and
 never again fills the sets unevenly, so that it rises the more gradually, the more has passed: all that has,
 up to about a cacheful, and what has since the bytes were first used. An H100's counters saw that of all SMs
@@ -68,11 +69,13 @@ class Taken:
         half: share of L2 used since, at which half of the bytes are gone.
         chunks: that a head's K and V are cut into at most.
         apart: by how much the slowest SM of a warp-specialised kernel is slower than the fastest, a share.
+        users: SMs that walk over the same at once; None: as many as the programs that run.
     """
 
     half: float = GONE
     chunks: int = CHUNKS
     apart: float = APART_SPECIALISED
+    users: float | None = None
 
 
 USUAL = Taken()  # for the modelled bytes
@@ -137,13 +140,15 @@ class _Walk:
 
     Attributes:
         abreast, places: programs that run at once: so many on so many places of an SM.
-        sizes: [chunks] of a head's walked tensors, shares of L2.
+        sizes: [chunks] of a head's walked tensors, shares of what fills L2.
+        room: bytes of them that fill L2: the fewer, the more SMs walk over the same at once.
     """
 
     programs: Programs
     abreast: int
     places: int
     sizes: np.ndarray
+    room: float
 
 
 def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> float:
@@ -151,9 +156,10 @@ def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Ta
     way = _walk(launch, kernel, walked, taken)
     programs, count = way.programs, kernel.heads * kernel.phase.programs.count
     slots = min(way.abreast * way.places, count)
-    streams = len(np.unique(programs.stream[:slots])) + 1  # those of a wave, wherever it begins
+    between = max(slots, kernel.together)  # programs, at most, from one to the next of its stream
+    streams = len(np.unique(programs.stream[:between])) + 1  # those of a wave, wherever it begins
     own = programs.around + programs.visit * len(way.sizes)
-    if streams * way.sizes.sum() + slots * own < NEVER_GONE:
+    if streams * way.sizes.sum() + between * own < NEVER_GONE:
         return 0.0
     most_steps = MOST_WAVES * len(way.sizes)
     specialised = launch.algorithm.pipeline.specialised  # whichever technique is off
@@ -163,7 +169,7 @@ def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Ta
     waves = -(-count // slots)  # the last walks over as much as a full one
     beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
     lost = reuse.size * gone(reuse.since, softness(reuse), taken.half)
-    return beyond * float(lost.sum()) * launch.gpu.l2_effective_bytes
+    return beyond * float(lost.sum()) * way.room
 
 
 def put_aside_again(launch: Launch) -> float:
@@ -196,7 +202,7 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
     together = -(-blocks // taken.chunks)  # inner blocks to a chunk
     starts = np.arange(0, length, together * block)
     row = sum(schedule.amounts[tensor].factor for tensor in walked)
-    sizes = np.minimum(together * block, length - starts) * row / gpu.l2_effective_bytes
+    sizes = np.minimum(together * block, length - starts) * row
     grid = replace(kernel, count=phase.programs.count)
     head, outer = grid.launched(launch.order, 0, _reached(grid, together, abreast * places, len(sizes)))
     first, stop = phase.programs.at(outer)
@@ -208,9 +214,11 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
         tile = (rows, together * block)[:: 1 if by_query else -1]
         return sum(schedule.amounts[tensor].of(*tile) for tensor in tensors)
 
-    share = gpu.l2_copies(1) / gpu.l2_bytes
+    stream, share = head // group, gpu.l2_copies(1) / gpu.l2_bytes
+    running = stream[: abreast * places]
+    room = gpu.l2_bytes / gpu.l2_copies(taken.users or len(running) / len(np.unique(running)))
     programs = Programs(
-        stream=head // group,
+        stream=stream,
         first=first // together,
         stop=-(-stop // together),
         reverse=phase.reverse,
@@ -218,7 +226,7 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
         visit=share * moved(visit),
         pace=_pace(launch, outer) if by_query else np.ones(len(outer)),
     )
-    return _Walk(programs, abreast, places, sizes)
+    return _Walk(programs, abreast, places, sizes / room, room)
 
 
 def _pace(launch: Launch, outer: np.ndarray) -> np.ndarray:

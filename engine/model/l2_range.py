@@ -1,7 +1,7 @@
 """Between what the DRAM bytes of a launch lie, where the modelled number hangs on what nobody knows well.
 
 Far from L2's edge everything is kept or everything is gone, and both ends are the modelled number. Near it
-two things are varied as far as an H200's counters leave them open:
+three things are varied as far as an H200's counters leave them open:
 
 - The share of L2 at which bytes are gone. From every reading of a call near the edge follows the share with
   which the model would be right. Of the readings in three sessions, none of a call drawn by lot, nine of ten
@@ -9,11 +9,14 @@ two things are varied as far as an H200's counters leave them open:
   in memory, it read up to half as much again. The room for rows that a block rewrites goes with it.
 - Whether SMs stay in step. A warp-specialised kernel's tiles took 1 to 2.9% longer on one SM than on another
   in traces of an H200; over many passes of more than L2 holds, the SMs no longer meet at the same keys.
+- How often keys of short heads lie in L2: as often as SMs walk over them at once, or as those that all use.
 
 The modelled number is always within the range.
 """
 
 from __future__ import annotations
+
+from math import inf
 
 from engine.model.l2 import CHUNKS, Taken, dram_bytes
 from engine.model.launch import Launch
@@ -28,7 +31,7 @@ WIDE = 0.05  # share of the lower end from which on a range is worth a word: two
 
 def dram_range(launch: Launch, compulsory: Bytes, requested: Bytes, modelled: Bytes) -> tuple[Bytes, Bytes]:
     """The fewest and the most DRAM bytes over batch and heads that the model can say with equal right."""
-    ways = [Taken(HALF[0]), Taken(HALF[1])]
+    ways = [Taken(HALF[0], users=inf), Taken(HALF[1])]
     if launch.pipeline.specialised and _head_bytes(launch) > launch.gpu.l2_effective_bytes:
         ways += [Taken(half, FINE, apart) for half in HALF for apart in APART]
     found = [modelled, *(dram_bytes(launch, compulsory, requested, taken) for taken in ways)]

@@ -83,7 +83,7 @@ class Gpu:
         """Parts of L2 that each keep a copy of what all SMs use."""
         return max(1, round(self.l2_bytes / self.l2_effective_bytes))
 
-    def l2_copies(self, sms: int) -> float:
+    def l2_copies(self, sms: float) -> float:
         """Copies in L2 of what so many SMs use, on average: in their partitions and in the address's own."""
         return self.l2_partitions * (1 - (1 - 1 / self.l2_partitions) ** (sms + 1))
 

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.mutant import of_engine as _of
 
 l2 = _of("model/l2.py", "l2")
+occupancy = _of("model/occupancy.py", "l1")
 l2_range = _of("model/l2_range.py", "l2_range")
 rewritten = _of("model/l2_rewritten.py", "l2_rewritten")
 crossing = _of("model/crossing.py", "crossing")
@@ -27,11 +28,29 @@ MUTANTS: tuple[Mutant, ...] = (
         "registers put aside are still in L2 after 46 MB of keys",
         "l1",
     ),
+    occupancy(
+        "padding-puts-nothing-aside",
+        "(96, 128, 128)], (0, 44, 44, 0))",
+        "(96, 128, 128)], (0, 0, 0, 0))",
+        "where columns are padded all registers are there",
+    ),
     l2(
         "l2-in-one-partition",
-        "* row / gpu.l2_effective_bytes",
-        "* row / gpu.l2_bytes",
+        "room = gpu.l2_bytes / gpu.l2_copies(taken.users or",
+        "room = gpu.l2_bytes / gpu.l2_copies(0 and",
         "both copies of K and V count as one",
+    ),
+    l2(
+        "l2-short-heads-in-both-partitions",
+        "taken.users or len(running) / len(np.unique(running))",
+        "taken.users or gpu.sms",
+        "keys of heads of a few tiles lie in L2 as often as those that all SMs use",
+    ),
+    l2(
+        "l2-heads-of-a-wave-alone",
+        "between = max(slots, kernel.together)",
+        "between = slots",
+        "many short heads under way together are taken to fit L2, as those of a wave do",
     ),
     l2(
         "l2-gone-earlier",
