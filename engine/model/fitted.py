@@ -34,7 +34,11 @@ blocks of one SM end together, and where the next ones go, was read off traces o
 register in a visit of flash1 off compiled code. Then 135 calls on an H100, drawn likewise, were looked at.
 What two of them showed was set on calls on an H200: how long a warp group of flash2 that copies for itself
 waits alone, and that rows of flash1 have a little more room than L2 has. The errors of all seven sets were in
-sight. The eighth and the ninth, of an H200 and of an H100, were opened after that.
+sight. The eighth and the ninth, of an H200 and of an H100, were opened after that. Then 145 calls drawn with
+other seeds, on either chip, and 33 of flash1 around the edge of L2 on an H200 were looked at, all nine sets
+in sight. A visit of flash1 came to wait for the last of the lines that come from DRAM, which set nothing, and
+its few rows to take flash2's instructions; how long they wait beside these, and how far blocks of flash1 on
+an SM are in one another's way, was set anew on the rows below and on those of these calls that ran on H200s.
 """
 
 from __future__ import annotations
