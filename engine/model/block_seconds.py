@@ -39,12 +39,12 @@ from engine.model.sharing import Visit, shared_seconds
 from engine.model.tiles import first_visit, waits_for_buffer
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.unfused import fetch_wait, row_seconds, row_wait
-from engine.model.visit import by_instructions, moved, visit_of
+from engine.model.visit import by_instructions, loads, moved, visit_of
 from engine.model.work import Lengths, Visits, Work
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import EXPONENTIALS, Operation, Step, Tensor
+from engine.schedule.step import EXPONENTIALS, Operation, Tensor
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
 
@@ -149,7 +149,7 @@ def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, plac
 
 def _own_way(launch: Launch, phase: Phase) -> float:
     """Seconds in which a block's rows, its first keys and what it stores pass the SM's own way from L2."""
-    once = moved(launch, phase.before + phase.after) + moved(launch, _loads(phase))
+    once = moved(launch, phase.before + phase.after) + moved(launch, loads(phase))
     return once / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
 
 
@@ -162,13 +162,8 @@ def _asked(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> fl
     around = moved(launch, phase.before + phase.after)
     most = phase.programs.all_visits / max(1, phase.programs.filled)
     ahead = min(most, tiles_in_flight(launch.algorithm, launch.schedule, phase, gpu))
-    fresh = min(around + ahead * moved(launch, _loads(phase)), traffic.compulsory.total / kernel.blocks)
+    fresh = min(around + ahead * moved(launch, loads(phase)), traffic.compulsory.total / kernel.blocks)
     return min(kernel.blocks, gpu.sms) * fresh / rates.memory
-
-
-def _loads(phase: Phase) -> tuple[Step, ...]:
-    """What each visit loads."""
-    return tuple(step for step in phase.each if step.operation == Operation.LOAD)
 
 
 def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:

@@ -13,11 +13,11 @@ MATRIX_SHARE = 0.8  # a large matrix product: 769 to 808 of 989 TFLOP/s, the car
 MEMORY_SHARE = 0.89  # a copy: 4.27 of 4.8 TB/s
 CACHE_SHARE = 0.694  # of what the SMs can take from L2 together: attention in small blocks reads 9.4 TB/s
 # of a visit that waits for its rows, fitted to flash1: s where L2 answers, more where DRAM does, and where
-# all warps hold parts of the same few rows; a share of softmax more under a mask
-WAITED_TRIP, WAITED_MEMORY, WAITED_WARPS, WAITED_MASK = 0.356e-6, 0.749e-6, 0.242e-6, 0.3
+# all warps hold parts of the same few rows; a share more of softmax, of few rows of its scores, under a mask
+WAITED_TRIP, WAITED_MEMORY, WAITED_WARPS, WAITED_MASK = 0.356e-6, 0.749e-6, 0.18e-6, 0.3
 WAITED_BYTES_PER_CLOCK, WAITED_WORD = 21.2, 20e-9  # of an SM; s a word of a thread that spills; likewise
 WAITED_LINES = 3  # power of the share of rows in L1, in which it has all of a visit's; likewise
-AT_WORK = 0.71  # of such a visit but for its waits, in which other blocks on the SM wait; likewise
+AT_WORK = 0.58  # of such a visit but for its waits, in which other blocks on the SM wait; likewise
 # s more for L2 on an SM that is the only one at work in its GPC, and how many at work leave one so: the first
 # nine go to one GPC of eight, seven more to the others. Read off traces on an H200
 WAITED_ALONE, SMS_OF_ONE_ALONE = 0.15e-6, frozenset((1, *range(10, 24)))

@@ -85,7 +85,7 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         waits = (_copying(launch, softmax) if groups == 1 else WAITS_ALONE), WAITS_POWER
         return Visit(tensor, softmax, copies, 0.0, 0.0, 0.0, groups, masking, full, waits)
     if in_few_rows(launch.pipeline, launch.schedule, phase, launch.gpu):
-        issued = FEW_ROWS_CYCLES * _few_rows_instructions(launch) / running_clock(launch.gpu)
+        issued = few_rows_seconds(launch, copying=True)
         waits = FEW_ROWS_ALONE, 1.0
         return Visit(0.0, issued, copies, 0.0, 0.0, 0.0, 1, FEW_ROWS_CYCLES * masking, waits=waits)
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
@@ -122,6 +122,11 @@ def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
     tiling, amounts = launch.tiling, launch.schedule.amounts
     moving = (step for step in steps if step.tensor != Tensor.NONE)
     return sum(amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
+
+
+def loads(phase: Phase) -> tuple[Step, ...]:
+    """What each visit loads."""
+    return tuple(step for step in phase.each if step.operation == Operation.LOAD)
 
 
 def peak_seconds(launch: Launch, phase: Phase) -> float:
@@ -163,14 +168,18 @@ def by_instructions(launch: Launch, phase: Phase) -> bool:
     return plain and is_online(phase) and on_path
 
 
-def _few_rows_instructions(launch: Launch) -> float:
-    """Instructions of a warp for a visit of few rows, of which each of four warps has a part of the keys."""
+def few_rows_seconds(launch: Launch, copying: bool, masking: float = 0.0) -> float:
+    """Seconds of an SM for a visit of few rows, of which each of four warps has a part of the keys.
+
+    copying: whether they copy keys ahead; masking: the share of a score's instructions that a mask takes.
+    """
     rows, keys = launch.tiling.block_q, max(FEWEST_KEYS, launch.tiling.block_kv)
     wide, threads = columns(launch.problem.head_dim), GROUP_THREADS
-    copies = 2 * keys * wide * launch.problem.itemsize / COPIED_AT_ONCE / threads
+    copies = copying * 2 * keys * wide * launch.problem.itemsize / COPIED_AT_ONCE / threads
     products = 2 * rows * keys * wide / (16 * 8 * 16) / (threads // WARP)
-    counts = 1, rows * wide / threads, rows * keys / threads, copies, products
-    return sum(each * count for each, count in zip(FEW_ROWS_INSTRUCTIONS, counts, strict=True))
+    counts = 1, rows * wide / threads, (1 + masking) * rows * keys / threads, copies, products
+    instructions = sum(each * count for each, count in zip(FEW_ROWS_INSTRUCTIONS, counts, strict=True))
+    return FEW_ROWS_CYCLES * instructions / running_clock(launch.gpu)
 
 
 def _by_instructions(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:

@@ -41,6 +41,24 @@ TRACED = [
 # next seven each is the only one of its GPC, and from 24 on no SM is alone
 OF_HEADS = {1: 431.4, 2: 397.3, 4: 390.5, 9: 392.0, 10: 432.7, 16: 433.3, 23: 434.4, 32: 404.3, 64: 396.1}
 
+# around the edge of L2, where DRAM answers some lines of nearly every visit, and in few rows: the same of
+# calls under the profiler, which counts the kernel's start
+COUNTED = [
+    (64, 2234, 64, 64, 64, False, 2303),
+    (32, 4468, 64, 64, 64, False, 8744),
+    (128, 1117, 64, 64, 64, False, 643),
+    (128, 1489, 64, 64, 64, False, 1368),
+    (128, 1024, 64, 64, 32, False, 763),
+    (128, 1210, 64, 64, 32, False, 1324),
+    (128, 662, 128, 64, 64, False, 396),
+    (128, 1210, 64, 32, 64, True, 705),
+    (128, 1862, 64, 32, 64, True, 1904),
+    (128, 559, 64, 32, 64, False, 254),
+    (128, 559, 64, 32, 64, True, 159),
+    (32, 2234, 64, 32, 64, False, 3666),
+    (32, 2234, 64, 32, 64, True, 2068),
+]
+
 
 def seconds(heads, seq, head_dim, block_q, block_kv, causal) -> float:
     """Modelled, of the blocks alone: the start of the kernel is before the first."""
@@ -53,9 +71,18 @@ def seconds(heads, seq, head_dim, block_q, block_kv, causal) -> float:
 def test_blocks_take_as_long_as_traced_few_or_many_and_of_every_size():
     """By how few or many heads share the chip, whether L1, L2 or DRAM has their rows: off either way."""
     off = [seconds(*call) * 1e6 / traced - 1 for *call, traced in TRACED]
-    assert median(map(abs, off)) < 0.04
-    assert min(off) > -0.09
-    assert max(off) < 0.12
+    assert median(map(abs, off)) < 0.024
+    assert min(off) > -0.11
+    assert max(off) < 0.085
+
+
+def test_a_visit_waits_for_its_last_line_and_few_rows_for_their_own_instructions():
+    """The shares that DRAM answers are 0 to 89% by counters, and modelled here: up to 2.6 times as many."""
+    start = started(simulate(Experiment.of(algorithm="flash1")).launch.pipeline)
+    off = [(seconds(*call) + start) * 1e6 / counted - 1 for *call, counted in COUNTED]
+    assert median(map(abs, off)) < 0.035
+    assert min(off) > -0.065
+    assert max(off) < 0.03
 
 
 def test_an_sm_that_is_alone_in_its_gpc_waits_longer_for_l2():
@@ -77,5 +104,5 @@ def test_every_visit_takes_longer_under_a_mask():
         and one.experiment.problem.head_dim == 64
     ]
     assert len(off) == 9
-    assert abs(median(off)) < 0.028
-    assert max(map(abs, off)) < 0.045
+    assert abs(median(off)) < 0.014
+    assert max(map(abs, off)) < 0.034

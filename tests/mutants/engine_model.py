@@ -146,13 +146,23 @@ MUTANTS: tuple[Mutant, ...] = (
     returning(
         "returning-never-alone", " + WAITED_ALONE * alone", "", "an SM alone in its GPC waits no longer"
     ),
+    returning("returning-few-rows", "issued=WAITED_WARPS)", "issued=0.0)", "few rows are quick"),
     returning(
-        "returning-few-rows", "visit.issued + WAITED_WARPS * few", "visit.issued", "few rows are quick"
+        "returning-few-rows-in-step",
+        "(1 + FEW_ROWS_ALONE) * few_rows_seconds",
+        "few_rows_seconds",
+        "a warp waits for none of its own instructions",
+    ),
+    returning(
+        "returning-mean-line",
+        "log1p(lines * lost) / log1p(lines)",
+        "lost",
+        "a visit waits for DRAM's lines on average, not for the last",
     ),
     returning(
         "returning-masks-for-nothing",
-        "(1 + WAITED_MASK * launch.problem.mask.hides)",
-        "1",
+        "WAITED_MASK * launch.problem.mask.hides",
+        "0.0",
         "a mask is applied in no time",
     ),
     rates("rates-launch", "LAUNCH = 2e-6", "LAUNCH = 3e-5", "a kernel takes 30 µs to start"),

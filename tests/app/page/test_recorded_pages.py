@@ -190,7 +190,7 @@ def test_a_fold_says_what_was_fitted_and_how_far_the_model_is_off_on_the_rest(sh
     assert flash1.experiment.algorithm == "flash1"
     assert "checked on" not in said
     assert (
-        "Of the newest 29 calls drawn by lot times are off by 2.2% in the median and 13.7% at worst, all "
+        "Of the newest 29 calls drawn by lot times are off by 2.2% in the median and 7.0% at worst, all "
         "DRAM reads by 0.1% in the median and 6.3% at worst, bytes from L2 to the SMs by < 0.1% in the "
         "median and 1.8% at worst, and bytes that tiles request, from L2 or L1, by 0.0% in the median and "
         "< 0.1% at worst. They set no constant and were opened "
