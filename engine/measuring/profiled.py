@@ -1,8 +1,9 @@
 """What ncu watches: python -m engine.measuring.profiled SCENARIOS REASONS SECONDS.
 
 Each scenario runs unwatched first (compiled, checked against float64), then once under the profiler, after
-a kernel whose grid says which scenario follows. REASONS gets a list: null, or why a scenario did not run;
-shorter than the scenarios where the time was up.
+a kernel whose grid says which scenario follows; its tensors lie elsewhere in memory than the last one's, as
+what L2 keeps depends on where. REASONS gets a list: null, or why a scenario did not run; shorter than the
+scenarios where the time was up.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 from engine.measuring.scenarios import Scenario
 from engine.measuring.trial import Trial, attempt
 from engine.worker.jobs import JobError
+
+PLACES, APART = 3, 38 * 2**20  # where tensors may begin, and bytes between these
 
 
 def main() -> None:
@@ -40,6 +43,7 @@ def profile(scenario: Scenario, index: int) -> None:
 
     from kernels import scenario_marker
 
+    elsewhere = torch.empty((index + 1) % PLACES * APART, dtype=torch.uint8, device="cuda")
     prepare, options = scenario.prepared()
     place = torch.zeros(1, dtype=torch.int32, device="cuda")
     scenario_marker[(1,)](place)
@@ -54,6 +58,7 @@ def profile(scenario: Scenario, index: int) -> None:
         torch.cuda.synchronize()
     finally:
         torch.cuda.profiler.stop()
+        del elsewhere
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
@@ -39,7 +40,7 @@ from engine.parser import Parser, seconds
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 from engine.recordings.file import RecordingError
-from engine.recordings.recording import identity
+from engine.recordings.recording import Counters, identity
 from engine.recordings.timing import Timing
 from engine.worker.jobs import JobError
 
@@ -47,6 +48,7 @@ LENGTHS = tuple(2**power for power in range(7, 17))
 HEAD_DIMS = (64, 128, 256)
 DEFAULT_BUDGET = 1800.0
 COMPILING = 0.5  # of the time left, at most
+COUNTED_TIMES = 3  # a call drawn by lot, as what L2 keeps of it is chance in part
 IN_TURNS = clock.Repeats(4, 20, 0.06)
 ALONE = clock.Repeats(4, 10, 0.04)
 
@@ -131,16 +133,26 @@ def record_fp8(recorder: Recorder) -> None:
             recorder.tell(f"fp8: {fp8.line(found)}")
 
 
-def record_counters(recorder: Recorder, plan: Callable[[], list[Scenario]] = scenarios.plan) -> None:
-    """The hardware's counters, read by ncu."""
+def record_counters(
+    recorder: Recorder, plan: Callable[[], list[Scenario]] = scenarios.plan, times: int = 1
+) -> None:
+    """The hardware's counters, read by ncu, the middle ones of so many calls alike."""
     find_ncu()
     wanted = [scenario for scenario in plan() if not recorder.has("counters", scenario.row())]
     kernels = [scenario.kernel() for scenario in wanted if not scenario.provider.startswith("sdpa_")]
     compile_ahead(recorder, kernels)
-    for index, row in enumerate(profiled_counters(wanted, recorder.left)):
+    counted = profiled_counters([scenario for scenario in wanted for _ in range(times)], recorder.left)
+    for index, row in enumerate(middle_rows(counted, times)):
         recorder.add("counters", [row])
         what = row.skipped or f"{row.total('dram_read') / 1e6:,.0f} MB of DRAM read"
         recorder.tell(f"counters {index + 1}/{len(wanted)}: {row.provider} N {row.problem.seq_kv}: {what}")
+
+
+def middle_rows(rows: Iterator[Counters], times: int) -> Iterator[Counters]:
+    """Of every so many rows of one call the middle one, by DRAM reads, of those that ran."""
+    while alike := list(islice(rows, times)):
+        ran = [row for row in alike if row.skipped is None] or alike
+        yield sorted(ran, key=lambda row: row.total("dram_read"))[len(ran) // 2]
 
 
 def record_timelines(recorder: Recorder) -> None:
@@ -219,7 +231,7 @@ RECORD = {
     "decoding": record_decoding,
     "fp8": record_fp8,
     "counters": record_counters,
-    "drawn": partial(record_counters, plan=drawn),
+    "drawn": partial(record_counters, plan=drawn, times=COUNTED_TIMES),
     "timelines": record_timelines,
     "cluster": record_cluster,
 }

@@ -37,12 +37,12 @@ waits alone, and that rows of flash1 have a little more room than L2 has. The er
 sight. The eighth and the ninth, of an H200 and of an H100, were opened after that. A call of the ninth showed
 that a launch's first blocks go to SMs in another order than in turn, which was read off traces of both GPUs.
 Then 145 calls drawn with other seeds, on either chip, and 33 of flash1 around the edge of L2 on an H200 were
-looked at, all nine sets in sight. How long warp groups and loops of flash2 wait was set anew on the rows below,
-on the 95 of such calls of flash2 that ran on H200s, and on traces of 140 there. That keys of short heads lie in
-L2 once or twice, and that flash2 puts registers aside where columns are padded, set nothing. A visit of flash1
-came to wait for the last of the lines that come from DRAM, which set nothing either, and its few rows to take
-flash2's instructions; how long they wait beside these, and how far blocks of flash1 on an SM are in one
-another's way, was set anew on the rows below and on those of these calls that ran on H200s.
+looked at, all nine sets in sight. How long warp groups and loops of flash2 wait was set anew on the rows
+below, on the 95 of such calls of flash2 that ran on H200s, and on traces of 140 there. That keys of short
+heads lie in L2 once or twice, and that flash2 puts registers aside where columns are padded, set nothing. A
+visit of flash1 came to wait for the last of the lines that come from DRAM, which set nothing either, and its
+few rows to take flash2's instructions; how long they wait beside these, and how far blocks of flash1 on an SM
+are in one another's way, was set anew on the rows below and on those of these calls that ran on H200s.
 """
 
 from __future__ import annotations

@@ -6,16 +6,18 @@ import csv
 import io
 import json
 import stat
+from dataclasses import replace
 
 import pytest
 
 from engine.experiment import Experiment
 from engine.measuring import counters
 from engine.measuring.counters import NEEDED, OF_LAUNCHES, parsed, profiled_counters, rows_of
+from engine.measuring.record import middle_rows
 from engine.measuring.scenarios import Scenario, plan
 from engine.model.launch import launch
 from engine.model.traffic import traffic
-from engine.recordings.recording import identity
+from engine.recordings.recording import Counters, KernelCounters, identity
 from engine.worker.jobs import JobError
 
 HEADER = {  # columns of `ncu --csv --page raw` and their units, as Nsight Compute 2025.3 prints them
@@ -191,3 +193,24 @@ def test_counted_calls_of_flash3_keep_their_tiles_whole():
     assert given == {"splits": 1}
     _, given = Scenario("flash2", 4096, block_q=128, block_kv=64).prepared()
     assert given == {"block_q": 128, "block_kv": 64}
+
+
+def test_of_calls_counted_three_times_the_middle_one_by_dram_reads_stands():
+    def counted(reads: float) -> Counters:
+        kernel = KernelCounters("attention", "1 x 1 x 1", 1e-6, reads, 0.0, 0.0, 0.0)
+        return replace(SCENARIOS[0].row(), kernels=(kernel,))
+
+    failed = replace(SCENARIOS[0].row(), skipped="no")
+    rows = [
+        counted(9.0),
+        counted(2.0),
+        counted(5.0),
+        failed,
+        counted(4.0),
+        counted(3.0),
+        failed,
+        failed,
+        failed,
+    ]
+    middle = list(middle_rows(iter(rows), 3))
+    assert [row.skipped or row.total("dram_read") for row in middle] == [5.0, 4.0, "no"]
