@@ -275,7 +275,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "return moved.flops / (0.8 * run.gpu.matrix_flops[run.problem.dtype])",
         "a share of what kernels reach is called one of the peak",
     ),
-    verdict("verdict-far", "FAR = 10.0", "FAR = 10.1", "what is off by just over a factor of 10 is not called wrong"),
+    verdict(
+        "verdict-far",
+        "FAR = 10.0",
+        "FAR = 10.1",
+        "what is off by just over a factor of 10 is not called wrong",
+    ),
     verdict("verdict-about", "ABOUT = 0.1 ", "ABOUT = 0.3 ", "what is a quarter off is called right"),
     verdict(
         "verdict-some-hold", "    if held:\n        return PARTLY\n", "", "what holds in part is called wrong"

@@ -127,9 +127,9 @@ CLAIMS = (
         _contexts,
         {
             DEPENDS: "It depends on the heads and layers, which are not told. Unfused attention's longest "
-            "context is right for some 20 heads, and flash goes beyond 100k. Unfused attention has room for 100k "
-            "with one head or two, memory limits flash only at a million tokens and more, and version 3 is "
-            "written for Hopper GPUs, so whatever was timed was a whole model.",
+            "context is right for some 20 heads, and flash goes beyond 100k. Unfused attention has room for "
+            "100k with one head or two, memory limits flash only at a million tokens and more, and version 3 "
+            "is written for Hopper GPUs, so whatever was timed was a whole model.",
             PARTLY: "It is right about unfused attention's longest context, and that flash goes beyond 100k.",
         },
     ),

@@ -78,6 +78,10 @@ def test_the_link_opens_the_scenario(at):
     experiment, errors = Experiment.lenient(dict(parse_qsl(parts.query)))
     assert not errors
     assert experiment == one.claim.experiment
+    said = view._link(one).partition("</a>: ")[2]
+    assert said.startswith(f"N {experiment.problem.seq_kv:,}, ")
+    assert f" {experiment.problem.heads}" in said
+    assert said.endswith(f", {experiment.gpu.name}")
 
 
 def test_numbers_carry_their_units():
