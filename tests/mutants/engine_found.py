@@ -95,6 +95,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "what is written is no load of L2",
     ),
     counters(
+        "counters-megabytes-written",
+        "return self.simulation.traffic.dram.total_written",
+        "return self.simulation.traffic.dram.total_written + 2**20",
+        "a mebibyte more is said to be written than was",
+        "against_the_chip",
+    ),
+    counters(
         "counters-left-in-cache",
         "return max(0.0, self.modelled_dram_written - self.dram_written)",
         "return max(0.0, self.dram_written - self.modelled_dram_written)",
