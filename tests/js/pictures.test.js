@@ -6,6 +6,7 @@ import { TimedPlayer } from "../../app/canvas/timed.js";
 import { unpack } from "../../app/canvas/unpack.js";
 import { Recorded } from "../../app/gpu/placement.js";
 import showMemories from "../../app/memory/memory.js";
+import { MemoryPanel } from "../../app/player/memory_panel.js";
 import { Model } from "../../app/player/model.js";
 import { amountBar } from "../../app/player/traffic_panel.js";
 import { pack, RUN, toy } from "./payload.js";
@@ -52,6 +53,19 @@ test("what crosses HBM has bars of its own", () => {
   near(pen.boxes.find((box) => box.color === THEME.cell).w, 100);
   near(pen.boxes.find((box) => box.color === THEME.Q).w, (100 * 256) / 336);
   assert.deepEqual(pen.words.slice(0, 2), [" of 336 B", "336 B"]);
+});
+
+test("L2 answers what is read and does not cross HBM, whatever is written", () => {
+  const panel = Object.assign(new MemoryPanel(), { l2: { x: 0, y: 0, w: 10, h: 10 } });
+  const said = (step) => {
+    const pen = writing();
+    panel.answered(pen, run, step);
+    return pen.words[1];
+  };
+  assert.equal(said(-1), "–");
+  assert.equal(said(0), "0%"); // the first tile of Q
+  assert.equal(said(8), "43%"); // 224 bytes read, 128 of them across HBM
+  assert.equal(said(30), "43%"); // 448 and 256: O and lse, 80 bytes, are no answers
 });
 
 test("a run without steps has its total alone", () => {
