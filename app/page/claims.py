@@ -15,7 +15,6 @@ from app.figures.tables import scrolled
 from app.page import PAGES
 from app.page.parts.elements import chart, one_of
 from app.sidebar.unused import CONTROLS, unused
-from engine.model.drawable import described
 from engine.studies.claims import checked
 from engine.studies.claims.broken import rising
 from engine.studies.claims.verdict import DEPENDS, OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
@@ -105,11 +104,8 @@ def _link(one: Checked) -> str:
     """A link that opens the scenario of a claim on the page that shows it, and what the scenario is."""
     page, experiment = SHOWN_ON[one.claim.subject], one.claim.experiment
     address = f"{page}?{urlencode(scenario.url_values(experiment))}"
-    shape = described(experiment).removeprefix(f"{experiment.algorithm}, ")
-    return (
-        f"<a href='{escape(address)}' target='_self'>Open this scenario on the page {PAGES[page]}</a>: "
-        f"{shape}, {experiment.gpu.name}"
-    )
+    link = f"<a href='{escape(address)}' target='_self'>Open this scenario on the page {PAGES[page]}</a>"
+    return f"{link}: {figures.scenario_text(experiment)}"
 
 
 def _broken() -> None:
