@@ -13,6 +13,7 @@ from app.figures import across as figures
 from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
 from app.page.parts import clusters
+from engine import simulate
 from engine.experiment import Experiment
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import Fabric
@@ -97,6 +98,8 @@ def test_a_trace_has_a_process_for_each_gpu():
 def test_the_page_says_the_models_and_the_recordings_numbers():
     page = opened("across", head_dim=128)
     (run, plain), said = runs(), " ".join(block.value for block in (*page.caption, *page.markdown))
+    alone = simulate(Experiment.of(algorithm="flash3", seq=131_072, head_dim=128, causal=True)).modelled
+    assert f"one H200 {seconds_text(alone.seconds)}; 4 of them need" in page.header[0].value
     assert f"4 of them need {seconds_text(run.seconds)} (modelled)" in page.header[0].value
     assert run.seconds == pytest.approx(0.0249, rel=0.01)  # 26.9 ms recorded of an older kernel
     assert plain.seconds / run.seconds == pytest.approx(7 / 4, rel=0.04)

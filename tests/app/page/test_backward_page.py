@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from app.figures.units import bytes_text, seconds_text
+from app.figures.units import bytes_text, scaled, seconds_text
 from app.player import backward, payload
 from engine import simulate
 from engine.experiment import Experiment
@@ -73,6 +75,26 @@ def test_the_page_says_what_the_engine_computes(own_worker):
     assert values == {"Memory: saving": "683×", "FLOPs: saving": "1.11×", "Bytes across HBM: saving": "17.7×"}
     assert any("unfused attention computes, keeps and moves them too" in each.value for each in page.caption)
     assert any("Fits: 97 KiB of 227 KiB of shared memory" in caption.value for caption in page.caption)
+
+
+def test_the_table_of_costs_by_hand(own_worker):
+    """16 heads of 1,024 x 1,024 of d 64 in 64 x 64: 4, 5, 7 products; P, or two or three numbers per row."""
+    text = html(unfolded(opened("backward"), "backward costs"))
+    rows = {
+        name: re.findall(r"<td>(.*?)</td>", cells)
+        for name, cells in re.findall(r"<tr><td class='words'>([^<]*)</td>(.*?)</tr>", text)
+    }
+    product, row, tile = 2 * 1024**2 * 64, 1024 * 64 * 2, 64 * 64 * 2
+    visits, statistics = 16 * 16, 1024 * 4
+    two_kernels = (2 * row + 3 * statistics) + (4 * row + visits * (2 * tile + 2 * 64 * 4))
+    two_kernels += (3 * row + 2 * statistics) + visits * 2 * tile
+    assert rows["products per tile"] == ["4", "5", "7"]
+    assert rows["FLOPs"] == [scaled(16 * each * product, "FLOP") for each in (4, 5, 7)]
+    assert rows["kept in memory"] == [
+        bytes_text(16 * each) for each in (2 * 1024**2, 2 * statistics, 3 * statistics)
+    ]
+    assert rows["crosses HBM"][0] == bytes_text(16 * 2 * (7 * 1024**2 + 8 * 1024 * 64))
+    assert rows["asked of L2"][2] == bytes_text(16 * two_kernels)
 
 
 def test_at_one_token_recomputation_is_called_what_it_is(own_worker):
@@ -158,8 +180,12 @@ def test_the_chips_counters_stand_beside_the_model(own_worker):
     kernels = recorded_backward_kernels(recordings()[0])
     assert kernels
     for one in kernels:
-        counted = f"<td>{bytes_text(one.modelled_read)}</td><td>{bytes_text(one.counters.tile_read)}</td>"
-        assert counted in text
+        cells = (
+            *map(bytes_text, (one.modelled_read, one.counters.tile_read)),
+            *map(bytes_text, (one.modelled_written, one.counters.tile_written)),
+            *map(seconds_text, (one.modelled_seconds, one.counters.seconds)),
+        )
+        assert "".join(f"<td>{cell}</td>" for cell in cells) in text
 
 
 def test_the_page_taken_home_is_the_backward_pass(open_app):

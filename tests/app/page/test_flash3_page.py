@@ -1,6 +1,9 @@
 """The FlashAttention-3 page: techniques can be switched off, and every number says where it is from."""
 
 import itertools
+import re
+
+import pytest
 
 from app.figures.colours import DARK
 from app.figures.techniques import waterfall
@@ -32,6 +35,16 @@ def test_everything_is_on_at_first_and_the_page_says_what_is_modelled(open_app):
     assert set(pills(app).value) == set(KEYS)
     assert all(label.split(", ")[1] in ("modelled", "counted") for label in metrics(app))
     assert "(modelled)" in app.header[0].value
+
+
+def test_the_loop_keeps_the_units_busy_for_their_work_over_its_period(open_app):
+    """192 x 128 scores of d 64 per key block: 4 d FLOP each, 4,096 per clock of the SM's tensor cores."""
+    (said,) = [each.value for each in open_app("flash3").caption if "In steady state" in each.value]
+    period = float(re.search(r"one key block takes ([\d.]+) µs", said)[1]) * 1e-6
+    share = 192 * 128 * 4 * 64 / (4096 * 0.98 * 1.83e9) / period
+    tensor, softmax = map(int, re.search(r"busy for (\d+)% and the softmax units for (\d+)%", said).groups())
+    assert tensor == pytest.approx(100 * share, abs=1)
+    assert softmax > 100 * 192 * 128 / (16 * 0.98 * 1.83e9) / period  # their exponentials alone
 
 
 def test_the_headline_has_the_time_beside_that_in_turns_and_claims_no_gain_where_there_is_none(open_app):
@@ -154,6 +167,11 @@ def test_each_left_out_technique_has_a_row_with_its_factor():
     left = variant(experiment, without("overlapped"))
     row = flash3._worth_row(left, full, "overlapped")
     assert row[:3] == ["Softmax under products", flash3.seconds_text(left.seconds), "1.2×"]
+    unfused = simulate(experiment.changed(algorithm="standard")).traffic
+    alone = flash3._worth_row(variant(experiment, without("fusion")), full, "fusion")
+    moved = dict(zip(flash3.WORTH, alone, strict=True))
+    assert moved["asked of L2, counted"] == bytes_text(unfused.requested.total)
+    assert moved["crosses HBM, modelled"] == bytes_text(unfused.dram.total)
     assert flash3._worth_row(variant(experiment, without("tiling")), full, "tiling")[1] == "does not fit"
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.figures.units import seconds_text
 from app.gpu.payload import build
 from app.page import gpu as view
 from app.page.parts.recorded import LAST_TILES
@@ -159,6 +160,23 @@ def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_ap
     (every,) = page.run().main.expander
     assert "Median error of the model's time" in every.children[0].value
     assert "<td>1.00</td>" in every.children[1].proto.body
+
+
+def test_how_far_the_model_is_off_is_told_as_modelled_over_recorded(open_app, monkeypatch):
+    """One call that ran as modelled, one that took twice as long, and one four times."""
+    row = recorded_call(HEAVY_FIRST)
+    rows = tuple(replace(row, times=Times(*[times * row.times.p50] * 3, 20)) for times in (1, 2, 4))
+    recording = Recording(recordings()[0].device, timelines=rows)
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (recording,))
+    page = open_app("gpu", causal="true", head_dim="128")
+    page.session_state["fold gpu"] = True
+    (every,) = page.run().main.expander
+    assert "FlashAttention-2 50% (worst 75%, 3 runs)" in every.children[0].value
+    body = every.children[1].proto.body
+    modelled = seconds_text(row.times.p50)
+    for times, ratio in ((1, "1.00"), (2, "0.50"), (4, "0.25")):
+        taken = seconds_text(times * row.times.p50)
+        assert f"<td>{taken}</td><td>{modelled}</td><td>{ratio}</td>" in body
 
 
 def test_tiles_that_are_shared_out_are_modelled_as_much_too_slow_as_the_page_says():

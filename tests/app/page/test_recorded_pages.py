@@ -83,6 +83,23 @@ def empty_shelf(monkeypatch, own_worker):
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
 
 
+def test_recorded_times_stand_below_their_names():
+    """16,384 tokens of 32 heads of d 64 at N 128: 4 x 128 x 32 x 128^2 x 64 FLOP in 2 ms."""
+    row = replace(timing("flash2", 128, 2e-3), alone=Times(1e-3, 3e-3, 4e-3, 9), commit="0123456789")
+    assert dict(zip(recorded.TIMINGS, recorded._timing_cells(row), strict=True)) == {
+        "implementation": "flash2",
+        "N": "128",
+        "p20": "1.8 ms",
+        "median": "2 ms",
+        "p80": "2.4 ms",
+        "median, alone": "3 ms",
+        "rate": "8.6 TFLOP/s",
+        "error to float64": "1.0e-04",
+        "allowed": "4.0e-04",
+        "note": "commit 0123456",
+    }
+
+
 def words(page) -> str:
     return " ".join(block.value for block in [*page.markdown, *page.caption, *page.subheader])
 
