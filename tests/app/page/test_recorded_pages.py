@@ -100,6 +100,39 @@ def test_recorded_times_stand_below_their_names():
     }
 
 
+def test_counted_bytes_stand_below_their_names():
+    """FlashAttention-2 of 16 heads, N 1,024, d 64, in 64 x 64: Q, and K and V once for each of 16 blocks."""
+    kernel = KernelCounters("a_kernel", "1", 1e-3, 7e6, 1e6, 7e7, 3e6)
+    row = replace(counters_of("flash2", 1.0), kernels=(kernel,))
+    (one,) = recorded_counters(Recording(DEVICE, counters=(row,)))
+    tensor, code = 16 * 1024 * 64 * 2, one.experiment.record.code
+    asked, written = 33 * tensor, tensor + 16 * 1024 * 4
+    assert list(zip(chip.COUNTERS[1:], chip._cells(one)[1:], strict=True)) == [
+        ("requested, counted", bytes_text(asked)),
+        ("L2 to SMs, modelled", bytes_text(asked)),
+        ("recorded", "70 MB"),
+        ("ratio", f"{asked / 7e7:.3f}"),
+        ("DRAM read, modelled", bytes_text(3 * tensor + code)),
+        ("recorded", "7 MB"),
+        ("ratio", f"{(3 * tensor + code) / 7e6:.3f}"),
+        ("DRAM written, modelled", bytes_text(written)),
+        ("recorded", "1 MB"),
+        ("left in L2", bytes_text(written - 1e6)),
+    ]
+
+
+def test_what_kernels_leave_in_l2_is_told_in_the_median_and_at_worst():
+    """O and lse take 2.16 MB: of three calls 0.5, 1 and 2 MB of it reached DRAM."""
+    rows = [
+        replace(counters_of("flash2", 7e7), kernels=(KernelCounters("a", "1", 1e-3, 7e6, reached, 7e7, 3e6),))
+        for reached in (0.5e6, 1e6, 2e6)
+    ]
+    said = chip._missed(
+        [one for row in rows for one in recorded_counters(Recording(DEVICE, counters=(row,)))]
+    )
+    assert "1.16 MB per kernel in the median, 1.66 MB at worst" in said
+
+
 def words(page) -> str:
     return " ".join(block.value for block in [*page.markdown, *page.caption, *page.subheader])
 
