@@ -78,6 +78,24 @@ def test_without_tensor_cores_for_a_type_none_are_named(own_worker):
     assert "matrix products</td>" not in html(opened("speed", dtype="bfloat16"))
 
 
+def test_measured_numbers_stand_below_their_names():
+    row = {"provider": "flash2", "label": "Triton, FlashAttention-2", "keys": 4096, "skipped": None}
+    row |= {"p20": 1e-3, "p50": 2e-3, "p80": 4e-3, "repeats": 7, "tflops": 123.0, "tokens_per_second": 4.5e6}
+    row |= {"error": 1e-4, "allowed": 4e-4, "note": "interpreted"}
+    assert list(zip(speed.COLUMNS[1:], speed._cells(row)[1:], strict=True)) == [
+        ("N", "4,096"),
+        ("median", "2 ms"),
+        ("p20", "1 ms"),
+        ("p80", "4 ms"),
+        ("repeats", "7"),
+        ("FLOP/s", "123 TFLOP/s"),
+        ("tokens/s", "4.5 M tokens/s"),
+        ("error to float64", "1.0e-04"),
+        ("allowed", "4.0e-04"),
+        ("note", "interpreted"),
+    ]
+
+
 def test_pressing_measures_says_where_and_is_seen_by_another_visitor(session_worker, monkeypatch):
     monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:short_sweep")
     page = until_done(press(opened("speed", **TINY), MEASURE))
