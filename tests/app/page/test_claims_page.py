@@ -12,7 +12,7 @@ from app.page import PAGES
 from app.page import claims as view
 from engine.experiment import Experiment
 from engine.studies.claims import CLAIMS, checked
-from engine.studies.claims.verdict import SUBJECTS, VERDICTS, Finding, said
+from engine.studies.claims.verdict import SUBJECTS, VERDICTS, Finding, over, said
 
 
 @pytest.fixture
@@ -57,6 +57,13 @@ def test_claims_of_one_verdict_can_be_picked(app):
         assert numbers - hidden(app) == picked
         assert any(f">{len(picked)} of 44<" in element.proto.body for element in app.get("html"))
     assert len(badges(app)) == 44
+
+
+def test_what_was_varied_is_shown_from_the_least_to_the_most():
+    row = figures._row(over("time", "%", (50, 70), (40, 60, 45), "some blocks", "modelled"))
+    assert row == ["time, over some blocks · modelled", "50 to 70%", "40% … 60%", "for some"]
+    row = figures._row(over("time", "×", (2, 2), (6, 8), "some blocks", "modelled"))
+    assert row == ["time, over some blocks · modelled", "2×", "6× … 8×", "off by 3×"]
 
 
 def test_no_source_is_named_by_a_file():
