@@ -230,6 +230,33 @@ def test_the_rate_of_a_transfer_is_told_beside_its_links_peak(gpus, said):
     assert any(said in each.value for each in page.caption)
 
 
+def test_recorded_rows_stand_beside_their_efficiency():
+    """One GPU's time over that of all together, of the same problem in the same recording."""
+    found = held(cluster_recordings(None))
+    alone = {
+        (one.recording.device.commit, one.row.problem, one.row.direction): one.row.times.median
+        for one in found
+        if one.row.gpus == 1
+    }
+    for one in found:
+        seconds, gpus = one.row.times.median, one.row.gpus
+        base = alone[one.recording.device.commit, one.row.problem, one.row.direction]
+        efficiency = share_text(base / seconds / gpus) if gpus > 1 else ""
+        cells = [seconds_text(seconds), efficiency, seconds_text(one.modelled)]
+        assert clusters._recorded_row(one)[-5:-2] == cells
+
+
+def test_memory_and_hidden_transfers_by_hand():
+    """131,072 tokens of 16 heads of d 64; a round's products take as long as its bytes from n tokens on."""
+    page = opened("across")
+    one = 131_072 * 16 * (4 * 64 * 2 + 4)
+    assert f"<td class='words'>One GPU</td><td>{bytes_text(one)}</td><td>0 B</td>" in html(page)
+    said = " ".join(each.value for each in page.caption)
+    needed = float(re.search(r"and needs ([\d,]+) \(dashed\)", said)[1].replace(",", ""))
+    flops = float(re.search(r"per second \(([\d.]+) TFLOP/s\)", said)[1]) * 1e12
+    assert needed == pytest.approx(2 * flops * 2 / (2 * 350e9), rel=0.002)
+
+
 def test_one_head_of_the_scenario_is_called_one():
     page = opened("across", heads=1)
     assert any("gives 1 head on 1 KV head, head dimension 64" in each.value for each in page.caption)

@@ -115,6 +115,7 @@ def test_the_recorded_times_are_the_recordings(own_worker):
     assert [both.forward, both.backward] == times
     (caption,) = [caption.value for caption in page.caption if caption.value.startswith("The dotted line")]
     assert f"{seconds_text(times[0])} forward and {seconds_text(times[1])} backward" in caption
+    assert f"backward: {times[1] / times[0]:.3g} times as long, with 3.5 times the FLOPs" in caption
     assert caption.startswith(
         "The dotted line is the model of Triton Flash 2"
     )  # not every line of this project's

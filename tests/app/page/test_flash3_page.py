@@ -15,8 +15,17 @@ from engine import simulate
 from engine.experiment import Experiment
 from engine.model.warp_groups import inside
 from engine.problem.problem import Mask, Problem
+from engine.recordings.file import recordings
 from engine.recordings.timing import Fp8Timing, Times
-from engine.studies.techniques import ALL, TECHNIQUES, dram_range_of, ladder, variant, without
+from engine.studies.techniques import (
+    ALL,
+    TECHNIQUES,
+    dram_range_of,
+    ladder,
+    recorded_kernels,
+    variant,
+    without,
+)
 
 KEYS = [technique.key for technique in TECHNIQUES]
 
@@ -128,6 +137,25 @@ def test_recorded_kernels_are_named_as_recorded(open_app):
     assert "FlashAttention-1 is its paper's Algorithm 1 taken literally" in captions
     assert any("recorded on NVIDIA" in text.value for text in app.markdown)
     assert "FP8: what does its error buy?" in [fold.label for fold in app.expander]
+
+
+def test_recorded_kernels_have_their_medians_beside_the_model():
+    """16,384 tokens of 16 heads of d 128 at N 4,096, in the raw rows."""
+    recording = recordings()[0]
+    every = recorded_kernels(recording, Experiment.of(seq=4096, head_dim=128))
+    rows = [row for row in every if row.stages is None]  # one without copies ahead is of the sweep
+    assert len(rows) == len(every) - 1 == 4
+    for row in rows:
+        (timing,) = [
+            each.times.p50
+            for each in recording.timings
+            if (each.provider, each.problem, each.direction) == (row.kernel, row.problem, "forward")
+        ]
+        cells = dict(zip(flash3.KERNELS, flash3._kernel_row(row, frozenset()), strict=True))
+        assert cells["recorded"] == seconds_text(timing)
+        assert cells["rate"] == f"{4 * 4 * 16 * 4096**2 * 128 / timing / 1e12:,.0f} TFLOP/s"
+        assert cells["modelled"] == seconds_text(row.modelled_seconds)
+        assert cells["ratio"] == f"{row.modelled_seconds / timing:.2f}"
 
 
 def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():

@@ -10,9 +10,10 @@ from app.figures.colours import palette
 from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels
 from app.figures.units import bytes_range_text, bytes_text
-from app.page.parts import chip, chip_traffic, recorded, unsure
+from app.page.parts import chip, chip_traffic, fitted, recorded, unsure
 from engine.experiment import Experiment
 from engine.measuring.shapes import training_problem
+from engine.model.fitted import SWEPT
 from engine.model.roofline import roofline
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
@@ -23,6 +24,7 @@ from engine.recordings.recording import Counters, Device, KernelCounters, Record
 from engine.recordings.rows import timings_of
 from engine.recordings.timing import TilingTiming, Times, Timing
 from engine.studies.comparison import counted_pairs
+from engine.studies.model_errors import ModelError
 from tests.app.worker_page import again, html, opened, own_worker, unfolded
 
 COLOURS = palette(False)
@@ -131,6 +133,18 @@ def test_what_kernels_leave_in_l2_is_told_in_the_median_and_at_worst():
         [one for row in rows for one in recorded_counters(Recording(DEVICE, counters=(row,)))]
     )
     assert "1.16 MB per kernel in the median, 1.66 MB at worst" in said
+
+
+def test_errors_of_the_model_stand_below_their_names():
+    one = ModelError("flash2", SWEPT, False, 25, 0.0391, 0.329)
+    assert dict(zip(fitted.HEAD, fitted._cells(one), strict=True)) == {
+        "kernel": "Triton Flash 2",
+        "what was recorded": "time over sizes of blocks",
+        "these rows": "were left out",
+        "count": "25",
+        "median error": "3.9%",
+        "worst error": "32.9%",
+    }
 
 
 def words(page) -> str:
