@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,11 +20,13 @@ from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import KINDS, lanes
 from engine.model.cluster.memory import OTHERS, bytes_per_token
+from engine.model.cluster.seconds import ClusterTime
 from engine.studies.across import (
     ALONE,
     ORDERS,
     RECORDED,
     WAYS,
+    Round,
     ring_parts,
     runs_of,
     spread_of,
@@ -62,6 +65,10 @@ def test_the_browser_gets_every_mark_of_every_run(gpus, beside):
         np.testing.assert_allclose(found["end"] / 1e6, [mark.end for mark in run.marks], rtol=1e-6)
         assert found["tileFrom"][-1] == len(found["tileKey"])
         assert about["length"] == pytest.approx(run.seconds * 1e6)
+        alone = {"causal": run.spread.problem.mask.causal, "head_dim": run.spread.problem.head_dim}
+        one = Experiment.of(algorithm="flash3", seq=run.spread.problem.seq_q, **alone)
+        assert about["oneGpu"] == pytest.approx(simulate(one).modelled.seconds * 1e6)
+        assert about["efficiency"] == pytest.approx(about["oneGpu"] / gpus / about["length"])
         assert about["origin"] == "modelled"
 
 
@@ -132,6 +139,26 @@ def test_the_blocks_on_the_way_are_those_that_the_memory_holds(gpus, blocks):
     spread = spread_of(Experiment.of(), 131_072, gpus, True, Fabric())
     row = 2 * 16 * 64 * 2  # K and V of a token, 16 heads of 64 numbers of 2 bytes
     assert bytes_per_token(spread)[OTHERS] * gpus == row * (gpus - 1)
+
+
+def test_efficiencies_are_drawn_at_one_gpus_time_over_that_of_all():
+    spread = runs()[0].spread
+    times = {gpus: ClusterTime(replace(spread, gpus=gpus), 2e-3, 0, 0, 0, 6e-3) for gpus in (2, 4)}
+    one = next(each for each in held(cluster_recordings(None)) if each.row.gpus == 4 and each.efficiency)
+    figure = figures.efficiency({"ring": times}, [one], "recorded", 4, DARK)
+    line, point = figure.data
+    assert (list(line.x), list(line.y)) == ([2, 4], [1.5, 0.75])
+    assert [list(each) for each in line.customdata] == [["2 ms", "150%"], ["2 ms", "75%"]]
+    assert (list(point.x), list(point.y)) == ([4], [one.one_gpu / 4 / one.row.times.median])
+
+
+def test_rounds_are_drawn_by_what_they_take():
+    figure = figures.rounds([Round(1024, 1e-3, 2e-4), Round(2048, 4e-3, 4e-4)], 1024, 1500.0, DARK)
+    drawn = {line.name: (list(line.x), list(line.y), list(line.customdata)) for line in figure.data}
+    assert drawn == {  # µs
+        "computing": ([1024, 2048], [1000, 4000], ["1 ms", "4 ms"]),
+        "transfer": ([1024, 2048], [200, 400], ["200 µs", "400 µs"]),
+    }
 
 
 def test_recorded_points_are_shown_at_their_own_length_alone():
