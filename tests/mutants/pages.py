@@ -25,6 +25,10 @@ speed = _of("speed", "speed_page")
 traffic = _of("traffic", "traffic_page")
 decoding = _of("decoding", "decoding_page")
 claims = planting("pages", "app/figures/claims.py", f"{T}claims_page.py")
+scaled = planting("pages", "app/figures/across.py", f"{T}across_page.py")
+sent = planting("pages", "app/across/payload.py", f"{T}across_page.py")
+told = planting("pages", "engine/__main__.py", "tests/engine/test_command_line.py")
+summary = planting("pages", "engine/model/simulation.py", "tests/engine/test_command_line.py")
 
 MUTANTS: tuple[Mutant, ...] = (
     recorded(
@@ -188,5 +192,71 @@ MUTANTS: tuple[Mutant, ...] = (
         'return least if least == most else f"{least} … {most}"',
         "return least",
         "of what was varied the least is told alone",
+    ),
+    scaled(
+        "chart-efficiency",
+        '"y": [one.efficiency for one in found.values()]',
+        '"y": [1 / one.efficiency for one in found.values()]',
+        "modelled efficiencies are upside down",
+    ),
+    scaled(
+        "chart-recorded-efficiency",
+        '        "y": [one.efficiency],',
+        '        "y": [one.row.gpus * one.efficiency],',
+        "recorded efficiencies are speed-ups",
+    ),
+    scaled(
+        "chart-rounds",
+        '("computing", [one.computing for one in found], colours.s)',
+        '("computing", [one.transfer for one in found], colours.s)',
+        "a round computes as long as it transfers",
+    ),
+    scaled(
+        "chart-rounds-milliseconds",
+        '"y": [value * 1e6 for value in each]',
+        '"y": [value * 1e3 for value in each]',
+        "ms are drawn as µs",
+    ),
+    sent(
+        "across-one-gpu",
+        '"oneGpu": one_gpu * MICRO',
+        '"oneGpu": one_gpu * 1e3',
+        "one GPU is said to take a thousandth",
+    ),
+    sent(
+        "across-efficiency",
+        "one_gpu / (spread.gpus * run.seconds)",
+        "one_gpu / run.seconds",
+        "a speed-up is called an efficiency",
+    ),
+    told(
+        "table-compulsory",
+        "moved.compulsory.total_read, moved.compulsory.total_written",
+        "moved.compulsory.total_written, moved.compulsory.total_read",
+        "compulsory reads are called writes",
+    ),
+    told(
+        "table-dram",
+        '("DRAM", moved.dram.total_read,',
+        '("DRAM", moved.requested.total_read,',
+        "requested bytes are said to come from DRAM",
+    ),
+    told(
+        "table-nanoseconds",
+        "simulation.modelled.seconds * 1e6:,.1f",
+        "simulation.modelled.seconds * 1e9:,.1f",
+        "ns are called µs",
+    ),
+    summary(
+        "json-written",
+        '"tile_write_bytes": bytes_.requested.total_written',
+        '"tile_write_bytes": bytes_.requested.total_read',
+        "what tiles read is called written",
+    ),
+    summary(
+        "json-partial",
+        '"tiles_partial": bytes_.tiles_partial',
+        '"tiles_partial": bytes_.tiles_full',
+        "full tiles are called partial",
     ),
 )
