@@ -87,7 +87,7 @@ export class RowPanel {
       taken = pen.text(value, box.x + box.w, y, { size: 21, weight: 700, mono: true, align: "right" });
     // of the tile at work m is known before l
     const waits = key === "lse" && state.now >= 0 && state.done !== state.now && state.m !== state.before.m;
-    const said = words[box.w < SHORT * u ? "short" : run.rows] + (waits ? " before this tile" : "");
+    const said = box.w < SHORT * u ? words.short : words[run.rows] + (waits ? " before this tile" : "");
     pen.text(said, box.x + width + 10 * u, y - 1 * u, {
       size: 13,
       color: theme.muted,
