@@ -188,7 +188,7 @@ def test_tiles_that_are_shared_out_are_modelled_as_much_too_slow_as_the_page_say
             for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
             if row.provider == "flash3" and row.problem.head_dim == 128 and not row.problem.mask.hides
         }
-        assert 1 + 1 / 3 < far[5, 4096] < 1.4
+        assert 1 + 1 / 3 < far[5, 4096] < 1.45
         assert far[5, 4096] == max(far.values())
         assert 1 < far[16, 16_384] < 1.06  # 3% of it, and what the model is off by where none is shared out
     assert math.ceil(2048 / 132) / (2048 / 132) == pytest.approx(1.03, abs=0.005)
