@@ -10,6 +10,8 @@ from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text, tokens_text
+from engine.experiment import Experiment
+from engine.model.drawable import described
 from engine.studies.claims.broken import BrokenUpdate
 from engine.studies.claims.verdict import Finding
 
@@ -69,6 +71,12 @@ def claimed_text(finding: Finding) -> str:
         if low >= 1 and high < 1e4
         else (f"{value_text(low, finding.unit)} to {value_text(high, finding.unit)}")
     )
+
+
+def scenario_text(experiment: Experiment) -> str:
+    """What a claim's numbers are of where they name nothing else."""
+    shape = described(experiment).removeprefix(f"{experiment.algorithm}, ")
+    return f"{shape}, {experiment.gpu.name}"
 
 
 def findings_table(findings: Sequence[Finding]) -> str:

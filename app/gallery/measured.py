@@ -110,7 +110,7 @@ def _claim(one: Checked) -> str:
         f"<span class='note'>Source: a {escape(claim.source)}</span></p>"
         f"{sideways(claims_figures.findings_table(one.findings))}"
         f"{markdown.html(one.why)}{_broken() if claim.number == BROKEN else ''}{mathml(claim.formula)}"
-        "</section>"
+        f"<p class='note'>Scenario: {escape(claims_figures.scenario_text(claim.experiment))}</p></section>"
     )
 
 

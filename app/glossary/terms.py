@@ -77,8 +77,8 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "FlashAttention-2."
         ),
         "memory hierarchy|memories": (
-            "Registers, shared memory, L2 and HBM: each is slower than the one before it, and from shared "
-            "memory on each is larger."
+            "Registers, shared memory, L2 and HBM: each is slower than the one before it, and on an H200 "
+            "each is larger from shared memory on."
         ),
         "N × N intermediate|general lesson": (
             "A matrix that only leads to a smaller result, as S and P do: compute it in tiles, use them, and "

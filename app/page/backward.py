@@ -152,7 +152,8 @@ def _derivation(experiment: Experiment, recording: Recording | None) -> None:
         "sum. The bytes kept are *counted*; two kernels keep lse once more in units of log₂. Unfused "
         "attention *must* move 7 N² + 8 N d elements per head (closed form), 4 N d of them once for all "
         "heads that share keys; what two kernels move through DRAM is *modelled*. What the tiles request is "
-        f"*counted*, and L2 answers most of it. {simulate(experiment).footprint.sentence} That is *modelled*."
+        "*counted*, and L2 answers most of it. What an SM holds is *modelled*. "
+        f"{simulate(experiment).footprint.sentence}"
     )
     if recording:
         _counters(recording)

@@ -101,10 +101,11 @@ def _card(one: Checked) -> None:
 
 
 def _link(one: Checked) -> str:
-    """A link that opens the scenario of a claim on the page that shows it."""
-    page = SHOWN_ON[one.claim.subject]
-    address = f"{page}?{urlencode(scenario.url_values(one.claim.experiment))}"
-    return f"<a href='{escape(address)}' target='_self'>Open this scenario on the page {PAGES[page]}</a>"
+    """A link that opens the scenario of a claim on the page that shows it, and what the scenario is."""
+    page, experiment = SHOWN_ON[one.claim.subject], one.claim.experiment
+    address = f"{page}?{urlencode(scenario.url_values(experiment))}"
+    link = f"<a href='{escape(address)}' target='_self'>Open this scenario on the page {PAGES[page]}</a>"
+    return f"{link}: {figures.scenario_text(experiment)}"
 
 
 def _broken() -> None:

@@ -13,6 +13,7 @@ from app.figures.units import ratio_text, seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
 from app.page.parts.elements import fold, one_of
+from app.page.parts.recorded import LAST_TILES
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from app.take_home.offers import TRACE, offer, set_subject
@@ -177,7 +178,7 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
     )
     st.caption(
         f"Median error of the model's time: {', '.join(each)}, over all runs {recording.origin}. The page "
-        "Agreement says which recorded rows set the model's constants."
+        f"Agreement says which recorded rows set the model's constants. {LAST_TILES * ('flash3' in far)}"
     )
     lines = [
         [

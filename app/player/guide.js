@@ -40,7 +40,7 @@ const GUIDE = [
   ],
   [
     "pipes",
-    "as thick as they are fast: HBM at its peak, L2 at what its parts deliver together, as public figures have it; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
+    "as thick as they are fast: HBM at its peak, L2 at what all SMs together can take from it, as the sidebar's figures of the GPU have it with their sources; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
   ],
   ["pale bars", "the whole run; the other algorithms stand at the same share of their own modelled time"],
   ["1×", "one tile per second; in the race, the slowest takes 24 s"],

@@ -138,17 +138,16 @@ export class MemoryPanel {
     pen.box(left, top, long * share, thick, color, 2);
   }
 
-  /** How much of what was asked for so far L2 answered by itself. */
+  /** How much of what was read so far L2 answered by itself. */
   answered(pen, run, step) {
     const { u, theme } = pen,
       { l2 } = this,
-      sum = (level) => run.readAt(step, level) + run.writtenAt(step, level),
-      asked = sum("asked");
+      asked = run.readAt(step);
     const at = { size: 11.5, color: theme.muted, align: "center" },
       x = l2.x + l2.w / 2,
       y = l2.y + l2.h - 44 * u;
     pen.text("answers", x, y, at);
-    const share = asked ? wholePercent(1 - sum("crossing") / asked) : "–";
+    const share = asked ? wholePercent(1 - run.readAt(step, "crossing") / asked) : "–";
     pen.text(share, x, y + 21 * u, { size: 17, weight: 700, mono: true, align: "center" });
     pen.text("so far", x, y + 36 * u, at);
   }

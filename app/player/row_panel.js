@@ -85,7 +85,10 @@ export class RowPanel {
     const width = pen.text(sign, box.x, y, { size: 20, weight: 700, color: tint, mono: true });
     const value = show(state[key]),
       taken = pen.text(value, box.x + box.w, y, { size: 21, weight: 700, mono: true, align: "right" });
-    pen.text(words[box.w < SHORT * u ? "short" : run.rows], box.x + width + 10 * u, y - 1 * u, {
+    // of the tile at work m is known before l
+    const waits = key === "lse" && state.now >= 0 && state.done !== state.now && state.m !== state.before.m;
+    const said = box.w < SHORT * u ? words.short : words[run.rows] + (waits ? " before this tile" : "");
+    pen.text(said, box.x + width + 10 * u, y - 1 * u, {
       size: 13,
       color: theme.muted,
       room: box.w - width - taken - 14 * u,

@@ -82,7 +82,10 @@ def described(experiment: Experiment) -> str:
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")
     batch = f"batch {problem.batch}, " if problem.batch > 1 else ""
+    length = f"N {problem.seq_kv:,}"
+    if problem.seq_q != problem.seq_kv:
+        length = f"{problem.seq_q:,} queries × {problem.seq_kv:,} keys"
     return (
-        f"{experiment.algorithm}, N {problem.seq_kv:,}, {batch}heads {heads}, d {problem.head_dim}{mask}, "
+        f"{experiment.algorithm}, {length}, {batch}heads {heads}, d {problem.head_dim}{mask}, "
         f"blocks {tiling.block_q}×{tiling.block_kv}{dtype}"
     )

@@ -63,6 +63,9 @@ def test_the_verdict_follows_from_what_holds():
     assert verdict_of((good, far)) == PARTLY
     assert verdict_of((off, far)) == OFF
     assert verdict_of((far, far)) == WRONG
+    # ten times too much or too little is wrong, a little less is off
+    for value, verdict in ((99.9, OFF), (100, WRONG), (1.001, OFF), (1, WRONG)):
+        assert verdict_of((said("", "", 10, value, ""),)) == verdict
     assert verdict_of((off, states("", False))) == WRONG
     assert verdict_of((states("", None), Finding("", "", None, 3, ""))) == UNKNOWN
     assert verdict_of((good, states("", None))) == RIGHT
@@ -192,6 +195,9 @@ def test_heads_and_layers_decide_what_the_contexts_are():
         assert need[0] <= 81_920 * 2**20 < need[1]
     assert findings["longest context, unfused"].depends
     assert findings["tokens per second of version 2's attention"].depends
+    assert findings["unfused attention runs 100k tokens with 8 heads or more"].ours == 0
+    rooms = [heads * (4 * 100_000**2 + 8 * 100_000 * 128) < 81_920 * 2**20 for heads in (1, 2, 3)]
+    assert rooms == [True, True, False]  # "one head or two"
 
 
 def test_version_1s_speed_is_not_judged_by_a_kernel_that_its_paper_did_not_run():

@@ -51,6 +51,46 @@ def test_without_json_there_is_a_table_that_says_where_numbers_come_from(capsys)
     assert lines[-1].startswith("Fits: 24 KiB of 227 KiB of shared memory")
 
 
+def test_the_tables_numbers_by_hand(capsys):
+    """16 heads of 2,048 x 2,048 of d 64 in 64 x 64: K and V once for each of 32 query blocks."""
+    assert main(["simulate", "--seq", "2048"]) == 0
+    lines = [re.split(r"  +", line) for line in capsys.readouterr().out.splitlines()[1:-1]]
+    said = {name: numbers for name, *numbers, _ in lines}
+    tensor, row = 16 * 2048 * 64 * 2, 16 * 2048 * 4
+    once = [f"{3 * tensor:,}", f"{tensor + row:,}"]
+    assert said["tile requests"] == [f"{65 * tensor:,}", f"{tensor + row:,}"]
+    assert said["compulsory"] == said["DRAM"] == once
+    assert said["tiles visited"] == [f"{16 * 32 * 32:,}"]
+    assert said["tiles skipped"] == ["0"]
+    assert said["FLOPs"] == [f"{4 * 16 * 2048**2 * 64:,}"]
+    assert said["on chip, bytes"] == [f"{3 * 64 * 64 * 2 + 2 * 64 * 64 * 4 + 64 * 8:,}"]
+    assert said["memory, bytes"] == [f"{4 * tensor + row:,}"]
+    assert said["largest context"] == [f"{150_109_880_320 // (16 * (4 * 64 * 2 + 4)):,}"]
+    seconds = simulate(Experiment.of(seq=2048)).modelled.seconds
+    assert said["time, us"] == [f"{1e6 * seconds:,.1f}"]
+
+
+def test_the_json_objects_numbers_by_hand(capsys):
+    """16 heads of 2,048 x 2,048 of d 64 in 64 x 64, causal: 528 of 1,024 tiles, of which 32 are partial."""
+    main(["simulate", "--seq", "2048", "--causal", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    tensor, row, visited = 16 * 2048 * 64 * 2, 16 * 2048 * 4, 32 * 33 // 2
+    read = tensor + visited * 16 * 2 * 64 * 64 * 2
+    expected = {
+        **{"tile_read_bytes": read, "l2_read_bytes": read, "tile_write_bytes": tensor + row},
+        **{"compulsory_read_bytes": 3 * tensor, "compulsory_write_bytes": tensor + row},
+        **{"dram_read_bytes": 3 * tensor, "dram_write_bytes": tensor + row},
+        **{"dram_read_bytes_range": [3 * tensor, 3 * tensor], "flops": 16 * visited * 4 * 64**3},
+        "exponentials": 16 * visited * (64 * 64 + 64),  # of the weights, and α
+        **{"tiles_visited": 16 * visited, "tiles_skipped": 16 * (1024 - visited)},
+        **{"tiles_partial": 16 * 32, "tiles_full": 16 * (visited - 32)},
+        **{"shared_bytes": 3 * 64 * 64 * 2, "sram_bytes": 3 * 64 * 64 * 2 + 2 * 64 * 64 * 4 + 64 * 8},
+        **{"sram_capacity_bytes": 227 * 1024, "fits": True, "memory_bytes": 4 * tensor + row},
+        "largest_context": 150_109_880_320 // (16 * (4 * 64 * 2 + 4)),
+    }
+    assert {name: said[name] for name in expected} == expected
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

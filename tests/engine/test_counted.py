@@ -40,7 +40,8 @@ def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
     assert (one.read, one.dram_read, one.seconds) == (8.0, 4.0, 2e-3)
     assert one.requested_read == one.modelled_read == simulation.traffic.requested.total_read
     assert one.modelled_dram_read == simulation.traffic.dram.total_read + one.experiment.record.code
-    assert "causal" in described(experiment)
+    assert described(experiment) == "flash2, N 1,024, batch 2, heads 8, d 128, causal, blocks 128×32"
+    assert described(experiment.changed(seq=33)).startswith("flash2, 33 queries × 1,024 keys, batch 2, ")
 
 
 def test_what_warps_and_tma_ask_for_is_known_where_all_of_it_was_counted():

@@ -6,7 +6,9 @@ import { TimedPlayer } from "../../app/canvas/timed.js";
 import { unpack } from "../../app/canvas/unpack.js";
 import { Recorded } from "../../app/gpu/placement.js";
 import showMemories from "../../app/memory/memory.js";
+import { MemoryPanel } from "../../app/player/memory_panel.js";
 import { Model } from "../../app/player/model.js";
+import { RowPanel } from "../../app/player/row_panel.js";
 import { amountBar } from "../../app/player/traffic_panel.js";
 import { pack, RUN, toy } from "./payload.js";
 
@@ -28,12 +30,14 @@ function writing() {
   const ctx = new Proxy({}, { get: () => nothing, set: () => true });
   return {
     ...{ u: 1, theme: { ...THEME, ground: "#000000" }, ctx, boxes, words },
+    rule: nothing,
     box: (x, _y, w, _h, color) => boxes.push({ x, w, color }),
     text: (said) => words.push(said) && 10,
   };
 }
 
-const { run } = new Model(toy());
+const model = new Model(toy()),
+  { run } = model;
 
 test("a bar is as long as its bytes of the most there are: read, written, and the whole behind them", () => {
   const pen = writing();
@@ -52,6 +56,31 @@ test("what crosses HBM has bars of its own", () => {
   near(pen.boxes.find((box) => box.color === THEME.cell).w, 100);
   near(pen.boxes.find((box) => box.color === THEME.Q).w, (100 * 256) / 336);
   assert.deepEqual(pen.words.slice(0, 2), [" of 336 B", "336 B"]);
+});
+
+test("lse is said to be of the tile before while m is new and l is not", () => {
+  const said = (step) => {
+    const pen = writing();
+    new RowPanel().paint(pen, { x: 0, y: 0, w: 1200, h: 60 }, { model, run, step, row: 0, following: true });
+    return [pen.words.find((word) => String(word).startsWith("m + log l")), pen.words.includes("2.00")];
+  };
+  assert.deepEqual(said(9), ["m + log l", true]); // l is 2: lse 1.75 of m 1
+  for (const step of [10, 11]) assert.equal(said(step)[0], "m + log l before this tile"); // m is 1.5
+  assert.equal(said(12)[0], "m + log l");
+  assert.equal(said(30)[0], "m + log l");
+});
+
+test("L2 answers what is read and does not cross HBM, whatever is written", () => {
+  const panel = Object.assign(new MemoryPanel(), { l2: { x: 0, y: 0, w: 10, h: 10 } });
+  const said = (step) => {
+    const pen = writing();
+    panel.answered(pen, run, step);
+    return pen.words[1];
+  };
+  assert.equal(said(-1), "–");
+  assert.equal(said(0), "0%"); // the first tile of Q
+  assert.equal(said(8), "43%"); // 224 bytes read, 128 of them across HBM
+  assert.equal(said(30), "43%"); // 448 and 256: O and lse, 80 bytes, are no answers
 });
 
 test("a run without steps has its total alone", () => {

@@ -95,6 +95,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "what is written is no load of L2",
     ),
     counters(
+        "counters-megabytes-written",
+        "return self.simulation.traffic.dram.total_written",
+        "return self.simulation.traffic.dram.total_written + 2**20",
+        "a mebibyte more is said to be written than was",
+        "against_the_chip",
+    ),
+    counters(
         "counters-left-in-cache",
         "return max(0.0, self.modelled_dram_written - self.dram_written)",
         "return max(0.0, self.dram_written - self.modelled_dram_written)",
@@ -275,7 +282,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "return moved.flops / (0.8 * run.gpu.matrix_flops[run.problem.dtype])",
         "a share of what kernels reach is called one of the peak",
     ),
-    verdict("verdict-far", "FAR = 10.0", "FAR = 2.0", "what is off by a factor of 3 is called wrong"),
+    verdict(
+        "verdict-far",
+        "FAR = 10.0",
+        "FAR = 10.1",
+        "what is off by just over a factor of 10 is not called wrong",
+    ),
     verdict("verdict-about", "ABOUT = 0.1 ", "ABOUT = 0.3 ", "what is a quarter off is called right"),
     verdict(
         "verdict-some-hold", "    if held:\n        return PARTLY\n", "", "what holds in part is called wrong"

@@ -29,6 +29,7 @@ from tests.mutants import (
     hopper_backward,
     hopper_parts,
     kernels,
+    pages,
     scripts,
 )
 from tests.mutants.mutant import ROOT, Mutant
@@ -45,6 +46,7 @@ ROOMS = (
     engine_time,
     engine_found,
     app,
+    pages,
     scripts,
 )
 MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

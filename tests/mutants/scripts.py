@@ -14,6 +14,7 @@ run = _of("player/run.js")
 model = _of("player/model.js")
 flights = _of("player/flights.js")
 traffic = _of("player/traffic_panel.js")
+panel = _of("player/memory_panel.js")
 columns = _of("player/columns.js", "tests/app/take_home/test_other_readers.py")
 film = _of("player/film.js")
 gif = _of("player/gif.js", "tests/app/take_home/test_other_readers.py")
@@ -113,6 +114,12 @@ MUTANTS: tuple[Mutant, ...] = (
         'const wholeOf = (run, level) => (level === "asked" ? run.total : run[level]);',
         "const wholeOf = (run) => run.total;",
         "what is asked of L2 is shown as what crosses HBM",
+    ),
+    panel(
+        "answers-to-writes",
+        "asked = run.readAt(step);",
+        "asked = run.readAt(step) + run.writtenAt(step);",
+        "L2 is said to answer what is written",
     ),
     traffic("bars-scale", "scale = w / most;", "scale = w / whole;", "every run's bar is as long"),
     columns(

@@ -82,12 +82,12 @@ def unmasked(recording: Recording | None, provider: str, head_dim: int) -> list[
     return list(found.values())
 
 
-def dram_reads(recording: Recording | None, provider: str) -> dict[Problem, float]:
-    """Bytes that DRAM delivered in a forward pass, by problem; of several blocks those of the first row."""
-    found: dict[Problem, float] = {}
+def dram_reads(recording: Recording | None, provider: str) -> dict[Problem, list[float]]:
+    """Bytes that DRAM delivered in a forward pass, by problem, in each of the recorded blocks."""
+    found: dict[Problem, list[float]] = {}
     for row in () if recording is None else recording.counters:
         if (row.provider, row.direction) == (provider, "forward") and row.kernels:
-            found.setdefault(row.problem, row.total("dram_read"))
+            found.setdefault(row.problem, []).append(row.total("dram_read"))
     return found
 
 

@@ -6,8 +6,8 @@ from itertools import product
 
 from engine.model.launch import Launch, launch
 from engine.model.occupancy import RESERVED, set_aside, threads_of
-from engine.model.rates import MEMORY_SHARE
 from engine.problem.hardware import GPUS, KIB, MIB
+from engine.recordings.file import is_of, recordings
 from engine.recordings.recording import Recording
 from engine.studies.claims import recorded, sources
 from engine.studies.claims.machine import A100, ON_A100
@@ -100,12 +100,12 @@ def _filled(_: Recording | None) -> tuple[Finding, ...]:
     return (over("shared memory set aside on an SM", "%", (85, 85), used, KERNELS, MODELLED),)
 
 
-def _hbm(recording: Recording | None) -> tuple[Finding, ...]:
-    peak = H100.memory_bytes_per_second
+def _hbm(_: Recording | None) -> tuple[Finding, ...]:
+    own = next((each for each in recordings() if is_of(each, H100.key)), None)
+    copied, origin = recorded.copied(own), recorded.origin(own)
     return (
-        said("peak of an H100 SXM", "B/s", 3e12, peak, DATASHEET),
-        said("what a copy reaches, the share as on an H200", "B/s", 3e12, MEMORY_SHARE * peak, MODELLED),
-        Finding("a copy on an H200", "B/s", None, recorded.copied(recording), recorded.origin(recording)),
+        said("peak of an H100 SXM", "B/s", 3e12, H100.memory_bytes_per_second, DATASHEET),
+        said("what a copy reaches, read and written", "B/s", 3e12, copied, origin),
     )
 
 
@@ -179,7 +179,7 @@ CLAIMS = (
         "time",
         ON_A100.changed(hardware="h100"),
         _hbm,
-        {PARTLY: "The peak is 3.35 TB/s, and about 3 TB/s is what a copy would reach of it."},
+        {PARTLY: "The peak is 3.35 TB/s, and about 3 TB/s is what a copy reaches of it."},
     ),
     Claim(
         36,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,16 +14,19 @@ from app.figures import across as figures
 from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
 from app.page.parts import clusters
+from engine import simulate
 from engine.experiment import Experiment
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import KINDS, lanes
 from engine.model.cluster.memory import OTHERS, bytes_per_token
+from engine.model.cluster.seconds import ClusterTime
 from engine.studies.across import (
     ALONE,
     ORDERS,
     RECORDED,
     WAYS,
+    Round,
     ring_parts,
     runs_of,
     spread_of,
@@ -61,6 +65,10 @@ def test_the_browser_gets_every_mark_of_every_run(gpus, beside):
         np.testing.assert_allclose(found["end"] / 1e6, [mark.end for mark in run.marks], rtol=1e-6)
         assert found["tileFrom"][-1] == len(found["tileKey"])
         assert about["length"] == pytest.approx(run.seconds * 1e6)
+        alone = {"causal": run.spread.problem.mask.causal, "head_dim": run.spread.problem.head_dim}
+        one = Experiment.of(algorithm="flash3", seq=run.spread.problem.seq_q, **alone)
+        assert about["oneGpu"] == pytest.approx(simulate(one).modelled.seconds * 1e6)
+        assert about["efficiency"] == pytest.approx(about["oneGpu"] / gpus / about["length"])
         assert about["origin"] == "modelled"
 
 
@@ -97,11 +105,17 @@ def test_a_trace_has_a_process_for_each_gpu():
 def test_the_page_says_the_models_and_the_recordings_numbers():
     page = opened("across", head_dim=128)
     (run, plain), said = runs(), " ".join(block.value for block in (*page.caption, *page.markdown))
+    alone = simulate(Experiment.of(algorithm="flash3", seq=131_072, head_dim=128, causal=True)).modelled
+    assert f"one H200 {seconds_text(alone.seconds)}; 4 of them need" in page.header[0].value
     assert f"4 of them need {seconds_text(run.seconds)} (modelled)" in page.header[0].value
     assert run.seconds == pytest.approx(0.0249, rel=0.01)  # 26.9 ms recorded of an older kernel
     assert plain.seconds / run.seconds == pytest.approx(7 / 4, rel=0.04)
     block = 2 * 16 * 131072 // 4 * 128 * 2
     assert f"one block of K and V ({bytes_text(block)})" in said
+    # of 256 tokens in 8 chunks each GPU has an early and a late one, and fetches what they see of others
+    chunk = 32 * 2 * 128 * 2
+    fetched = ", ".join(bytes_text(count * chunk) for count in (6, 5, 4, 3))
+    assert f"The GPUs fetched {fetched} of K and V" in said
     shown = html(page)
     for one in held(cluster_recordings(None)):
         assert f"<td>{seconds_text(one.row.times.median)}</td>" in shown
@@ -125,6 +139,26 @@ def test_the_blocks_on_the_way_are_those_that_the_memory_holds(gpus, blocks):
     spread = spread_of(Experiment.of(), 131_072, gpus, True, Fabric())
     row = 2 * 16 * 64 * 2  # K and V of a token, 16 heads of 64 numbers of 2 bytes
     assert bytes_per_token(spread)[OTHERS] * gpus == row * (gpus - 1)
+
+
+def test_efficiencies_are_drawn_at_one_gpus_time_over_that_of_all():
+    spread = runs()[0].spread
+    times = {gpus: ClusterTime(replace(spread, gpus=gpus), 2e-3, 0, 0, 0, 6e-3) for gpus in (2, 4)}
+    one = next(each for each in held(cluster_recordings(None)) if each.row.gpus == 4 and each.efficiency)
+    figure = figures.efficiency({"ring": times}, [one], "recorded", 4, DARK)
+    line, point = figure.data
+    assert (list(line.x), list(line.y)) == ([2, 4], [1.5, 0.75])
+    assert [list(each) for each in line.customdata] == [["2 ms", "150%"], ["2 ms", "75%"]]
+    assert (list(point.x), list(point.y)) == ([4], [one.one_gpu / 4 / one.row.times.median])
+
+
+def test_rounds_are_drawn_by_what_they_take():
+    figure = figures.rounds([Round(1024, 1e-3, 2e-4), Round(2048, 4e-3, 4e-4)], 1024, 1500.0, DARK)
+    drawn = {line.name: (list(line.x), list(line.y), list(line.customdata)) for line in figure.data}
+    assert drawn == {  # µs
+        "computing": ([1024, 2048], [1000, 4000], ["1 ms", "4 ms"]),
+        "transfer": ([1024, 2048], [200, 400], ["200 µs", "400 µs"]),
+    }
 
 
 def test_recorded_points_are_shown_at_their_own_length_alone():
@@ -221,6 +255,33 @@ def test_no_error_has_a_sign_that_says_nothing(error, text):
 def test_the_rate_of_a_transfer_is_told_beside_its_links_peak(gpus, said):
     page = opened("across", gpus=gpus)
     assert any(said in each.value for each in page.caption)
+
+
+def test_recorded_rows_stand_beside_their_efficiency():
+    """One GPU's time over that of all together, of the same problem in the same recording."""
+    found = held(cluster_recordings(None))
+    alone = {
+        (one.recording.device.commit, one.row.problem, one.row.direction): one.row.times.median
+        for one in found
+        if one.row.gpus == 1
+    }
+    for one in found:
+        seconds, gpus = one.row.times.median, one.row.gpus
+        base = alone[one.recording.device.commit, one.row.problem, one.row.direction]
+        efficiency = share_text(base / seconds / gpus) if gpus > 1 else ""
+        cells = [seconds_text(seconds), efficiency, seconds_text(one.modelled)]
+        assert clusters._recorded_row(one)[-5:-2] == cells
+
+
+def test_memory_and_hidden_transfers_by_hand():
+    """131,072 tokens of 16 heads of d 64; a round's products take as long as its bytes from n tokens on."""
+    page = opened("across")
+    one = 131_072 * 16 * (4 * 64 * 2 + 4)
+    assert f"<td class='words'>One GPU</td><td>{bytes_text(one)}</td><td>0 B</td>" in html(page)
+    said = " ".join(each.value for each in page.caption)
+    needed = float(re.search(r"and needs ([\d,]+) \(dashed\)", said)[1].replace(",", ""))
+    flops = float(re.search(r"per second \(([\d.]+) TFLOP/s\)", said)[1]) * 1e12
+    assert needed == pytest.approx(2 * flops * 2 / (2 * 350e9), rel=0.002)
 
 
 def test_one_head_of_the_scenario_is_called_one():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from app.figures.units import bytes_text, seconds_text
+from app.figures.units import bytes_text, scaled, seconds_text
 from app.player import backward, payload
 from engine import simulate
 from engine.experiment import Experiment
@@ -75,6 +77,26 @@ def test_the_page_says_what_the_engine_computes(own_worker):
     assert any("Fits: 97 KiB of 227 KiB of shared memory" in caption.value for caption in page.caption)
 
 
+def test_the_table_of_costs_by_hand(own_worker):
+    """16 heads of 1,024 x 1,024 of d 64 in 64 x 64: 4, 5, 7 products; P, or two or three numbers per row."""
+    text = html(unfolded(opened("backward"), "backward costs"))
+    rows = {
+        name: re.findall(r"<td>(.*?)</td>", cells)
+        for name, cells in re.findall(r"<tr><td class='words'>([^<]*)</td>(.*?)</tr>", text)
+    }
+    product, row, tile = 2 * 1024**2 * 64, 1024 * 64 * 2, 64 * 64 * 2
+    visits, statistics = 16 * 16, 1024 * 4
+    two_kernels = (2 * row + 3 * statistics) + (4 * row + visits * (2 * tile + 2 * 64 * 4))
+    two_kernels += (3 * row + 2 * statistics) + visits * 2 * tile
+    assert rows["products per tile"] == ["4", "5", "7"]
+    assert rows["FLOPs"] == [scaled(16 * each * product, "FLOP") for each in (4, 5, 7)]
+    assert rows["kept in memory"] == [
+        bytes_text(16 * each) for each in (2 * 1024**2, 2 * statistics, 3 * statistics)
+    ]
+    assert rows["crosses HBM"][0] == bytes_text(16 * 2 * (7 * 1024**2 + 8 * 1024 * 64))
+    assert rows["asked of L2"][2] == bytes_text(16 * two_kernels)
+
+
 def test_at_one_token_recomputation_is_called_what_it_is(own_worker):
     page = unfolded(opened("backward", seq=1), "backward costs")
     assert {metric.label: metric.value for metric in page.metric}["Memory: more"] == "6×"
@@ -93,6 +115,7 @@ def test_the_recorded_times_are_the_recordings(own_worker):
     assert [both.forward, both.backward] == times
     (caption,) = [caption.value for caption in page.caption if caption.value.startswith("The dotted line")]
     assert f"{seconds_text(times[0])} forward and {seconds_text(times[1])} backward" in caption
+    assert f"backward: {times[1] / times[0]:.3g} times as long, with 3.5 times the FLOPs" in caption
     assert caption.startswith(
         "The dotted line is the model of Triton Flash 2"
     )  # not every line of this project's
@@ -158,8 +181,12 @@ def test_the_chips_counters_stand_beside_the_model(own_worker):
     kernels = recorded_backward_kernels(recordings()[0])
     assert kernels
     for one in kernels:
-        counted = f"<td>{bytes_text(one.modelled_read)}</td><td>{bytes_text(one.counters.tile_read)}</td>"
-        assert counted in text
+        cells = (
+            *map(bytes_text, (one.modelled_read, one.counters.tile_read)),
+            *map(bytes_text, (one.modelled_written, one.counters.tile_written)),
+            *map(seconds_text, (one.modelled_seconds, one.counters.seconds)),
+        )
+        assert "".join(f"<td>{cell}</td>" for cell in cells) in text
 
 
 def test_the_page_taken_home_is_the_backward_pass(open_app):

@@ -12,7 +12,7 @@ from app.page import PAGES
 from app.page import claims as view
 from engine.experiment import Experiment
 from engine.studies.claims import CLAIMS, checked
-from engine.studies.claims.verdict import SUBJECTS, VERDICTS, Finding, said
+from engine.studies.claims.verdict import SUBJECTS, VERDICTS, Finding, over, said
 
 
 @pytest.fixture
@@ -59,6 +59,13 @@ def test_claims_of_one_verdict_can_be_picked(app):
     assert len(badges(app)) == 44
 
 
+def test_what_was_varied_is_shown_from_the_least_to_the_most():
+    row = figures._row(over("time", "%", (50, 70), (40, 60, 45), "some blocks", "modelled"))
+    assert row == ["time, over some blocks · modelled", "50 to 70%", "40% … 60%", "for some"]
+    row = figures._row(over("time", "×", (2, 2), (6, 8), "some blocks", "modelled"))
+    assert row == ["time, over some blocks · modelled", "2×", "6× … 8×", "off by 3×"]
+
+
 def test_no_source_is_named_by_a_file():
     for claim in CLAIMS:
         assert not re.search(r"\.txt|[0-9a-f]{8}", claim.source)
@@ -78,6 +85,10 @@ def test_the_link_opens_the_scenario(at):
     experiment, errors = Experiment.lenient(dict(parse_qsl(parts.query)))
     assert not errors
     assert experiment == one.claim.experiment
+    said = view._link(one).partition("</a>: ")[2]
+    assert said.startswith(f"N {experiment.problem.seq_kv:,}, ")
+    assert f" {experiment.problem.heads}" in said
+    assert said.endswith(f", {experiment.gpu.name}")
 
 
 def test_numbers_carry_their_units():

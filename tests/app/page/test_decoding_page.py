@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
-from app.page.decoding import _commit, _recorded
+from app.page.decoding import _commit, _recorded, _recorded_table
 from app.page.parts import paging
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
+from engine.recordings.timing import Decoding, Times
 from engine.studies.decoding import decoding_of, kernel_splits, parts_of, rate, recorded_near, spread
 from tests.app.worker_page import again, html, opened, unfolded
 
@@ -23,6 +25,35 @@ LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, 
 
 def texts(page) -> str:
     return " ".join(block.value for block in (*page.markdown, *page.caption, *page.header))
+
+
+def test_one_sm_reads_its_share_of_what_all_busy_ones_read():
+    """Without splits 16 of 132 SMs read K and V of a head each."""
+    page = unfolded(opened("decoding"), "decoding")
+    seconds = simulate(decoding_of(Experiment())).modelled.seconds
+    assert f"One busy SM reads K and V at {scaled(2 * 1024 * 64 * 2 / seconds, 'B/s')}, because" in texts(
+        page
+    )
+
+
+def test_recorded_rows_stand_below_their_names():
+    """268 MB of K and V in 100 µs, of a copy at 4 TB/s."""
+    times = Times(0.9e-4, 1e-4, 1.3e-4, 9)
+    problem = decoding_of(Experiment.of(heads=32, kv_heads=8, seq_kv=65536, head_dim=128)).problem
+    row = Decoding("split_kv", "Triton, split keys", problem, 16, times, 8 * 65536 * 128 * 4 / 1e-4)
+    names, cells = (
+        re.findall(rf"<t{tag}\b[^>]*>(.*?)</t{tag}>", _recorded_table([row], 4e12)) for tag in "hd"
+    )
+    assert dict(zip(names, cells, strict=True)) == {
+        "implementation": "Triton, split keys",
+        "splits": "16",
+        "p20": "90 µs",
+        "median": "100 µs",
+        "p80": "130 µs",
+        "K and V over time": "2.68 TB/s",
+        "of a copy": "67%",
+        "note": "",
+    }
 
 
 @pytest.mark.parametrize("splits", [1, 8, 64])

@@ -1,6 +1,9 @@
 """The FlashAttention-3 page: techniques can be switched off, and every number says where it is from."""
 
 import itertools
+import re
+
+import pytest
 
 from app.figures.colours import DARK
 from app.figures.techniques import waterfall
@@ -12,8 +15,17 @@ from engine import simulate
 from engine.experiment import Experiment
 from engine.model.warp_groups import inside
 from engine.problem.problem import Mask, Problem
+from engine.recordings.file import recordings
 from engine.recordings.timing import Fp8Timing, Times
-from engine.studies.techniques import ALL, TECHNIQUES, dram_range_of, ladder, variant, without
+from engine.studies.techniques import (
+    ALL,
+    TECHNIQUES,
+    dram_range_of,
+    ladder,
+    recorded_kernels,
+    variant,
+    without,
+)
 
 KEYS = [technique.key for technique in TECHNIQUES]
 
@@ -32,6 +44,16 @@ def test_everything_is_on_at_first_and_the_page_says_what_is_modelled(open_app):
     assert set(pills(app).value) == set(KEYS)
     assert all(label.split(", ")[1] in ("modelled", "counted") for label in metrics(app))
     assert "(modelled)" in app.header[0].value
+
+
+def test_the_loop_keeps_the_units_busy_for_their_work_over_its_period(open_app):
+    """192 x 128 scores of d 64 per key block: 4 d FLOP each, 4,096 per clock of the SM's tensor cores."""
+    (said,) = [each.value for each in open_app("flash3").caption if "In steady state" in each.value]
+    period = float(re.search(r"one key block takes ([\d.]+) µs", said)[1]) * 1e-6
+    share = 192 * 128 * 4 * 64 / (4096 * 0.98 * 1.83e9) / period
+    tensor, softmax = map(int, re.search(r"busy for (\d+)% and the softmax units for (\d+)%", said).groups())
+    assert tensor == pytest.approx(100 * share, abs=1)
+    assert softmax > 100 * 192 * 128 / (16 * 0.98 * 1.83e9) / period  # their exponentials alone
 
 
 def test_the_headline_has_the_time_beside_that_in_turns_and_claims_no_gain_where_there_is_none(open_app):
@@ -117,6 +139,25 @@ def test_recorded_kernels_are_named_as_recorded(open_app):
     assert "FP8: what does its error buy?" in [fold.label for fold in app.expander]
 
 
+def test_recorded_kernels_have_their_medians_beside_the_model():
+    """16,384 tokens of 16 heads of d 128 at N 4,096, in the raw rows."""
+    recording = recordings()[0]
+    every = recorded_kernels(recording, Experiment.of(seq=4096, head_dim=128))
+    rows = [row for row in every if row.stages is None]  # one without copies ahead is of the sweep
+    assert len(rows) == len(every) - 1 == 4
+    for row in rows:
+        (timing,) = [
+            each.times.p50
+            for each in recording.timings
+            if (each.provider, each.problem, each.direction) == (row.kernel, row.problem, "forward")
+        ]
+        cells = dict(zip(flash3.KERNELS, flash3._kernel_row(row, frozenset()), strict=True))
+        assert cells["recorded"] == seconds_text(timing)
+        assert cells["rate"] == f"{4 * 4 * 16 * 4096**2 * 128 / timing / 1e12:,.0f} TFLOP/s"
+        assert cells["modelled"] == seconds_text(row.modelled_seconds)
+        assert cells["ratio"] == f"{row.modelled_seconds / timing:.2f}"
+
+
 def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
     problem = Problem(1, 16, 16, 4096, 4096, 128, "float16", Mask())
     half, eighth = (Times(seconds, seconds, seconds, 5) for seconds in (1.25e-3, 1e-3))
@@ -154,6 +195,11 @@ def test_each_left_out_technique_has_a_row_with_its_factor():
     left = variant(experiment, without("overlapped"))
     row = flash3._worth_row(left, full, "overlapped")
     assert row[:3] == ["Softmax under products", flash3.seconds_text(left.seconds), "1.2×"]
+    unfused = simulate(experiment.changed(algorithm="standard")).traffic
+    alone = flash3._worth_row(variant(experiment, without("fusion")), full, "fusion")
+    moved = dict(zip(flash3.WORTH, alone, strict=True))
+    assert moved["asked of L2, counted"] == bytes_text(unfused.requested.total)
+    assert moved["crosses HBM, modelled"] == bytes_text(unfused.dram.total)
     assert flash3._worth_row(variant(experiment, without("tiling")), full, "tiling")[1] == "does not fit"
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from app.figures.units import seconds_text
 from app.gpu.payload import build
 from app.page import gpu as view
+from app.page.parts.recorded import LAST_TILES
 from app.take_home.offers import TRACE
 from engine import simulate
 from engine.experiment import Experiment
@@ -19,7 +22,15 @@ from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.recordings.file import recordings
 from engine.recordings.recording import Recording
-from engine.recordings.timelines import model_errors, nearest_call, same_call_in_order, timeline_of
+from engine.recordings.timelines import (
+    hardware_of,
+    model_errors,
+    modelled_seconds,
+    nearest_call,
+    same_call_in_order,
+    timeline_of,
+    traced_calls,
+)
 from engine.recordings.timing import Times
 
 TICK = 32
@@ -149,6 +160,39 @@ def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_ap
     (every,) = page.run().main.expander
     assert "Median error of the model's time" in every.children[0].value
     assert "<td>1.00</td>" in every.children[1].proto.body
+
+
+def test_how_far_the_model_is_off_is_told_as_modelled_over_recorded(open_app, monkeypatch):
+    """One call that ran as modelled, one that took twice as long, and one four times."""
+    row = recorded_call(HEAVY_FIRST)
+    rows = tuple(replace(row, times=Times(*[times * row.times.p50] * 3, 20)) for times in (1, 2, 4))
+    recording = Recording(recordings()[0].device, timelines=rows)
+    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (recording,))
+    page = open_app("gpu", causal="true", head_dim="128")
+    page.session_state["fold gpu"] = True
+    (every,) = page.run().main.expander
+    assert "FlashAttention-2 50% (worst 75%, 3 runs)" in every.children[0].value
+    body = every.children[1].proto.body
+    modelled = seconds_text(row.times.p50)
+    for times, ratio in ((1, "1.00"), (2, "0.50"), (4, "0.25")):
+        taken = seconds_text(times * row.times.p50)
+        assert f"<td>{taken}</td><td>{modelled}</td><td>{ratio}</td>" in body
+
+
+def test_tiles_that_are_shared_out_are_modelled_as_much_too_slow_as_the_page_says():
+    """Tiles of 128 rows, unmasked at d 128 on 132 SMs: 5 heads of 4,096 fill a round, 2,048 tiles fifteen."""
+    for recording in recordings():
+        rows = tuple(traced_calls(recording))
+        far = {
+            (row.problem.heads, row.problem.seq_kv): seconds / row.times.p50
+            for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
+            if row.provider == "flash3" and row.problem.head_dim == 128 and not row.problem.mask.hides
+        }
+        assert 1 + 1 / 3 < far[5, 4096] < 1.45
+        assert far[5, 4096] == max(far.values())
+        assert 1 < far[16, 16_384] < 1.06  # 3% of it, and what the model is off by where none is shared out
+    assert math.ceil(2048 / 132) / (2048 / 132) == pytest.approx(1.03, abs=0.005)
+    assert "up to 3% after fifteen full rounds, a third and more after one" in LAST_TILES
 
 
 def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named(open_app, monkeypatch):

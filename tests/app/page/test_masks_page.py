@@ -11,6 +11,8 @@ import pytest
 
 from app.figures import masks as figures
 from app.figures.colours import palette
+from app.figures.units import bytes_text, seconds_text
+from app.page import masks as view
 from engine import Experiment, simulate
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import variants
@@ -44,6 +46,23 @@ def test_every_number_is_the_counted_one():
         for count in (one.tiles_full, one.tiles_partial, one.tiles_skipped):
             assert f"<td>{count:,}</td>" in shown
     assert shown.count("<br>the scenario&#x27;s mask") == 1
+
+
+def test_the_table_has_each_number_below_its_name():
+    """16 x 16 tiles of 64 x 64, causal: 136 of them, of 1,024 x 1,025 / 2 pairs, for 16 heads of d 64."""
+    shown = html(unfolded(opened("masks", seq=1024), "masks"))
+    cells = re.search(r"<td class='words'>Causal</td>(.*?)</tr>", shown)[1]
+    row = dict(zip(view.COLUMNS[1:], re.findall(r"<td>(.*?)</td>", cells), strict=True))
+    one = simulate(Experiment.of(seq=1024, causal=True))
+    flops, read = 16 * 136 * 4 * 64**3, 16 * (2 * 1024 * 64 + 136 * 2 * 64 * 64) * 2 + 16 * 1024 * 4
+    assert list(row.values()) == [
+        *("136", "120", "16", "120", f"{136 / 256:.1%}", f"{1025 / 2048:.1%}"),
+        f"{1 - 1025 / 2048 / (136 / 256):.1%}",
+        bytes_text(read),
+        f"{flops / 1e9:.2f} GFLOP",
+        seconds_text(one.modelled.seconds),
+    ]
+    assert [*row][4:7] == ["share visited", "seen", "wasted"]
 
 
 def test_the_headline_says_what_causal_leaves():

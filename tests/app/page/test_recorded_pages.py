@@ -10,9 +10,10 @@ from app.figures.colours import palette
 from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels
 from app.figures.units import bytes_range_text, bytes_text
-from app.page.parts import chip, chip_traffic, recorded, unsure
+from app.page.parts import chip, chip_traffic, fitted, recorded, unsure
 from engine.experiment import Experiment
 from engine.measuring.shapes import training_problem
+from engine.model.fitted import SWEPT
 from engine.model.roofline import roofline
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
@@ -23,6 +24,7 @@ from engine.recordings.recording import Counters, Device, KernelCounters, Record
 from engine.recordings.rows import timings_of
 from engine.recordings.timing import TilingTiming, Times, Timing
 from engine.studies.comparison import counted_pairs
+from engine.studies.model_errors import ModelError
 from tests.app.worker_page import again, html, opened, own_worker, unfolded
 
 COLOURS = palette(False)
@@ -81,6 +83,68 @@ def shelf(monkeypatch, own_worker):
 def empty_shelf(monkeypatch, own_worker):
     """No recording."""
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
+
+
+def test_recorded_times_stand_below_their_names():
+    """16,384 tokens of 32 heads of d 64 at N 128: 4 x 128 x 32 x 128^2 x 64 FLOP in 2 ms."""
+    row = replace(timing("flash2", 128, 2e-3), alone=Times(1e-3, 3e-3, 4e-3, 9), commit="0123456789")
+    assert dict(zip(recorded.TIMINGS, recorded._timing_cells(row), strict=True)) == {
+        "implementation": "flash2",
+        "N": "128",
+        "p20": "1.8 ms",
+        "median": "2 ms",
+        "p80": "2.4 ms",
+        "median, alone": "3 ms",
+        "rate": "8.6 TFLOP/s",
+        "error to float64": "1.0e-04",
+        "allowed": "4.0e-04",
+        "note": "commit 0123456",
+    }
+
+
+def test_counted_bytes_stand_below_their_names():
+    """FlashAttention-2 of 16 heads, N 1,024, d 64, in 64 x 64: Q, and K and V once for each of 16 blocks."""
+    kernel = KernelCounters("a_kernel", "1", 1e-3, 7e6, 1e6, 7e7, 3e6)
+    row = replace(counters_of("flash2", 1.0), kernels=(kernel,))
+    (one,) = recorded_counters(Recording(DEVICE, counters=(row,)))
+    tensor, code = 16 * 1024 * 64 * 2, one.experiment.record.code
+    asked, written = 33 * tensor, tensor + 16 * 1024 * 4
+    assert list(zip(chip.COUNTERS[1:], chip._cells(one)[1:], strict=True)) == [
+        ("requested, counted", bytes_text(asked)),
+        ("L2 to SMs, modelled", bytes_text(asked)),
+        ("recorded", "70 MB"),
+        ("ratio", f"{asked / 7e7:.3f}"),
+        ("DRAM read, modelled", bytes_text(3 * tensor + code)),
+        ("recorded", "7 MB"),
+        ("ratio", f"{(3 * tensor + code) / 7e6:.3f}"),
+        ("DRAM written, modelled", bytes_text(written)),
+        ("recorded", "1 MB"),
+        ("left in L2", bytes_text(written - 1e6)),
+    ]
+
+
+def test_what_kernels_leave_in_l2_is_told_in_the_median_and_at_worst():
+    """O and lse take 2.16 MB: of three calls 0.5, 1 and 2 MB of it reached DRAM."""
+    rows = [
+        replace(counters_of("flash2", 7e7), kernels=(KernelCounters("a", "1", 1e-3, 7e6, reached, 7e7, 3e6),))
+        for reached in (0.5e6, 1e6, 2e6)
+    ]
+    said = chip._missed(
+        [one for row in rows for one in recorded_counters(Recording(DEVICE, counters=(row,)))]
+    )
+    assert "1.16 MB per kernel in the median, 1.66 MB at worst" in said
+
+
+def test_errors_of_the_model_stand_below_their_names():
+    one = ModelError("flash2", SWEPT, False, 25, 0.0391, 0.329)
+    assert dict(zip(fitted.HEAD, fitted._cells(one), strict=True)) == {
+        "kernel": "Triton Flash 2",
+        "what was recorded": "time over sizes of blocks",
+        "these rows": "were left out",
+        "count": "25",
+        "median error": "3.9%",
+        "worst error": "32.9%",
+    }
 
 
 def words(page) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 
 from app.page import speed
+from engine import simulate
+from engine.experiment import Experiment
+from engine.recordings.file import recordings
 from engine.worker.client import Worker
 from tests.app.worker_page import (
     again,
@@ -76,6 +79,44 @@ def test_without_tensor_cores_for_a_type_none_are_named(own_worker):
     assert "**Bottleneck (modelled)**: matrix products, which run on the float32 units" in texts(plain)
     assert "matrix products</td>" in html(plain)
     assert "matrix products</td>" not in html(opened("speed", dtype="bfloat16"))
+
+
+def test_busy_shares_by_hand():
+    """All 8.45 MB cross HBM once; each of 16 x 16 tiles of a head asks L2 for K and V, each row for Q."""
+    shown = html(opened("speed"))
+    experiment = Experiment()
+    seconds = simulate(experiment).modelled.seconds
+    (row,) = [
+        each
+        for each in recordings()[0].counters
+        if (each.provider, each.problem, each.block_q, each.block_kv)
+        == ("flash2", experiment.problem, 64, 64)
+    ]
+    tensor, took = 16 * 1024 * 64 * 2, row.total("seconds")
+    moved = {"HBM": 4 * tensor + 16 * 1024 * 4, "L2 to SMs": 34 * tensor + 16 * 1024 * 4}
+    counted = {"HBM": ("dram_read", "dram_written"), "L2 to SMs": ("tile_read", "tile_written")}
+    for unit, peak in (("HBM", 4.8e12), ("L2 to SMs", 13.5e12)):
+        recorded = sum(map(row.total, counted[unit])) / took / peak
+        shares = f"<td>{moved[unit] / seconds / peak:.0%}</td><td>{recorded:.0%}</td>"
+        assert f"<td class='words'>{unit}</td>{shares}" in shown
+
+
+def test_measured_numbers_stand_below_their_names():
+    row = {"provider": "flash2", "label": "Triton, FlashAttention-2", "keys": 4096, "skipped": None}
+    row |= {"p20": 1e-3, "p50": 2e-3, "p80": 4e-3, "repeats": 7, "tflops": 123.0, "tokens_per_second": 4.5e6}
+    row |= {"error": 1e-4, "allowed": 4e-4, "note": "interpreted"}
+    assert list(zip(speed.COLUMNS[1:], speed._cells(row)[1:], strict=True)) == [
+        ("N", "4,096"),
+        ("median", "2 ms"),
+        ("p20", "1 ms"),
+        ("p80", "4 ms"),
+        ("repeats", "7"),
+        ("FLOP/s", "123 TFLOP/s"),
+        ("tokens/s", "4.5 M tokens/s"),
+        ("error to float64", "1.0e-04"),
+        ("allowed", "4.0e-04"),
+        ("note", "interpreted"),
+    ]
 
 
 def test_pressing_measures_says_where_and_is_seen_by_another_visitor(session_worker, monkeypatch):

@@ -57,6 +57,19 @@ def test_small_intensities_are_not_rounded_away():
     assert "<td class='words'>FLOP per byte of HBM</td><td>0.125</td><td>0.111</td><td>0.2</td>" in shown
 
 
+def test_flops_per_byte_and_what_tensors_take_by_hand():
+    """16 heads of 1,024 x 1,024 of d 64, all in L2: S and P pass twice each; m and l once each way."""
+    page = opened("traffic")
+    flops, tensor, row = 16 * 4 * 1024**2 * 64, 16 * 1024 * 64 * 2, 16 * 1024 * 4
+    matrix = 16 * 1024**2 * 2
+    moved = (4 * matrix + 4 * tensor, 5 * tensor + 4 * row, 4 * tensor + row)
+    shares = "".join(f"<td>{flops / each:.3g}</td>" for each in moved)
+    assert f"<td class='words'>FLOP per byte of HBM</td>{shares}" in html(page)
+    taken = (2 * matrix + 4 * tensor + row, 4 * tensor + 2 * row, 4 * tensor + row)
+    needs = ", ".join(map(bytes_text, taken))
+    assert page.caption[-1].value.endswith(f"This scenario needs {needs}, in the same order.")
+
+
 def test_the_kind_of_bytes_changes_the_ratio():
     page = opened("traffic", seq=4096)
     page.segmented_control[0].set_value("requested")
