@@ -166,12 +166,12 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
     (line,) = (each for each in errors(recording) if (each.algorithm, each.rows) == ("flash1", DRAWN_TIMES))
     assert (line.count, line.median < 0.03, line.worst < 0.14) == (24, True, True)
     for calls, half, most in (
-        (first, 0.021, 0.07),
+        (first, 0.0212, 0.089),  # 16 heads on 4 of 2,296 keys, d 64, causal: by a slower kernel than today's
         (second, 0.0198, 0.055),
-        (third, 0.0385, 0.115),
-        (fourth, 0.0175, 0.074),
+        (third, 0.0285, 0.135),  # `before`
+        (fourth, 0.016, 0.074),
         (sixth, 0.037, 0.135),
-        (eighth, 0.0225, 0.14),
+        (eighth, 0.0213, 0.138),
     ):
         drawn_so = {row.problem for row in calls.counters}
         off = [one.off for one in held if one.rows == DRAWN_TIMES and one.experiment.problem in drawn_so]
