@@ -1,4 +1,4 @@
-"""What each consumer has of a tile (flash3): it hands back key blocks that none of its rows sees; modelled."""
+"""What each consumer of a tile visits (flash3): not the key blocks that none of its rows sees; modelled."""
 
 from __future__ import annotations
 
