@@ -7,6 +7,7 @@ from engine.experiment import Experiment
 from engine.model.consumers import _own_blocks, tile_visits
 from engine.model.launch import launch
 from engine.model.rates import SCHEDULED, Rates
+from engine.model.tiles import apart_seconds
 from engine.model.unfused import running_clock
 from engine.model.visit import mask_instructions, visit_of
 from engine.problem.bounds import visible
@@ -51,11 +52,11 @@ def test_visits_of_fewer_consumers_take_less_and_masked_ones_more():
     run = call(256, 512, causal=True)
     rates = Rates.of(run.gpu, "float16")
     visit = visit_of(run, run.schedule.phases[0], rates)
-    found, masked = tile_visits(run, visit, rates), visit.masking / visit.alone(run.pipeline)
-    whole = run.schedule.phases[0].visits
-    assert np.diff(found) == pytest.approx(2)  # each tile sees two blocks more, whole
-    assert (found < whole + masked).all()
-    assert (found > whole - 1 + masked).all()
+    whole, apart = visit.alone(run.pipeline), apart_seconds(run, rates)
+    assert whole < apart < 2 * whole
+    both = run.schedule.phases[0].visits - 1  # the first of which another consumer's runs beside already
+    expected = both + (apart / 2 + visit.masking - (apart - whole)) / whole
+    assert tile_visits(run, visit, rates) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("window", [None, 256])
