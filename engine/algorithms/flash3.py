@@ -82,14 +82,23 @@ def draws_ahead(problem: Problem) -> bool:
 
 
 def edges(problem: Problem, taken: Tiling) -> tuple[float, float]:
-    """Where the diagonal passes between key blocks as long as a tile, each of two consumers masks a half.
+    """Where the mask's edges pass between key blocks as long as a tile, each of two consumers masks a half.
 
-    With few keys the first of them computes its half alone.
+    With few keys and no window the first of them computes its half alone.
     """
-    mask, between = problem.mask, problem.offset >= 0 and problem.offset % taken.block_kv == 0
-    if mask.looks_ahead or mask.window is not None or not between or taken.block_q != taken.block_kv:
+    if skips(problem, taken) or problem.mask.looks_ahead:
         return 1.0, 1.0
-    return 1 / 2, 3 / 4 if problem.keys_seen < FEW_KEYS else 1.0
+    few = problem.mask.window is None and problem.keys_seen < FEW_KEYS
+    return 1 / 2, 3 / 4 if few else 1.0
+
+
+def skips(problem: Problem, taken: Tiling) -> bool:
+    """Whether consumers have key blocks of their own: not where both edges pass between those of a tile."""
+    if _begin_with_queries(problem, taken):
+        return True
+    mask, rows = problem.mask, taken.block_kv
+    between = problem.offset >= 0 and problem.offset % rows == 0 and (mask.window or 0) % rows == 0
+    return not between or taken.block_q != rows
 
 
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
@@ -133,6 +142,7 @@ ALGORITHM = Algorithm(
     heads_together=heads_together,
     draws_ahead=draws_ahead,
     edges=edges,
+    skips=skips,
     heavy_first=True,
     pipeline=Pipeline(specialised=True, overlapped=True),
     techniques=frozenset(

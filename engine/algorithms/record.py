@@ -83,7 +83,7 @@ def _all_scores(problem: Problem, tiling: Tiling) -> tuple[float, float]:
     return 1.0, 1.0
 
 
-def _never(problem: Problem) -> bool:
+def _never(problem: Problem, tiling: Tiling | None = None) -> bool:
     return False
 
 
@@ -106,6 +106,7 @@ class Algorithm:
         draws_ahead: (problem) -> whether a block that stays on its SM draws its next tile as it begins one.
         edges: (problem, tiling) -> parts of the scores of a tile that the mask cuts: those compared with the
             mask, and those computed.
+        skips: (problem, tiling) -> whether warp groups of a block pass over tiles that only others' rows see.
         loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
         pipeline: what its kernels do at the same time.
@@ -144,6 +145,7 @@ class Algorithm:
     heads_together: Callable[[Problem, Tiling], int] = _one
     draws_ahead: Callable[[Problem], bool] = _never
     edges: Callable[[Problem, Tiling], tuple[float, float]] = _all_scores
+    skips: Callable[[Problem, Tiling], bool] = _never
     loops: Callable[[Problem, Tiling], int] = _one
     heavy_first: bool = False
     pipeline: Pipeline = Pipeline()

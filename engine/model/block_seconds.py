@@ -16,27 +16,27 @@ import numpy as np
 
 from engine.algorithms import Pipeline
 from engine.model.around import block_seconds, trips
+from engine.model.consumers import tile_visits
 from engine.model.l2 import tile_share
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, tiles_in_flight
 from engine.model.rates import (
     BOUND_BY_SOFTMAX,
     CACHE_BYTES_PER_CLOCK,
-    COLD_BLOCK,
-    COLD_VISITS,
     HBM_POWER,
     LATENCY,
     LAUNCH,
     LAUNCH_BETWEEN_EVENTS,
     POWER_FROM,
     SCORE_OPERATIONS,
+    TILES_POWER,
     TWO_WARP_GROUPS,
     Rates,
 )
 from engine.model.returning import beside, returning_visit
 from engine.model.rows import is_softmax, waits_for_rows
 from engine.model.sharing import Visit, shared_seconds
-from engine.model.tiles import first_visit, waits_for_buffer
+from engine.model.tiles import cold_tile, first_visit, waits_for_buffer
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.unfused import fetch_wait, row_seconds, row_wait
 from engine.model.visit import by_instructions, loads, moved, visit_of
@@ -80,7 +80,10 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
         if pipeline.waiting:  # other blocks on the SM run while one waits
             copies, waited = _few_rows(launch, kernel, visit.copies)
             visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
-        visits = _visits(launch, kernel, visit.cut(pipeline, places, rows))
+        if pipeline.specialised and phase.programs.count <= MOST_LISTED:
+            visits = Visits.listed(tile_visits(launch, visit, rates))
+        else:
+            visits = _visits(launch, kernel, visit.cut(pipeline, places, rows))
         if not pipeline.returning:
             taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
         else:  # its blocks wait for L2, and all that run for HBM, at the same time
@@ -109,6 +112,9 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     if counted:  # while some wait for HBM, others work
         asked = _asked(launch, kernel, traffic, rates) * every
         lengths = (lengths**HBM_POWER + asked**HBM_POWER) ** (1 / HBM_POWER)
+    elif pipeline.specialised and waits_for_buffer(launch, kernel):  # an SM's first asks before it begins
+        asked = units[HBM] * gpu.sms / kernel.blocks * (1 - gpu.sms / kernel.blocks)
+        lengths = (lengths**TILES_POWER + asked**TILES_POWER) ** (1 / TILES_POWER)
     around = float(lengths[-1] - visits.mean * taken[-1])
     begins = (around - waits) / visits.some if visits.some else 0.0
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
@@ -171,16 +177,11 @@ def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> flo
 
     No block before these hides that. One that is specialised has barriers and descriptors to make as well.
     """
-    specialised = launch.pipeline.specialised
-    queries = moved(launch, kernel.phase.before)
-    visits = (COLD_VISITS if specialised else 1) * moved(launch, kernel.phase.each)
-    fresh = min(queries + visits, traffic.compulsory.total_read / kernel.blocks)
-    if specialised and waits_for_buffer(launch, kernel):
-        fresh -= queries  # counted with every tile
+    if launch.pipeline.specialised:
+        return cold_tile(launch, kernel, traffic, rates)
+    fresh = moved(launch, kernel.phase.before) + moved(launch, kernel.phase.each)
+    fresh = min(fresh, traffic.compulsory.total_read / kernel.blocks)
     asking = min(kernel.blocks, kernel.resident * launch.gpu.sms) * fresh / rates.memory
-    if specialised:
-        first = queries + moved(launch, kernel.phase.each) / 2  # Q and K, which the first product waits for
-        return asking + COLD_BLOCK + first / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
     return max(0.0, asking - fresh / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz))  # that is in every block
 
 

@@ -25,18 +25,30 @@ CACHE_BYTES_PER_CLOCK = 64  # that one SM can take from L2; all slices of L2 tog
 SCORE_OPERATIONS = 3  # float32 operations per score: scale and subtract m, maximum, sum
 SCHEDULED = 128  # threads of an SM for which an instruction is issued per clock
 LATENCY = 0.7e-6  # s, one round trip to memory with its address arithmetic
-COLD_BLOCK = 2.1e-6  # s, until the warps of a specialised block have their barriers; fitted to short calls
-UNBUFFERED = 0.8  # of what Q and O of all SMs at once take HBM: they are not wholly in step; fitted to flash3
+COLD_BLOCK = 2.4e-6  # s, until the warps of a specialised block have their barriers; fitted to short calls
 COLD_VISITS = 2  # of which such a block asks for the keys before its first product
+# s more of a visit of an SM's first tile, where all walk over keys that nobody read before, and for how many
+# of its visits, until copies have run ahead; read off traces
+COLD_VISIT, COLD_RUN = 0.09e-6, 16
 # that a block waits for one after another: first loads, first products (of split keys: too few), last store
 ROUND_TRIPS = 3
 TRIPS_OF_A_LOOP = 1.1  # for each loop of flash2, or further one: it begins with empty buffers
-# fewer for a tile of flash3 of two warp groups where softmax binds, and more for one that is drawn late where
-# products do; fitted to flash3
-TRIPS_SPARED, TRIPS_OF_A_DRAW = 0.55, 0.8
+# of a tile of flash3: fewer where two warp groups start the next one while O leaves, more where three take
+# turns, and where products bind and it is drawn late; fitted to flash3, as are the next four lines
+TRIPS_SPARED, TRIPS_OF_TURNS, TRIPS_OF_A_DRAW = 0.6, 1.5, 1.0
 # times as long as by themselves that exponentials take under products, as other instructions of softmax come
-# between; and between two warp groups that take no turns, where softmax binds. Fitted to flash3
-UNDER_PRODUCTS, BARE_OF_TWO = 1.23, 1.3
+# between; and between two warp groups that take no turns, where softmax binds
+UNDER_PRODUCTS, BARE_OF_TWO = 1.32, 1.23
+# cycles more of a visit, by head dim and rows: without a mask, causal, with a window. Compiled loops differ
+# in how much of its softmax a warp group runs under its own P V, in how it hands buffers back, in whether it
+# asks for the mask at every visit, and at d 256 in whether descriptors of products move between registers
+LOOP_CYCLES = {
+    (64, 192): (0, 20, 110),
+    (64, 128): (200, 0, 0),
+    (128, 128): (0, 110, 200),
+    (256, 128): (0, 40, 300),
+}
+TILES_POWER = 2.6  # the norm in which times add of tiles whose Q is not copied ahead, and of HBM for them
 BOUND_BY_SOFTMAX = 64  # head dim up to which softmax takes longer than the products
 # the norm in which times of flash2's blocks and of what they ask HBM for add: most of that is hidden, as SMs
 # fall out of step; fitted to flash2 on an H200, many short sequences among its calls

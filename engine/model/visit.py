@@ -22,6 +22,7 @@ from engine.model.rates import (
     FULL_REGISTERS,
     HIDDEN_WITHIN,
     HIDDEN_WITHIN_BY_TMA,
+    LOOP_CYCLES,
     MASK_INSTRUCTIONS,
     MOST_HIDDEN_COLUMNS,
     MOST_SUMS,
@@ -77,7 +78,8 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         masked, computed = launch.algorithm.edges(launch.problem, launch.tiling)
         spared = (1 - computed) * (tensor / 2 + softmax)  # half of the products are of scores
         masking = masked * masking - spared
-        return Visit(tensor, softmax, copies, 0.0, 0.0, masking=masking)
+        loop = _loop_cycles(launch) / running_clock(launch.gpu)
+        return Visit(tensor, softmax, copies, loop, 0.0, masking=masking)
     if by_instructions(launch, phase):
         groups = _groups(launch, phase)
         wide = columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
@@ -91,6 +93,14 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
     share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
     return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
+
+
+def _loop_cycles(launch: Launch) -> int:
+    """Cycles more of a visit of flash3 than its products and softmax take, as its loop is compiled."""
+    mask, dim = launch.problem.mask, launch.problem.head_dim
+    kind = 0 if mask.looks_ahead else 2 if mask.window is not None else 1
+    served = min((size for size, _ in LOOP_CYCLES if size >= dim), default=0)
+    return LOOP_CYCLES.get((served, launch.tiling.block_q), (0, 0, 0))[kind]
 
 
 def _copying(launch: Launch, softmax: float) -> float:

@@ -185,5 +185,5 @@ def test_a_ring_in_plain_order_leaves_gpus_idle_and_in_zigzag_order_few():
     assert value("ring_block", asked) == 2 * 16 * 131072 / gpus * 128 * 2
     assert value("ring_plain", asked) == pytest.approx(gpus * gpus / (2 * gpus - 1), rel=0.04)
     assert value("ring_zigzag", asked) == pytest.approx(gpus, rel=0.05)
-    assert value("ring_plain", asked) == pytest.approx(2.21, rel=0.005)
-    assert value("ring_zigzag", asked) == pytest.approx(3.84, rel=0.005)
+    assert value("ring_plain", asked) == pytest.approx(2.27, rel=0.005)
+    assert value("ring_zigzag", asked) == pytest.approx(3.95, rel=0.005)

@@ -164,7 +164,7 @@ def test_ten_thousand_gpus_take_less_than_a_second():
         sys.setprofile(None)
     assert calls["call"] + calls["c_call"] < 400_000
     assert flat.efficiency == pytest.approx(0.31, abs=0.02)
-    assert hosts.efficiency == pytest.approx(0.86, abs=0.03)
+    assert hosts.efficiency == pytest.approx(0.9, abs=0.03)
 
 
 def test_efficiency_falls_as_gpus_share_a_sequence():

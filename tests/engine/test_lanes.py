@@ -96,9 +96,9 @@ def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim
     # where all wait for copies, the last group's softmax has no other group's products to run under; at d 256
     # the round trips that copies are drawn with hold up products that follow each other
     late = 0.01 if pipeline.asynchronous else 0.2
-    assert block.period == pytest.approx(whole, rel=max(late, 0.06 * (head_dim == 256)))
+    assert block.period == pytest.approx(whole, rel=max(late, 0.07 * (head_dim == 256)))
     assert block.period >= whole * (1 - 1e-9)
-    assert starts[3] - starts[2] == pytest.approx(whole, rel=0.06 if pipeline.asynchronous else 0.2)
+    assert starts[3] - starts[2] == pytest.approx(whole, rel=0.07 if pipeline.asynchronous else 0.2)
 
 
 def test_softmax_runs_under_another_groups_products_only_with_overlap():

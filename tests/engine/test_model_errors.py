@@ -166,9 +166,9 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
     (line,) = (each for each in errors(recording) if (each.algorithm, each.rows) == ("flash1", DRAWN_TIMES))
     assert (line.count, line.median < 0.0265, line.worst < 0.078) == (24, True, True)
     for calls, half, most in (
-        (first, 0.021, 0.07),
+        (first, 0.0212, 0.089),  # 16 heads on 4 of 2,296 keys, d 64, causal: by a slower kernel than today's
         (second, 0.0198, 0.055),
-        (third, 0.0385, 0.0925),
+        (third, 0.0285, 0.135),  # `before`
         (fourth, 0.019, 0.074),
         (sixth, 0.037, 0.135),
         (eighth, 0.0225, 0.07),

@@ -22,8 +22,8 @@ TIMES = {
     ("flash2", TIMED): (60, 0.037, 0.335),
     ("flash2", SWEPT): (50, 0.049, 0.34),
     ("flash2", COUNTED): (41, 0.031, 0.093),
-    ("flash3", TIMED): (60, 0.0275, 0.166),
-    ("flash3", COUNTED): (66, 0.0255, 0.14),
+    ("flash3", TIMED): (60, 0.0256, 0.145),
+    ("flash3", COUNTED): (66, 0.0153, 0.187),
 }
 DRAM_READS = {
     "standard": (0.001, 0.007),
@@ -64,13 +64,13 @@ def drawn(of: int) -> list[RecordedCounters]:
 
 
 def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
-    """The worst: the time of flash2 in 64 x 64, causal, whose blocks all run at once; of the others 12%."""
+    """The worst: the time of flash2 in 64 x 64, causal, whose blocks all run at once; of the others 11.3%."""
     times, reads, from_l2, requests = newest(H100.device.gpu)
-    assert (times.count, times.median < 0.029, times.worst < 0.18) == (29, True, True)
+    assert (times.count, times.median < 0.0228, times.worst < 0.18) == (29, True, True)
     assert (reads.count, reads.median < 0.0042, reads.worst < 0.056) == (29, True, True)
     assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.0123) == (29, True, True)
     assert (requests.count, requests.median < 1e-5, requests.worst < 0.0063) == (29, True, True)
-    assert sorted(abs(one.modelled_seconds / one.seconds - 1) for one in drawn(0))[-2] < 0.12
+    assert sorted(abs(one.modelled_seconds / one.seconds - 1) for one in drawn(0))[-2] < 0.113
     assert all(
         abs(one.modelled_read / one.read - 1) < 1e-3 for one in drawn(0) if one.row.provider == "flash3"
     )
@@ -78,7 +78,7 @@ def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
 
 @pytest.mark.parametrize(
     ("of", "time", "slowest", "read", "most", "second"),
-    [(1, 0.022, 0.1, 0.0036, 0.09, 0.09), (2, 0.0215, 0.086, 0.0045, 0.13, 0.09)],
+    [(1, 0.0152, 0.1, 0.0036, 0.09, 0.09), (2, 0.0175, 0.086, 0.0045, 0.13, 0.09)],
 )
 def test_an_earlier_set_on_it_takes_and_reads_what_the_model_says(of, time, slowest, read, most, second):
     """The worst: DRAM of flash1 where rows and keys just fill L2; of flash2 where registers spill."""

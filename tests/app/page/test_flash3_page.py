@@ -194,7 +194,7 @@ def test_each_left_out_technique_has_a_row_with_its_factor():
     full = variant(experiment, ALL)
     left = variant(experiment, without("overlapped"))
     row = flash3._worth_row(left, full, "overlapped")
-    assert row[:3] == ["Softmax under products", flash3.seconds_text(left.seconds), "1.2×"]
+    assert row[:3] == ["Softmax under products", flash3.seconds_text(left.seconds), "1.21×"]
     unfused = simulate(experiment.changed(algorithm="standard")).traffic
     alone = flash3._worth_row(variant(experiment, without("fusion")), full, "fusion")
     moved = dict(zip(flash3.WORTH, alone, strict=True))
