@@ -45,7 +45,8 @@ few rows to take flash2's instructions; how long they wait beside these, and how
 are in one another's way, was set anew on the rows below and on those of these calls that ran on H200s.
 What a visit of flash3 takes as its loop is compiled, what its tiles wait for and what the first of them ask
 HBM for were set anew on the rows below, on 115 of these calls and others that ran on H200s, and on traces of
-53 on an H200 that read the SM's clock inside each tile; 112 that ran on H100s judged it.
+53 on an H200 that read the SM's clock inside each tile; 112 that ran on H100s judged it. The tenth to the
+thirteenth, of H100s and H200s in turns, were opened after that; the last two were counted three times.
 """
 
 from __future__ import annotations

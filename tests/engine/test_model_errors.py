@@ -11,18 +11,7 @@ import pytest
 
 from engine import simulate
 from engine.experiment import Experiment
-from engine.measuring.drawn import (
-    EIGHTH_SEED,
-    FIFTH_SEED,
-    FOURTH_SEED,
-    NINTH_SEED,
-    SECOND_SEED,
-    SEED,
-    SEVENTH_SEED,
-    SIXTH_SEED,
-    THIRD_SEED,
-    drawn,
-)
+from engine.measuring.drawn import SEEDS, drawn
 from engine.model.fitted import (
     COUNTED,
     DRAM,
@@ -37,8 +26,8 @@ from engine.model.fitted import (
     fitted,
 )
 from engine.recordings.counters import RecordedCounters, recorded_counters
-from engine.recordings.file import JUDGES, SHELF, recordings
-from engine.recordings.recording import Recording, identity
+from engine.recordings.file import JUDGES, SHELF, load, recordings
+from engine.recordings.recording import Counters, Recording, identity
 from engine.schedule.traits import traits
 from engine.studies.model_errors import errors, held_rows, newest
 
@@ -130,22 +119,25 @@ def test_the_last_line_is_of_all_times_that_set_nothing(recording):
     assert 0.3 < last.worst < 0.4  # flash2 in blocks of 256 x 256
 
 
+def calls_of(name: str) -> tuple[Counters, ...]:
+    """The counted calls of a set that was drawn by lot, by its file."""
+    return load(JUDGES / f"{name}.json").counters
+
+
 def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
     """The rows are exactly those that the lot gives; each counts by time, DRAM reads, bytes from L2.
 
     From the sixth on what warps and TMA ask for was counted too.
     """
-    eighth, sixth, fourth, third, second, first, ninth, seventh, fifth = recordings(JUDGES)
-    seeds = (first, SEED), (second, SECOND_SEED), (third, THIRD_SEED), (fourth, FOURTH_SEED)
-    later = (fifth, FIFTH_SEED), (sixth, SIXTH_SEED), (seventh, SEVENTH_SEED)
-    last = (eighth, EIGHTH_SEED), (ninth, NINTH_SEED)
-    for judges, seed in (*seeds, *later, *last):
-        assert {identity(row) for row in judges.counters} == {identity(one.row()) for one in drawn(seed)}
-    asked_too = sixth.counters + eighth.counters
-    judging = first.counters + second.counters + third.counters + fourth.counters + asked_too
+    assert {path.stem for path in JUDGES.glob("*.json")} == SEEDS.keys()
+    for name, seed in SEEDS.items():
+        assert {identity(row) for row in calls_of(name)} == {identity(one.row()) for one in drawn(seed)}
+    names = [name for name in SEEDS if name.startswith("h200")]
+    asked_too = [row for name in names[4:] for row in calls_of(name)]
+    judging = [row for name in names for row in calls_of(name)]
     assert not {identity(row) for row in judging} & {identity(row) for row in recording.counters}
     held = [one for one in held_rows(recording) if one.rows in DRAWN]
-    assert len(held) == 3 * len(judging) + len(asked_too) == 580
+    assert len(held) == 3 * len(judging) + len(asked_too) == 812
     assert not any(one.fitted for one in held)
     asked = {one.experiment.algorithm: [] for one in held}
     from_l2 = [one for one in held if one.rows == DRAWN_L2]
@@ -157,23 +149,29 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
         if one is not before:
             asked[one.experiment.algorithm].append(one.off)
     assert max(asked["flash3"]) < 1e-3  # the counter that its blocks draw tiles from
-    assert max(asked["flash2"]) < 0.005  # what finds no register counts as asked of L2, all of it
-    # what L1 keeps of short heads is chance, of which one call of the sixth has much
-    assert (median(asked["flash1"]) < 0.006, max(asked["flash1"]) < 0.055) == (True, True)
-    assert (median(asked["standard"]) < 0.006, max(asked["standard"]) < 0.0148) == (True, True)
+    # what finds no register counts as asked of L2, all of it: two calls of d 256 in 128 x 128 have much of that
+    assert sorted(asked["flash2"])[-3:] == [
+        pytest.approx(each, abs=5e-4) for each in (0.0047, 0.0368, 0.0682)
+    ]
+    # what L1 keeps of short heads is chance, of which one head of 226 tokens has most
+    assert (median(asked["flash1"]) < 0.0086, sorted(asked["flash1"])[-2] < 0.067) == (True, True)
+    assert max(asked["flash1"]) == pytest.approx(0.242, abs=0.001)
+    assert (median(asked["standard"]) < 0.004, max(asked["standard"]) < 0.0153) == (True, True)
     recorded = {sum(kernel.dram_read for kernel in row.kernels) for row in judging}
     assert {one.recorded for one in held if one.rows == DRAWN_DRAM} == recorded
     (line,) = (each for each in errors(recording) if (each.algorithm, each.rows) == ("flash1", DRAWN_TIMES))
-    assert (line.count, line.median < 0.0265, line.worst < 0.078) == (24, True, True)
-    for calls, half, most in (
-        (first, 0.0212, 0.089),  # 16 heads on 4 of 2,296 keys, d 64, causal: by a slower kernel than today's
-        (second, 0.0198, 0.055),
-        (third, 0.0285, 0.135),  # `before`
-        (fourth, 0.019, 0.074),
-        (sixth, 0.037, 0.135),
-        (eighth, 0.0225, 0.07),
+    assert (line.count, line.median < 0.0335, line.worst < 0.078) == (32, True, True)
+    for name, half, most in (
+        ("h200", 0.0206, 0.089),  # 16 heads on 4 of 2,296 keys, d 64, causal: by a slower kernel than today's
+        ("h200-second", 0.0137, 0.049),
+        ("h200-third", 0.022, 0.135),  # `before`
+        ("h200-fourth", 0.0159, 0.056),
+        ("h200-sixth", 0.0294, 0.108),
+        ("h200-eighth", 0.0206, 0.061),
+        ("h200-eleventh", 0.0276, 0.06),
+        ("h200-thirteenth", 0.02, 0.109),
     ):
-        drawn_so = {row.problem for row in calls.counters}
+        drawn_so = {row.problem for row in calls_of(name)}
         off = [one.off for one in held if one.rows == DRAWN_TIMES and one.experiment.problem in drawn_so]
         assert (len(off), median(off) < half, max(off) < most) == (29, True, True)
 
@@ -185,10 +183,8 @@ def asked(one: RecordedCounters) -> float:
 
 def test_the_newest_calls_drawn_by_lot_stand_by_themselves(recording):
     """Time, DRAM reads, bytes from L2 to the SMs, tile requests; the model stood when they were looked at."""
-    eighth, *_ = recordings(JUDGES)
-    assert {identity(row) for row in eighth.counters} == {identity(one.row()) for one in drawn(EIGHTH_SEED)}
     times, reads, from_l2, requests = newest(recording.device.gpu)
-    calls = recorded_counters(eighth)
+    calls = recorded_counters(load(JUDGES / "h200-thirteenth.json"))
     off = {
         times: [one.modelled_seconds / one.row.total("seconds") - 1 for one in calls],
         reads: [one.modelled_dram_read / one.row.total("dram_read") - 1 for one in calls],
@@ -199,16 +195,16 @@ def test_the_newest_calls_drawn_by_lot_stand_by_themselves(recording):
         assert found.count == len(each) == 29
         assert found.median == pytest.approx(median(map(abs, each)), rel=1e-9)
         assert found.worst == pytest.approx(max(map(abs, each)), rel=1e-9)
-    assert (times.median < 0.0225, times.worst < 0.07) == (True, True)
-    assert (reads.median < 0.001, reads.worst < 0.064) == (True, True)
-    assert (from_l2.median < 1e-4, from_l2.worst < 0.0185) == (True, True)
-    assert (requests.median < 1e-4, requests.worst < 6e-4) == (True, True)
+    assert (times.median < 0.0201, times.worst < 0.109) == (True, True)
+    assert (reads.median < 0.0026, reads.worst < 0.203) == (True, True)  # flash1, within the range shown
+    assert (from_l2.median < 1e-4, from_l2.worst < 0.243) == (True, True)
+    assert (requests.median < 1e-4, requests.worst < 2.3e-3) == (True, True)
     assert newest("NVIDIA A100") == ()
 
 
 def test_what_tiles_request_is_judged_where_all_that_warps_ask_for_was_counted(recording, monkeypatch):
     """Of two calls one: a set recorded before is judged by its bytes from L2 alone."""
-    _eighth, _sixth, fourth, *_ = recordings(JUDGES)
+    fourth = load(JUDGES / "h200-fourth.json")
     first, second = (one.row for one in recorded_counters(fourth)[:2])
     asked = recorded_counters(fourth)[0].modelled_asked
     kernel = replace(first.kernels[0], loaded=0.0, copied=asked / 1.01, by_tma=0.0)

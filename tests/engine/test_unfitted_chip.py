@@ -20,9 +20,9 @@ TIMES = {
     ("flash1", SWEPT): (50, 0.031, 0.203),
     ("flash1", COUNTED): (9, 0.024, 0.049),
     ("flash2", TIMED): (60, 0.037, 0.335),
-    ("flash2", SWEPT): (50, 0.049, 0.34),
-    ("flash2", COUNTED): (41, 0.031, 0.093),
-    ("flash3", TIMED): (60, 0.0256, 0.145),
+    ("flash2", SWEPT): (50, 0.0495, 0.337),
+    ("flash2", COUNTED): (41, 0.0332, 0.085),
+    ("flash3", TIMED): (60, 0.0256, 0.171),
     ("flash3", COUNTED): (66, 0.0153, 0.187),
 }
 DRAM_READS = {
@@ -64,13 +64,13 @@ def drawn(of: int) -> list[RecordedCounters]:
 
 
 def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
-    """The worst: the time of flash2 in 64 x 64, causal, whose blocks all run at once; of the others 11.3%."""
+    """The worst DRAM reads: of a window of d 256, and of flash2 where registers spill; of the others 4.5%."""
     times, reads, from_l2, requests = newest(H100.device.gpu)
-    assert (times.count, times.median < 0.0228, times.worst < 0.18) == (29, True, True)
-    assert (reads.count, reads.median < 0.0042, reads.worst < 0.056) == (29, True, True)
-    assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.0123) == (29, True, True)
-    assert (requests.count, requests.median < 1e-5, requests.worst < 0.0063) == (29, True, True)
-    assert sorted(abs(one.modelled_seconds / one.seconds - 1) for one in drawn(0))[-2] < 0.113
+    assert (times.count, times.median < 0.0194, times.worst < 0.106) == (29, True, True)
+    assert (reads.count, reads.median < 0.0033, reads.worst < 0.11) == (29, True, True)
+    assert (from_l2.count, from_l2.median < 1e-4, from_l2.worst < 0.0385) == (29, True, True)
+    assert (requests.count, requests.median < 1e-5, requests.worst < 5e-4) == (29, True, True)
+    assert sorted(abs(one.modelled_dram_read / one.dram_read - 1) for one in drawn(0))[-3] < 0.045
     assert all(
         abs(one.modelled_read / one.read - 1) < 1e-3 for one in drawn(0) if one.row.provider == "flash3"
     )
@@ -78,7 +78,12 @@ def test_calls_drawn_by_lot_on_it_take_and_read_what_the_model_says():
 
 @pytest.mark.parametrize(
     ("of", "time", "slowest", "read", "most", "second"),
-    [(1, 0.0152, 0.1, 0.0036, 0.09, 0.09), (2, 0.0175, 0.086, 0.0045, 0.13, 0.09)],
+    [
+        (1, 0.0209, 0.079, 0.0011, 0.0385, 0.026),
+        (2, 0.0215, 0.113, 0.0042, 0.056, 0.024),
+        (3, 0.0183, 0.1, 0.0036, 0.09, 0.074),
+        (4, 0.0154, 0.057, 0.0043, 0.129, 0.089),
+    ],
 )
 def test_an_earlier_set_on_it_takes_and_reads_what_the_model_says(of, time, slowest, read, most, second):
     """The worst: DRAM of flash1 where rows and keys just fill L2; of flash2 where registers spill."""
@@ -94,7 +99,7 @@ def test_registers_that_spill_in_every_visit_are_loaded_again_from_l2():
     """328 B of each of 256 threads at d 256 in 128 x 128, causal: a third of all L2 gave. L1 had a tenth."""
     (one,) = (
         each
-        for each in drawn(2)
+        for each in drawn(4)
         if each.experiment.asked.block_kv == 128 and each.experiment.problem.head_dim == 256
     )
     visits = launch(one.experiment).schedule.bounds.visible * one.experiment.problem.all_heads
