@@ -149,7 +149,7 @@ def test_calls_drawn_by_lot_judge_and_set_nothing(recording):
         if one is not before:
             asked[one.experiment.algorithm].append(one.off)
     assert max(asked["flash3"]) < 1e-3  # the counter that its blocks draw tiles from
-    # what finds no register counts as asked of L2, all of it: two calls of d 256 in 128 x 128 have much of that
+    # what finds no register counts as asked of L2, all of it: two calls of d 256 in 128 x 128 have much
     assert sorted(asked["flash2"])[-3:] == [
         pytest.approx(each, abs=5e-4) for each in (0.0047, 0.0368, 0.0682)
     ]

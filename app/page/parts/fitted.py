@@ -62,10 +62,10 @@ UNWRITTEN = (
     "how long it waits and works was set anew on recorded rows and on 182 calls of these scans. How the time "
     "of HBM adds to FlashAttention-2's was set anew on recorded rows. What registers spill was counted in "
     "compiled code. Another call on an H100 showed that keys push out no rows of FlashAttention-1 that are "
-    "still in use; no constant was set for that. A call of the ninth set showed in which order a launch's blocks "
-    "go to SMs, which traces of both GPUs then told. How long each kernel waits was set anew after that, on "
-    "recorded rows and on some 300 calls on H200s that are in no recording, with the errors of all nine sets "
-    "in sight; calls on H100s set nothing."
+    "still in use; no constant was set for that. A call of the ninth set showed that blocks "
+    "of a launch go to SMs in another order than in turn, which traces of both GPUs then told. How long each "
+    "kernel waits was set anew after that, on recorded rows and on some 300 calls on H200s that are in no "
+    "recording, with the errors of all nine sets in sight; calls on H100s set nothing."
 )
 HEAD = ("kernel", "what was recorded", "these rows", "count", "median error", "worst error")
 
