@@ -10,11 +10,11 @@ from engine.model.around import block_instructions
 from engine.model.launch import launch
 from engine.model.occupancy import set_aside, threads_of
 from engine.model.placement import place, place_ahead
+from engine.model.power import clock_left
 from engine.model.rates import FEW_ROWS_CYCLES, Rates
 from engine.model.timeline import Timeline
 from engine.model.unfused import issued_seconds
 from engine.model.visit import by_instructions, mask_instructions, visit_instructions, visit_of
-from engine.model.power import clock_left
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.timelines import timelines

@@ -85,8 +85,8 @@ ERRORS = {
     ("flash1", counted): (8, 0.0385, 0.063),
     ("flash1", swept): (45, 0.042, 0.175),
     ("flash2", timed): (50, 0.027, 0.195),
-    ("flash2", counted): (40, 0.029, 0.088),
-    ("flash2", swept): (45, 0.039, 0.329),
+    ("flash2", counted): (40, 0.0315, 0.088),
+    ("flash2", swept): (45, 0.042, 0.329),
     ("flash3", timed): (50, 0.025, 0.189),
     ("flash3", counted): (60, 0.0345, 0.171),
 }

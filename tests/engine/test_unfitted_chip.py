@@ -20,8 +20,8 @@ TIMES = {
     ("flash1", SWEPT): (50, 0.031, 0.203),
     ("flash1", COUNTED): (9, 0.021, 0.065),
     ("flash2", TIMED): (60, 0.037, 0.335),
-    ("flash2", SWEPT): (50, 0.049, 0.34),
-    ("flash2", COUNTED): (41, 0.031, 0.093),
+    ("flash2", SWEPT): (50, 0.05, 0.34),
+    ("flash2", COUNTED): (41, 0.0335, 0.093),
     ("flash3", TIMED): (60, 0.0275, 0.142),
     ("flash3", COUNTED): (66, 0.0245, 0.14),
 }
