@@ -38,6 +38,8 @@ sight. The eighth and the ninth, of an H200 and of an H100, were opened after th
 that a launch's first blocks go to SMs in another order than in turn, which was read off traces of both GPUs;
 how long warp groups and loops of flash2 wait was set anew, with the errors of all nine sets in sight, on the
 rows below, on 95 calls of flash2 on an H200 drawn by lot with seeds of their own, and on traces of 140 there.
+What the power limit leaves of the clock in long calls, and from when, was set on one GPU's rows of the two
+recordings of several H200s; what NVLink costs on forward passes on 4 of them, see `recorded_clusters`.
 """
 
 from __future__ import annotations

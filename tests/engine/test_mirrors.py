@@ -129,7 +129,7 @@ def test_constants_are_those_of_the_kernels():
 @pytest.mark.parametrize("method", ["ring", "ring_send", "all_gather", "all_to_all"])
 @pytest.mark.parametrize("kv_heads", [4, 16])
 def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch, method, kv_heads):
-    """The same seconds, where the engine's kernel has the flat rate that `auto` takes and no limit of power."""
+    """The same seconds, where the engine's kernel has the flat rate that `auto` takes, without a limit."""
     from kernels.call import Call
     from kernels.distributed import choice
     from kernels.distributed.layout import Layout

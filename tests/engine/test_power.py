@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.experiment import Experiment
 from engine.model.cluster.kernel import kernel_seconds, one_gpu_seconds
-from engine.model.cluster.lanes import COMPUTING, lanes
+from engine.model.cluster.lanes import lanes
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import Spread
 from engine.model.power import sustained, unsustained
@@ -34,7 +34,7 @@ def test_after_30_ms_a_call_has_the_clock_that_is_left():
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_one_gpus_recorded_calls_take_what_is_modelled(causal):
-    """Forward, 16 heads, 16,384 to 131,072 tokens: 1.6 to 221 ms; without the limit the longest is 13% off."""
+    """Forward, 16 heads, 16,384 to 131,072 tokens: 1.6 to 221 ms; with no limit the last is 13% off."""
     rows = json.loads((CLUSTERS / "h200x4.json").read_text())["cluster"]
     recorded = {
         row["problem"]["seq_q"]: row["times"]["median"]
@@ -58,8 +58,7 @@ def test_several_gpus_are_limited_where_one_is(hardware, dtype):
     assert modelled(Spread(problem, 4, hardware=hardware)).efficiency < 1.01
 
 
-def test_a_gpus_lane_is_as_long_as_all_its_calls():
+def test_the_lane_that_computes_most_is_as_long_as_its_calls():
     problem = Problem(1, 16, 16, 2**18, 2**18, 128, "float16", Mask(causal=True))
     spread = Spread(problem, 4)
-    marks = [mark for mark in lanes(spread).marks if (mark.gpu, mark.kind) == (3, COMPUTING)]
-    assert sum(mark.end - mark.start for mark in marks) == pytest.approx(modelled(spread).computing)
+    assert max(map(lanes(spread).busy, range(4))) == pytest.approx(modelled(spread).computing, rel=1e-9)

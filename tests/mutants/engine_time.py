@@ -43,8 +43,9 @@ MUTANTS: tuple[Mutant, ...] = (
     lanes(
         "lanes-at-the-first-clock",
         "spread, longer(spread, backward)",
-        "spread, longer(spread, backward) and 1",
-        "what a GPU's lane draws is shorter than its rounds are, in long calls and backward",
+        "spread, 2.85 if backward else 1",
+        "what a GPU's lane draws is shorter than its rounds are, in long calls",
+        "power",
     ),
     handing_out(
         "handing-out-in-turn",

@@ -111,7 +111,7 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
         assert one.source in shown
     parts = ring_parts(True, 128, "float16")
     assert f"<td>{parts.merged_m[-1]:.4g}</td>" in shown
-    shapes = (f"{tokens} tokens on {gpus} GPUs" for gpus in (2, 4) for tokens in ("32,768", "131,072"))
+    shapes = ("32,768 tokens on 2 GPUs", "131,072 tokens on 2 GPUs", "32,768 tokens on 4 GPUs")
     assert f"Recorded ones stand beside them for {' and '.join(shapes)}" in said
     page.main.select_slider[0].set_value(16)
     again(page)
@@ -142,7 +142,7 @@ def test_recorded_points_are_shown_at_their_own_length_alone():
         again(page)
         words = " ".join(block.value for block in page.caption)
         assert "Diamonds" in words
-        assert ("above 100%" in words) == (tokens == 262144)
+        assert ("Above 100%" in words) == (tokens == 262144)
     page.main.select_slider[1].set_value(8192)
     again(page)
     assert not any("Diamonds" in block.value for block in page.caption)
