@@ -47,6 +47,8 @@ What a visit of flash3 takes as its loop is compiled, what its tiles wait for an
 HBM for were set anew on the rows below, on 115 of these calls and others that ran on H200s, and on traces of
 53 on an H200 that read the SM's clock inside each tile; 112 that ran on H100s judged it. The tenth to the
 thirteenth, of H100s and H200s in turns, were opened after that; the last two were counted three times.
+What the power limit leaves of the clock in long calls, and from when, was set on one GPU's rows of the two
+recordings of several H200s; what NVLink costs on forward passes on 4 of them, see `recorded_clusters`.
 """
 
 from __future__ import annotations

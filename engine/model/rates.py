@@ -79,8 +79,8 @@ FULL_REGISTERS, MOST_SUMS = 0.25, 150
 # the share of its clock that an H200 holds, and what it gives up of it as its tensor cores work for more than
 # a share of the time, which takes power; read off the counted clocks of flash2 and flash3
 RUNNING_CLOCK, POWER_FROM, POWER_SLOPE = 0.984, 0.5, 0.35
-# of that clock after so many seconds of a call: its power limit holds for an average, so that a short call may
-# take more. Read off calls of 16,384 to 524,288 tokens on one H200, recorded beside those on several
+# of that clock after so many seconds of a call: its power limit holds for an average, so that a short call
+# may take more. Read off calls of 16,384 to 524,288 tokens on one H200, recorded beside those on several
 SUSTAINED_FROM, SUSTAINED_CLOCK = 0.03, 0.85
 RESTING_CLOCK = 1.08  # the same of a kernel without matrix products: 1.98 GHz; read off its counted clocks
 # of a visit of online softmax, clock cycles of an SM; of few rows, and for each element of Q beside these

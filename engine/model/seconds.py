@@ -37,17 +37,19 @@ class Modelled:
         busy: by kernel, seconds that its work takes each unit of the GPU, were it spread evenly: "tensor
             core", "exp" (float32 arithmetic of the softmax included), "L2" and "HBM"; of its start and its
             blocks' first and last round trips, "launch"; and in which SMs have nothing left to do, "tail".
+        limited: whether the card's power limits the clock of a kernel.
     """
 
     seconds: float
     bound: str
     parts: Mapping[str, float]
     busy: Mapping[str, Mapping[str, float]]
+    limited: bool = False
 
 
 def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     """Modelled time of a launch: its kernels one after another."""
-    parts, busy, running = {}, {}, 0.0
+    parts, busy, running, limited = {}, {}, 0.0, False
     for kernel in launch.kernels:
         name, work = kernel.phase.name, work_of(launch, kernel, traffic)
         seconds = work.makespan(launch.order)
@@ -55,8 +57,9 @@ def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
         parts[name] = max(seconds, delivered) + started(launch.pipeline)
         busy[name] = _busy(work, seconds, started(launch.pipeline))
         running += seconds
+        limited |= work.limited
     together = {unit: sum(each[unit] for each in busy.values()) for unit in busy[name]}
-    return Modelled(sum(parts.values()), _bound(together, running, launch.pipeline), parts, busy)
+    return Modelled(sum(parts.values()), _bound(together, running, launch.pipeline), parts, busy, limited)
 
 
 def _busy(work: Work, seconds: float, start: float) -> dict[str, float]:

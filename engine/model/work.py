@@ -107,6 +107,7 @@ class Work:
         ahead: whether they are tiles of which an SM draws the next as it begins one, not as it ends one.
         cold: seconds more of the first blocks of all SMs.
         in_step: whether blocks on an SM end together, see `engine.model.placement`.
+        limited: whether the card's power limits its clock.
     """
 
     kernel: Kernel
@@ -118,6 +119,7 @@ class Work:
     ahead: bool = False
     cold: float = 0.0
     in_step: bool = False
+    limited: bool = False
 
     @property
     def places(self) -> int:
@@ -164,7 +166,7 @@ class Work:
         stretched = sum(part / clock_left(working) for part, working in parts) / sum(
             part for part, _ in parts
         )
-        work = self._stretched(stretched)
+        work = replace(self._stretched(stretched), limited=True)
         seconds = work.makespan(order)
         return work._stretched(sustained(seconds) / seconds)
 

@@ -1,4 +1,8 @@
-"""Several GPUs as they were recorded: the model's times beside each row, and recorded lanes as runs."""
+"""Several GPUs as they were recorded: the model's times beside each row, and recorded lanes as runs.
+
+One GPU's rows, of both recordings, set the two numbers of the power limit, and the backward pass's. What
+NVLink costs was set on forward passes on 4 H200s of an earlier run, of the calls that FITTED_TOKENS names.
+"""
 
 from __future__ import annotations
 

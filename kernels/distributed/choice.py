@@ -1,6 +1,7 @@
 """Which method is fastest, by a model of what each computes, moves and leaves exposed; see `seconds`.
 
 The rates are an H200's, fitted to runs on 4 of them. Only the order that they put the methods in matters.
+A card's power limit makes computing longer in a long call, where transfers hide: it changes no choice.
 """
 
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ from engine.studies.claims import CLAIMS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-WORDS = {"nine": 9, "seventeen": 17, "two": 2, "a million": 10**6}
+WORDS = {"nine": 9, "seventeen": 17, "two": 2, "four": 4, "a million": 10**6}
 
 
 def said(pattern: str, text: str = README) -> int:
@@ -46,10 +46,11 @@ def test_the_readmes_numbers(pattern, number):
 
 
 def test_the_readmes_roundest_numbers():
-    """The longest sequence is 2²⁰ tokens; a recording of several GPUs with lanes is of two."""
+    """The longest sequence is 2²⁰ tokens; a recordings of several GPUs with lanes are of two and of four."""
     assert said(r"on the tile grid, to (a million) tokens") == pytest.approx(LARGEST_SEQUENCE, rel=0.05)
     lanes = {row.gpus for each in recordings(CLUSTERS) for row in each.cluster_timelines if not row.skipped}
-    assert {said(r"Recorded lanes of (\w+) H200s")} == lanes
+    found = r"Recorded lanes of {} and of {} H200s"
+    assert {said(found.format(*each)) for each in ((r"(\w+)", r"\w+"), (r"\w+", r"(\w+)"))} == lanes
 
 
 def test_the_readme_names_files_that_there_are():

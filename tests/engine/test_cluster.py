@@ -26,10 +26,22 @@ def spread(tokens=131072, gpus=4, method="ring", causal=True, kv_heads=16, **mor
     return Spread(problem, gpus, method, more.pop("zigzag", causal), **more)
 
 
+def limited(seconds: float) -> float:
+    """What so many at the first clock become: after 30 ms a card holds 0.85 of it."""
+    return min(seconds, 0.03) + max(0.0, seconds - 0.03) / 0.85
+
+
+def unlimited(seconds: float) -> float:
+    """The other way round."""
+    return min(seconds, 0.03) + max(0.0, seconds - 0.03) * 0.85
+
+
 def test_a_ring_is_its_rounds_by_hand():
     one = spread(gpus=4, causal=False)
     n = 131072 // 4
-    computing = kernel_seconds(one.problem, "h200", n, n, False)
+    alone = kernel_seconds(one.problem, "h200", n, n, False)
+    assert 4 * alone > 0.03
+    computing = limited(4 * alone) / 4
     transfer = 15e-6 + 2 * 16 * n * 128 * 2 / 350e9
     merged = 5 * n * 16 * 128 * 2 / 3.5e12
     expected = 4 * computing + 4 * TAIL + merged
@@ -49,11 +61,12 @@ def test_a_cluster_of_one_is_one_gpu():
 
 @pytest.mark.parametrize("gpus", [2, 4, 8, 64])
 def test_plain_order_wastes_the_idle_half(gpus):
-    """No round is shorter than a whole block: G / (2 G - 1) of the work of G GPUs at most."""
+    """No round is shorter than a whole block: G / (2 G - 1) of the work of G GPUs at most, at one clock."""
     plain, zigzag = (
         modelled(spread(gpus=gpus, zigzag=each, fabric=Fabric(host=64))) for each in (False, True)
     )
-    assert plain.efficiency < gpus / (2 * gpus - 1) * 1.03  # kernels of whole blocks run a little faster
+    efficiency = unlimited(plain.one_gpu) / (gpus * unlimited(plain.seconds))
+    assert efficiency < gpus / (2 * gpus - 1) * 1.03  # kernels of whole blocks run a little faster
     assert zigzag.efficiency > plain.efficiency
 
 
@@ -93,7 +106,7 @@ def test_a_longer_window_takes_longer_until_it_hides_nothing():
     assert times[-1] == pytest.approx(gathered, rel=0.05)  # as many keys, which come in groups of heads alike
     one = one_gpu_seconds(spread(window=4096).problem, "h200")
     longer = one_gpu_seconds(spread(2**20, window=4096).problem, "h200")
-    assert longer / one == pytest.approx(8, rel=0.03)  # of which 131,072 rows are modelled, not more
+    assert longer == pytest.approx(limited(8 * one), rel=0.03)  # of which 131,072 rows are modelled, not more
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -151,7 +164,8 @@ def test_a_ring_hides_its_transfers_from_a_number_of_tokens():
     slow = spread(gpus=4, fabric=Fabric(peak=20e9))
     assert not hiding(slow).hides
     at = rounds(spread(4 * round(hiding(slow).needed), 4, fabric=slow.fabric))
-    assert at.transfer == pytest.approx(at.other, rel=0.05)
+    whole = at.first + 3 * at.other  # longer than that of fewer tokens, of which the rate is
+    assert at.transfer == pytest.approx(at.other * unlimited(whole) / whole, rel=0.05)
 
 
 def test_ten_thousand_gpus_take_less_than_a_second():
@@ -163,8 +177,8 @@ def test_ten_thousand_gpus_take_less_than_a_second():
     finally:
         sys.setprofile(None)
     assert calls["call"] + calls["c_call"] < 400_000
-    assert flat.efficiency == pytest.approx(0.31, abs=0.02)
-    assert hosts.efficiency == pytest.approx(0.9, abs=0.03)
+    assert flat.efficiency == pytest.approx(0.294 / 0.85, abs=0.01)  # the network has its own pace
+    assert hosts.efficiency == pytest.approx(0.875, abs=0.01)
 
 
 def test_efficiency_falls_as_gpus_share_a_sequence():

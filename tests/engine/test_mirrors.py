@@ -129,7 +129,7 @@ def test_constants_are_those_of_the_kernels():
 @pytest.mark.parametrize("method", ["ring", "ring_send", "all_gather", "all_to_all"])
 @pytest.mark.parametrize("kv_heads", [4, 16])
 def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch, method, kv_heads):
-    """The same seconds, where the engine's kernel has the flat rate that `auto` takes."""
+    """The same seconds, where the engine's kernel has the flat rate that `auto` takes, without a limit."""
     from kernels.call import Call
     from kernels.distributed import choice
     from kernels.distributed.layout import Layout
@@ -144,7 +144,7 @@ def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch,
         theirs = choice.Problem(Layout(tokens, ranks, causal), call, 2, mover, -(-ranks // 8))
         flat = theirs.computing
         monkeypatch.setattr(cluster, "computing", lambda *_, flat=flat, ranks=ranks: (flat / ranks,) * 2)
-        monkeypatch.setattr(cluster, "staged_computing", lambda _, flat=flat: flat)
+        monkeypatch.setattr(cluster, "staged_computing", lambda *_, flat=flat: flat)
         if spread.unserved is None:
             found = cluster.modelled(spread)
             assert max(found.seconds, found.host) == pytest.approx(choice.seconds(method, theirs), rel=1e-4)

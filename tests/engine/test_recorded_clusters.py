@@ -1,18 +1,22 @@
 """What 2 and 4 H200s were recorded to do: times beside the model, and lanes as in the file."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from engine.algorithms import FORWARD
 from engine.model.cluster.lanes import COMPUTING, MERGING, PACKING, TRANSFER
-from engine.model.cluster.spread import RING, RING_SEND, Spread
+from engine.model.cluster.spread import ALL_TO_ALL, RING, RING_SEND, Spread
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ONE, GpuMarks
-from engine.recordings.file import CLUSTERS, recordings
+from engine.recordings.file import CLUSTERS
+from engine.recordings.recording import Recording
 from engine.studies.across import RECORDED, runs_of
 from engine.studies.recorded_clusters import (
+    Held,
     cluster_recordings,
     held,
     median_error,
@@ -26,39 +30,46 @@ SPREAD = Spread(PROBLEM, 2, RING, True)
 EVERY = cluster_recordings(None)
 
 
+def of(gpus: int) -> Recording:
+    """The recording of so many GPUs."""
+    return next(one for one in EVERY if any(row.gpus == gpus for row in one.cluster))
+
+
 def test_the_model_is_near_what_four_gpus_took():
-    """Median error of the rows that set its constants 8%, of those left out 12%; where it is off is known.
-
-    The kernel has become 2 to 3% faster since these were recorded, and what it takes on one GPU is of today.
-    """
-    (found,) = (held((one,)) for one in EVERY if any(row.gpus == 4 for row in one.cluster))
-    assert len(found) == 20
-    assert median_error(found, fitted=True) < 0.078
-    assert median_error(found, fitted=False) < 0.12
-    far = {
-        (one.row.provider, one.row.problem.seq_q, one.row.direction)
-        for one in found
-        if abs(one.error) > 0.151
-    }
-    # the host took 15 ms to launch the first, which is not modelled
-    assert far == {("all_gather", 32768, "both"), ("all_to_all", 32768, "both")}
+    """Median error of the rows that set its constants 2.4%, of the others 4.9%; where it is off is known."""
+    found = held((of(4),))
+    assert len(found) == 180
+    assert median_error(found, fitted=True) < 0.0245
+    assert median_error(found, fitted=False) < 0.0495
+    errors = {method: np.median([abs(one.error) for one in forward(found, method)]) for method in (ONE, RING)}
+    assert errors[ONE] < 0.0245
+    assert errors[RING] < 0.0195
+    assert max(abs(one.error) for one in found if one.row.times.median > 0.01) < 0.151
+    far = [one for one in found if abs(one.error) > 0.18]
+    assert {one.row.provider for one in far} == {RING_SEND, ALL_TO_ALL}
+    assert all(one.error < 0 and one.row.times.median < 0.0085 for one in far)  # too kind to short messages
 
 
-def test_the_model_is_near_what_two_gpus_took_none_of_which_set_a_constant():
-    (found,) = (held((one,)) for one in EVERY if any(row.gpus == 2 for row in one.cluster))
+def test_the_model_is_near_what_two_gpus_took_none_of_whose_times_set_a_constant():
+    """Median error 5.1%; one GPU's, which set what its power leaves, are of an older kernel: 3.0%."""
+    found = held((of(2),))
     assert len(found) == 160
-    assert not any(one.fitted for one in found)
-    assert median_error(found, fitted=False) < 0.125
-    assert max(abs(one.error) for one in found) < 0.22
-    short = [one for one in found if (one.row.provider, one.row.direction) == (RING, FORWARD)]
-    short = [abs(one.error) for one in short if one.row.times.median < 0.05]
-    assert max(short) < 0.087  # it is long calls that the model is too kind to
+    assert {one.row.gpus for one in found if one.fitted} == {1}
+    assert median_error(found, fitted=True) < 0.0305
+    assert median_error(found, fitted=False) < 0.0515
+    assert max(abs(one.error) for one in found) < 0.197
+    assert max(abs(one.error) for one in found if one.row.times.median > 0.02) < 0.123
+    assert max(abs(one.error) for one in forward(found, RING)) < 0.087
+
+
+def forward(found: tuple[Held, ...], method: str) -> list[Held]:
+    """A method's forward passes."""
+    return [one for one in found if (one.row.provider, one.row.direction) == (method, FORWARD)]
 
 
 def test_two_gpus_share_the_work_of_one_and_beat_pytorch_in_every_cell():
-    (recording,) = (one for one in EVERY if any(row.gpus == 2 for row in one.cluster))
     cells = {}
-    for row in recording.cluster:
+    for row in of(2).cluster:
         if row.times:
             cells.setdefault((row.problem, row.direction), {})[row.provider] = row.times.median
     assert len(cells) == 32
@@ -69,17 +80,18 @@ def test_two_gpus_share_the_work_of_one_and_beat_pytorch_in_every_cell():
         assert all(times[RING] < 0.92 * seconds for seconds in theirs)
 
 
-def raw() -> dict:
+def raw(gpus: int) -> dict:
     """The file's own row of the ring over 32,768 tokens, read without the product's loader."""
-    rows = json.loads((CLUSTERS / "h200x2.json").read_text())["cluster_timelines"]
+    rows = json.loads((CLUSTERS / f"h200x{gpus}.json").read_text())["cluster_timelines"]
     return next(row for row in rows if (row["provider"], row["problem"]["seq_q"]) == (RING, TOKENS))
 
 
-def test_recorded_lanes_are_the_files_events_in_their_rounds():
-    ring, sent = recorded_lanes(SPREAD, EVERY)
+@pytest.mark.parametrize(("gpus", "nanoseconds"), [(2, 3_492_351), (4, 1_915_641)])
+def test_recorded_lanes_are_the_files_events_in_their_rounds(gpus, nanoseconds):
+    ring, sent = recorded_lanes(replace(SPREAD, gpus=gpus), EVERY)
     assert (ring.spread.method, sent.spread.method) == (RING, RING_SEND)
-    assert ring.origin == recordings(CLUSTERS)[0].origin
-    for gpu, marks in enumerate(raw()["marks"]):
+    assert ring.origin == of(gpus).origin
+    for gpu, marks in enumerate(raw(gpus)["marks"]):
         events = list(zip(marks["kind"], marks["start"], marks["length"], strict=True))
         own = [mark for mark in ring.marks if mark.gpu == gpu]
         calls = sorted((mark for mark in own if mark.kind == COMPUTING), key=lambda mark: mark.round)
@@ -87,15 +99,15 @@ def test_recorded_lanes_are_the_files_events_in_their_rounds():
         assert [(mark.start, mark.end) for mark in calls] == [
             pytest.approx((start * 1e-9, end * 1e-9)) for start, end in computing
         ]
-        assert [mark.owner for mark in calls] == [gpu, 1 - gpu]
+        assert [mark.owner for mark in calls] == [(gpu - number) % gpus for number in range(gpus)]
         copies = [mark for mark in own if mark.kind == TRANSFER]
-        assert len(copies) == 2  # K and V; the third copy of the file tells the host of the end
-        assert all((mark.round, mark.owner) == (1, 1 - gpu) for mark in copies)
-        assert all(mark.end < calls[1].start for mark in copies)
+        assert Counter(mark.round for mark in copies) == dict.fromkeys(range(1, gpus), 2)  # K and V
+        assert all(mark.owner == (gpu - mark.round) % gpus for mark in copies)
+        assert all(mark.end < calls[mark.round].start for mark in copies)
         assert [mark.kind for mark in own].count(PACKING) == 2
         (merge,) = (mark for mark in own if mark.kind == MERGING)
-        assert merge.start > calls[1].start
-    assert ring.seconds == pytest.approx(3_492_351e-9)
+        assert merge.start > calls[-1].start
+    assert ring.seconds == pytest.approx(nanoseconds * 1e-9)
 
 
 def test_recorded_rounds_compute_every_visible_chunk_once():
@@ -111,12 +123,12 @@ def test_lanes_stand_beside_the_model_only_where_they_were_recorded():
     assert runs[0].seconds == pytest.approx(runs[1].seconds, rel=0.1)
     longer = replace(PROBLEM, seq_q=65_536, seq_kv=65_536)
     assert recorded_lanes(replace(SPREAD, problem=longer), EVERY) == ()
-    assert recorded_lanes(replace(SPREAD, gpus=4), EVERY) == ()
+    assert recorded_lanes(replace(SPREAD, gpus=3), EVERY) == ()
 
 
 def test_a_call_whose_rounds_cannot_be_told_is_not_drawn():
-    (recording,) = (one for one in EVERY if one.cluster_timelines)
-    (whole,) = (one for one in with_lanes(EVERY) if (one.provider, one.problem) == (RING, PROBLEM))
+    recording = of(2)
+    (whole,) = (one for one in with_lanes((recording,)) if (one.provider, one.problem) == (RING, PROBLEM))
     idle = replace(whole, marks=(GpuMarks((1,), (0,), (9,)), *whole.marks[1:]))
     drawn = replace(recording, cluster_timelines=(whole,))
     assert recorded_lanes(SPREAD, (drawn,))

@@ -17,8 +17,37 @@ rates = _of("model/rates.py", "modelled")
 returned = _of("model/l2_rewritten.py", "l1", "l2_rewritten")
 visit = _of("model/visit.py", "instructions")
 work = _of("model/work.py", "simulated", "modelled")
+lanes = _of("model/cluster/lanes.py", "cluster")
 
 MUTANTS: tuple[Mutant, ...] = (
+    work(
+        "work-without-limit-of-power",
+        "return work._stretched(sustained(seconds) / seconds)",
+        "return work",
+        "a long call runs at its first clock to its end",
+        "power",
+    ),
+    rates(
+        "rates-power-leaves-more",
+        "SUSTAINED_FROM, SUSTAINED_CLOCK = 0.03, 0.85",
+        "SUSTAINED_FROM, SUSTAINED_CLOCK = 0.03, 0.95",
+        "a long call loses a third of the clock that it does lose",
+        "power",
+    ),
+    rates(
+        "rates-power-from-3-ms",
+        "SUSTAINED_FROM, SUSTAINED_CLOCK = 0.03, 0.85",
+        "SUSTAINED_FROM, SUSTAINED_CLOCK = 0.003, 0.85",
+        "calls of a few ms are slowed as long ones are",
+        "power",
+    ),
+    lanes(
+        "lanes-at-the-first-clock",
+        "spread, longer(spread, backward)",
+        "spread, 2.85 if backward else 1",
+        "what a GPU's lane draws is shorter than its rounds are, in long calls",
+        "power",
+    ),
     handing_out(
         "handing-out-in-turn",
         "turn == 17 * sooner // 3",

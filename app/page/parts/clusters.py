@@ -9,6 +9,7 @@ import streamlit as st
 from app.figures.tables import scrolled, table
 from app.figures.units import seconds_text, share_text
 from engine.algorithms import FORWARD
+from engine.model.rates import SUSTAINED_FROM
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
 from engine.studies.published_clusters import Published, published
@@ -55,8 +56,8 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
     st.caption(
         "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
         f"{recording.device.commit[:7]}. {fitted}The other rows have a median error of {others}. The model "
-        "leaves out what the host takes to launch, and that the card caps its power, and with it its clock, "
-        "under a long load."
+        "has that the card's power limit holds its clock down in calls of over "
+        f"{SUSTAINED_FROM * 1000:.0f} ms; it leaves out what the host takes to launch."
     )
 
 

@@ -10,11 +10,12 @@ from app.across.payload import NAMES
 from app.figures import across as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, scaled, tokens_text
+from app.figures.units import bytes_text, scaled, share_text, tokens_text
 from app.page.parts.elements import chart
 from engine.algorithms import FORWARD
 from engine.model.cluster.memory import blocks_passing
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
+from engine.model.rates import SUSTAINED_CLOCK, SUSTAINED_FROM
 from engine.problem.hardware import GPUS
 from engine.studies.across import Room, hiding, over_gpus, rooms, rounds_by_tokens
 from engine.studies.recorded_clusters import Held
@@ -48,8 +49,9 @@ def efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> Non
         )
         if any(one.efficiency > 1 for one in points):
             words += (
-                " One above 100% says that one GPU alone is slowed down: under its longer load the card "
-                "caps its power."
+                " Above 100% one GPU alone is slowed down: its power limit leaves it "
+                f"{share_text(SUSTAINED_CLOCK)} of its clock in a call, after {SUSTAINED_FROM * 1000:.0f} ms "
+                "of it (fitted to one H200)."
             )
     elif every:
         words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."

@@ -1,7 +1,7 @@
 """Seconds of the attention kernel on a GPU's share: the existing model, asked for every shape of a round.
 
-A call is one of many in a row, so that its seconds are at the clock that the first begins with: `sustained`
-says how long all of them take.
+A call is one of many in a row: its seconds are at the clock that the first begins with, and `lasting` says
+how long all of them take. It is taken to hold where a GPU waits for transfers between its calls, too.
 """
 
 from __future__ import annotations
@@ -20,16 +20,27 @@ LONGEST = 2**17  # rows beyond which a kernel's rate no longer changes
 BACKWARD = 2.85  # times the forward pass: one H200, 131,072 causal tokens, 16 heads, head dimension 128
 
 
-@lru_cache(maxsize=4096)
 def kernel_seconds(problem: Problem, hardware: str, queries: int, keys: int, causal: bool) -> float:
     """Of one call: so many of a problem's queries on so many of its keys, all its heads; the last aligned."""
+    return _call(problem, hardware, queries, keys, causal)[0]
+
+
+def lasting(problem: Problem, hardware: str, queries: int, keys: int, causal: bool, seconds: float) -> float:
+    """Seconds of a GPU's calls, such as this one, that take so many together at the clock of the first."""
+    return sustained(seconds) if _call(problem, hardware, queries, keys, causal)[1] else seconds
+
+
+@lru_cache(maxsize=4096)
+def _call(problem: Problem, hardware: str, queries: int, keys: int, causal: bool) -> tuple[float, bool]:
+    """Its seconds, and whether the card's power limits many of them."""
     if not queries or not keys:
-        return 0.0
+        return 0.0, False
     part = replace(problem, seq_q=queries, seq_kv=keys, mask=Mask(causal, problem.mask.window))
-    if max(queries, keys) > LONGEST:
-        fits = _shortened(part)
-        return _modelled(fits, hardware) * _flops(part) / _flops(fits)
-    return _modelled(part, hardware)
+    fits = _shortened(part) if max(queries, keys) > LONGEST else part
+    one = Experiment(fits, step_kernel(fits, GPUS[hardware]), hardware=hardware)
+    found = simulate(one.in_own_tiling()).modelled
+    seconds = unsustained(found.seconds) if found.limited else found.seconds
+    return seconds * _flops(part) / _flops(fits), found.limited
 
 
 def _shortened(part: Problem) -> Problem:
@@ -59,18 +70,7 @@ def seen_in_window(queries: int, before: int, window: int) -> int:
     return short * before + short * (short + 1) // 2 + (queries - short) * window
 
 
-def _modelled(part: Problem, hardware: str) -> float:
-    one = Experiment(part, step_kernel(part, GPUS[hardware]), hardware=hardware)
-    return unsustained(simulate(one.in_own_tiling()).modelled.seconds)
-
-
 def one_gpu_seconds(problem: Problem, hardware: str, backward: bool = False) -> float:
     """The whole problem on one GPU, in a pass."""
-    causal = not problem.mask.looks_ahead
-    forward = kernel_seconds(problem, hardware, problem.seq_q, problem.seq_kv, causal)
-    return sustained(forward * (BACKWARD if backward else 1))
-
-
-def stretched(seconds: float) -> float:
-    """How many times as long a GPU's calls take that take so many together."""
-    return sustained(seconds) / seconds if seconds else 1.0
+    call = problem, hardware, problem.seq_q, problem.seq_kv, not problem.mask.looks_ahead
+    return lasting(*call, kernel_seconds(*call) * (BACKWARD if backward else 1))

@@ -13,11 +13,12 @@ from itertools import accumulate
 
 from engine.algorithms.ring import MOST_GPUS, Meeting, Order, meetings
 from engine.model.cluster.fabric import Way
-from engine.model.cluster.kernel import BACKWARD, kernel_seconds
+from engine.model.cluster.kernel import kernel_seconds
 from engine.model.cluster.seconds import (
     BACKWARD_BYTES,
     FORWARD_BYTES,
     TAIL,
+    longer,
     merging,
     packing,
     rounds,
@@ -152,7 +153,7 @@ class _Computing:
     """Seconds of the one call that computes a GPU's chunks on an owner's, each shape asked for once."""
 
     def __init__(self, spread: Spread, backward: bool):
-        self.spread, self.times = spread, BACKWARD if backward else 1
+        self.spread, self.times = spread, longer(spread, backward)
         self.chunk = spread.rows // (2 if spread.zigzag else 1)
         self.known: dict[tuple[int, int, bool], float] = {}
 

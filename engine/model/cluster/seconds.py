@@ -8,14 +8,15 @@ kernel's place, and chooses by them; a test holds the two together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engine.model.cluster.fabric import way
 from engine.model.cluster.kernel import (
     BACKWARD,
     kernel_seconds,
+    lasting,
     one_gpu_seconds,
     seen_in_window,
-    stretched,
 )
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS
@@ -102,17 +103,25 @@ class ClusterTime:
 
 def computing(spread: Spread, backward: bool = False) -> tuple[float, float]:
     """Seconds of a ring's first round and of a later one, on the GPU that computes most in it."""
+    times = longer(spread, backward)
+    return tuple(times * alone for alone in _alone(spread))
+
+
+def longer(spread: Spread, backward: bool = False) -> float:
+    """How many times as long each of a ring's calls takes as alone and forward: what a GPU's power leaves."""
+    problem, rows, (first, other) = spread.problem, spread.rows, _alone(spread)
+    forward, times = first + (spread.gpus - 1) * other, BACKWARD if backward else 1
+    return lasting(problem, spread.hardware, rows, rows, problem.mask.causal, times * forward) / forward
+
+
+def _alone(spread: Spread) -> tuple[float, float]:
+    """Seconds of the call of a ring's first round and of a later one, each alone and forward."""
     problem, rows, half = spread.problem, spread.rows, -(-spread.rows // 2)
     causal = problem.mask.causal
-
-    def of(queries: int, keys: int, causal: bool = False) -> float:
-        return kernel_seconds(problem, spread.hardware, queries, keys, causal) * (BACKWARD if backward else 1)
-
-    first, other = of(rows, rows, causal), of(rows, rows)
+    of = partial(kernel_seconds, problem, spread.hardware)
     if causal and spread.zigzag:
-        other = max(of(rows, half), of(half, rows))
-    longer = stretched(first + (spread.gpus - 1) * other)
-    return first * longer, other * longer
+        return of(rows, rows, True), max(of(rows, half, False), of(half, rows, False))
+    return of(rows, rows, causal), of(rows, rows, False)
 
 
 def work_shares(spread: Spread) -> list[float]:
@@ -152,32 +161,34 @@ def rounds(spread: Spread, backward: bool = False) -> Rounds:
     return Rounds(spread.gpus, first, other, transfer, spread.way.loss)
 
 
-def staged_computing(spread: Spread) -> float:
+def staged_computing(spread: Spread, backward: bool = False) -> float:
     """Seconds of the kernel on the GPU that computes most, all groups of heads, call by call."""
     problem, ways = spread.problem, spread.groups * (spread.gpus if spread.method == ALL_TO_ALL else 1)
     part = replace(problem, heads=problem.heads // ways, kv_heads=problem.kv_heads // ways)
-    causal, tokens = not problem.mask.looks_ahead, problem.seq_q
+    calls = [
+        (part, spread.hardware, *shape, not problem.mask.looks_ahead) for shape in _staged_shapes(spread)
+    ]
+    alone = spread.groups * sum(kernel_seconds(*call) for call in calls)
+    return lasting(*calls[-1], alone * (BACKWARD if backward else 1))
 
-    def of(queries: int, keys: int) -> float:
-        return spread.groups * kernel_seconds(part, spread.hardware, queries, keys, causal)
 
+def _staged_shapes(spread: Spread) -> list[tuple[int, int]]:
+    """Queries and keys of each call for a group of heads, on the GPU that computes most."""
+    tokens, window = spread.problem.seq_q, spread.problem.mask.window
     if spread.method == ALL_TO_ALL:
-        return of(tokens, tokens)
+        return [(tokens, tokens)]
     rows = -(-spread.rows // spans(spread))
-    if (
-        problem.mask.window is not None
-    ):  # the GPU whose chunks look back on most: the last, or the middle ones'
+    if window is not None:  # the GPU whose chunks look back on most: the last, or the middle ones'
         before = range(spread.gpus - 1, spread.gpus - 1 + spans(spread))
-        return sum(of(rows, rows + min(problem.mask.window - 1, each * rows)) for each in before)
+        return [(rows, rows + min(window - 1, each * rows)) for each in before]
     if spans(spread) == 1:
-        return of(rows, tokens)
-    return of(rows, rows) + of(rows, tokens)  # the first GPU's: its early chunk sees few, its late one many
+        return [(rows, tokens)]
+    return [(rows, rows), (rows, tokens)]  # the first GPU's: its early chunk sees few, its late one many
 
 
 def stages(spread: Spread, backward: bool = False) -> Stages:
     """Of gathered keys or exchanged heads; what NCCL costs the computing is in it."""
-    whole = staged_computing(spread) * (BACKWARD if backward else 1)
-    whole *= stretched(whole)
+    whole = staged_computing(spread, backward)
     times = BACKWARD_BYTES if backward and spread.method != ALL_TO_ALL else 1
     transfer = spread.way.seconds(times * spread.link_bytes) if spread.link_bytes else 0.0
     return Stages(spread.groups, whole + spread.way.loss * transfer, transfer)

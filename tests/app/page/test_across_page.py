@@ -108,8 +108,9 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     alone = simulate(Experiment.of(algorithm="flash3", seq=131_072, head_dim=128, causal=True)).modelled
     assert f"one H200 {seconds_text(alone.seconds)}; 4 of them need" in page.header[0].value
     assert f"4 of them need {seconds_text(run.seconds)} (modelled)" in page.header[0].value
-    assert run.seconds == pytest.approx(0.0249, rel=0.01)  # 26.9 ms recorded of an older kernel
-    assert plain.seconds / run.seconds == pytest.approx(7 / 4, rel=0.04)
+    assert run.seconds == pytest.approx(0.0249, rel=0.01)  # 25.4 ms recorded
+    beyond = run.seconds * 7 / 4 - 0.03  # of which a card holds 0.85 of its clock
+    assert plain.seconds == pytest.approx(0.03 + beyond / 0.85, rel=0.02)
     block = 2 * 16 * 131072 // 4 * 128 * 2
     assert f"one block of K and V ({bytes_text(block)})" in said
     # of 256 tokens in 8 chunks each GPU has an early and a late one, and fetches what they see of others
@@ -124,7 +125,8 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
         assert one.source in shown
     parts = ring_parts(True, 128, "float16")
     assert f"<td>{parts.merged_m[-1]:.4g}</td>" in shown
-    assert "Recorded ones stand beside them for 32,768 tokens on 2 GPUs and 131,072 tokens on 2 GPUs" in said
+    shapes = ("32,768 tokens on 2 GPUs", "131,072 tokens on 2 GPUs", "32,768 tokens on 4 GPUs")
+    assert f"Recorded ones stand beside them for {' and '.join(shapes)}" in said
     page.main.select_slider[0].set_value(16)
     again(page)
     caption = " ".join(block.value for block in page.caption)
@@ -164,17 +166,17 @@ def test_rounds_are_drawn_by_what_they_take():
 def test_recorded_points_are_shown_at_their_own_length_alone():
     page = opened("across", head_dim=128)
     said = " ".join(block.value for block in page.caption)
-    assert "Diamonds were recorded on NVIDIA H200, 2026-11-22: 2 and 4 GPUs" in said
+    assert re.search("Diamonds were recorded on NVIDIA H200, 2026-11-2[26].*: 2 and 4 GPUs", said)
     ring = next(
         one for one in held(cluster_recordings(None)) if (one.row.provider, one.row.gpus) == ("ring", 4)
     )
-    assert share_text(ring.efficiency) == "90%"
+    assert share_text(ring.efficiency) == "92%"
     for tokens in (32768, 262144):  # more than one GPU's time over their number: at the second alone
         page.main.select_slider[1].set_value(tokens)
         again(page)
         words = " ".join(block.value for block in page.caption)
         assert "Diamonds" in words
-        assert ("above 100%" in words) == (tokens == 262144)
+        assert ("Above 100%" in words) == (tokens == 262144)
     page.main.select_slider[1].set_value(8192)
     again(page)
     assert not any("Diamonds" in block.value for block in page.caption)
@@ -185,7 +187,7 @@ def test_recorded_lanes_stand_beside_the_modelled_where_there_are_any(open_app):
     said = " ".join(block.value for block in app.caption)
     assert "The lanes of 'Ring, recorded' and 'NCCL, recorded' were recorded on NVIDIA H200" in said
     assert shown(app)["beside"] == RECORDED
-    assert shown(open_app("across", gpus="4", beside=RECORDED, head_dim="128"))["beside"] == ORDERS
+    assert shown(open_app("across", gpus="3", beside=RECORDED, head_dim="128"))["beside"] == ORDERS
 
 
 ASKED = {
