@@ -64,14 +64,15 @@ def _lane(run: Lanes, gpu: int, longest: float, colours: Palette) -> str:
 def efficiency(
     lines: Mapping[str, Mapping[int, ClusterTime]],
     recorded: Sequence[Held],
-    origin: str,
     gpus: int,
     colours: Palette,
 ) -> go.Figure:
     """Efficiency over the number of GPUs, a line per method; the picture's GPUs are marked."""
     traces = [_line(method, found, NAMES[method], colours) for method, found in lines.items()]
-    traces += [_point(one, origin, colours) for one in recorded]
+    traces += [_point(one, colours) for one in recorded]
     most = max(max(found) for found in lines.values())
+    reached = [one.efficiency for found in lines.values() for one in found.values()]
+    top = max(1.0, *reached, *(one.efficiency for one in recorded))  # above 1 one GPU's power limit slows it
     mark = {"type": "line", "xref": "x", "yref": "paper", "x0": gpus, "x1": gpus, "y0": 0, "y1": 1}
     return drawn(
         traces,
@@ -85,9 +86,9 @@ def efficiency(
             "range": [-0.06, math.log10(most) + 0.08],
         },
         y={
-            "range": [0, 1.06],
-            "tickvals": [share / 5 for share in range(6)],
-            "ticktext": [f"{share / 5:.0%}" for share in range(6)],
+            "range": [0, top + 0.06],
+            "tickvals": [share / 5 for share in range(8)],
+            "ticktext": [f"{share / 5:.0%}" for share in range(8)],
             "title_text": "efficiency",
         },
         legend=True,
@@ -111,9 +112,10 @@ def _line(method: str, found: Mapping[int, ClusterTime], name: str, colours: Pal
     }
 
 
-def _point(one: Held, origin: str, colours: Palette) -> dict:
+def _point(one: Held, colours: Palette) -> dict:
     row = one.row
     words = f"{NAMES[row.provider]}, {row.gpus} GPUs, {row.problem.heads} heads, d {row.problem.head_dim}"
+    words += f", {one.recording.origin}: {seconds_text(row.times.median)}, {share_text(one.efficiency)}"
     return {
         "type": "scatter",
         "x": [row.gpus],
@@ -126,8 +128,7 @@ def _point(one: Held, origin: str, colours: Palette) -> dict:
             "color": getattr(colours, TONES[row.provider]),
             "line": {"width": 1, "color": colours.ink},
         },
-        "hovertemplate": f"{words}, {origin}: {seconds_text(row.times.median)}, {share_text(one.efficiency)}"
-        "<extra></extra>",
+        "hovertemplate": f"{words}<extra></extra>",
     }
 
 

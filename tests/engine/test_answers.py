@@ -179,11 +179,17 @@ def test_rates_and_shares_are_those_of_the_data_sheet_and_of_a_layers_matrices()
 
 
 def test_a_ring_in_plain_order_leaves_gpus_idle_and_in_zigzag_order_few():
-    """By hand: a round lasts as a whole block does, of which plain order has 2 G - 1 halves, zigzag G."""
+    """By hand: a round lasts as a whole block does, of which plain order has 2 G - 1 halves, zigzag G.
+
+    What a GPU computes for longer than 30 ms it computes at 0.85 of its clock.
+    """
     asked = Experiment.of(algorithm="flash3", heads=16, seq=131072, head_dim=128, causal=True)
     gpus = value("ring_gpus", asked)
     assert value("ring_block", asked) == 2 * 16 * 131072 / gpus * 128 * 2
-    assert value("ring_plain", asked) == pytest.approx(gpus * gpus / (2 * gpus - 1), rel=0.04)
-    assert value("ring_zigzag", asked) == pytest.approx(gpus, rel=0.05)
-    assert value("ring_plain", asked) == pytest.approx(2.27, rel=0.005)
-    assert value("ring_zigzag", asked) == pytest.approx(3.95, rel=0.005)
+    one = simulate(asked).modelled.seconds
+    whole = 0.03 + (one - 0.03) * 0.85  # at the clock of its first 30 ms
+    plain, zigzag = whole * (2 * gpus - 1) / gpus**2, whole / gpus
+    assert plain > 0.03 > zigzag
+    plain = 0.03 + (plain - 0.03) / 0.85
+    assert value("ring_plain", asked) == pytest.approx(one / plain, rel=0.02)
+    assert value("ring_zigzag", asked) == pytest.approx(one / zigzag, rel=0.03)

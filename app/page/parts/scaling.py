@@ -31,9 +31,8 @@ def efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> Non
     lines = {method: found for method, found in lines.items() if len(found) > 1}
     every = _points(found)
     points = [one for one in every if _like(one, spread)]
-    origin = points[0].recording.origin if points else ""
     chart(
-        figures.efficiency(lines, points, origin, spread.gpus, colours),
+        figures.efficiency(lines, points, spread.gpus, colours),
         "Efficiency over GPUs",
         "across efficiency",
     )
@@ -44,18 +43,27 @@ def efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> Non
     if points:
         problem = points[0].row.problem
         words += (
-            f" Diamonds were {origin}: {_listed(one.row.gpus for one in points)} GPUs, {problem.heads} "
-            f"heads, head dimension {problem.head_dim}, {problem.dtype}."
+            f" Diamonds were {_origins(points)}: {problem.heads} heads, head dimension {problem.head_dim}, "
+            f"{problem.dtype}."
         )
-        if any(one.efficiency > 1 for one in points):
-            words += (
-                " Above 100% one GPU alone is slowed down: its power limit leaves it "
-                f"{share_text(SUSTAINED_CLOCK)} of its clock in a call, after {SUSTAINED_FROM * 1000:.0f} ms "
-                "of it (fitted to one H200)."
-            )
-    elif every:
+    modelled = (one.efficiency for found in lines.values() for one in found.values())
+    if any(each > 1 for each in (*modelled, *(one.efficiency for one in points))):
+        words += (
+            " Above 100% one GPU alone is slowed down: its power limit leaves it "
+            f"{share_text(SUSTAINED_CLOCK)} of its clock in a call, after {SUSTAINED_FROM * 1000:.0f} ms "
+            "of it (fitted to one H200)."
+        )
+    if every and not points:
         words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."
     st.caption(words)
+
+
+def _origins(points: list[Held]) -> str:
+    """Where and when, and on how many GPUs."""
+    gpus: dict[str, list[int]] = {}
+    for one in points:
+        gpus.setdefault(one.recording.origin, []).append(one.row.gpus)
+    return " and ".join(f"{origin}, on {_listed(counts)} GPUs" for origin, counts in gpus.items())
 
 
 def _points(found: tuple[Held, ...]) -> list[Held]:

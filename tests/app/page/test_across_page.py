@@ -147,11 +147,13 @@ def test_efficiencies_are_drawn_at_one_gpus_time_over_that_of_all():
     spread = runs()[0].spread
     times = {gpus: ClusterTime(replace(spread, gpus=gpus), 2e-3, 0, 0, 0, 6e-3) for gpus in (2, 4)}
     one = next(each for each in held(cluster_recordings(None)) if each.row.gpus == 4 and each.efficiency)
-    figure = figures.efficiency({"ring": times}, [one], "recorded", 4, DARK)
+    figure = figures.efficiency({"ring": times}, [one], 4, DARK)
     line, point = figure.data
     assert (list(line.x), list(line.y)) == ([2, 4], [1.5, 0.75])
     assert [list(each) for each in line.customdata] == [["2 ms", "150%"], ["2 ms", "75%"]]
     assert (list(point.x), list(point.y)) == ([4], [one.one_gpu / 4 / one.row.times.median])
+    assert figure.layout.yaxis.range == (0, 1.56)  # none is cut off
+    assert "recorded on NVIDIA H200, 2026-11-26" in point.hovertemplate
 
 
 def test_rounds_are_drawn_by_what_they_take():
@@ -166,7 +168,8 @@ def test_rounds_are_drawn_by_what_they_take():
 def test_recorded_points_are_shown_at_their_own_length_alone():
     page = opened("across", head_dim=128)
     said = " ".join(block.value for block in page.caption)
-    assert re.search("Diamonds were recorded on NVIDIA H200, 2026-11-2[26].*: 2 and 4 GPUs", said)
+    four, two = (f"recorded on NVIDIA H200, 2026-11-2{day}, on {gpus} GPUs" for day, gpus in ((6, 4), (2, 2)))
+    assert f"Diamonds were {four} and {two}: 16 heads, head dimension 128, float16." in said
     ring = next(
         one for one in held(cluster_recordings(None)) if (one.row.provider, one.row.gpus) == ("ring", 4)
     )
