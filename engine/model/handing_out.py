@@ -3,8 +3,9 @@
 A turn gives every SM of one group a block. The groups are GPCs but for one, which is in two halves: one is
 first, and its further turns come sooner than the others', three for 17 of theirs. All SMs get equally many in
 such turns. Blocks that are left over go to that half, and what it has no SM for evenly to the parts of which
-GPCs are made (CPCs), so that a group may leave its last SMs without. Three H100 and three H200 did the same,
-but for the group that comes after that half, which differed from launch to launch.
+GPCs are made (CPCs), so that a group may leave its last SMs without. So did 298 traced launches on H100s and
+H200s, but for what is left over by an SM or two per group; which group comes after that half differed from
+launch to launch.
 """
 
 from __future__ import annotations
