@@ -65,7 +65,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "in enumerate(_first(min(len(seconds), sms * places), sms))",
         "in enumerate(range(sms * places))",
         "a launch's first blocks go to SMs in turn",
-        "model_errors",
+        "unfitted_chip",
     ),
     placement(
         "placement-one-for-each",
