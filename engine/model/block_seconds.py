@@ -20,9 +20,9 @@ from engine.model.consumers import tile_visits
 from engine.model.l2 import tile_share
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, tiles_in_flight
+from engine.model.pipeline import in_norm
 from engine.model.rates import (
     BOUND_BY_SOFTMAX,
-    CACHE_BYTES_PER_CLOCK,
     HBM_POWER,
     LATENCY,
     LAUNCH,
@@ -39,7 +39,7 @@ from engine.model.sharing import Visit, shared_seconds
 from engine.model.tiles import cold_tile, first_visit, waits_for_buffer
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.unfused import fetch_wait, row_seconds, row_wait
-from engine.model.visit import by_instructions, loads, moved, visit_of
+from engine.model.visit import by_instructions, loads, moved, own_way, visit_of
 from engine.model.work import Lengths, Visits, Work
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED
@@ -111,10 +111,10 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     lengths = around + once + visits.mean * taken
     if counted:  # while some wait for HBM, others work
         asked = _asked(launch, kernel, traffic, rates) * every
-        lengths = (lengths**HBM_POWER + asked**HBM_POWER) ** (1 / HBM_POWER)
+        lengths = in_norm(lengths, asked, HBM_POWER)
     elif pipeline.specialised and waits_for_buffer(launch, kernel):  # an SM's first asks before it begins
         asked = units[HBM] * gpu.sms / kernel.blocks * (1 - gpu.sms / kernel.blocks)
-        lengths = (lengths**TILES_POWER + asked**TILES_POWER) ** (1 / TILES_POWER)
+        lengths = in_norm(lengths, asked, TILES_POWER)
     around = float(lengths[-1] - visits.mean * taken[-1])
     begins = (around - waits) / visits.some if visits.some else 0.0
     speeds = np.concatenate(([1.0], lengths[-1] / lengths))
@@ -156,7 +156,7 @@ def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, plac
 def _own_way(launch: Launch, phase: Phase) -> float:
     """Seconds in which a block's rows, its first keys and what it stores pass the SM's own way from L2."""
     once = moved(launch, phase.before + phase.after) + moved(launch, loads(phase))
-    return once / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
+    return own_way(launch, once)
 
 
 def _asked(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
@@ -182,7 +182,7 @@ def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> flo
     fresh = moved(launch, kernel.phase.before) + moved(launch, kernel.phase.each)
     fresh = min(fresh, traffic.compulsory.total_read / kernel.blocks)
     asking = min(kernel.blocks, kernel.resident * launch.gpu.sms) * fresh / rates.memory
-    return max(0.0, asking - fresh / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz))  # that is in every block
+    return max(0.0, asking - own_way(launch, fresh))  # that is in every block
 
 
 def _one_at_a_time(launch: Launch, phase: Phase) -> bool:
@@ -199,7 +199,7 @@ def _few_rows(launch: Launch, kernel: Kernel, copies: float) -> tuple[float, flo
     copies: the first, were all SMs to copy at once.
     """
     gpu, phase = launch.gpu, kernel.phase
-    through = moved(launch, phase.each) / (CACHE_BYTES_PER_CLOCK * gpu.clock_hz)
+    through = own_way(launch, moved(launch, phase.each))
     copying = min(gpu.sms, kernel.heads * phase.programs.filled)
     return max(through, copies * copying / gpu.sms), LATENCY + through
 

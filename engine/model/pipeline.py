@@ -16,7 +16,12 @@ def arithmetic_seconds(pipeline: Pipeline, products: float, softmax: float) -> f
 
 def side_by_side(one: float, other: float) -> float:
     """Seconds of what two units do at the same time for warps that need both in turn."""
-    return (one**UNITS_POWER + other**UNITS_POWER) ** (1 / UNITS_POWER)
+    return in_norm(one, other, UNITS_POWER)
+
+
+def in_norm(one, other, power: float):
+    """Seconds, or arrays of them, of two that hide under one another in part: 1 adds them, more hide more."""
+    return (one**power + other**power) ** (1 / power)
 
 
 def with_copies(pipeline: Pipeline, arithmetic: float, copies: float) -> float:

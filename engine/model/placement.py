@@ -1,11 +1,10 @@
 """Blocks of threads placed on SMs as the hardware does: each goes, in launch order, where a place falls free.
 
 The first go where `handing_out` says. An SM has so many places, and the blocks on it share it: one runs the
-faster the fewer others are there. While
-blocks wait to be launched every place is taken; after that each SM drains on its own. `speeds` [places + 1]
-says how fast a block runs where so many are on its SM, as a multiple of where all places are taken. Equal
-blocks that stay `in_step` with those beside them end with them. Of a last round some SMs then take two
-before all have one: by traces of an H200 one in ONE_MORE.
+faster the fewer others are there. While blocks wait to be launched every place is taken; after that each SM
+drains on its own. `speeds` [places + 1] says how fast a block runs where so many are on its SM, as a multiple
+of where all places are taken. Equal blocks that stay `in_step` with those beside them end with them. Of a
+last round some SMs then take two before all have one: by traces of an H200 one in ONE_MORE.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from dataclasses import replace
 from engine.model.launch import Kernel, Launch
 from engine.model.rates import (
     BOUND_BY_SOFTMAX,
-    CACHE_BYTES_PER_CLOCK,
     COLD_BLOCK,
     COLD_RUN,
     COLD_VISIT,
@@ -23,7 +22,7 @@ from engine.model.rates import (
     Rates,
 )
 from engine.model.traffic import Traffic
-from engine.model.visit import moved, visit_seconds
+from engine.model.visit import moved, own_way, visit_seconds
 from engine.schedule.step import Tensor
 
 
@@ -50,9 +49,7 @@ def first_visit(launch: Launch, kernel: Kernel, rates: Rates) -> float:
     if not waits_for_buffer(launch, kernel):
         return seconds
     nexts = 1 - launch.gpu.sms / kernel.blocks
-    return seconds + nexts * moved(launch, kernel.phase.before) / (
-        CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz
-    )
+    return seconds + nexts * own_way(launch, moved(launch, kernel.phase.before))
 
 
 def cold_tile(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
@@ -62,7 +59,7 @@ def cold_tile(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) ->
     """
     phase, running = kernel.phase, min(kernel.blocks, launch.gpu.sms)
     queries, each = moved(launch, phase.before), moved(launch, phase.each)
-    seconds = COLD_BLOCK + (queries + each / 2) / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
+    seconds = COLD_BLOCK + own_way(launch, queries + each / 2)
     group = launch.problem.group
     if launch.problem.mask.looks_ahead:
         fresh = running * queries + -(-running // (kernel.count * group)) * each / 2

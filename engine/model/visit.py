@@ -13,6 +13,7 @@ from engine.model.occupancy import WARP, columns, in_few_rows, is_online, thread
 from engine.model.rates import (
     BARE_OF_TWO,
     BOUND_BY_SOFTMAX,
+    CACHE_BYTES_PER_CLOCK,
     COPY_INSTRUCTIONS,
     COPYING_CYCLES,
     FEW_ROWS_ALONE,
@@ -132,6 +133,11 @@ def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
     tiling, amounts = launch.tiling, launch.schedule.amounts
     moving = (step for step in steps if step.tensor != Tensor.NONE)
     return sum(amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
+
+
+def own_way(launch: Launch, amount: float) -> float:
+    """Seconds in which so many bytes pass an SM's own way from L2."""
+    return amount / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
 
 
 def loads(phase: Phase) -> tuple[Step, ...]:

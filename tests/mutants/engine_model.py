@@ -280,7 +280,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     block(
         "block-asks-hbm-while-none-works",
-        "(lengths**HBM_POWER + asked**HBM_POWER) ** (1 / HBM_POWER)",
+        "in_norm(lengths, asked, HBM_POWER)",
         "lengths + asked",
         "no block works while another waits for HBM",
     ),
