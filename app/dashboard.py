@@ -4,13 +4,14 @@
 import pandas  # noqa: F401
 import streamlit as st
 
-from app import frame, glossary, presenter, scenario, sidebar, take_home, theme
-from app.page import HOME
+from app import frame, glossary, presenter, scenario, sidebar, take_home
+from app.contents import HOME
+from app.first_run_key import asked
+from app.frame import style
 from app.presenter import lectern
-from app.presenter.mode import lecturing, presenting
 from app.room import screen
 from app.scenario.first_run import FIRST_RUNS
-from app.serving.asked import asked
+from app.scenario.presentation import lecturing, presenting
 from app.serving.way import WAY
 
 
@@ -39,7 +40,7 @@ def _draw() -> None:
     name = frame.name_of(opened)
     scenario.settle(name)
     screen.offer_votes()
-    theme.apply(name)
+    style.apply(name)
     if not presenting():
         frame.navigation()
     if scenario.notices():

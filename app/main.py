@@ -11,8 +11,8 @@ import streamlit as st  # noqa: E402
 
 from app import command_line  # noqa: E402
 from app.frame.document import routes  # noqa: E402
+from app.frame.startup import lifespan  # noqa: E402
 from app.serving.guard import MIDDLEWARE  # noqa: E402
-from app.serving.start import lifespan  # noqa: E402
 
 command_line.check()
 # Streamlit reads this line to tell an application from a script

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from urllib.parse import urlencode
 
-from app.page import PAGES
+from app.contents import PAGES
 from app.scenario.link import notices, url_values
 from app.tour.file import FOLDER, TourError, parse
 from engine.experiment import PARAMETERS, Experiment

@@ -38,6 +38,28 @@ ENGINE = (
     "watch",
     "measuring",
 )
+# app's rooms, folders and single files, from the ground up: each imports only those before it
+APP = (
+    "serving",
+    "command_line",
+    "contents",
+    "figures",
+    "markup",
+    "scenario",
+    "elements",
+    "canvas",
+    *("player", "across", "gpu", "inside", "memory", "start", "watched"),
+    *("glossary", "take_home"),
+    "room",
+    "sidebar",
+    "tour",
+    "presenter",
+    "page",
+    "gallery",
+    "frame",
+    "first_run_key",
+    *("__main__", "main", "dashboard"),
+)
 FILES = sorted(path for room in ALLOWED for path in (ROOT / room).rglob("*.py"))
 NAMED = {path.relative_to(ROOT).as_posix(): path for path in FILES}
 
@@ -204,6 +226,38 @@ def test_no_modules_of_the_engine_import_each_other_in_a_circle():
         visit(module, ())
 
 
+def app_room(parts: tuple[str, ...]) -> str:
+    """The room of a file or a module below app: its folder, or itself; what opens a process stands on top."""
+    return "__main__" if parts[-1] == "__main__" else parts[0]
+
+
+@cache
+def app_imports(path: Path) -> set[str]:
+    """Rooms of app that one of its files imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in found if name.startswith("app.")}
+
+
+def test_no_room_of_the_app_imports_one_after_it():
+    for path in sorted((ROOT / "app").rglob("*.py")):
+        parts = path.relative_to(ROOT / "app").with_suffix("").parts
+        if parts == ("__init__",):
+            continue
+        own = app_room(parts)
+        for room in app_imports(path):
+            assert APP.index(room) <= APP.index(own), f"{path.relative_to(ROOT)} imports app.{room}"
+
+
+def test_every_room_of_the_app_has_its_place_in_the_order():
+    parts = [path.relative_to(ROOT / "app").with_suffix("").parts for path in (ROOT / "app").rglob("*.py")]
+    assert {app_room(each) for each in parts} - {"__init__"} == set(APP)
+
+
 def test_figures_know_nothing_of_streamlit():
     for name, path in NAMED.items():
         if name.startswith("app/figures/"):
@@ -222,7 +276,8 @@ def test_only_the_scenario_asks_streamlit_what_it_does_not_tell():
     asking = {
         name for name, path in NAMED.items() for module, _ in imports(path) if module.startswith("streamlit.")
     }
-    inside = {name for name in asking if name.startswith("app/") and not name.startswith("app/serving/")}
+    serving = ("app/serving/", "app/frame/", "app/first_run_key.py")
+    inside = {name for name in asking if name.startswith("app/") and not name.startswith(serving)}
     assert inside == {f"app/scenario/{name}.py" for name in ("link", "first_run", "again")}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.canvas.pack import pack
-from app.canvas.tables import palettes
+from app.figures.shared_tables import palettes
 from engine.algorithms.ring import Order
 from engine.model.cluster.lanes import KINDS, Lanes
 from engine.model.cluster.seconds import modelled

@@ -14,7 +14,7 @@ import streamlit as st
 from app.canvas.bundle import bundle
 from app.canvas.offline import html_file
 from app.canvas.scripts import loader
-from app.take_home.offers import offer
+from app.scenario.offers import offer
 
 CANVAS = Path(__file__).parent
 

@@ -242,3 +242,15 @@ def bytes_over_memory(
         x={"title_text": "M: memory for tiles, KiB per thread block", **ticks, "range": edges},
         y=log_ticks(low, high, "B"),
     )
+
+
+def histogram(votes: Sequence[int]) -> str:
+    """Style rules that fill each choice's button as far as its share of the votes."""
+    every = sum(votes) or 1
+    filled = "color-mix(in srgb, currentColor 24%, transparent)"
+    rules = (
+        f".st-key-tour_choice_{index} button {{ background-image: linear-gradient(90deg, {filled} "
+        f"{100 * count / every:.1f}%, transparent 0); }}"
+        for index, count in enumerate(votes)
+    )
+    return f"<style>{' '.join(rules)}</style>"

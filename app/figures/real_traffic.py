@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.canvas.tables import tensor_name
 from app.figures.colours import Palette
+from app.figures.shared_tables import tensor_name
 from app.figures.tables import Cell, grid, scrolled, table
 from engine.measuring.real_traffic import RealTraffic
 

@@ -10,11 +10,10 @@ import streamlit as st
 
 from app import scenario
 from app.canvas.bundle import bundle
-from app.page import HOME, groups, pages
+from app.contents import HOME, NAME, groups, pages
 from app.scenario.again import PARTS
 from app.serving.said import said_once
 
-NAME = "Attention, tile by tile"
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
 HERE = Path(__file__).parent
 
@@ -24,7 +23,7 @@ def navigate() -> st.Page:
     there = scenario.kept_in_run("pages", {name: _page(name, title) for name, title in pages().items()})
     opened = st.navigation(list(there.values()), position="hidden")
     if name_of(opened) == HOME and scenario.leads_on():
-        turn_to(LINKED)
+        scenario.turn_to(LINKED)
     title = NAME if name_of(opened) == HOME else f"{opened.title} · {NAME}"
     st.set_page_config(page_title=title)
     return opened
@@ -43,11 +42,6 @@ def _navigation() -> None:
             st.html(f"<span>{group}</span>", width="content")
             for name in names:
                 st.page_link(there[name])
-
-
-def turn_to(name: str) -> None:
-    """Open another page, with the scenario and the mode of this one."""
-    st.switch_page(scenario.kept_in_run("pages", {})[name], query_params=scenario.link_values(name))
 
 
 def name_of(page: st.Page) -> str:

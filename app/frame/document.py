@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from app import theme
 from app.canvas import scripts
-from app.page import HOME, OWN, PAGES
+from app.contents import HOME, OWN, PAGES
+from app.frame import style
 from app.scenario.link import LECTERN
 
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
@@ -91,5 +91,5 @@ def document(aside: bool, presented: bool) -> str:
     static = Path(st.__file__).parent / "static"
     scripts = (script.name for name in SCRIPTS for script in (static / "static" / "js").glob(f"{name}.*.js"))
     early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
-    head = f"{SERVER}{early}{GROUND}{DRAWER}{theme.early(aside, presented)}</head>"
+    head = f"{SERVER}{early}{GROUND}{DRAWER}{style.early(aside, presented)}</head>"
     return (static / "index.html").read_text("utf-8").replace("</head>", head, 1)

@@ -9,13 +9,13 @@ from app import gpu
 from app.figures import claims as claims_figures
 from app.figures import speed, traffic
 from app.figures.algorithms import name as algorithm_name
-from app.gallery import words as markdown
-from app.gallery.formulas import mathml
 from app.gallery.shell import above, both, sideways
 from app.gallery.svg import chart
 from app.gallery.tour import bytes_by_length, bytes_by_tensor, memory_by_length, under_the_roof
 from app.gallery.written import written
 from app.gpu.payload import build
+from app.markup import markdown
+from app.markup.formulas import mathml
 from app.page.claims import BROKEN
 from app.page.parts import chip
 from app.page.parts.recorded import shape_text

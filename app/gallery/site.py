@@ -6,8 +6,8 @@ from functools import partial
 from html import escape
 
 from app import across, inside, player, start
+from app.contents import NAME
 from app.figures import masks as mask_figures
-from app.frame import NAME
 from app.gallery import measured, softmax
 from app.gallery.shell import above, both, page, styles
 from app.gallery.tour import tour

@@ -10,9 +10,9 @@ from app.figures.base import drawn
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import number_text
-from app.gallery.formulas import mathml
 from app.gallery.shell import both, sideways
 from app.gallery.svg import chart
+from app.markup.formulas import mathml
 from app.page.softmax import FORMULAS, error_text, sentence
 from engine.trace.softmax import PRESETS, OnlineSteps, Preset, errors, online_steps
 

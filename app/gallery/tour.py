@@ -11,11 +11,11 @@ from app.canvas.moving import Moving
 from app.figures import roofline as roofs
 from app.figures import traffic
 from app.figures.colours import LIGHT
-from app.gallery import words as markdown
-from app.gallery.formulas import mathml
 from app.gallery.shell import both, frame, page, sideways, unseen
 from app.gallery.svg import chart
 from app.gallery.written import written
+from app.markup import markdown
+from app.markup.formulas import mathml
 from app.tour import words
 from app.tour.file import Step, load
 from app.tour.pictures import PICTURES

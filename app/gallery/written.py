@@ -12,14 +12,13 @@ from unittest.mock import patch
 
 import streamlit as st
 
-from app import theme
 from app.canvas.moving import Moving
 from app.figures.colours import Palette
-from app.gallery import words
-from app.gallery.formulas import mathml
 from app.gallery.shell import sideways
 from app.gallery.svg import chart
-from app.scenario import state
+from app.markup import markdown
+from app.markup.formulas import mathml
+from app.scenario import state, theme
 from engine.experiment import Experiment
 
 
@@ -38,10 +37,10 @@ class Written:
         self.opened.pop()
 
     def markdown(self, text: str, **_: Any) -> None:
-        self.parts.append(words.html(text))
+        self.parts.append(markdown.html(text))
 
     def caption(self, text: str, **_: Any) -> None:
-        self.parts.append(f"<div class='note'>{words.html(text)}</div>")
+        self.parts.append(f"<div class='note'>{markdown.html(text)}</div>")
 
     def html(self, text: str, **_: Any) -> None:
         self.parts.append(sideways(text))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.canvas.pack import pack
-from app.canvas.tables import palettes
+from app.figures.shared_tables import palettes
 from engine.model.launch import HEAVY_FIRST, NATURAL, schedule_of
 from engine.model.timeline import MODELLED, Timeline
 

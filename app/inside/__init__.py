@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.canvas.moving import Moving
-from app.canvas.tables import palettes
+from app.figures.shared_tables import palettes
 from engine.model.warp_groups import Inside
 
 HERE = Path(__file__).parent

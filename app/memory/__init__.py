@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.canvas.moving import Moving
-from app.canvas.tables import palettes
+from app.figures.shared_tables import palettes
 from engine.experiment import Experiment
 from engine.model.memories import memories
 from engine.problem.hardware import Gpu

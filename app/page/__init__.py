@@ -1,52 +1,5 @@
-"""The pages, in the order of the navigation: a file each, with its words, its layout and a function `show()`.
-
-A page is imported when it is first opened, or by a server before its first visitor: that is why its title
-stands here. Adding a page is a file in this folder and a line in this list.
+"""The pages: a file each, with its words, its layout and a function `show()`; `app/contents.py` lists them.
 
 The folder is not named "pages": one of that name beside main.py Streamlit takes for an application of its own
 kind, and runs the file that a link names by itself.
 """
-
-from types import MappingProxyType
-
-from app import command_line
-
-# by the group in the navigation: a page's module, which is its path in the URL too, and its title
-GROUPS = MappingProxyType(
-    {
-        "Learn": {
-            "start": "Start",
-            "tour": "Tour",
-            "claims": "Claims",
-        },
-        "Watch": {
-            "tiles": "Tiles",
-            "softmax": "Softmax",
-            "masks": "Masks",
-            "backward": "Backward",
-            "decoding": "Decoding",
-            "flash3": "FlashAttention-3",
-            "across": "Across GPUs",
-        },
-        "Measure": {
-            "traffic": "Traffic",
-            "speed": "Speed",
-            "gpu": "On the GPU",
-            "agreement": "Agreement",
-        },
-    }
-)
-PAGES = MappingProxyType({name: title for group in GROUPS.values() for name, title in group.items()})
-HOME = "start"  # the page at the bare address
-OWN = MappingProxyType({"kernel": "Your kernel"})  # among those to watch where the command line names a file
-
-
-def groups() -> dict[str, dict[str, str]]:
-    """The groups of the pages that there are."""
-    own = {} if command_line.kernel() is None else OWN
-    return {group: {**names, **(own if group == "Watch" else {})} for group, names in GROUPS.items()}
-
-
-def pages() -> dict[str, str]:
-    """The titles of the pages that there are, by name."""
-    return {name: title for names in groups().values() for name, title in names.items()}

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from app import across, scenario, theme
+from app import across, scenario
 from app.across.payload import name_of
+from app.elements import one_of
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, heads_text, scaled, seconds_text, short
 from app.page.parts import clusters, scaling
-from app.page.parts.elements import one_of
-from app.presenter.mode import presenting
+from app.scenario import theme
+from app.scenario.offers import TRACE, offer
+from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from app.take_home.offers import TRACE, offer
 from engine.algorithms import BACKWARD, FORWARD
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import LINKS, Fabric

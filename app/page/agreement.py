@@ -6,14 +6,15 @@ from functools import partial
 
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario
+from app.elements import chart, compiled, fold, one_of, smaller_sibling, verdict
 from app.figures import agreement as figures
 from app.figures import real_traffic as traffic_figures
 from app.figures.tables import table
 from app.figures.units import moment
 from app.page.parts import chip, fitted
-from app.page.parts.elements import chart, compiled, fold, one_of, smaller_sibling, verdict
 from app.page.parts.job import job_panel
+from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.experiment import Experiment

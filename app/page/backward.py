@@ -7,19 +7,20 @@ from functools import partial
 
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario
+from app.elements import chart, compiled, fold, smaller_sibling, verdict
 from app.figures import speed as figures
 from app.figures.algorithms import kernel
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_text, times_text
-from app.page.parts.elements import chart, compiled, fold, smaller_sibling, verdict
 from app.page.parts.job import job_panel
 from app.page.parts.plays import plays
 from app.page.parts.recorded import commits_text, shape_text
 from app.player.backward import build
+from app.scenario import theme
+from app.scenario.offers import set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from app.take_home.offers import set_subject
 from engine import simulate
 from engine.algorithms import backward, flash3
 from engine.experiment import Experiment

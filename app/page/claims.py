@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario
+from app.contents import PAGES
+from app.elements import chart, one_of
 from app.figures import claims as figures
 from app.figures.tables import scrolled
-from app.page import PAGES
-from app.page.parts.elements import chart, one_of
+from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.studies.claims import checked
 from engine.studies.claims.broken import rising

@@ -6,23 +6,18 @@ from functools import partial
 
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario
+from app.elements import chart, fold, one_of
 from app.figures import decoding as figures
 from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import (
-    bytes_text,
-    heads_text,
-    percent_text,
-    scaled,
-    seconds_text,
-)
+from app.figures.units import bytes_text, heads_text, percent_text, scaled, seconds_text
 from app.page.parts import merging, paging, sharing
-from app.page.parts.elements import chart, fold, one_of
+from app.scenario import theme
+from app.scenario.offers import set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from app.take_home.offers import set_subject
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import inside, scenario, theme
+from app import inside, scenario
+from app.elements import chart
 from app.figures import techniques as figures
 from app.figures.algorithms import caveats, kernel
 from app.figures.tables import scrolled, table
@@ -20,13 +21,13 @@ from app.figures.units import (
     times_text,
 )
 from app.page.parts import fp8, unsure
-from app.page.parts.elements import chart
 from app.page.parts.gains import too_large
 from app.page.parts.recorded import LAST_TILES
-from app.presenter.mode import presenting
+from app.scenario import theme
+from app.scenario.offers import set_subject
+from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from app.take_home.offers import set_subject
 from engine import simulate
 from engine.algorithms import flash3
 from engine.experiment import Experiment

@@ -7,16 +7,16 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import scenario
+from app.elements import fold, one_of
 from app.figures.algorithms import caveats, name
 from app.figures.tables import table
 from app.figures.units import ratio_text, seconds_text, share_text
 from app.gpu import on_the_gpu
 from app.gpu.payload import ORDER_NAMES, build
-from app.page.parts.elements import fold, one_of
 from app.page.parts.recorded import LAST_TILES
+from app.scenario.offers import TRACE, offer, set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from app.take_home.offers import TRACE, offer, set_subject
 from engine.experiment import Experiment
 from engine.model.drawable import watchable
 from engine.model.export import chrome_trace

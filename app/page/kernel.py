@@ -8,13 +8,13 @@ from typing import Any
 import streamlit as st
 
 from app import command_line, scenario, watched
+from app.elements import fold, one_of, smaller_sibling
 from app.figures import watched as figures
 from app.figures.units import heads_text
-from app.page.parts.elements import fold, one_of, smaller_sibling
 from app.page.parts.job import POLL_SECONDS, ask, job_of, sentence, state_of
 from app.presenter import keys
+from app.scenario.offers import set_subject
 from app.sidebar.unused import CONTROLS, unused
-from app.take_home.offers import set_subject
 from engine.measuring.own_kernel import WATCH, Asked, asked, saved
 from engine.watch.apart import Limits
 from engine.watch.labs import Lab, labs

@@ -7,11 +7,12 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario
+from app.elements import fold
 from app.figures import masks as figures
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
-from app.page.parts.elements import fold
+from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.algorithms import BACKWARD, FORWARD

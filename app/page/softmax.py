@@ -7,14 +7,15 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario
+from app.elements import chart, fold
 from app.figures import softmax as figures
 from app.figures import terms
 from app.figures.tables import table
 from app.figures.units import counted, number_text, told_apart, unbroken
-from app.page.parts.elements import chart, fold
 from app.page.parts.stepper import played, stepper
-from app.presenter.mode import presenting
+from app.scenario import theme
+from app.scenario.presentation import presenting
 from app.sidebar.unused import CONTROLS, unused
 from engine.experiment import Experiment
 from engine.model.drawable import drawable

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario
+from app.elements import chart, one_of
 from app.figures import roofline as roofs
 from app.figures import speed as figures
 from app.figures.algorithms import caveats, implementation
@@ -14,8 +15,8 @@ from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
 from app.page.parts import bottleneck, fitted, gains, recorded
-from app.page.parts.elements import chart, one_of
 from app.page.parts.job import job_panel
+from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from engine.experiment import Experiment
 from engine.measuring.measure import SWEEP, sweep_payload

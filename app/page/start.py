@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import frame, scenario, start
-from app.presenter import mode
+from app import scenario, start
+from app.contents import NAME
+from app.scenario import presentation
 from engine.experiment import Experiment
 
 ROOM_HEIGHT = 23.5  # of the picture in a room: times the size of a presenter's type
@@ -13,8 +14,8 @@ ROOM_HEIGHT = 23.5  # of the picture in a room: times the size of a presenter's 
 
 def show() -> None:
     """Draw the page."""
-    st.title(frame.NAME, anchor=False)
-    if not mode.presenting():  # to a room the lecturer says it
+    st.title(NAME, anchor=False)
+    if not presentation.presenting():  # to a room the lecturer says it
         st.markdown(start.SENTENCE)
     with st.container(horizontal=True, key="start_ways"):
         lecture = st.button("Start the lecture", type="primary")
@@ -23,12 +24,12 @@ def show() -> None:
     if work is None:
         st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
     else:
-        height = int(ROOM_HEIGHT * mode.type_size()) if mode.presenting() else None
+        height = int(ROOM_HEIGHT * presentation.type_size()) if presentation.presenting() else None
         start.moving().show(start.payload(work, height), key="opening", title=start.TITLE, height=height)
         st.markdown(f"**{start.conclusion(work)}**")
         st.caption(start.origin(work))
     if lecture:
-        frame.turn_to("tour")
+        scenario.turn_to("tour")
     if explore:
         scenario.replace(Experiment())
-        frame.turn_to("tiles")
+        scenario.turn_to("tiles")

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import scenario, theme
+from app import scenario
+from app.figures.lecture import histogram
 from app.figures.units import unbroken
+from app.page.parts import tour_on_phones
 from app.presenter import keys, lectern
-from app.presenter.mode import presenting
 from app.room import screen
-from app.tour import file, live, words
+from app.scenario import theme
+from app.scenario.presentation import presenting
+from app.tour import file, words
 from app.tour.file import Step, TourError
 from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
@@ -49,7 +52,7 @@ def show() -> None:
     if not presenting():
         st.caption(f"**{shown.title}.** {shown.about if number == 1 else ''} {HELP}")
     tally = _tally(name, number)
-    room = live.publish(shown.steps, number, tally) if presenting() else None
+    room = tour_on_phones.publish(shown.steps, number, tally) if presenting() else None
     if presenting():
         lectern.tell(_notes(shown.steps, number, tally))
     _screen(step, (name, number), len(shown.steps), room)
@@ -157,7 +160,7 @@ def _question(step: Step, experiment: Experiment, place: Place, room: list[int] 
     if presenting():  # a room's screen has room for one reply: to its most frequent mistake
         wrong = sorted(wrong, key=lambda index: counts[index])[-1:]
     if room and told:
-        st.html(live.histogram(room))
+        st.html(histogram(room))
     st.subheader(unbroken(words.filled(step.question, experiment)), anchor=False)
     for index, option in enumerate(options):
         votes = counts[index]

@@ -6,14 +6,15 @@ from functools import lru_cache
 
 import streamlit as st
 
-from app import memory, scenario, theme
+from app import memory, scenario
+from app.elements import chart, one_of
 from app.figures import traffic as figures
 from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import Quantity, bytes_text, digits, times_text
 from app.page.parts import chip_traffic, fitted, unsure
-from app.page.parts.elements import chart, one_of
+from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment

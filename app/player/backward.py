@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from app.canvas.pack import pack
-from app.canvas.tables import palettes, steps_tables
+from app.figures.shared_tables import palettes, steps_tables
 from app.player.payload import SCORE_BUDGET, VALUE_BUDGET, all_heads, bounds_of, chip, run_of, sizes, title
 from engine.algorithms import standard
 from engine.experiment import Experiment

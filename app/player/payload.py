@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from app.canvas.pack import pack, with_header
-from app.canvas.tables import palettes, steps_tables, tensor_name
+from app.figures.shared_tables import palettes, steps_tables, tensor_name
 from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
 from engine.experiment import Experiment
 from engine.model.crossing import crossings

@@ -8,10 +8,11 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
-from app import frame, scenario
-from app.page import HOME, pages
-from app.presenter import keys, lectern, mode
+from app import scenario
+from app.contents import HOME, pages
+from app.presenter import keys, lectern
 from app.room import screen
+from app.scenario import presentation
 from app.scenario.again import PARTS
 
 WHILE_PRESENTING = {
@@ -34,7 +35,7 @@ def button() -> None:
         "Present",
         key="present",
         help="p begins and ends the presentation; f fills the screen.",
-        on_click=mode.turn,
+        on_click=presentation.turn,
     )
 
 
@@ -56,19 +57,19 @@ def _room():
 
 def show(opened: str) -> None:
     """The keys of a page in a presentation, the buttons that they press, and the audience's link."""
-    told = mode.type_size()
+    told = presentation.type_size()
     room = _room()(key="room", data=told, default={"type": told}, on_type_change=lambda: None, height=0)
-    mode.set_type_size(room.type)
+    presentation.set_type_size(room.type)
     with st.container(key="presenter"):
         button()
-        st.button("Link for the audience", key="audience", on_click=mode.turn_link)
+        st.button("Link for the audience", key="audience", on_click=presentation.turn_link)
         there = pages()
         names = tuple(there)
         at = names.index(opened)
         back = st.button("Page before", key="page_back", disabled=at == 0)
         on = st.button("Page after", key="page_next", disabled=at == len(names) - 1)
     if back or on:
-        frame.turn_to(names[at + (1 if on else -1)])
+        scenario.turn_to(names[at + (1 if on else -1)])
     if opened != "tour":  # which tells its steps
         after = there[names[at + 1]] if at + 1 < len(names) else ""
         place = f"page {at + 1} of {len(names)}"

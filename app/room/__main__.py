@@ -56,13 +56,13 @@ def main() -> int:
 def _serve(room: Room, listener: socket.socket, port: int) -> None:
     import streamlit as st
 
+    from app.frame import startup
     from app.frame.document import routes
-    from app.serving import start
     from app.serving.guard import MIDDLEWARE
 
     @asynccontextmanager
     async def lifespan(app: st.App) -> AsyncIterator[None]:
-        async with start.lifespan(app), server.serving(room, listener):
+        async with startup.lifespan(app), server.serving(room, listener):
             yield
 
     rooms.set_current(room)

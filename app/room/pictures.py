@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.worker.client import DONE, QueueFullError, Worker
 
-JOB = "app.room.drawing:draw"
+JOB = "app.gallery.phone:draw"
 PAGES = (
     *("start", "claims", "tiles", "softmax", "masks", "backward", "decoding", "flash3", "across"),
     *("traffic", "speed", "gpu", "agreement"),

@@ -12,11 +12,11 @@ import streamlit as st
 
 from app import room as rooms
 from app import scenario
-from app.gallery.words import inline
-from app.page import HOME
+from app.contents import HOME
+from app.markup.markdown import inline
 from app.room.pictures import PAGES
 from app.room.room import Room, Shown
-from app.take_home.offers import CSV, offer
+from app.scenario.offers import CSV, offer
 from engine.experiment import Experiment
 
 HERE = Path(__file__).parent

@@ -4,7 +4,7 @@ The Experiment in the session is the truth (`state`). A link or the back button 
 changes one value of it (`widgets`); every run shows it in the widgets and writes it to the URL.
 """
 
-from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, url_values
+from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, turn_to, url_values
 from app.scenario.own import own, own_values, tie
 from app.scenario.presets import PRESETS, first, preset
 from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace
@@ -34,5 +34,6 @@ __all__ = [
     "settle",
     "short_values",
     "tie",
+    "turn_to",
     "url_values",
 ]

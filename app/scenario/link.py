@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app.page import HOME
+from app.contents import HOME
 from app.scenario import own, presets, state, widgets
 from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
 
@@ -90,6 +90,11 @@ def link_values(page: str) -> dict[str, str]:
     names = PLACES if page == TOUR else ("present",)
     places = {name: state.place(name) for name in names if state.place(name) not in ("", "false")}
     return places if page == HOME else places | url_values(state.current()) | own.own_values(page)
+
+
+def turn_to(name: str) -> None:
+    """Open another page, with the scenario and the mode of this one; the frame keeps the pages."""
+    st.switch_page(state.kept_in_run("pages", {})[name], query_params=link_values(name))
 
 
 def short_values(page: str) -> dict[str, str]:

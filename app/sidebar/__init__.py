@@ -10,9 +10,9 @@ import streamlit as st
 from app import scenario
 from app.figures.hardware import figures_lines, unchecked
 from app.scenario.again import PARTS
+from app.scenario.offers import subject
 from app.sidebar import recording
 from app.sidebar.unused import look
-from app.take_home.offers import subject
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
 from engine.parameter import LARGEST_SEQUENCE

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.canvas.moving import Moving
-from app.canvas.tables import palettes
+from app.figures.shared_tables import palettes
 from app.figures.units import bytes_text, digits, seconds_text
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import recordings

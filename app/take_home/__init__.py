@@ -12,8 +12,8 @@ import streamlit as st
 from app.canvas.bundle import bundle
 from app.canvas.scripts import loader
 from app.scenario.again import PARTS
+from app.scenario.offers import CSV, HTML, TRACE, offered, subject
 from app.take_home import snippet
-from app.take_home.offers import CSV, HTML, TRACE, offered, subject
 from engine import Experiment, simulate
 from engine.model.export import MOST_SLICES, chrome_trace
 from engine.model.launch import launch

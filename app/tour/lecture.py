@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import memory, scenario, theme, watched
+from app import memory, scenario, watched
+from app.elements import chart
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures import masks as mask_figures
@@ -16,9 +17,8 @@ from app.figures.colours import Palette
 from app.figures.speed import lengths_to, speed_by_length
 from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
 from app.figures.watched import ladder
-from app.page.parts.elements import chart
-from app.presenter.mode import presenting
-from app.scenario import widgets
+from app.scenario import theme, widgets
+from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.tour import summary
 from engine.algorithms import flash3

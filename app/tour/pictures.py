@@ -7,17 +7,18 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
-from app import inside, scenario, theme
+from app import inside, scenario
+from app.elements import chart
 from app.figures import across
 from app.figures import roofline as roofs
 from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
 from app.figures.colours import Palette
 from app.figures.units import share_text
-from app.page.parts.elements import chart
 from app.player import player
 from app.player.payload import begun, build
-from app.presenter.mode import presenting
+from app.scenario import theme
+from app.scenario.presentation import presenting
 from app.tour import lecture
 from engine.algorithms import flash3
 from engine.experiment import Experiment

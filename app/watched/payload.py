@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.canvas.pack import pack
-from app.canvas.tables import palettes
+from app.figures.shared_tables import palettes
 from app.player.payload import bounds_of, sizes
 from engine.experiment import Experiment
 from engine.model.launch import launch

@@ -12,8 +12,9 @@ from streamlit.runtime import app_session
 from streamlit.runtime.state.common import WidgetMetadata
 from streamlit.runtime.state.session_state import Serialized, SessionState, WStates
 
+from app.frame import door
 from app.scenario import link
-from app.serving import door, guard
+from app.serving import guard
 from tests.app.test_serving import _run
 
 

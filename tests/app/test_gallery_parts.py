@@ -13,10 +13,10 @@ import streamlit as st
 from app.figures.base import drawn
 from app.figures.colours import DARK, LIGHT
 from app.gallery import softmax
-from app.gallery.formulas import mathml
 from app.gallery.svg import chart
-from app.gallery.words import html
 from app.gallery.written import CALLS, written
+from app.markup.formulas import mathml
+from app.markup.markdown import html
 from app.tour import lecture, pictures, summary
 from engine.experiment import Experiment
 from engine.trace.softmax import PRESETS

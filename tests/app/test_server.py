@@ -6,9 +6,9 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from app import theme
+from app.contents import HOME, PAGES
+from app.frame import style
 from app.frame.document import DRAWER, SCRIPTS, routes
-from app.page import HOME, PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,13 +44,13 @@ def answer(path: str, query: str = "", **more):
 def test_a_page_has_its_style_before_the_browser_draws_it():
     for name in PAGES:
         head = answer(f"/{'' if name == HOME else name}").body.decode().split("</head>")[0]
-        assert theme.STYLE in head, name
+        assert style.STYLE in head, name
         assert DRAWER in head, name  # a phone's is closed before Streamlit opens it
-        assert (theme.ASIDE in head) == (name != HOME), name
+        assert (style.ASIDE in head) == (name != HOME), name
         assert all(f"/{script}." in head for script in SCRIPTS), name
     usual, room = (answer("/tiles", query).body.decode() for query in ("", "present=true"))
-    assert theme.ASIDE not in room  # it sees no sidebar
-    large = theme.PRESENTER_STYLE.split("<style>")[1]
+    assert style.ASIDE not in room  # it sees no sidebar
+    large = style.PRESENTER_STYLE.split("<style>")[1]
     assert f'<style id="presented">{large}' in room
     assert large not in usual + answer("/tiles", "present=true&presenter=true").body.decode()
     assert 'getElementById("presented")?.remove()' in (ROOT / "app" / "frame" / "frame.js").read_text("utf-8")

@@ -18,7 +18,8 @@ from streamlit.runtime.state.session_state import SessionState
 from streamlit.testing.v1 import AppTest
 
 from app import serving
-from app.serving import guard, start
+from app.frame import startup
+from app.serving import guard
 from app.serving.session import OneByOne, look_up_one_by_one
 from tests.app.worker_page import SCRIPT, own_worker
 
@@ -129,10 +130,10 @@ def test_nothing_asks_outside_for_this_machines_address(monkeypatch):
     monkeypatch.setattr(net_util, "_make_blocking_http_get", lambda *args, **more: asked.append(args))
     usual = config.get_option("server.allowedHosts")
     try:
-        start.prepare()
+        startup.prepare()
         assert not net_util.get_external_ip()
         assert not asked
-        assert config.get_option("server.allowedHosts") == start.LOOPBACK
+        assert config.get_option("server.allowedHosts") == startup.LOOPBACK
     finally:
         config.set_option("server.allowedHosts", usual)
     assert config.get_option("logger.hideWelcomeMessage")  # printing it asks before the application is there
@@ -151,7 +152,7 @@ def test_streamlit_run_finds_the_guarded_application():
 def test_a_loop_is_woken_once_for_much_and_loses_nothing():
     async def handed_over() -> tuple[int, int]:
         loop, ran, woken = asyncio.get_running_loop(), [], []
-        start.wake_once(loop)
+        startup.wake_once(loop)
         usual = loop._csock.send
         sock = SimpleNamespace(send=lambda data: woken.append(data) or usual(data))
         loop._csock, kept = sock, loop._csock

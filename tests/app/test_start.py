@@ -64,7 +64,7 @@ def test_a_recording_without_such_a_pair_shows_none():
 )
 def test_one_click_leads_on(open_app, monkeypatch, label, experiment):
     opened = []
-    monkeypatch.setattr("app.frame.turn_to", opened.append)
+    monkeypatch.setattr("app.scenario.turn_to", opened.append)
     app = open_app("start")
     (button,) = [button for button in app.button if button.label == label]
     button.click().run()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.theme import FAILED
+from app.frame.style import FAILED
 
 pytestmark = pytest.mark.browser
 

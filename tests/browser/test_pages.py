@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.page import HOME, PAGES
+from app.contents import HOME, PAGES
 
 pytestmark = pytest.mark.browser
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from app.canvas.offline import document
-from app.room import check, drawing
+from app.gallery.phone import TALL as MEASURES_ITSELF
+from app.room import check
 from app.room.pictures import Pictures
 from app.room.room import Room, Shown
 from app.room.votes import Question
@@ -33,7 +34,7 @@ TALL, PADDING = 1234, 14  # px of the picture, and above it
 
 def test_a_phone_follows_votes_reloads_and_is_told(browser):
     pictures, session = Pictures(), object()
-    drawn = document("Tiles", "", f"<div style='height: {TALL}px'>the picture</div>{drawing.TALL}")
+    drawn = document("Tiles", "", f"<div style='height: {TALL}px'>the picture</div>{MEASURES_ITSELF}")
     pictures._keep(ASKED.picture, gzip.compress(drawn.encode()))
     room = Room(pictures)
     room.lead(session)

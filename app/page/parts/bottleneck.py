@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.elements import chart
 from app.figures.colours import Palette
 from app.figures.roofline import both_levels
 from app.figures.tables import table
 from app.figures.units import scaled, share_text
-from app.page.parts.elements import chart
 from engine.experiment import Experiment
 from engine.model.roofline import roofline
 from engine.model.simulation import simulate

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.elements import chart
 from app.figures.algorithms import kernel
 from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_in_mb, bytes_text, ratio_text, share_text
 from app.page.parts import unsure
-from app.page.parts.elements import chart
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.recording import Recording
 from engine.studies.counter_gaps import deviations, left_in_cache

@@ -7,11 +7,11 @@ from functools import partial
 
 import streamlit as st
 
+from app.elements import fold
 from app.figures.algorithms import kernel
 from app.figures.hardware import unchecked
 from app.figures.tables import scrolled, table
 from app.figures.units import share_text
-from app.page.parts.elements import fold
 from engine.model.fitted import (
     COUNTED,
     DRAM,

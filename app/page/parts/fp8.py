@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import theme
+from app.elements import chart
 from app.figures import fp8 as figures
 from app.figures.tables import scrolled, table
 from app.figures.units import ratio_digits, ratio_text, seconds_text, share_text, short
-from app.page.parts.elements import chart
+from app.scenario import theme
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import theme
+from app.elements import chart
 from app.figures.algorithms import short
 from app.figures.gains import gains_by_length
 from app.figures.units import bytes_text, gain_text, ratio_digits
 from app.page.parts import unsure
-from app.page.parts.elements import chart
+from app.scenario import theme
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.recordings.recording import Recording

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
+from app.elements import chart
 from app.figures import decoding as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import unbroken
-from app.page.parts.elements import chart
 from app.page.parts.stepper import stepper
 from engine.studies.decoding import Parts
 

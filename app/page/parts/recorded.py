@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from app.elements import chart, one_of
 from app.figures import speed as figures
 from app.figures.algorithms import implementation, kernel
 from app.figures.colours import Palette
 from app.figures.recorded import heat_grid
 from app.figures.tables import scrolled, table
 from app.figures.units import seconds_text, short
-from app.page.parts.elements import chart, one_of
 from engine.experiment import Experiment
 from engine.problem.flops import BACKWARD_FLOPS
 from engine.problem.hardware import gpu_named

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import streamlit as st
 
 from app.across.payload import NAMES
+from app.elements import chart
 from app.figures import across as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, scaled, share_text, tokens_text
-from app.page.parts.elements import chart
 from engine.algorithms import FORWARD
 from engine.model.cluster.memory import blocks_passing
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.canvas.tables import palettes, steps_tables
 from app.figures.colours import DARK, LIGHT
+from app.figures.shared_tables import palettes, steps_tables
 from app.player import backward, payload
 from engine.experiment import Experiment
 from engine.schedule.step import Operation, Tensor

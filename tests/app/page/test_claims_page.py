@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from app.contents import PAGES
 from app.figures import claims as figures
-from app.page import PAGES
 from app.page import claims as view
 from engine.experiment import Experiment
 from engine.studies.claims import CLAIMS, checked

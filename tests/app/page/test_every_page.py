@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app import scenario
-from app.page import HOME, OWN, PAGES
+from app.contents import HOME, OWN, PAGES
 from engine import Experiment, simulate
 
 MAIN = Path(__file__).resolve().parents[3] / "app" / "dashboard.py"

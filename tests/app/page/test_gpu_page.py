@@ -13,7 +13,7 @@ from app.figures.units import seconds_text
 from app.gpu.payload import build
 from app.page import gpu as view
 from app.page.parts.recorded import LAST_TILES
-from app.take_home.offers import TRACE
+from app.scenario.offers import TRACE
 from engine import simulate
 from engine.experiment import Experiment
 from engine.measuring.timelines import call, traced_kernel

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from app.page import PAGES
+from app.contents import PAGES
 
 MAIN = Path(__file__).resolve().parents[3] / "app" / "dashboard.py"
 PROGRAM = f"""

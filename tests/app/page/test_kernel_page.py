@@ -6,7 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from app import command_line
-from app.page import kernel, pages
+from app.contents import pages
+from app.page import kernel
 from tests.app.worker_page import again, opened, own_worker, press
 
 __all__ = ["own_worker"]

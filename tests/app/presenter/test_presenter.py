@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from urllib.parse import parse_qsl, urlsplit
 
-from app.presenter.mode import ROOM_TYPE, USUAL_TYPE
+from app.scenario.presentation import ROOM_TYPE, USUAL_TYPE
 from engine import Experiment
 
 

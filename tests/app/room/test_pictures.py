@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from app.room.drawing import MAKERS
+from app.gallery.phone import MAKERS
 from app.room.pictures import MOST_KEPT, PAGES, Pictures
 from app.room.room import Room, Shown
 from engine import Experiment
@@ -58,7 +58,7 @@ def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
 
 
 def test_every_page_with_a_picture_has_a_title():
-    from app.page import PAGES as TITLES
+    from app.contents import PAGES as TITLES
 
     assert set(PAGES) <= TITLES.keys()
 

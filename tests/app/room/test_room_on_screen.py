@@ -9,11 +9,12 @@ import re
 import pytest
 
 from app import room as rooms
-from app.room import drawing, screen
+from app.figures.lecture import histogram
+from app.gallery.phone import MAKERS, draw
+from app.room import screen
 from app.room.pictures import PAGES, Pictures
 from app.room.room import Room
 from app.tour import file, words
-from app.tour.live import histogram
 from engine.experiment import Experiment
 from engine.studies.answers import answer
 
@@ -145,7 +146,7 @@ def test_each_choices_button_is_filled_as_far_as_its_share_of_the_votes():
 
 
 def drawn(payload: dict) -> str:
-    work = drawing.draw(payload)
+    work = draw(payload)
     try:
         while True:
             next(work)
@@ -154,7 +155,7 @@ def drawn(payload: dict) -> str:
 
 
 def test_every_page_and_step_of_the_room_has_its_offline_picture():
-    assert set(drawing.MAKERS) == set(PAGES)
+    assert set(MAKERS) == set(PAGES)
     wanted = [{"page": page, "values": {}} for page in ("masks", "backward", "flash3", "gpu", "decoding")]
     wanted += [{"page": "across", "values": {}, "asked": {"gpus": "8", "mask": "none"}}]
     step, causal = file.load("attention").steps[STEP - 1], Experiment.of(causal=True)

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from streamlit.runtime.state.common import TESTING_KEY
 
+from app.first_run_key import asked
 from app.scenario import first_run, state
 from app.scenario.widgets import HELD
-from app.serving.asked import asked
 from engine.worker.client import shared_worker
 
 WITHOUT_FRAGMENTS = ("start", "tiles", "traffic")
@@ -105,7 +105,7 @@ def test_a_page_with_fragments_is_run_for_each(open_app, runs):
 
 def test_another_link_theme_or_finished_job_is_another_run(monkeypatch):
     context = SimpleNamespace(query_string="seq=64")
-    monkeypatch.setattr("app.serving.asked.get_script_run_ctx", lambda: context)
+    monkeypatch.setattr("app.first_run_key.get_script_run_ctx", lambda: context)
     monkeypatch.setattr("app.serving.may_run", lambda: True)
     usual = asked()
     assert usual == asked()
@@ -113,7 +113,7 @@ def test_another_link_theme_or_finished_job_is_another_run(monkeypatch):
     monkeypatch.setattr(shared_worker(), "ended", shared_worker().ended + 1)
     assert asked() != usual
     monkeypatch.undo()
-    monkeypatch.setattr("app.serving.asked.get_script_run_ctx", lambda: context)
+    monkeypatch.setattr("app.first_run_key.get_script_run_ctx", lambda: context)
     monkeypatch.setattr("app.serving.may_run", lambda: False)
     assert asked() != usual
     for query in ("seq=65", "", "seq=64&x=1"):

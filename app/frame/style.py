@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import streamlit as st
 
-from app.figures.colours import Palette, palette
+from app.contents import HOME, OWN
 from app.figures.rules import RULES
-from app.page import HOME, OWN
-from app.presenter import mode
+from app.frame.tour_style import STYLE as TOUR_STYLE
+from app.scenario import theme
+from app.scenario.presentation import presenting
 from app.serving.said import said_once
-from app.tour.style import STYLE as TOUR_STYLE
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
 FAILED = (
@@ -243,12 +241,6 @@ PRESENTER_STYLE = """
 """
 
 
-def colours() -> Palette:
-    """The palette of the theme that the browser shows now, its charts enlarged as a presenter's page is."""
-    chosen = palette(st.context.theme.type == "dark")
-    return replace(chosen, scale=mode.type_size() / mode.USUAL_TYPE) if mode.presenting() else chosen
-
-
 def early(aside: bool, presented: bool) -> str:
     """The rules that hold on every page, with a sidebar or without; the document has them.
 
@@ -260,16 +252,22 @@ def early(aside: bool, presented: bool) -> str:
 
 def apply(page: str) -> None:
     """Send what the document's rules lack on this page, and in this theme; before anything is drawn."""
+    colours = theme.colours()
     # Streamlit writes on its coloured buttons in white, too pale on the dark theme's light blue
-    button = f"[data-testid='stBaseButton-primary'] * {{ color: {colours().ground}; }}"
+    button = f"[data-testid='stBaseButton-primary'] * {{ color: {colours.ground}; }}"
     failed = (
         f"[data-testid='stException'] [data-testid='stAlertContentError']::after {{ content: '{FAILED}'; }}"
     )
     # Streamlit's own grey of a control without effect is too pale to read, and so are its colours of code
-    greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours().muted}; }}"
-    told = {"comment": colours().muted, "keyword": colours().q, "string": colours().s, "boolean": colours().s}
+    greyed = f"[data-testid='stWidgetLabel'][disabled] {{ color: {colours.muted}; }}"
+    told = {
+        "comment": colours.muted,
+        "keyword": colours.q,
+        "string": colours.s,
+        "boolean": colours.s,
+    }
     code = " ".join(f"[data-testid='stCode'] .token.{kind} {{ color: {ink}; }}" for kind, ink in told.items())
     rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {code} {failed}</style>"
-    rules += START_STYLE * (page == HOME) + KERNEL_STYLE * (page in OWN) + PRESENTER_STYLE * mode.presenting()
+    rules += START_STYLE * (page == HOME) + KERNEL_STYLE * (page in OWN) + PRESENTER_STYLE * presenting()
     # the browser loads what draws st.html later than what draws Markdown
     said_once(st.container(key="style"), rules, lambda: st.markdown(rules, unsafe_allow_html=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from app.gallery.formulas import mathml
+from app.markup.formulas import mathml
 
 INLINE = (
     (re.compile(r"`([^`]+)`"), r"<code>\1</code>"),

@@ -13,10 +13,10 @@ import streamlit as st
 from streamlit import config, net_util
 
 from app import serving
-from app.page import PAGES
+from app.contents import PAGES
+from app.frame.door import believe_what_can_be
 from app.scenario.again import PARTS
 from app.scenario.first_run import FIRST_RUNS
-from app.serving.door import believe_what_can_be
 from app.serving.files import let_files_stay
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one

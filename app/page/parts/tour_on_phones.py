@@ -64,15 +64,3 @@ def _asked(shown: Shown, step: Step, experiment: Experiment, tally: Sequence[int
         replies=tuple(screen.words(option.reply) for option in options),
         hands=tuple(tally[1 : 1 + len(options)]),
     )
-
-
-def histogram(votes: Sequence[int]) -> str:
-    """Style rules that fill each choice's button as far as its share of the votes."""
-    every = sum(votes) or 1
-    filled = "color-mix(in srgb, currentColor 24%, transparent)"
-    rules = (
-        f".st-key-tour_choice_{index} button {{ background-image: linear-gradient(90deg, {filled} "
-        f"{100 * count / every:.1f}%, transparent 0); }}"
-        for index, count in enumerate(votes)
-    )
-    return f"<style>{' '.join(rules)}</style>"

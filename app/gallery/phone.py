@@ -17,10 +17,10 @@ from app import across, gpu, inside, player, start
 from app.canvas.moving import Moving
 from app.canvas.offline import document
 from app.gallery import measured
-from app.gallery import words as markdown
 from app.gallery.shell import styles
 from app.gallery.site import masks
 from app.gallery.tour import bytes_by_length, bytes_by_tensor, drawn, memory_by_length, told
+from app.markup import markdown
 from app.player import backward
 from app.player.payload import begun, build
 from app.scenario.own import OWN

@@ -1,0 +1,1 @@
+"""What the project writes its words in, Markdown and TeX, as HTML and MathML."""
