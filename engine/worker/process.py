@@ -11,10 +11,13 @@ import os
 import pickle
 import sys
 import threading
+from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import BinaryIO
 
 from engine.worker.jobs import JobError, resolve
+
+MISSING = "PyTorch is not installed here, and kernels need it; pip install -r requirements.txt brings it."
 
 
 def main() -> None:
@@ -40,6 +43,8 @@ def _receive(requests: BinaryIO, jobs: SimpleQueue) -> None:
 def _run(kind: str, payload: dict, replies: BinaryIO) -> None:
     """Run one job, sending ("update", Update)s and at last ("done", result) or ("failed", sentence)."""
     try:
+        if find_spec("torch") is None:
+            raise JobError(MISSING)
         work = resolve(kind)(payload)
         _send(replies, "started", None)
         while True:
