@@ -17,7 +17,7 @@ import logging, time
 logging.disable(logging.CRITICAL)
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
-from app.page import PAGES
+from app.contents import PAGES
 for name in PAGES:
     page = AppTest.from_file(MAIN, default_timeout=100)
     page._page_hash = calc_hash(name)
