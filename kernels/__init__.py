@@ -1,38 +1,57 @@
 """Attention kernels in Triton: torch tensors in, torch tensors out.
 
-Without a CUDA device the kernels run in Triton's interpreter, which importing this package switches on. The
-interpreter is for correctness, not speed, and not safe to use from several threads at once.
+Without a CUDA device the kernels run in Triton's interpreter, which is switched on when anything is taken
+from this package. The interpreter is for correctness, not speed, and not safe to use from several threads at
+once. Importing the package alone imports neither torch nor Triton.
 """
 
-from kernels._triton import TritonMissingError
-from kernels.attention import Probed, Traced, attention, explain, probe_attention, trace_attention
-from kernels.attention_fp8 import attention_fp8
-from kernels.call import split_blocks
-from kernels.launch import OutOfSharedMemoryError, interpreted, launch_options
-from kernels.marker import scenario_marker
-from kernels.paged import attention_paged
-from kernels.read_cache import read_cache
-from kernels.reference import reference_attention
-from kernels.split_kv import merge
-from kernels.varlen import attention_varlen
+# ruff: noqa: F401 (type checkers take what is imported for them)
 
-__all__ = [
-    "OutOfSharedMemoryError",
-    "Probed",
-    "Traced",
-    "TritonMissingError",
-    "attention",
-    "attention_fp8",
-    "attention_paged",
-    "attention_varlen",
-    "explain",
-    "interpreted",
-    "launch_options",
-    "merge",
-    "probe_attention",
-    "read_cache",
-    "reference_attention",
-    "scenario_marker",
-    "split_blocks",
-    "trace_attention",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernels.algorithms.split_kv import merge
+    from kernels.call.call import split_blocks
+    from kernels.dense import Probed, Traced, attention, explain, probe_attention, trace_attention
+    from kernels.fp8 import attention_fp8
+    from kernels.interpreter import TritonMissingError
+    from kernels.launch.launch import OutOfSharedMemoryError, interpreted, launch_options
+    from kernels.measuring.read_cache import read_cache
+    from kernels.measuring.scenario_marker import scenario_marker
+    from kernels.paged import attention_paged
+    from kernels.reference import reference_attention
+    from kernels.varlen import attention_varlen
+
+_MODULES = {  # where each name stands, which is imported when it is first asked for
+    "OutOfSharedMemoryError": "launch.launch",
+    "Probed": "dense",
+    "Traced": "dense",
+    "TritonMissingError": "interpreter",
+    "attention": "dense",
+    "attention_fp8": "fp8",
+    "attention_paged": "paged",
+    "attention_varlen": "varlen",
+    "explain": "dense",
+    "interpreted": "launch.launch",
+    "launch_options": "launch.launch",
+    "merge": "algorithms.split_kv",
+    "probe_attention": "dense",
+    "read_cache": "measuring.read_cache",
+    "reference_attention": "reference",
+    "scenario_marker": "measuring.scenario_marker",
+    "split_blocks": "call.call",
+    "trace_attention": "dense",
+}
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_MODULES]

@@ -7,16 +7,16 @@ is without end. What is not served is refused in one sentence. return_attn_probs
 
 import torch
 
-from kernels.attention import attention
-from kernels.flash_attn_arguments import (
+from kernels.call.flash_attn_arguments import (
     DENSE,
     check_packed_over_pages,
     check_sides,
     check_tensors,
     check_with_cache,
 )
+from kernels.call.value_checks import flag
+from kernels.dense import attention
 from kernels.paged import attention_paged
-from kernels.values import flag
 from kernels.varlen import attention_varlen
 
 

@@ -1,102 +1,37 @@
-"""Attention in FP8 (e4m3) on Hopper: which problems it serves, and its launches."""
-
-import math
+"""The public face of attention in FP8: how its numbers are rounded can be chosen."""
 
 import torch
 
-from kernels import flash3
-from kernels.again import Again
-from kernels.call import Call, ceil_div
-from kernels.fp8_quantise import QUERIES, Quantised, quantise
-from kernels.launch import address, multiprocessors, on_device
+from kernels.algorithms.fp8.forward import fp8
+from kernels.dispatch.dispatch import chosen, differentiated
 
-_TWO_CONSUMERS = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
-_THREE_CONSUMERS = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
-TILING = {  # by head dim; a consumer has 64 query rows
-    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_THREE_CONSUMERS},
-    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_TWO_CONSUMERS},
-    256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
-}
-DTYPES = (torch.float16, torch.bfloat16)  # of what is quantised, and of O
+SCALES = ("block", "tensor")
 
 
-def unsupported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
-    """One sentence on why FP8 does not serve these tensors, or None where it does."""
-    return flash3.without_hopper("fp8", q.device) or unserved(q, k, v)
+def attention_fp8(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    rotate: bool = True,
+    scales: str = "block",
+    return_lse: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """`attention` with Q, K, V and P rounded to 8 bits (e4m3), on a Hopper GPU; forward only.
 
+    Tensors, causal, scale and what is returned are as `attention` says; q, k and v are float16 or bfloat16,
+    head_dim 64, 128 or 256. scales: "block" gives 64 queries, and each block of keys, a scale of their own;
+    "tensor" gives one to each of q, k and v. rotate multiplies Q and K by the same orthogonal matrix before
+    they are rounded, which spreads outliers over all columns and leaves Q K^T as it was. With its defaults it
+    is attention(algorithm="fp8").
 
-def unserved(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
-    """The part of `unsupported` that the tensors alone decide, whatever the device."""
-    if q.dtype not in DTYPES:
-        return f"fp8 quantises float16 and bfloat16, got {q.dtype}"
-    if q.shape[-1] not in TILING:
-        return f"fp8 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
-    if v.shape[-1] != q.shape[-1]:
-        return f"fp8 takes V of the head_dim of Q and K alone, got {v.shape[-1]} and {q.shape[-1]}"
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.numel() == 0:
-            return f"fp8 takes no empty tensors, {name} is {tuple(tensor.shape)}"
-    return None
-
-
-def fp8(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: Call, *, rotate=True, one_scale=False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out, lse) of attention that `unsupported` has no objection to, computed in e4m3.
-
-    out is like q, lse float32 [batch, heads, seq_q]. rotate has Q and K rotated before, one_scale has one
-    scale for each tensor: see `fp8_quantise`.
+    Raises ValueError or TypeError, naming the argument, for what cannot be served, and for gradients.
     """
-    key_rows = TILING[call.head_dim]["BLOCK_KV"]
-    quantised = quantise(q, k, v, call, key_rows=key_rows, rotate=rotate, one_scale=one_scale)
-    return attend(quantised, call, q)
-
-
-def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out, lse) of tensors that are quantised; out is like a tensor of a dtype of DTYPES."""
-    out = torch.empty_like(like)
-    written = out if out.stride(-1) == 1 else torch.empty(out.shape, dtype=out.dtype, device=out.device)
-    lse = torch.empty(out.shape[:3], dtype=torch.float32, device=out.device)
-    scales = (quantised.q_scales, quantised.k_scales, quantised.v_scales)
-    tensors = (quantised.q, quantised.k, quantised.v, written, lse, *scales)
-    if again := call.memory.get("fp8"):
-        _held, counter = flash3.next_counter(out.device)
-        again(*map(address, tensors), counter)
-    else:
-        call.memory["fp8"] = _launch(tensors, call)
-    return (out if written is out else out.copy_(written)), lse
-
-
-def _launch(tensors: tuple, call: Call) -> Again | None:
-    """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.hopper.fp8 import attention_fp8_kernel
-
-    q, k, v, out, *others = tensors
-    chosen = dict(TILING[call.head_dim])
-    block_kv = chosen.pop("BLOCK_KV")
-    query_blocks = ceil_div(call.seq_q, QUERIES * chosen["CONSUMERS"])
-    sharing = call.heads // call.kv_heads
-    bytes_of_keys = 2 * call.seq_kv * call.head_dim
-    arguments = {
-        "batch_heads": call.batch * call.heads,
-        "heads": call.heads,
-        "heads_per_kv_head": sharing,
-        "heads_together": sharing * max(1, flash3.L2_FOR_KEYS // bytes_of_keys),
-        "query_blocks": query_blocks,
-        "seq_q": call.seq_q,
-        "seq_kv": call.seq_kv,
-        "scale_log2": call.scale * math.log2(math.e),
-        "CAUSAL": call.causal,
-        "ALIGNED": not call.causal or (call.seq_kv - call.seq_q) % QUERIES == 0,
-        **chosen,
-    }
-    descriptors = [
-        flash3._descriptor(q, QUERIES),
-        flash3._descriptor(k, block_kv),
-        flash3._descriptor(v, call.head_dim, block_kv),
-        flash3._descriptor(out, QUERIES),
-    ]
-    programs = min(multiprocessors(q.device), call.batch * call.heads * query_blocks)
-    counter = flash3.zeroed_counter(q.device)
-    with on_device(q.device):
-        return flash3.started(attention_fp8_kernel, programs, (*descriptors, *others, counter), arguments)
+    if scales not in SCALES:
+        raise ValueError(f"scales is {scales!r}, it must be one of {', '.join(SCALES)}")
+    call, _ = chosen(q, k, v, causal, None, scale, "fp8")
+    differentiated("fp8", q, k, v)
+    out, lse = fp8(q, k, v, call, rotate=rotate, one_scale=scales == "tensor")
+    return (out, lse) if return_lse else out

@@ -2,17 +2,17 @@
 
 import torch
 
-from kernels.call import Call, ceil_div
-from kernels.dispatch import tma_serves
-from kernels.flash2 import described
-from kernels.flash3_pages import flash3_pages, serves
-from kernels.launch import addresses, launch, options_given, stages, warps
-from kernels.operator import LIBRARY, traced
-from kernels.paged_arguments import check_held
-from kernels.paged_kernel import append_kernel, paged_kernel
-from kernels.paged_plan import ENDLESS, MANY_ROWS, paged_call, plan_of, planned
-from kernels.split_kv import combine_splits, row_blocks
-from kernels.terms import Terms, scales
+from kernels.algorithms.flash2.forward import described
+from kernels.algorithms.flash3.paged import flash3_pages, serves
+from kernels.algorithms.split_kv import combine_splits, row_blocks
+from kernels.call.call import Call, ceil_div
+from kernels.call.terms import Terms, scales
+from kernels.dispatch.dispatch import tma_serves
+from kernels.dispatch.operator import LIBRARY, traced
+from kernels.launch.launch import addresses, launch, options_given, stages, warps
+from kernels.pages.arguments import check_held
+from kernels.pages.kernel import append_kernel, paged_kernel
+from kernels.pages.plan import ENDLESS, MANY_ROWS, paged_call, plan_of, planned
 
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
 

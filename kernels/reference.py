@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
-from kernels.arguments import check_terms, check_window
-from kernels.values import check_is_tensor
+from kernels.call.arguments import check_terms, check_window
+from kernels.call.value_checks import check_is_tensor
 
 
 def visible_mask(

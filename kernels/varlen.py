@@ -2,12 +2,12 @@
 
 import torch
 
-from kernels.arguments import check_options, check_tensors, check_terms
-from kernels.dispatch import ALGORITHMS
-from kernels.launch import interpreted
-from kernels.ranged import run
-from kernels.ranges import ranges_of_packed, window_sides
-from kernels.values import check_is_tensor, flag, shown
+from kernels.call.arguments import check_options, check_tensors, check_terms
+from kernels.call.key_ranges import ranges_of_packed, window_sides
+from kernels.call.value_checks import check_is_tensor, flag, shown
+from kernels.dispatch.dispatch import ALGORITHMS
+from kernels.dispatch.ranged import run
+from kernels.launch.launch import interpreted
 
 
 def attention_varlen(

@@ -1,9 +1,14 @@
 """The rooms import in one direction: app, then engine, then kernels."""
 
 import ast
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+
+import pytest
+
+import kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDARD = sys.stdlib_module_names
@@ -60,6 +65,20 @@ APP = (
     "first_run_key",
     *("__main__", "main", "dashboard"),
 )
+# the kernels' rooms: a folder imports only those before it, and none of the faces, which import all
+KERNELS = (
+    "interpreter",
+    "tile",
+    "call",
+    "launch",
+    "backward",
+    "hopper",
+    "algorithms",
+    "dispatch",
+    "pages",
+    "distributed",
+    "measuring",
+)
 FILES = sorted(path for room in ALLOWED for path in (ROOT / room).rglob("*.py"))
 NAMED = {path.relative_to(ROOT).as_posix(): path for path in FILES}
 
@@ -115,11 +134,24 @@ FACES = ("kernels", "kernels.distributed")  # of one GPU, and of several
 
 
 def public_names(face: str) -> set[str]:
-    """What a face of the kernels offers, read without importing it."""
+    """What a face of the kernels offers; importing it imports no torch."""
     for node in parsed(ROOT / face.replace(".", "/") / "__init__.py").body:
-        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("__all__", "_MODULES"):
             return set(ast.literal_eval(node.value))
     raise AssertionError(f"{face} has no __all__")
+
+
+def test_the_face_of_the_kernels_is_imported_without_torch():
+    """Each name is imported when it is asked for, from where type checkers find it too."""
+    code = "import sys, kernels; print(*{'torch', 'triton', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == "\n"
+    nodes = ast.walk(parsed(ROOT / "kernels" / "__init__.py"))
+    imported = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module[:8] == "kernels."]
+    for checkers in imported:
+        for alias in checkers.names:
+            assert kernels._MODULES[alias.name] == checkers.module.removeprefix("kernels.")
+    assert {alias.name for node in imported for alias in node.names} == public_names("kernels")
 
 
 def names_of_kernels(source: str) -> list[tuple[str, str]]:
@@ -169,12 +201,32 @@ def test_the_engine_takes_nothing_private_of_torch_or_triton():
 
 
 def test_the_rule_sees_what_lies_behind_the_public_face():
-    source = "import kernels.flash3\nfrom kernels.launch import stages\nimport kernels\nkernels.tile"
+    source = "import kernels.backward.tiling\nfrom kernels.launch import stages\nimport kernels\nkernels.tile"
     assert names_of_kernels(source) == [
-        ("kernels.flash3", ""),
+        ("kernels.backward.tiling", ""),
         ("kernels.launch", "stages"),
         ("kernels", "tile"),
     ]
+
+
+def rooms(room: str) -> dict[str, Path]:
+    """Every module of a room by its full name."""
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
+    return {
+        name.removesuffix(".__init__"): path for path, name in names.items() if name.startswith(f"{room}.")
+    }
+
+
+@cache
+def imports_within(room: str, path: Path) -> set[str]:
+    """Modules of its room that a file imports, anywhere in it; of a package, the module meant."""
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == room:
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                found.add(module if (ROOT / f"{module.replace('.', '/')}.py").exists() else node.module)
+    return found
 
 
 def engine_room(module: str) -> str:
@@ -182,22 +234,10 @@ def engine_room(module: str) -> str:
     return module.split(".")[1] if "." in module else "model"
 
 
-@cache
-def engine_imports(path: Path) -> set[str]:
-    """Modules of the engine that one of its files imports, anywhere in it; of a package, the module meant."""
-    found = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "engine":
-            for alias in node.names:
-                module = f"{node.module}.{alias.name}"
-                found.add(module if (ROOT / f"{module.replace('.', '/')}.py").exists() else node.module)
-    return found
-
-
 def test_no_room_of_the_engine_imports_one_after_it():
     for path in (ROOT / "engine").glob("*/**/*.py"):
         own = path.relative_to(ROOT / "engine").parts[0]
-        for module in engine_imports(path):
+        for module in imports_within("engine", path):
             room = engine_room(module)
             if "worker" in (own, room):
                 beside = {("worker", each) for each in ("worker", *ENGINE[:2])} | {("measuring", "worker")}
@@ -206,19 +246,25 @@ def test_no_room_of_the_engine_imports_one_after_it():
                 assert ENGINE.index(room) <= ENGINE.index(own), (path, module)
 
 
-def test_no_modules_of_the_engine_import_each_other_in_a_circle():
-    names = {
-        path: ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for path in FILES
-        if "engine" in path.parts
-    }
-    graph = {name.removesuffix(".__init__"): engine_imports(path) for path, name in names.items()}
+def test_no_folder_of_the_kernels_imports_one_after_it_nor_a_face():
+    folders = {path.parent.name for path in (ROOT / "kernels").glob("*/__init__.py")}
+    assert folders == set(KERNELS) - {"interpreter"}
+    for path in (ROOT / "kernels").glob("*/**/*.py"):
+        own = path.relative_to(ROOT / "kernels").parts[0]
+        for module in imports_within("kernels", path):
+            room = module.partition(".")[2].split(".")[0]
+            assert room in KERNELS[: KERNELS.index(own) + 1], f"{path} imports {module}"
+
+
+@pytest.mark.parametrize("room", ["engine", "kernels"])
+def test_no_modules_of_a_room_import_each_other_in_a_circle(room):
+    graph = {name: imports_within(room, path) for name, path in rooms(room).items()}
     done: set[str] = set()
 
     def visit(module: str, way: tuple[str, ...]) -> None:
         assert module not in way, f"{' imports '.join((*way[way.index(module) :], module))}"
         if module not in done:
-            for imported in sorted(graph.get(module, ()) - {"engine"}):
+            for imported in sorted(graph.get(module, set()) - {room}):
                 visit(imported, (*way, module))
             done.add(module)
 

@@ -9,13 +9,13 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 
+from kernels.call.value_checks import check_is_tensor
 from kernels.distributed.agreement import differentiated
 from kernels.distributed.job import METHODS, Job, desk_of
 from kernels.distributed.lanes import Lanes
 from kernels.distributed.layout import Layout
 from kernels.distributed.plan import Transfer
 from kernels.distributed.team import PeerLostError, team_of
-from kernels.values import check_is_tensor
 
 __all__ = ["METHODS", "PeerLostError", "explain", "ring_attention", "shard", "unshard"]
 

@@ -2,11 +2,11 @@
 
 import torch
 
-from kernels.arguments import check_options, check_tensors
-from kernels.dispatch import ALGORITHMS
+from kernels.call.arguments import check_options, check_tensors
+from kernels.dispatch.dispatch import ALGORITHMS
 from kernels.distributed.layout import Layout
 from kernels.distributed.team import Team
-from kernels.launch import interpreted
+from kernels.launch.launch import interpreted
 
 ALIKE = (
     "device",

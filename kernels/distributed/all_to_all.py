@@ -5,8 +5,8 @@ from functools import cache
 
 import torch
 
-from kernels.call import Call
-from kernels.dispatch import forward, gradients
+from kernels.call.call import Call
+from kernels.dispatch.dispatch import forward, gradients
 from kernels.distributed.lanes import Lanes
 from kernels.distributed.layout import Layout
 from kernels.distributed.plan import Transfer

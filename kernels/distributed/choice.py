@@ -6,7 +6,7 @@ A card's power limit makes computing longer in a long call, where transfers hide
 
 from dataclasses import dataclass
 
-from kernels.call import Call
+from kernels.call.call import Call
 from kernels.distributed.layout import Layout
 
 GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come: the first is waited for

@@ -10,9 +10,9 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.call import Call, ceil_div
-from kernels.launch import launch
-from kernels.tile import narrowed, widened
+from kernels.call.call import Call, ceil_div
+from kernels.launch.launch import launch
+from kernels.tile.tile import narrowed, widened
 
 MOST_PARTS = 8  # that one launch reads; more are added up in several
 TILE = 4096  # elements of a part that a program holds

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from kernels.call import Call
-from kernels.dispatch import chosen
+from kernels.call.call import Call
+from kernels.call.remember import remember
+from kernels.dispatch.dispatch import chosen
 from kernels.distributed import all_to_all, ring, symmetric
 from kernels.distributed.agreement import agreed, described, difference
 from kernels.distributed.choice import Problem, group_count, seconds, unserved
@@ -16,7 +17,6 @@ from kernels.distributed.plan import Plan, planned
 from kernels.distributed.symmetric import CopyEngines
 from kernels.distributed.team import Team
 from kernels.distributed.watch import Watch
-from kernels.launch import remember
 
 METHODS = ("auto", "ring", "ring_send", "all_gather", "all_to_all")
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from kernels.call import Call
-from kernels.dispatch import forward, gradients
+from kernels.call.call import Call
+from kernels.dispatch.dispatch import forward, gradients
 from kernels.distributed.combine import MOST_PARTS, Piece, added, combine
 from kernels.distributed.lanes import Lanes
 from kernels.distributed.plan import EPOCH, Plan, Round

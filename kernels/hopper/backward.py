@@ -19,10 +19,10 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from kernels.hopper.backward_common import produce, rows_of, store, without
+from kernels.hopper.buffer_queue import BufferQueue, make_barriers, make_queue
+from kernels.hopper.dq_sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
 from kernels.hopper.exchange import hand_over, leave_nothing, make_exchange, wait_for_both
 from kernels.hopper.partitions import start
-from kernels.hopper.ring import Ring, make_barriers, make_ring
-from kernels.hopper.sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
 from kernels.hopper.visits import visits_of
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
 
@@ -31,9 +31,9 @@ SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries
 
 
 @gluon.jit
-def _terms(terms, ring, visit, FROM: gl.constexpr, LAYOUT: gl.constexpr):
+def _terms(terms, queue, visit, FROM: gl.constexpr, LAYOUT: gl.constexpr):
     """The numbers that go with those rows, in a row."""
-    block = without(terms.index(ring.buffer(visit)).reshape([ring.blocks.shape[3]]), FROM, 0)
+    block = without(terms.index(queue.buffer(visit)).reshape([queue.blocks.shape[3]]), FROM, 0)
     return block.load(gl.SliceLayout(0, LAYOUT))[None, :]
 
 
@@ -49,7 +49,7 @@ def _pass_on(d_Q, sums, place, visits, exchange, CONSUMER: gl.constexpr):
 
 @gluon.jit
 def _start_d_values(
-    visit, block, K, V, d_V, rings, visits, scale_log2,
+    visit, block, K, V, d_V, queues, visits, scale_log2,
     CONSUMER: gl.constexpr, FROM: gl.constexpr = 0, CUT: gl.constexpr = True,
 ):  # fmt: skip
     """Issue dV + P dO of a visit, and leave dS in `exchange`; returns P and dS as left operands with it.
@@ -57,7 +57,7 @@ def _start_d_values(
     Of queries before FROM in their block none sees a key of this consumer. CUT says that the others may not
     see all of them.
     """
-    _, _, queries, d_outs, lse, delta, exchange = rings
+    _, _, queries, d_outs, lse, delta, exchange = queues
     QUERIES: gl.constexpr = visits.BLOCK_Q - FROM
     SCORES: gl.constexpr = accumulator_layout(QUERIES)
     OPERANDS: gl.constexpr = accumulator_layout(K.shape[1])
@@ -91,15 +91,15 @@ def _start_d_values(
 
 @gluon.jit
 def _visit_first(
-    block, K, V, gradients, rings, visits, scale_log2, head_start,
+    block, K, V, gradients, queues, visits, scale_log2, head_start,
     CONSUMER: gl.constexpr, FROM: gl.constexpr,
 ):  # fmt: skip
     """dV and dK of the first visit, whose queries see no key of this consumer before FROM."""
     d_V, d_K = gradients
-    d_V, P, d_S = _start_d_values(0, block, K, V, d_V, rings, visits, scale_log2, CONSUMER, FROM)
+    d_V, P, d_S = _start_d_values(0, block, K, V, d_V, queues, visits, scale_log2, CONSUMER, FROM)
     if CONSUMER == 0 and not visits.SQUARE:
         mbarrier.arrive(head_start.index(0), count=1)
-    d_K = warpgroup_mma(d_S, rows_of(rings[2], 0, FROM), d_K, is_async=True)
+    d_K = warpgroup_mma(d_S, rows_of(queues[2], 0, FROM), d_K, is_async=True)
     d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
     return d_V, d_K
 
@@ -123,14 +123,14 @@ def _start_d_queries(visit, keys, exchange, CONSUMER: gl.constexpr):
 
 @gluon.jit
 def _visit(
-    visit, last_place, K, V, gradients, sums, rings, visits, scale_log2,
+    visit, last_place, K, V, gradients, sums, queues, visits, scale_log2,
     CONSUMER: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     """dV and dK with a visit's share, and its place; dQ of the one before is added to the sums."""
     d_V, d_K = gradients
-    keys, _, queries, _, _, _, exchange = rings
+    keys, _, queries, _, _, _, exchange = queues
     place = visits.next_place(last_place)
-    d_V, P, d_S = _start_d_values(visit, place[1], K, V, d_V, rings, visits, scale_log2, CONSUMER, CUT=CUT)
+    d_V, P, d_S = _start_d_values(visit, place[1], K, V, d_V, queues, visits, scale_log2, CONSUMER, CUT=CUT)
     d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
     d_K = warpgroup_mma(d_S, rows_of(queries, visit), d_K, is_async=True)
     d_Q = warpgroup_mma_wait(1, deps=[d_Q])
@@ -154,13 +154,13 @@ def _visit_unseen(visit, last_place, sums, keys, exchange, visits, CONSUMER: gl.
 
 @gluon.jit
 def _consume(
-    outputs, sums, rings, visits, scale, scale_log2, head_start, FULL: gl.constexpr, CONSUMER: gl.constexpr
+    outputs, sums, queues, visits, scale, scale_log2, head_start, FULL: gl.constexpr, CONSUMER: gl.constexpr
 ):  # fmt: skip
     """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest.
 
     FULL says that a mask hides nothing in visits after the first that sees any of these keys.
     """
-    keys, values, queries, _, _, _, exchange = rings
+    keys, values, queries, _, _, _, exchange = queues
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
     K = keys.block(0, CONSUMER).reshape([ROWS, HEAD_DIM])
     V_block = values.block(0, CONSUMER)
@@ -184,7 +184,7 @@ def _consume(
         hand_over(exchange, 0, CONSUMER)
     else:
         d_V, d_K = _visit_first(
-            place[1], K, V, (d_V, d_K), rings, visits, scale_log2, head_start, CONSUMER, HIDDEN
+            place[1], K, V, (d_V, d_K), queues, visits, scale_log2, head_start, CONSUMER, HIDDEN
         )
         if CONSUMER == 0 and visits.SQUARE:  # the other has less of this visit, or none
             mbarrier.arrive(head_start.index(0), count=1)
@@ -197,11 +197,11 @@ def _consume(
     after = gl.minimum(end, 2 if HIDDEN == visits.BLOCK_Q else 1)
     for visit in range(1, after):
         d_V, d_K, place = _visit(
-            visit, place, K, V, (d_V, d_K), sums, rings, visits, scale_log2, CONSUMER, CUT=True
+            visit, place, K, V, (d_V, d_K), sums, queues, visits, scale_log2, CONSUMER, CUT=True
         )
     for visit in range(after, end):
         d_V, d_K, place = _visit(
-            visit, place, K, V, (d_V, d_K), sums, rings, visits, scale_log2, CONSUMER, CUT=not FULL
+            visit, place, K, V, (d_V, d_K), sums, queues, visits, scale_log2, CONSUMER, CUT=not FULL
         )
     if SHORT:  # noqa: SIM102 (known when compiling, what follows is not)
         if end < visits.count():
@@ -234,7 +234,7 @@ def gradient_kernel(
 
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim], lse and delta
     [batch, heads, seq]; sums is what `add_d_queries` takes, or, where BULK, `add_in_bulk`. The numbers from
-    whole to fine_shares are of `kernels.shares.Shares`, where SHARED.
+    whole to fine_shares are of `kernels.backward.shared_key_blocks.Shares`, where SHARED.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
@@ -250,12 +250,12 @@ def gradient_kernel(
     d_out_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], d_out_tensor.layout)
     lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
     delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
-    queries = make_ring(q_blocks, BUFFERS, CONSUMERS)
-    rings = (
-        make_ring(k_blocks, 1, CONSUMERS),
-        make_ring(v_blocks, 1, CONSUMERS),
+    queries = make_queue(q_blocks, BUFFERS, CONSUMERS)
+    queues = (
+        make_queue(k_blocks, 1, CONSUMERS),
+        make_queue(v_blocks, 1, CONSUMERS),
         queries,
-        Ring(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty),  # who releases Q releases dO
+        BufferQueue(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty),  # who releases Q releases dO
         lse,
         delta,
         make_exchange(DTYPE, BLOCK_Q, BULK),
@@ -270,9 +270,9 @@ def gradient_kernel(
         to_sums = (sums, room)
         gl.warp_specialize(
             [
-                (_consume, (outputs, to_sums, rings, visits, scale, scale_log2, head_start, FULL, 0)),
-                (_consume, (outputs, to_sums, rings, visits, scale, scale_log2, head_start, FULL, 1)),
-                (produce, (inputs, rings, visits)),
+                (_consume, (outputs, to_sums, queues, visits, scale, scale_log2, head_start, FULL, 0)),
+                (_consume, (outputs, to_sums, queues, visits, scale, scale_log2, head_start, FULL, 1)),
+                (produce, (inputs, queues, visits)),
                 (add_in_bulk, (sums, room, visits)),
             ],
             [4, 1, 1],
@@ -280,6 +280,6 @@ def gradient_kernel(
         )
     else:
         start(
-            _consume, (outputs, (sums, lse), rings, visits, scale, scale_log2, head_start, FULL),
-            produce, (inputs, rings, visits), CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+            _consume, (outputs, (sums, lse), queues, visits, scale, scale_log2, head_start, FULL),
+            produce, (inputs, queues, visits), CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
         )  # fmt: skip

@@ -4,28 +4,30 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
+from kernels.hopper.dq_sums import held, held_layout
 from kernels.hopper.producer import load
-from kernels.hopper.sums import held, held_layout
 from kernels.hopper.warp_group import ROWS
 
 
 @gluon.jit
-def _load_rows(ring, terms, visit, tensor, term_tensor, batch, place, visits):
+def _load_rows(queue, terms, visit, tensor, term_tensor, batch, place, visits):
     """Copy a block of Q or dO, and the numbers that go with its rows, once the last reader is done."""
     head, block = place
     row = block * visits.BLOCK_Q
-    arrival = ring.arrival(visit)
-    ring.wait_empty(visit)
+    arrival = queue.arrival(visit)
+    queue.wait_empty(visit)
     mbarrier.expect(arrival, tensor.block_type.nbytes + term_tensor.block_type.nbytes)
-    tma.async_copy_global_to_shared(tensor, [batch, head, row, 0], arrival, ring.block(visit))
-    tma.async_copy_global_to_shared(term_tensor, [batch, head, row], arrival, terms.index(ring.buffer(visit)))
+    tma.async_copy_global_to_shared(tensor, [batch, head, row, 0], arrival, queue.block(visit))
+    tma.async_copy_global_to_shared(
+        term_tensor, [batch, head, row], arrival, terms.index(queue.buffer(visit))
+    )
 
 
 @gluon.jit
-def produce(inputs, rings, visits):
+def produce(inputs, queues, visits):
     """Copy K and V once, and Q and dO of every visit."""
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor = inputs
-    keys, values, queries, d_outs, lse, delta, _ = rings
+    keys, values, queries, d_outs, lse, delta, _ = queues
     place = visits.first_place()
     load(keys, 0, k_tensor, visits.batch, visits.kv_head, visits.key)
     _load_rows(queries, lse, 0, q_tensor, lse_tensor, visits.batch, place, visits)
@@ -46,9 +48,9 @@ def without(block, FROM: gl.constexpr, dim: gl.constexpr):
 
 
 @gluon.jit
-def rows_of(ring, visit, FROM: gl.constexpr = 0):
+def rows_of(queue, visit, FROM: gl.constexpr = 0):
     """This visit's block of Q or dO as a matrix, from a row on."""
-    return without(ring.block(visit).reshape([ring.blocks.shape[3], ring.blocks.shape[4]]), FROM, 0)
+    return without(queue.block(visit).reshape([queue.blocks.shape[3], queue.blocks.shape[4]]), FROM, 0)
 
 
 @gluon.jit

@@ -16,8 +16,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from kernels.hopper.backward_common import produce, rows_of, store
-from kernels.hopper.ring import Ring, make_barriers, make_ring
-from kernels.hopper.sums import CONSUMERS, add_d_queries
+from kernels.hopper.buffer_queue import BufferQueue, make_barriers, make_queue
+from kernels.hopper.dq_sums import CONSUMERS, add_d_queries
 from kernels.hopper.visits import visits_of
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
 
@@ -33,7 +33,7 @@ def _make_handover(blocks, BUFFERS: gl.constexpr):
     stored after that; dS of visit i + 2 comes after P of visit i + 2, and that after dQ of visit i.
     """
     full = make_barriers(BUFFERS, 1)
-    return Ring(blocks, full, full)
+    return BufferQueue(blocks, full, full)
 
 
 @gluon.jit
@@ -64,18 +64,18 @@ def _start_scores(visit, K, queries, visits):
 
 
 @gluon.jit
-def _hand_over(ring, visit, tile):
+def _hand_over(queue, visit, tile):
     """Store a tile where the other consumer waits for it."""
-    ring.block(visit).store(tile)
+    queue.block(visit).store(tile)
     fence_async_shared()
     barrier_of_warps()
-    mbarrier.arrive(ring.arrival(visit), count=1)
+    mbarrier.arrive(queue.arrival(visit), count=1)
 
 
 @gluon.jit
-def _consume_values(outputs, sums, rings, visits, scale_log2):
+def _consume_values(outputs, sums, queues, visits, scale_log2):
     """P for the other consumer, dV, and half of what the key block gives to dQ, a visit later."""
-    keys, values, queries, d_outs, lse, _, handovers = rings
+    keys, values, queries, d_outs, lse, _, handovers = queues
     weights, d_scores = handovers
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
     OPERANDS: gl.constexpr = accumulator_layout(HEAD_DIM)
@@ -119,9 +119,9 @@ def _consume_values(outputs, sums, rings, visits, scale_log2):
 
 
 @gluon.jit
-def _consume_keys(outputs, sums, rings, visits, scale):
+def _consume_keys(outputs, sums, queues, visits, scale):
     """dS for both consumers, dK, and half of what the key block gives to dQ."""
-    keys, values, queries, d_outs, _, delta, handovers = rings
+    keys, values, queries, d_outs, _, delta, handovers = queues
     weights, d_scores = handovers
     HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
     OPERANDS: gl.constexpr = accumulator_layout(HEAD_DIM)
@@ -187,11 +187,11 @@ def wide_gradient_kernel(
     d_score_blocks = gl.allocate_shared_memory(DTYPE, [D_SCORES, ROWS, BLOCK_Q], TILE)
     lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
     delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
-    rings = (
-        make_ring(k_block, 1, CONSUMERS),
-        make_ring(v_block, 1, CONSUMERS),
-        make_ring(q_blocks, BUFFERS, CONSUMERS),
-        make_ring(d_out_blocks, BUFFERS, CONSUMERS),
+    queues = (
+        make_queue(k_block, 1, CONSUMERS),
+        make_queue(v_block, 1, CONSUMERS),
+        make_queue(q_blocks, BUFFERS, CONSUMERS),
+        make_queue(d_out_blocks, BUFFERS, CONSUMERS),
         lse,
         delta,
         (_make_handover(weight_block, 1), _make_handover(d_score_blocks, D_SCORES)),
@@ -201,9 +201,9 @@ def wide_gradient_kernel(
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     gl.warp_specialize(
         [
-            (_consume_values, (outputs, sums, rings, visits, scale_log2)),
-            (_consume_keys, (outputs, sums, rings, visits, scale)),
-            (produce, (inputs, rings, visits)),
+            (_consume_values, (outputs, sums, queues, visits, scale_log2)),
+            (_consume_keys, (outputs, sums, queues, visits, scale)),
+            (produce, (inputs, queues, visits)),
         ],
         [4, 1],
         [CONSUMER_REGISTERS, PRODUCER_REGISTERS],

@@ -18,7 +18,7 @@ def now(TRACED: gl.constexpr):
 
 @gluon.jit
 def store_times(blocks, tile, start, TRACED: gl.constexpr):
-    """Write down a tile's SM, start and end, see `kernels.trace`."""
+    """Write down a tile's SM, start and end, see `kernels.launch.block_times`."""
     if TRACED:
         end = now(TRACED)
         sm = gl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=gl.int32, is_pure=False, pack=1)

@@ -134,12 +134,12 @@ def _hand_back(queries, tile_visit):
 
 @gluon.jit
 def consume(
-    output, rings, tiles, scale_log2, blocks,
+    output, queues, tiles, scale_log2, blocks,
     CONSUMERS: gl.constexpr, TURNS: gl.constexpr, HELD: gl.constexpr, TRACED: gl.constexpr,
     CONSUMER: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile; a trace has the first consumer's times for the tile's."""
-    queries, keys, values, next_tiles = rings
+    queries, keys, values, next_tiles = queues
     HEAD_DIM: gl.constexpr = values.blocks.shape[4]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
     SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(tiles.BLOCK_KV))

@@ -4,8 +4,8 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
 
-from kernels.hopper.ring import Ring, make_barriers
-from kernels.hopper.sums import CONSUMERS
+from kernels.hopper.buffer_queue import BufferQueue, make_barriers
+from kernels.hopper.dq_sums import CONSUMERS
 from kernels.hopper.warp_group import (
     FIRST_TURN_BARRIER,
     ROWS,
@@ -28,7 +28,7 @@ def make_exchange(DTYPE: gl.constexpr, BLOCK_Q: gl.constexpr, BULK: gl.constexpr
     LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     blocks = gl.allocate_shared_memory(DTYPE, [EXCHANGES * CONSUMERS, ROWS, BLOCK_Q], LAYOUT)
     full = make_barriers(EXCHANGES, CONSUMERS)
-    return Ring(blocks, full, full, FIRST_TURN_BARRIER if BULK else 0)
+    return BufferQueue(blocks, full, full, FIRST_TURN_BARRIER if BULK else 0)
 
 
 @gluon.jit

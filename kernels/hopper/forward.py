@@ -10,10 +10,10 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
+from kernels.hopper.buffer_queue import make_queue
 from kernels.hopper.consumer import consume
 from kernels.hopper.partitions import start
 from kernels.hopper.producer import produce
-from kernels.hopper.ring import make_ring
 from kernels.hopper.schedule import Schedule
 from kernels.hopper.tiles import make_tile_blocks
 from kernels.hopper.warp_group import ROWS
@@ -42,10 +42,10 @@ def attention_kernel(
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
-    blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.trace`. splits, if not None:
-    parts of the keys, over each of which out_tensor, a pointer to float32, and lse have all batches.
-    whole and share, if not None: see `Schedule`; pieces leave their O in partial, float32 [slots, rows of a
-    tile, head_dim], and their lse in partial_lse.
+    blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.launch.block_times`.
+    splits, if not None: parts of the keys, over each of which out_tensor, a pointer to float32, and lse have
+    all batches. whole and share, if not None: see `Schedule`; pieces leave their O in partial, float32
+    [slots, rows of a tile, head_dim], and their lse in partial_lse.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
@@ -61,18 +61,18 @@ def attention_kernel(
     k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
     v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
     next_tiles = make_tile_blocks(4 if PLACED else 1)
-    rings = (
-        make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
+    queues = (
+        make_queue(q_blocks, Q_BUFFERS, CONSUMERS),
         # by name where Q is held: elsewhere that was up to 2% slower, but for V where all take equal turns
-        make_ring(k_blocks, KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
-        make_ring(v_blocks, KV_BUFFERS, CONSUMERS, VALUES_BARRIER if HELD or (TURNS and not CAUSAL) else 0),
-        make_ring(next_tiles, 2, CONSUMERS),
+        make_queue(k_blocks, KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
+        make_queue(v_blocks, KV_BUFFERS, CONSUMERS, VALUES_BARRIER if HELD or (TURNS and not CAUSAL) else 0),
+        make_queue(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()
 
     output = (out_tensor, lse) if share is None else (out_tensor, lse, partial, partial_lse)
     start(
-        consume, (output, rings, schedule, scale_log2, blocks, CONSUMERS, TURNS, HELD, TRACED),
-        produce, ((q_tensor, k_tensor, v_tensor), rings, schedule, counter, not CAUSAL, False),
+        consume, (output, queues, schedule, scale_log2, blocks, CONSUMERS, TURNS, HELD, TRACED),
+        produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, not CAUSAL, False),
         CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
     )  # fmt: skip

@@ -8,10 +8,10 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
+from kernels.hopper.buffer_queue import make_queue
 from kernels.hopper.fp8_consumer import consume
 from kernels.hopper.partitions import start
 from kernels.hopper.producer import produce
-from kernels.hopper.ring import make_ring
 from kernels.hopper.schedule import Schedule
 from kernels.hopper.tiles import make_tile_blocks
 from kernels.hopper.warp_group import ROWS
@@ -51,18 +51,18 @@ def attention_fp8_kernel(
         out_tensor.dtype, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], out_tensor.layout
     )
     next_tiles = make_tile_blocks(1)
-    rings = (
-        make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
-        make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
-        make_ring(v_blocks, KV_BUFFERS, CONSUMERS),
-        make_ring(next_tiles, 2, CONSUMERS),
+    queues = (
+        make_queue(q_blocks, Q_BUFFERS, CONSUMERS),
+        make_queue(k_blocks, KV_BUFFERS, CONSUMERS),
+        make_queue(v_blocks, KV_BUFFERS, CONSUMERS),
+        make_queue(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()
 
     scales = (q_scales, k_scales, v_scales)
     start(
         consume,
-        ((out_tensor, lse), out_blocks, rings, schedule, scale_log2, scales, CONSUMERS, TURNS),
-        produce, ((q_tensor, k_tensor, v_tensor), rings, schedule, counter, True, True),
+        ((out_tensor, lse), out_blocks, queues, schedule, scale_log2, scales, CONSUMERS, TURNS),
+        produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, True, True),
         CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
     )  # fmt: skip

@@ -128,11 +128,11 @@ def _store(state, out_block, output, place, row, schedule):
 
 @gluon.jit
 def consume(
-    output, out_blocks, rings, schedule, scale_log2, scales,
+    output, out_blocks, queues, schedule, scale_log2, scales,
     CONSUMERS: gl.constexpr, TURNS: gl.constexpr, CONSUMER: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of every tile."""
-    queries, keys, values, next_tiles = rings
+    queries, keys, values, next_tiles = queues
     HEAD_DIM: gl.constexpr = values.blocks.shape[3]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM, 8)
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV, 8)

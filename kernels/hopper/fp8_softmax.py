@@ -10,8 +10,8 @@ square the two are off by 3.1 and 2.6%. Source: Schraudolph, Neural Computation 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from kernels.fp8_quantise import ROUND_ASM
 from kernels.hopper.warp_group import ROWS, accumulator_layout, beside
+from kernels.tile.tile import ROUND_ASM
 
 HEADROOM = gl.constexpr(8.0)  # P is 2^8 where it would be 1: e4m3 reaches 448
 CODES = gl.constexpr(8.0)  # of e4m3, for each power of 2

@@ -9,11 +9,11 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 from triton.language.core import _aggregate as aggregate
 
+from kernels.hopper.buffer_queue import make_queue
 from kernels.hopper.clock import pause
 from kernels.hopper.consumer import consume
 from kernels.hopper.partitions import start, start_two_producers
 from kernels.hopper.producer import load
-from kernels.hopper.ring import make_ring
 from kernels.hopper.schedule import Schedule
 from kernels.hopper.tiles import draw, make_tile_blocks, next_tile
 from kernels.hopper.warp_group import ROWS
@@ -116,31 +116,31 @@ def _pages_of(table, stride, key, length, page_size, BLOCK_KV: gl.constexpr, PAR
 
 @gluon.jit
 def _load_pages(
-    ring, boxes, visit, descriptor, pages, kv_head, slot, PARTS: gl.constexpr, REST: gl.constexpr
+    queue, boxes, visit, descriptor, pages, kv_head, slot, PARTS: gl.constexpr, REST: gl.constexpr
 ):
     """Copy a block of keys, from `slot` of one page on or from whole ones, once its last reader is done."""
-    PIECES: gl.constexpr = ring.blocks.shape[4] // descriptor.block_type.shape[3]
-    ring.wait_empty(visit)
-    mbarrier.expect(ring.arrival(visit), PARTS * PIECES * descriptor.block_type.nbytes)
+    PIECES: gl.constexpr = queue.blocks.shape[4] // descriptor.block_type.shape[3]
+    queue.wait_empty(visit)
+    mbarrier.expect(queue.arrival(visit), PARTS * PIECES * descriptor.block_type.nbytes)
     for part in gl.static_range(PARTS):
         for piece in gl.static_range(PIECES):
-            box = boxes.index((ring.buffer(visit) * PIECES + piece) * PARTS + part)
+            box = boxes.index((queue.buffer(visit) * PIECES + piece) * PARTS + part)
             place = [pages[part], kv_head, slot, piece * descriptor.block_type.shape[3]]
-            tma.async_copy_global_to_shared(descriptor, place, ring.arrival(visit), box)
+            tma.async_copy_global_to_shared(descriptor, place, queue.arrival(visit), box)
         if REST:  # all at once, boxes hold up the softmax that begins then
             pause(REST)
 
 
 @gluon.jit
 def _produce(
-    inputs, rings, tiles, counter, table, PARTS: gl.constexpr, REST: gl.constexpr, WHAT: gl.constexpr
+    inputs, queues, tiles, counter, table, PARTS: gl.constexpr, REST: gl.constexpr, WHAT: gl.constexpr
 ):
     """As `producer.produce`, but K and V of the pages that a sequence's row of the table names.
 
     WHAT: "both", or of two producers the "keys", with Q and the drawing of tiles, or the "values".
     """
     q_tensor, k_tensor, v_tensor = inputs
-    queries, keys, values, next_tiles = rings
+    queries, keys, values, next_tiles = queues
     entries, row_stride, stride, page_size = table
     k_boxes = _boxes(keys.blocks, k_tensor, PARTS)
     v_boxes = _boxes(values.blocks, v_tensor, PARTS)
@@ -209,25 +209,25 @@ def paged_attention_kernel(
     k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
     v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
     next_tiles = make_tile_blocks(1)
-    rings = (
-        make_ring(q_blocks, Q_BUFFERS, CONSUMERS),
-        make_ring(k_blocks, KV_BUFFERS, CONSUMERS),
-        make_ring(v_blocks, KV_BUFFERS, CONSUMERS),
-        make_ring(next_tiles, 2, CONSUMERS + PRODUCERS - 1),
+    queues = (
+        make_queue(q_blocks, Q_BUFFERS, CONSUMERS),
+        make_queue(k_blocks, KV_BUFFERS, CONSUMERS),
+        make_queue(v_blocks, KV_BUFFERS, CONSUMERS),
+        make_queue(next_tiles, 2, CONSUMERS + PRODUCERS - 1),
     )
     fence_async_shared()
 
     table = (block_table, row_stride, table_stride, page_size)
     if PRODUCERS == 1:
         start(
-            consume, ((out_tensor, lse), rings, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
+            consume, ((out_tensor, lse), queues, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
             _produce,
-            ((q_tensor, k_tensor, v_tensor), rings, tiles, counter, table, PARTS, REST, "both"),
+            ((q_tensor, k_tensor, v_tensor), queues, tiles, counter, table, PARTS, REST, "both"),
             CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
         )  # fmt: skip
     else:
         start_two_producers(
-            consume, ((out_tensor, lse), rings, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
-            _produce, ((q_tensor, k_tensor, v_tensor), rings, tiles, counter, table, PARTS, REST),
+            consume, ((out_tensor, lse), queues, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
+            _produce, ((q_tensor, k_tensor, v_tensor), queues, tiles, counter, table, PARTS, REST),
             CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
         )  # fmt: skip

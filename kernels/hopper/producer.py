@@ -8,39 +8,39 @@ from kernels.hopper.tiles import draw, draw_placed
 
 
 @gluon.jit
-def load(ring, visit, descriptor, batch, head, row):
+def load(queue, visit, descriptor, batch, head, row):
     """Copy the rows from `row` on that fill this visit's buffer, once its last reader is done."""
-    PARTS: gl.constexpr = ring.PARTS
-    ring.wait_empty(visit)
-    mbarrier.expect(ring.arrival(visit), PARTS * descriptor.block_type.nbytes)
+    PARTS: gl.constexpr = queue.PARTS
+    queue.wait_empty(visit)
+    mbarrier.expect(queue.arrival(visit), PARTS * descriptor.block_type.nbytes)
     for part in gl.static_range(PARTS):
         part_row = row + part * descriptor.block_type.shape[2]
         tma.async_copy_global_to_shared(
-            descriptor, [batch, head, part_row, 0], ring.arrival(visit), ring.block(visit, part)
+            descriptor, [batch, head, part_row, 0], queue.arrival(visit), queue.block(visit, part)
         )
 
 
 @gluon.jit
-def _load_values(ring, visit, descriptor, batch, head, key, TRANSPOSED: gl.constexpr):
+def _load_values(queue, visit, descriptor, batch, head, key, TRANSPOSED: gl.constexpr):
     """`load` of the keys from `key` on, which are columns of V where that is TRANSPOSED."""
     if TRANSPOSED:
-        arrival = ring.arrival(visit)
-        ring.wait_empty(visit)
+        arrival = queue.arrival(visit)
+        queue.wait_empty(visit)
         mbarrier.expect(arrival, descriptor.block_type.nbytes)
-        tma.async_copy_global_to_shared(descriptor, [batch, head, 0, key], arrival, ring.block(visit))
+        tma.async_copy_global_to_shared(descriptor, [batch, head, 0, key], arrival, queue.block(visit))
     else:
-        load(ring, visit, descriptor, batch, head, key)
+        load(queue, visit, descriptor, batch, head, key)
 
 
 @gluon.jit
-def produce(inputs, rings, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: gl.constexpr):
+def produce(inputs, queues, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: gl.constexpr):
     """Draw tiles and copy their Q, K and V, key blocks from the last to the first.
 
     Equal tiles are drawn one AHEAD. Of unequal ones the next is drawn when all copies of the one before are
     under way: SMs that took theirs a whole tile before would drift apart, and would not end together.
     """
     q_tensor, k_tensor, v_tensor = inputs
-    queries, keys, values, next_tiles = rings
+    queries, keys, values, next_tiles = queues
     tile = schedule.handed(gl.program_id(0))
     if schedule.PLACED:
         place = schedule.place(tile)

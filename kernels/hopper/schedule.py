@@ -20,7 +20,7 @@ class Schedule:
     first and the third see no more than a part of the first half, of which their scores are. There EDGES is
     "between" where what is said above is so of each consumer's own blocks, the third being as the first.
     WIDE says that a window has the keys of a block, ALL_SEE that of its last block every query sees a
-    key. PAIRED, CHAINS and PLACED are ways to compute the same, see `kernels.flash3`. SKIPS: consumers have
+    key. PAIRED, CHAINS and PLACED are ways to compute the same, see `flash3.forward`. SKIPS: consumers have
     first and last blocks of their own. SPLIT: no mask, and the keys of a tile fall into `splits` parts.
     CUT: no mask, and only the first `whole` tiles are handed out whole. Of the key blocks of all others each
     block of threads has an equal share, of two tiles at most: a piece of each, whose number is `whole` and

@@ -4,7 +4,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.language.core import _aggregate as aggregate
 
-from kernels import shares
+from kernels.backward import shared_key_blocks as shares
 from kernels.hopper.warp_group import ROWS
 
 key_block_at = gluon.jit(shares.key_block_at)
@@ -137,7 +137,7 @@ def visits_of(
     """Those of a block of threads, of batch_heads key heads; a masked one where no query sees the keys.
 
     The key blocks that most queries see come first, within a set of heads whose tensors share the L2. Where
-    SHARED, blocks of threads share the last ones as `cut` says, see `kernels.shares`.
+    SHARED, blocks of threads share the last ones as `cut` says, see `kernels.backward.shared_key_blocks`.
     """
     number, part, parts = program, 0, 1
     if SHARED:

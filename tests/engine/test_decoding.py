@@ -46,8 +46,8 @@ LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, 
 )
 def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, head_dim):
     torch = pytest.importorskip("torch")
-    arguments = pytest.importorskip("kernels.arguments")
-    split_count = pytest.importorskip("kernels.split_kv").split_count
+    arguments = pytest.importorskip("kernels.call.arguments")
+    split_count = pytest.importorskip("kernels.algorithms.split_kv").split_count
     q = torch.empty(1, heads[0], 1, head_dim, dtype=getattr(torch, dtype))
     k = torch.empty(1, heads[1], keys, head_dim, dtype=q.dtype)
     call = arguments.checked(
@@ -67,7 +67,7 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
 @pytest.mark.parametrize("window", [None, 700])
 def test_with_documents_the_kernel_chooses_splits_by_all_keys(window):
     """It works out on the GPU alone which keys a query sees of its document."""
-    torch, ranged = pytest.importorskip("torch"), pytest.importorskip("kernels.ranged")
+    torch, ranged = pytest.importorskip("torch"), pytest.importorskip("kernels.dispatch.ranged")
     q, k = torch.empty(1, 8, 1, 64), torch.empty(1, 2, 9000, 64)
     terms, options = ([4500, 4500], None, None, None, None), (None, "split_kv", None, None, None)
     order = ranged.checked_order(q, k, k, True, window, terms, options)

@@ -11,7 +11,7 @@ from engine.model.traffic import counts, summed
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import Tensor
 from engine.trace.forward import execute
-from kernels.flash3 import _ways, tiling
+from kernels.algorithms.flash3.forward import _ways, tiling
 from tests.engine.strategies import dense_mask
 
 CASES = [  # head dim, queries, keys, window

@@ -9,7 +9,7 @@ from engine.problem.hardware import KIB
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import Operation
 from engine.trace.forward import execute
-from kernels.flash3 import TILING, tiling
+from kernels.algorithms.flash3.forward import TILING, tiling
 from tests.engine.strategies import exact_attention
 
 CONSUMER_ROWS = 64

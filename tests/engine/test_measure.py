@@ -101,7 +101,7 @@ def test_every_provider_of_this_machine_is_right_and_timed(bench, values):
 
 
 def test_the_records_know_which_kernels_have_a_backward_pass():
-    differentiable = pytest.importorskip("kernels.dispatch").DIFFERENTIABLE
+    differentiable = pytest.importorskip("kernels.dispatch.dispatch").DIFFERENTIABLE
     assert {one.kernel for one in ALGORITHMS.values() if one.differentiable} == set(differentiable)
 
 

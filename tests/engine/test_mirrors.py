@@ -17,14 +17,14 @@ from engine.problem.problem import Mask, Problem
 from engine.trace.ring import execute_ring
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("kernels", exc_type=ImportError)  # not where there is no Triton
+pytest.importorskip("kernels.interpreter", exc_type=ImportError)  # not where there is no Triton
 
 LONG = {"algorithm": "flash2", "seq": 4096, "heads": 32, "causal": True, "hardware": "h200"}
 
 
 def call_of(experiment: Experiment):
     """The kernels' own view of a problem, nothing chosen for them, K and V copied by TMA."""
-    from kernels.arguments import checked
+    from kernels.call.arguments import checked
 
     problem = experiment.problem
     dtype = getattr(torch, problem.dtype)
@@ -38,7 +38,7 @@ def call_of(experiment: Experiment):
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("seq", [512, 1024, 1025, 4096])
 def test_flash2_takes_the_tiling_that_its_kernel_takes(head_dim, seq):
-    from kernels.flash2 import own_tiling
+    from kernels.algorithms.flash2.forward import own_tiling
 
     experiment = Experiment.of(head_dim=head_dim, seq=seq).in_own_tiling()
     block_q, block_kv, _, stages = own_tiling(replace(call_of(experiment), tma=True))
@@ -67,7 +67,7 @@ def test_a_head_dimension_between_two_takes_the_room_of_the_larger_on_an_sm():
 @pytest.mark.parametrize("seq", [1024, 2048])
 @pytest.mark.parametrize("window", [None, 100])
 def test_as_many_heads_start_together_as_in_the_kernel(head_dim, seq, window):
-    from kernels.flash2 import heads_together
+    from kernels.algorithms.flash2.forward import heads_together
 
     experiment = Experiment.of(**LONG | {"seq": seq, "head_dim": head_dim, "window": window})
     own = experiment.in_own_tiling()
@@ -100,7 +100,7 @@ def test_a_kernel_keeps_its_own_tiling_until_it_is_given_blocks():
 @pytest.mark.parametrize(("window", "together"), [(None, 64), (100, 2620), (4096, 64), (4095, 64)])
 def test_flash3_starts_as_many_heads_together_as_its_kernel(window, together):
     """2 query heads share a KV head; K and V that a query sees are 4 * 64 bytes a key, of 32 MiB."""
-    from kernels.flash3 import _prepared
+    from kernels.algorithms.flash3.forward import _prepared
 
     experiment = Experiment.of(**LONG | {"algorithm": "flash3", "kv_heads": 16, "window": window})
     q, k = (torch.empty(1, heads, 4096, 64, dtype=torch.float16) for heads in (32, 16))
@@ -111,8 +111,8 @@ def test_flash3_starts_as_many_heads_together_as_its_kernel(window, together):
 
 def test_constants_are_those_of_the_kernels():
     kernel0, kernel2, kernel3, kernel_split, backward = (
-        import_module(f"kernels.{name}")
-        for name in ("standard", "flash2", "flash3", "split_kv", "flash3_backward")
+        import_module(f"kernels.algorithms.{name}")
+        for name in ("standard", "flash2.forward", "flash3.forward", "split_kv", "flash3.backward")
     )
 
     together = {head_dim: kernel2.HEADS_TOGETHER[head_dim] for head_dim in flash2.HEADS_TOGETHER}
@@ -130,7 +130,7 @@ def test_constants_are_those_of_the_kernels():
 @pytest.mark.parametrize("kv_heads", [4, 16])
 def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch, method, kv_heads):
     """The same seconds, where the engine's kernel has the flat rate that `auto` takes, without a limit."""
-    from kernels.call import Call
+    from kernels.call.call import Call
     from kernels.distributed import choice
     from kernels.distributed.layout import Layout
 
@@ -173,6 +173,6 @@ def test_a_ring_fetches_what_the_kernels_fetch(zigzag, window):
 def test_the_softmax_takes_the_kernels_rows(seq_kv):
     from triton import next_power_of_2
 
-    from kernels.standard import SOFTMAX_TILE
+    from kernels.algorithms.standard import SOFTMAX_TILE
 
     assert standard.softmax_rows(seq_kv) == max(1, SOFTMAX_TILE // next_power_of_2(seq_kv))

@@ -100,10 +100,10 @@ def test_times_are_counted_by_the_commit_of_their_run():
 
 
 def test_the_kernels_own_choices_are_those_of_the_kernels():
-    flash2 = pytest.importorskip("kernels.flash2")
+    flash2 = pytest.importorskip("kernels.algorithms.flash2.forward")
     tilings = (flash2.OWN_TILING, OWN_BLOCKS), (flash2.SHORT_TILING, SHORT_BLOCKS)
     assert flash2.SHORT == SHORT
-    fused = pytest.importorskip("kernels.flash3_backward").TILING
+    fused = pytest.importorskip("kernels.algorithms.flash3.backward").TILING
     for own, blocks in tilings:
         assert {head_dim: tiling[:2] for head_dim, tiling in own.items()} == blocks
     assert set(FUSED_HEAD_DIMS) == set(fused)

@@ -22,8 +22,8 @@ def counted(*recorded: Recording) -> list[RecordedBackwardKernel]:
 @pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256])
 def test_the_modelled_blocks_are_those_of_the_kernels(head_dim):
     torch = pytest.importorskip("torch")
-    tilings = pytest.importorskip("kernels.backward_tiling").tilings
-    arguments = pytest.importorskip("kernels.arguments")
+    tilings = pytest.importorskip("kernels.backward.tiling").tilings
+    arguments = pytest.importorskip("kernels.call.arguments")
     q = torch.empty(1, 1, 256, head_dim, dtype=torch.float16)
     call = arguments.checked(
         q, q, q, causal=False, window=None, scale=None, algorithm="flash2", algorithms=("flash2",),

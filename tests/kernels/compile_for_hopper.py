@@ -125,7 +125,7 @@ def resources(kernel, log: str) -> dict:
 
 def launch_flash3(q, times, causal=False, window=None) -> None:
     """flash3's launch, which asks the GPU for a counter, in the tilings for many keys and for few."""
-    from kernels import flash3
+    from kernels.algorithms.flash3 import forward as flash3
 
     flash3.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     lse = torch.empty(q.shape[:3])
@@ -136,8 +136,8 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
 
 def launch_flash3_split(q) -> None:
     """flash3's launch of parts of the keys."""
-    from kernels import flash3_split
-    from kernels.call import Call
+    from kernels.algorithms.flash3 import split_kv as flash3_split
+    from kernels.call.call import Call
 
     flash3_split.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], False, None, 0.1, "flash3", 128, 64, 2)
@@ -146,8 +146,8 @@ def launch_flash3_split(q) -> None:
 
 def launch_flash3_cut(q) -> None:
     """flash3's launch with its last tiles in pieces, and the one that merges them."""
-    from kernels import flash3_cut
-    from kernels.call import Call
+    from kernels.algorithms.flash3 import stream_k as flash3_cut
+    from kernels.call.call import Call
 
     flash3_cut.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     cut = flash3_cut.Cut(2, 2, 4, 2, 4, 128)
@@ -160,8 +160,9 @@ def launch_flash3_cut(q) -> None:
 
 def launch_fp8(q, causal=False) -> None:
     """The launches of attention in FP8: those that quantise and rotate, and the one that attends."""
-    from kernels import flash3, fp8
-    from kernels.call import Call
+    from kernels.algorithms.flash3 import forward as flash3
+    from kernels.algorithms.fp8 import forward as fp8
+    from kernels.call.call import Call
 
     flash3.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], causal, None, 0.1, "fp8", 128, 64, None)
@@ -180,7 +181,7 @@ def launch_flash2_backward(
     alibi_slopes=None,
 ) -> None:
     """The launches of the backward pass of flash2; with documents, of every term that there is."""
-    from kernels import dispatch, ranged
+    from kernels.dispatch import dispatch, ranged
 
     lse = torch.empty(q.shape[:3])
     if documents is not None:
@@ -193,8 +194,9 @@ def launch_flash2_backward(
 
 def launch_flash3_backward(q, causal=False, window=None) -> None:
     """The launches of flash3's backward pass, where key blocks are shared and where not."""
-    from kernels import flash3_backward, flash3_sums
-    from kernels.call import Call
+    from kernels.algorithms.flash3 import backward as flash3_backward
+    from kernels.algorithms.flash3 import dq_sums as flash3_sums
+    from kernels.call.call import Call
 
     block_q = flash3_backward.TILING[q.shape[-1]]["BLOCK_Q"]
     causal = causal or window is not None
@@ -207,7 +209,7 @@ def launch_flash3_backward(q, causal=False, window=None) -> None:
 
 def launch_parts(q) -> None:
     """The launches that add up the parts of several ranks: one part, and as many as there may be with lse."""
-    from kernels.call import Call
+    from kernels.call.call import Call
     from kernels.distributed.combine import MOST_PARTS, Piece, combine
 
     call = Call(*q.shape[:2], 2, 256, *q.shape[2:], False, None, 0.1, "flash2", 64, 64, None)
@@ -221,8 +223,10 @@ def launch_paged(q, causal=False, **mask) -> None:
 
     At last flash3's, for a chunk over small ones.
     """
-    from kernels import attention_paged, flash3_pages, paged_arguments
-    from kernels.call import Call
+    from kernels import attention_paged
+    from kernels.algorithms.flash3 import paged as flash3_pages
+    from kernels.call.call import Call
+    from kernels.pages import arguments as paged_arguments
 
     paged_arguments.interpreted = lambda: True  # CPU tensors stand in
     flash3_pages.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
@@ -237,8 +241,11 @@ def launch_paged(q, causal=False, **mask) -> None:
 
 
 def main(cases: list[str]) -> None:
-    from kernels import arguments, attention, dispatch, flash2, trace_attention
-    from kernels.trace import BlockTimes
+    from kernels import attention, trace_attention
+    from kernels.algorithms.flash2 import forward as flash2
+    from kernels.call import arguments
+    from kernels.dispatch import dispatch
+    from kernels.launch.block_times import BlockTimes
 
     check_alike = arguments._check_alike
     arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)  # CPU tensors stand in

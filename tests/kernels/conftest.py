@@ -1,4 +1,4 @@
-import kernels  # noqa: F401, I001 (before torch._inductor or anything else imports triton)
+import kernels.interpreter  # noqa: F401, I001 (before torch._inductor or anything else imports triton)
 import pytest
 import torch
 from quick_interpreter import quicken

@@ -21,7 +21,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # on a machine with a GPU, too, the ranks are processes of the CPU
 
-import kernels  # noqa: F401, I001 (before anything else imports triton)
+import kernels.interpreter  # noqa: F401, I001 (before anything else imports triton)
 import torch
 import torch.distributed as dist
 import torch.utils.checkpoint

@@ -5,7 +5,7 @@ import math
 import torch
 from gluon_threads import Descriptor, OnThreads
 
-from kernels import flash3
+from kernels.algorithms.flash3 import forward as flash3
 from kernels.hopper import forward
 
 

@@ -15,9 +15,9 @@ from kernels import (
     reference_attention,
     trace_attention,
 )
-from kernels.arguments import checked
+from kernels.call.arguments import checked
 from kernels.distributed.agreement import described
-from kernels.launch import launch
+from kernels.launch.launch import launch
 
 SHAPE = (1, 2, 16, 16)
 

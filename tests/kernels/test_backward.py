@@ -16,8 +16,8 @@ from attention_cases import (
 )
 
 from kernels import attention, reference_attention
-from kernels.backward_tiling import tilings
-from kernels.call import Call
+from kernels.backward.tiling import tilings
+from kernels.call.call import Call
 
 ROOMY = Shape("roomy", 4, 2, 20, 40, 32, 16, 32)
 

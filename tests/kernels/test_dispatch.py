@@ -6,9 +6,10 @@ import pytest
 import torch
 from attention_cases import ON_CPU
 
-from kernels import attention, dispatch, explain, launch_options, probe_attention, reference_attention
-from kernels.call import Call
-from kernels.flash2 import flash2
+from kernels import attention, explain, launch_options, probe_attention, reference_attention
+from kernels.algorithms.flash2.forward import flash2
+from kernels.call.call import Call
+from kernels.dispatch import dispatch
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 Q = torch.zeros(1, 32, 200, 64, dtype=torch.float16)
@@ -316,8 +317,8 @@ def test_copies_by_tma_change_no_result(mask, device):
 @pytest.mark.parametrize("together", [1, 3, 16])
 def test_the_order_of_the_heads_changes_no_result(monkeypatch, together, device):
     """Eight heads, three at a time: the last set has two."""
-    monkeypatch.setattr("kernels.flash2.SHORT", 0)
-    monkeypatch.setattr("kernels.flash2.HEADS_TOGETHER", {64: together})
+    monkeypatch.setattr("kernels.algorithms.flash2.forward.SHORT", 0)
+    monkeypatch.setattr("kernels.algorithms.flash2.forward.HEADS_TOGETHER", {64: together})
     q, k, v = torch.randn(3, 2, 4, 30, 64, device=device).half()
     call, _ = dispatch.chosen(q, k, v, True, None, None, "flash2", 16, 16)
     (out, lse), exact = flash2(q, k, v, replace(call, tma=True)), reference_attention(q, k, v, causal=True)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from distributed_cases import EVERY, PLANTED, dense_combine
 
-from kernels.call import Call
-from kernels.dispatch import chosen
+from kernels.call.call import Call
+from kernels.dispatch.dispatch import chosen
 from kernels.distributed import choice, plan, shard
 from kernels.distributed.combine import Piece, combine
 from kernels.distributed.layout import Layout

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from kernels import flash3, reference_attention
+from kernels import reference_attention
+from kernels.algorithms.flash3 import forward as flash3
 from kernels.hopper import forward
 from kernels.hopper.forward import attention_kernel
 
@@ -109,7 +110,7 @@ class Recorded:
 def test_a_launch_is_remembered_with_its_layout(monkeypatch):
     kernel, memory = Recorded(), {}
     monkeypatch.setattr(forward, "attention_kernel", kernel)
-    monkeypatch.setattr(flash3, "Again", kernel.started_again)
+    monkeypatch.setattr(flash3, "Relaunch", kernel.started_again)
     monkeypatch.setattr(flash3, "next_counter", lambda device: (None, 4711))
     first, second = (tensors(2, 4, 2, 300, 500) for _ in range(2))
     options = {"causal": True, "window": None, "scale": 0.1}

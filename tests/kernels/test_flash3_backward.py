@@ -6,10 +6,13 @@ import pytest
 import torch
 from attention_cases import largest_difference
 
-from kernels import attention, dispatch, flash3, flash3_backward, reference_attention
-from kernels.call import Call
-from kernels.flash3_backward import TILING
-from kernels.flash3_sums import store_sums
+from kernels import attention, reference_attention
+from kernels.algorithms.flash3 import backward as flash3_backward
+from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.flash3.backward import TILING
+from kernels.algorithms.flash3.dq_sums import store_sums
+from kernels.call.call import Call
+from kernels.dispatch import dispatch
 from kernels.hopper.backward import BLOCK_KV
 from kernels.hopper.backward_wide import WIDE_BLOCK_KV
 

@@ -7,12 +7,14 @@ import torch
 from gluon_threads import DeadlockError, Descriptor, OnThreads, Parts, Products
 from triton.experimental.gluon import language as gl
 
-from kernels import flash3, flash3_backward, reference_attention
-from kernels.call import Call
-from kernels.flash3_sums import store_sums
+from kernels import reference_attention
+from kernels.algorithms.flash3 import backward as flash3_backward
+from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.flash3.dq_sums import store_sums
+from kernels.backward.shared_key_blocks import Shares
+from kernels.call.call import Call
 from kernels.hopper import backward, backward_wide, exchange
 from kernels.reference import visible_mask
-from kernels.shares import Shares
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
 SHAPES = [

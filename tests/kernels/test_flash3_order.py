@@ -13,10 +13,11 @@ from engine.algorithms.flash3 import BLOCKS, draws_ahead, schedule
 from engine.model.traffic import requested_bytes
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.schedule.step import Tensor
-from kernels import flash3, reference_attention
+from kernels import reference_attention
+from kernels.algorithms.flash3 import forward as flash3
 from kernels.hopper import consumer, forward
+from kernels.launch.block_times import BlockTimes
 from kernels.reference import visible_mask
-from kernels.trace import BlockTimes
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 200)}
 SHAPES = [

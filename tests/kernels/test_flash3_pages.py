@@ -7,9 +7,11 @@ import torch
 from gluon_threads import Descriptor, OnThreads
 from test_paged import Cache, drawn
 
-from kernels import attention_paged, flash3_pages, paged_plan
-from kernels.call import Call
+from kernels import attention_paged
+from kernels.algorithms.flash3 import paged as flash3_pages
+from kernels.call.call import Call
 from kernels.hopper import pages
+from kernels.pages import plan as paged_plan
 
 
 @pytest.fixture

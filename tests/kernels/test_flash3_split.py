@@ -6,8 +6,10 @@ import pytest
 import torch
 from flash3_on_threads import put_on_threads
 
-from kernels import flash3, flash3_split, reference_attention
-from kernels.call import Call
+from kernels import reference_attention
+from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.flash3 import split_kv as flash3_split
+from kernels.call.call import Call
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 PROCESSORS = 132

@@ -5,7 +5,9 @@ import math
 import pytest
 import torch
 
-from kernels import attention, attention_fp8, dispatch, explain, fp8, probe_attention, reference_attention
+from kernels import attention, attention_fp8, explain, probe_attention, reference_attention
+from kernels.algorithms.fp8 import forward as fp8
+from kernels.dispatch import dispatch
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 SHAPES = [

@@ -7,10 +7,12 @@ import pytest
 import torch
 from gluon_threads import Descriptor, OnThreads
 
-from kernels import flash3, fp8, reference_attention
-from kernels.arguments import checked
-from kernels.dispatch import ALGORITHMS
-from kernels.fp8_quantise import QUERIES, Quantised
+from kernels import reference_attention
+from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.fp8 import forward as fp8
+from kernels.algorithms.fp8.quantise import QUERIES, Quantised
+from kernels.call.arguments import checked
+from kernels.dispatch.dispatch import ALGORITHMS
 from kernels.hopper import fp8 as fp8_kernel
 from kernels.hopper.fp8_softmax import rescale_asm
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from kernels import fp8_quantise
-from kernels.arguments import checked
-from kernels.dispatch import ALGORITHMS
-from kernels.fp8_quantise import QUERIES, quantise
-from kernels.launch import interpreted
+from kernels.algorithms.fp8 import quantise as fp8_quantise
+from kernels.algorithms.fp8.quantise import QUERIES, quantise
+from kernels.call.arguments import checked
+from kernels.dispatch.dispatch import ALGORITHMS
+from kernels.launch.launch import interpreted
 
 LARGEST = 448.0
 KEYS = 64

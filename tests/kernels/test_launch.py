@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from kernels import launch
-from kernels.call import Call
+from kernels.call.call import Call
+from kernels.launch import launch
 
 CALL = Call(1, 1, 1, 16, 16, 16, False, None, 1.0, "flash2", 16, 16, None)
 
@@ -25,7 +25,7 @@ class Kernel:
         return compile_and_run
 
 
-class Again:
+class Relaunch:
     """Stands in for what starts a kernel again; notes with what."""
 
     def __init__(self, kernel, programs, tensors, constants):
@@ -38,7 +38,7 @@ class Again:
 @pytest.fixture
 def kernel(monkeypatch):
     monkeypatch.setattr(launch, "_LAUNCHED", {})
-    monkeypatch.setattr(launch, "Again", Again)
+    monkeypatch.setattr(launch, "Relaunch", Relaunch)
     return Kernel()
 
 
@@ -94,7 +94,7 @@ def test_options_that_are_tried_are_not_mixed_up_with_the_kernels_own(kernel):
 
 
 def test_what_is_remembered_is_bounded(kernel, monkeypatch):
-    monkeypatch.setattr(launch, "REMEMBERED", 2)
+    monkeypatch.setattr("kernels.call.remember.REMEMBERED", 2)
     for size in (1, 2, 3):
         run(kernel, torch.zeros(8), None, size=size)
     assert len(launch._LAUNCHED) == 1

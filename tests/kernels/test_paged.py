@@ -7,7 +7,7 @@ from torch._subclasses import FakeTensorMode
 
 from kernels import attention_paged, reference_attention
 from kernels.flash_attn import flash_attn_with_kvcache
-from kernels.paged_plan import paged_call
+from kernels.pages.plan import paged_call
 
 NOWHERE = -(2**30)  # a page that no table may lead to
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32

@@ -7,7 +7,8 @@ import sys
 import pytest
 import torch
 
-from kernels import _triton
+from kernels import interpreter
+from kernels.interpreter import TritonMissingError, prepare_triton
 
 INTERPRETED_RUN = """
 import torch
@@ -26,22 +27,24 @@ def test_without_a_gpu_the_interpreter_is_on():
 
 
 def test_a_platform_without_triton_is_named(monkeypatch):
-    monkeypatch.setattr(_triton, "find_spec", lambda name: None)
-    with pytest.raises(_triton.TritonMissingError, match=r"^no triton on this platform \(\w+\): ") as missing:
-        _triton.prepare_triton()
+    monkeypatch.setattr(interpreter, "find_spec", lambda name: None)
+    with pytest.raises(TritonMissingError, match=r"^no triton on this platform \(\w+\): ") as missing:
+        prepare_triton()
     assert isinstance(missing.value, ImportError)
 
 
 def test_triton_imported_too_early_is_named(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(_triton.TritonMissingError, match="import kernels first, or set TRITON_INTERPRET=1"):
-        _triton.prepare_triton()
+    with pytest.raises(
+        TritonMissingError, match="take attention from kernels first, or set TRITON_INTERPRET=1"
+    ):
+        prepare_triton()
     assert "TRITON_INTERPRET" not in os.environ
 
 
 @pytest.mark.parametrize("value", ["0", "1"])
 def test_a_given_triton_interpret_is_kept(monkeypatch, value):
     monkeypatch.setenv("TRITON_INTERPRET", value)
-    _triton.prepare_triton()
+    prepare_triton()
     assert os.environ["TRITON_INTERPRET"] == value

@@ -7,9 +7,10 @@ import pytest
 import torch
 from attention_cases import Shape, largest_difference, random_qkv
 
-from kernels import attention, merge, probe_attention, reference_attention, split_kv
-from kernels.arguments import checked
-from kernels.split_kv import packs, split_count, worthwhile
+from kernels import attention, merge, probe_attention, reference_attention
+from kernels.algorithms import split_kv
+from kernels.algorithms.split_kv import packs, split_count, worthwhile
+from kernels.call.arguments import checked
 
 DECODING = Shape("decoding", 4, 2, 3, 150, 40, 16, 16)
 PARTS = Shape("parts", 2, 1, 3, 40, 16, 16, 16, batch=2)

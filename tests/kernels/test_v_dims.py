@@ -5,11 +5,12 @@ import torch
 from attention_cases import DTYPES, ON_CPU, dtype_name, largest_difference
 from torch._subclasses import FakeTensorMode
 
-from kernels import attention, attention_varlen, explain, flash3, reference_attention
-from kernels.backward_tiling import tilings
-from kernels.call import Call
+from kernels import attention, attention_varlen, explain, reference_attention
+from kernels.algorithms.flash2.forward import loop_stages, served_by_tma
+from kernels.algorithms.flash3 import forward as flash3
+from kernels.backward.tiling import tilings
+from kernels.call.call import Call
 from kernels.distributed.agreement import described
-from kernels.flash2 import loop_stages, served_by_tma
 from kernels.flash_attn import flash_attn_func
 
 BLOCKS = {"block_q": 16, "block_kv": 16}

@@ -16,7 +16,7 @@ from engine.watch.watch import Watch
 from tests.kernels.attention_cases import Shape, random_qkv
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
-FILE = Path(kernels.__file__).with_name("attention.py")
+FILE = Path(kernels.__file__).with_name("dense.py")
 RAGGED = Shape("ragged", 2, 2, 21, 37, 24, 16, 16)
 GROUPED = Shape("grouped", 4, 2, 20, 40, 16, 16, 32)
 CASES = [

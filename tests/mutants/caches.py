@@ -6,12 +6,12 @@ from tests.mutants.mutant import of_kernels as _of
 T = "tests/kernels/"
 SPLIT, PAGED, CHUNKS = (f"{T}test_{name}.py" for name in ("split_kv", "paged", "flash3_pages"))
 
-split = _of("split_kv.py", SPLIT)
-pages = _of("paged_kernel.py", PAGED)
+split = _of("algorithms/split_kv.py", SPLIT)
+pages = _of("pages/kernel.py", PAGED)
 paged = _of("paged.py", PAGED)
-plan = _of("paged_plan.py", PAGED)
+plan = _of("pages/plan.py", PAGED)
 chunks = _of("hopper/pages.py", CHUNKS)
-chunk = _of("flash3_pages.py", CHUNKS)
+chunk = _of("algorithms/flash3/paged.py", CHUNKS)
 
 MUTANTS: tuple[Mutant, ...] = (
     split(
@@ -88,8 +88,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     chunks(
         "tiles-told-to-one-producer",
-        "make_ring(next_tiles, 2, CONSUMERS + PRODUCERS - 1)",
-        "make_ring(next_tiles, 2, CONSUMERS)",
+        "make_queue(next_tiles, 2, CONSUMERS + PRODUCERS - 1)",
+        "make_queue(next_tiles, 2, CONSUMERS)",
         "a producer of V that is late misses a tile",
     ),
     chunks(
@@ -100,8 +100,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     chunks(
         "boxes-page-by-page",
-        "(ring.buffer(visit) * PIECES + piece) * PARTS + part",
-        "(ring.buffer(visit) * PARTS + part) * PIECES + piece",
+        "(queue.buffer(visit) * PIECES + piece) * PARTS + part",
+        "(queue.buffer(visit) * PARTS + part) * PIECES + piece",
         "halves of rows of one page land in another's place",
     ),
     chunks(

@@ -7,17 +7,17 @@ T = "tests/kernels/"
 FLASH3, FP8, PAGES = (f"{T}test_{name}.py" for name in ("flash3_order", "fp8_order", "flash3_pages"))
 
 order = _of("hopper/schedule.py", FLASH3)
-ring = _of("hopper/ring.py", FLASH3)
+queue = _of("hopper/buffer_queue.py", FLASH3)
 tiles = _of("hopper/tiles.py", FLASH3)
 producer = _of("hopper/producer.py", FLASH3)
 softmax = _of("hopper/softmax.py", FLASH3)
 consumer = _of("hopper/consumer.py", FLASH3)
 fp8 = _of("hopper/fp8_consumer.py", FP8)
 weights8 = _of("hopper/fp8_softmax.py", FP8)
-quantised = _of("fp8_quantise.py", f"{T}test_fp8_quantise.py")
+quantised = _of("algorithms/fp8/quantise.py", f"{T}test_fp8_quantise.py")
 chunks = _of("hopper/pages.py", PAGES)
-forward3 = _of("flash3.py", FLASH3)
-eight_bits = _of("fp8.py", f"{T}test_fp8_attention.py")
+forward3 = _of("algorithms/flash3/forward.py", FLASH3)
+eight_bits = _of("algorithms/fp8/forward.py", f"{T}test_fp8_attention.py")
 MUTANTS: tuple[Mutant, ...] = (
     order(
         "flash3-far-edge-of-aligned",
@@ -55,7 +55,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "seen = columns >= unseen - key_block * self.BLOCK_KV - own",
         "a window of W keeps W + 1 keys",
     ),
-    ring(
+    queue(
         "flash3-handed-back-not-waited-for",
         "elif visit >= self.full.shape[0]:",
         "elif visit > self.full.shape[0]:",
@@ -189,17 +189,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     producer(
         "flash3-copied-over-what-is-read",
-        "    ring.wait_empty(visit)\n    mbarrier.expect(ring.arrival(visit), PARTS",
-        "    mbarrier.expect(ring.arrival(visit), PARTS",
+        "    queue.wait_empty(visit)\n    mbarrier.expect(queue.arrival(visit), PARTS",
+        "    mbarrier.expect(queue.arrival(visit), PARTS",
         "a block is copied over one that consumers still read",
     ),
-    ring(
+    queue(
         "flash3-phase-before",
         "mbarrier.wait(self.full.index(self.buffer(visit)), self._parity(visit))",
         "mbarrier.wait(self.full.index(self.buffer(visit)), self._parity(visit) ^ 1)",
         "a buffer is read before its copy has landed",
     ),
-    ring(
+    queue(
         "flash3-buffer-beside",
         "mbarrier.wait(self.full.index(self.buffer(visit)), self._parity(visit))",
         "mbarrier.wait(self.full.index(self.buffer(visit + 1)), self._parity(visit))",

@@ -9,12 +9,12 @@ FLASH3_BACKWARD = f"{T}test_flash3_backward_order.py"
 visits = _of("hopper/visits.py", FLASH3_BACKWARD)
 gradient = _of("hopper/backward.py", FLASH3_BACKWARD)
 exchange = _of("hopper/exchange.py", FLASH3_BACKWARD)
-sums = _of("hopper/sums.py", FLASH3_BACKWARD)
+sums = _of("hopper/dq_sums.py", FLASH3_BACKWARD)
 wide = _of("hopper/backward_wide.py", FLASH3_BACKWARD)
-gradients = _of("flash3_backward.py", FLASH3_BACKWARD)
+gradients = _of("algorithms/flash3/backward.py", FLASH3_BACKWARD)
 common = _of("hopper/backward_common.py", FLASH3_BACKWARD)
-stored = _of("flash3_sums.py", FLASH3_BACKWARD)
-shares = _of("shares.py", f"{T}test_shares.py")
+stored = _of("algorithms/flash3/dq_sums.py", FLASH3_BACKWARD)
+shares = _of("backward/shared_key_blocks.py", f"{T}test_shared_key_blocks.py")
 
 MUTANTS: tuple[Mutant, ...] = (
     visits(

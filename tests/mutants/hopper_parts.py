@@ -4,14 +4,14 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.mutant import of_kernels as _of
 
 T = "tests/kernels/"
-SPLIT, CUT = (f"{T}test_{name}.py" for name in ("flash3_split", "flash3_cut"))
+SPLIT, CUT = (f"{T}test_{name}.py" for name in ("flash3_split", "flash3_stream_k"))
 
 in_parts = _of("hopper/schedule.py", SPLIT)
-parts = _of("flash3_split.py", SPLIT)
+parts = _of("algorithms/flash3/split_kv.py", SPLIT)
 left = _of("hopper/consumer.py", SPLIT)
 in_pieces = _of("hopper/schedule.py", CUT)
 pieces = _of("hopper/pieces.py", CUT)
-shares = _of("flash3_cut.py", CUT)
+shares = _of("algorithms/flash3/stream_k.py", CUT)
 
 MUTANTS: tuple[Mutant, ...] = (
     in_pieces(

@@ -7,16 +7,16 @@ T = "tests/kernels/"
 FORWARD, BACKWARD, SPLIT = (f"{T}test_{name}.py" for name in ("forward", "backward", "split_kv"))
 DISPATCH, LAUNCH = f"{T}test_dispatch.py", f"{T}test_launch.py"
 
-tile = _of("tile.py", FORWARD)
-flash1 = _of("flash1.py", FORWARD)
-flash2 = _of("flash2_kernel.py", FORWARD)
-standard = _of("standard.py", FORWARD)
-backward = _of("backward.py", BACKWARD)
-two_kernels = _of("backward_kernel.py", BACKWARD)
-terms_of_scores = _of("terms.py", FORWARD)
-terms = _of("row_terms.py", BACKWARD)
-start = _of("launch.py", LAUNCH)
-dispatch = _of("dispatch.py", DISPATCH)
+tile = _of("tile/tile.py", FORWARD)
+flash1 = _of("algorithms/flash1.py", FORWARD)
+flash2 = _of("algorithms/flash2/kernel.py", FORWARD)
+standard = _of("algorithms/standard.py", FORWARD)
+backward = _of("backward/backward.py", BACKWARD)
+two_kernels = _of("backward/kernel.py", BACKWARD)
+terms_of_scores = _of("call/terms.py", FORWARD)
+terms = _of("backward/row_terms.py", BACKWARD)
+start = _of("launch/launch.py", LAUNCH)
+dispatch = _of("dispatch/dispatch.py", DISPATCH)
 
 MUTANTS: tuple[Mutant, ...] = (
     tile(

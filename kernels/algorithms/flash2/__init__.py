@@ -1,0 +1,1 @@
+"""FlashAttention-2 (Dao, arXiv 2307.08691): its forward pass, which other algorithms share."""

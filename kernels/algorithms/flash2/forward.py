@@ -1,0 +1,118 @@
+"""FlashAttention-2 (Dao, arXiv 2307.08691): query blocks outside, key blocks inside, divided once."""
+
+from dataclasses import replace
+
+import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernels.algorithms.flash2.kernel import flash2_kernel
+from kernels.call.call import MAX_HEAD_DIM, Call
+from kernels.call.terms import Terms, mask_of, scales, tensors_of
+from kernels.call.tma import DTYPES, unserved_strides
+from kernels.launch.block_times import BlockTimes
+from kernels.launch.launch import (
+    MOST_STAGES,
+    address,
+    launch,
+    options_given,
+    output_like,
+    stages,
+    warps,
+)
+
+# block_q, block_kv, warps, stages by head dim, for K and V by TMA: the fastest of those measured on an H200
+OWN_TILING = {64: (64, 128, 4, 2), 128: (128, 128, 8, 3), 256: (128, 64, 8, 2)}
+SHORT = 1024  # keys up to which smaller blocks, two an SM, are faster
+SHORT_TILING = {128: (64, 64, 4, 3)}
+# the same by head dims of K and V, where V has one of its own
+V_TILING = {(192, 128): (128, 64, 8, 3), (64, 256): (128, 64, 8, 3), (64, 512): (64, 32, 8, 3)}
+# causal heads, with more keys, that start with the query blocks that see most: the last of them all end alike
+HEADS_TOGETHER = {64: 16, 128: 8, 256: 8, 512: 8}
+
+
+def own_tiling(call: Call) -> tuple[int, int, int, int]:
+    """block_q, block_kv, warps and most stages of a call whose K and V are copied by TMA."""
+    if call.v_dim is not None:
+        return V_TILING[call.head_dim, call.v_dim]
+    if call.seq_kv <= SHORT and call.head_dim in SHORT_TILING:
+        return SHORT_TILING[call.head_dim]
+    return OWN_TILING[call.head_dim]
+
+
+def served_by_tma(call: Call, q, k, v) -> bool:
+    """Whether flash2 can copy K and V by TMA, on a GPU that has it."""
+    tiled = call.head_dim in OWN_TILING if call.v_dim is None else (call.head_dim, call.v_dim) in V_TILING
+    return tiled and q.dtype in DTYPES and unserved_strides(q, k, v) is None
+
+
+def loop_stages(call: Call, tensor: torch.Tensor) -> int:
+    """Blocks of K and V in flight beside a block of Q, and of P where its rows' O takes two warp groups."""
+    shared = call.block_kv if call.out_dim > MAX_HEAD_DIM else 0
+    columns = call.head_dim if call.tma else call.padded_head_dim
+    return stages(tensor, call.block_kv * (columns + call.padded_out_dim), call.block_q * (columns + shared))
+
+
+def heads_together(call: Call) -> int:
+    """How many heads start with their heaviest query blocks together."""
+    return HEADS_TOGETHER[call.widest] if call.tma and call.seq_kv > SHORT and call.window is None else 1
+
+
+def with_tma(call: Call, k: torch.Tensor) -> Call:
+    """A call whose K and V are copied by TMA, in its own tiling's blocks where two of K and V fit."""
+    block_q, block_kv, *_ = own_tiling(call)
+    own = replace(call, tma=True, block_q=block_q, block_kv=block_kv)
+    return own if loop_stages(own, k) >= 2 else replace(call, tma=True)
+
+
+def flash2(
+    q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q].
+
+    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see
+    `kernels.launch.block_times`; terms: what the call has beyond a plain mask.
+    """
+    out = torch.empty_like(q) if call.v_dim is None else output_like(q, v)
+    lse = torch.empty((call.batch, call.heads, call.seq_q), dtype=torch.float32, device=q.device)
+    plain = probe is None and times is None and terms is None and not options_given()
+    if plain and (again := call.memory.get("flash2")):
+        again(*map(address, (q, k, v, out, lse)))
+        return out, lse
+    keys, values = k, v
+    if call.tma:
+        columns = 64 if call.head_dim == 192 else call.padded_head_dim
+        keys, values = described(k, columns, call), described(v, call.padded_out_dim, call)
+    programs, extra = call.programs, tensors_of(terms)
+    *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
+    if blocks != [call.block_q, call.block_kv]:
+        num_warps, most_stages = warps(call.block_q, call.out_dim), MOST_STAGES
+    again = launch(
+        flash2_kernel,
+        programs,
+        call,
+        (q, keys, values, out, lse, probe, times and times.room("attention", programs, q.device), *extra),
+        num_warps=num_warps,
+        num_stages=min(most_stages, loop_stages(call, q)),
+        q_strides=q.stride(),
+        k_strides=k.stride(),
+        v_strides=v.stride(),
+        out_strides=out.stride(),
+        **scales(call, terms),
+        EVEN=call.even,
+        PROBE=probe is not None,
+        TMA=call.tma,
+        HEAVY_FIRST=call.causal and (times is None or times.heavy_first),
+        TOGETHER=heads_together(call) if call.causal and times is None else 1,
+        TRACED=times is not None,
+        **call.both_sizes,
+        **mask_of(call, terms),
+    )
+    if plain and again is not None:
+        call.memory["flash2"] = again
+    return out, lse
+
+
+def described(tensor: torch.Tensor, columns: int, call: Call) -> TensorDescriptor:
+    """A TMA descriptor of blocks of one head, which never reach into the next; 0 past its columns."""
+    block = [1, 1, call.block_kv, columns]
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)

@@ -1,0 +1,266 @@
+"""FlashAttention-3's forward pass on Hopper: which problems it serves, and its launch."""
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+from kernels.call.tma import DTYPES, outer_strides, unserved_strides
+from kernels.launch.block_times import BlockTimes
+from kernels.launch.launch import address, multiprocessors, on_device
+from kernels.launch.relaunch import Relaunch, current_stream
+
+_TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
+_THREE_CONSUMERS = {"CONSUMERS": 3, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
+TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp takes as long as the products
+    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": True, **_THREE_CONSUMERS},
+    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
+    256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "TURNS": False, **_TWO_CONSUMERS},
+}
+FEW_KEYS = 768  # that a query sees on average: below, tiles are short, and turns hold up their starts
+FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS}}
+# columns of Q that a consumer keeps in registers: wgmma reads less shared memory; as measured, without a mask
+HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
+CAUSAL_HELD_COLUMNS = {64: 0, 128: 0, 256: 128}  # the same where causal without a window, as the next two
+PAIRED, WINDOW_PAIRED = (64, 256), (64,)  # head dims at which P is rounded in pairs, by hand
+# without a window maxima are taken in several chains; where causal the producer places tiles for consumers
+SHORT_WAITS = (64,)
+L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
+COUNTERS = 1024  # filled at a time
+COUNTER_BYTES = 16  # from one to the next: Triton compiles anew for a pointer that is no multiple of them
+
+
+def unsupported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+    """One sentence on why flash3 does not serve these tensors, or None where it does."""
+    return without_hopper("flash3", q.device) or unserved_layout(q, k, v)
+
+
+def without_hopper(algorithm: str, device: torch.device) -> str | None:
+    """One sentence on what an algorithm in Gluon lacks to run on a device, or None."""
+    if not _has_gluon():
+        return f"{algorithm} is written in Gluon, which this Triton does not have"
+    if device.type != "cuda":
+        return f"{algorithm} needs a Hopper GPU, q is on {device}"
+    major, minor = _capability(device)
+    if major != 9:
+        return f"{algorithm} needs a Hopper GPU (compute capability 9.0), this one has {major}.{minor}"
+    return None
+
+
+def unserved_layout(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+    """The part of `unsupported` that the tensors alone decide, whatever the device."""
+    if q.dtype not in DTYPES:
+        return f"flash3 takes float16 and bfloat16, got {q.dtype}"
+    if q.shape[-1] not in TILING:
+        return f"flash3 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
+    if v.shape[-1] != q.shape[-1]:
+        return f"flash3 takes V of the head_dim of Q and K alone, got {v.shape[-1]} and {q.shape[-1]}"
+    return unserved_strides(q, k, v)
+
+
+def flash3(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool,
+    window: int | None,
+    scale: float,
+    times: BlockTimes | None = None,
+    memory: dict | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out, lse) of attention that `unsupported` has no objection to.
+
+    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q,
+    lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal shows it the
+    keys up to there, window the last `window` of those. A query that sees no key gives 0 and lse -inf. times:
+    to write the tiles down, see `kernels.launch.block_times`. memory keeps the launch, for tensors of
+    the same layouts and the same options.
+    """
+    if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
+        q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
+    out = torch.empty_like(q)
+    if times is None and memory and (known := memory.get("flash3")):
+        again, rows = known
+        lse = torch.empty(rows, dtype=torch.float32, device=q.device)
+        _held, counter = next_counter(q.device)
+        again(*map(address, (q, k, v, out, lse)), counter)
+        return out, lse
+    rows = tuple(q.shape[:3])
+    lse = torch.empty(rows, dtype=torch.float32, device=q.device)
+    again = _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
+    if again is not None and times is None and memory is not None:
+        memory["flash3"] = again, rows
+    return out, lse
+
+
+def tiling(head_dim: int, seq_q: int, seq_kv: int, causal: bool, window: int | None) -> dict:
+    """The kernel's blocks, buffers and registers for a problem, window implying causal."""
+    few = keys_seen(seq_q, seq_kv, causal, window) < FEW_KEYS
+    return (FEW_KEYS_TILING if few else {}).get(head_dim, TILING[head_dim])
+
+
+def keys_seen(seq_q: int, seq_kv: int, causal: bool, window: int | None) -> int:
+    """Keys that a query sees on average, about, window implying causal."""
+    keys = seq_kv - min(seq_q, seq_kv) // 2 if causal else seq_kv
+    return keys if window is None else min(keys, window)
+
+
+def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> Relaunch | None:
+    """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
+    from kernels.hopper.forward import attention_kernel
+
+    programs, descriptors, arguments = _prepared(q, k, v, out, causal, window, scale)
+    arguments["TRACED"] = times is not None
+    tiles = arguments["batch_heads"] * arguments["query_blocks"]
+    blocks = times and times.room("attention", tiles, q.device)
+    tensors = (*descriptors, lse, zeroed_counter(q.device), blocks, None, None)
+    with on_device(q.device):
+        return started(attention_kernel, programs, tensors, arguments)
+
+
+def started(
+    kernel, programs: int, tensors: tuple, arguments: dict, num_warps=4, **options
+) -> Relaunch | None:
+    """Start a kernel by way of Triton; returns what does so again, None from a stand-in."""
+    compiled = kernel[(programs,)](*tensors, **arguments, num_warps=num_warps, **options)
+    if compiled is None:
+        return None
+    return Relaunch(
+        compiled, programs, tensors, [arguments[name] for name in kernel.arg_names[len(tensors) :]]
+    )
+
+
+def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
+    """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
+    from kernels.hopper.warp_group import ROWS
+
+    batch, heads, seq_q, head_dim = q.shape
+    kv_heads, seq_kv = k.shape[1:3]
+    window = window if window is not None and window < seq_kv else None
+    chosen = dict(tiling(head_dim, seq_q, seq_kv, causal, window))
+    block_kv = chosen.pop("BLOCK_KV")
+    heads_per_kv_head = heads // kv_heads
+    bytes_of_keys = 2 * (window or seq_kv) * head_dim * k.element_size()  # that a query sees
+    query_blocks = -(-seq_q // (ROWS.value * chosen["CONSUMERS"]))
+    arguments = {
+        "batch_heads": batch * heads,
+        "heads": heads,
+        "heads_per_kv_head": heads_per_kv_head,
+        "heads_together": heads_per_kv_head * max(1, L2_FOR_KEYS // bytes_of_keys),
+        "query_blocks": query_blocks,
+        "seq_q": seq_q,
+        "seq_kv": seq_kv,
+        "window": window or 0,
+        "scale_log2": scale * math.log2(math.e),
+        **dict.fromkeys(("splits", "whole", "share")),
+        **_ways(head_dim, seq_q, seq_kv, causal, window, block_kv, **chosen),
+        **chosen,
+    }
+    rows = (ROWS.value, block_kv, block_kv, ROWS.value)
+    descriptors = [_descriptor(*pair) for pair in zip((q, k, v, out), rows, strict=True)]
+    return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
+
+
+def _ways(head_dim, seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS, **_) -> dict:
+    """What `Schedule` and the kernel are compiled for: the mask, and ways to compute the same."""
+    from kernels.hopper.warp_group import ROWS
+
+    ahead = seq_kv - seq_q
+    wide = window is not None and window >= block_kv
+    # not where a window is up to 64 keys longer than whole blocks: every second tile would take a block more
+    shifted = TURNS and wide and ahead >= 0 and (window - 1) % block_kv >= ROWS.value
+    aligned = not causal or ahead % ROWS.value == 0
+    edges = _edges(seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS)
+    own_blocks = shifted or edges == "anywhere"
+    short_waits = own_blocks and head_dim in SHORT_WAITS
+    return {
+        "CAUSAL": causal,
+        "WINDOWED": window is not None,
+        "ALIGNED": aligned or shifted,
+        "EDGES": edges,
+        "SHIFTED": shifted,
+        "WIDE": wide and (shifted or not TURNS),
+        "HELD": 0 if window else (CAUSAL_HELD_COLUMNS if causal else HELD_COLUMNS)[head_dim],
+        "PAIRED": causal and own_blocks and head_dim in (WINDOW_PAIRED if window else PAIRED),
+        "CHAINS": short_waits and not window,
+        "PLACED": short_waits and causal and (shifted or not window),
+        # not said where it made the code no faster, as measured
+        "ALL_SEE": TURNS and causal and not window and aligned and ahead >= 0,
+    }
+
+
+def _edges(seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS) -> str:
+    """EDGES of `Schedule`; without a window turns want what consumers skip."""
+    from kernels.hopper.warp_group import ROWS
+
+    ahead = seq_kv - seq_q
+    step = ROWS.value if TURNS else block_kv  # of tiles, against key blocks
+    between = causal and ahead >= 0 and ahead % step == 0 and (window or 0) % block_kv == 0
+    if not between or (window is None if TURNS else block_kv != CONSUMERS * ROWS.value):
+        return "anywhere"
+    few = window is None and keys_seen(seq_q, seq_kv, True, window) < FEW_KEYS
+    return "halved" if few else "between"
+
+
+def _descriptor(tensor: torch.Tensor, rows: int, columns: int | None = None):
+    """A TMA descriptor of blocks of `rows` whole rows of one head, or so many columns of them.
+
+    Blocks never reach into the next head.
+    """
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    block = (1, 1, rows, columns or tensor.shape[-1])
+    layout = _block_layout(block, tensor.dtype)
+    return TensorDescriptor(tensor, list(tensor.shape), [*outer_strides(tensor), 1], list(block), layout)
+
+
+@cache
+def _block_layout(block: tuple[int, ...], dtype: torch.dtype):
+    from triton.experimental.gluon import language as gl
+
+    gluon_dtypes = {
+        torch.float16: gl.float16,
+        torch.bfloat16: gl.bfloat16,
+        torch.float8_e4m3fn: gl.float8e4nv,
+    }
+    return gl.NVMMASharedLayout.get_default_for(list(block), gluon_dtypes[dtype])
+
+
+@cache
+def _has_gluon() -> bool:
+    return find_spec("triton.experimental.gluon") is not None
+
+
+@cache  # asking takes microseconds at every launch
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
+
+
+_counters: dict[int, tuple[torch.Tensor, Iterator[int]]] = {}  # by device, and where the unused ones are
+
+
+def zeroed_counter(device: torch.device) -> torch.Tensor:
+    """An int32 of 0, for the one launch that goes by way of Triton."""
+    return torch.zeros(1, dtype=torch.int32, device=device)
+
+
+def next_counter(device: torch.device) -> tuple[torch.Tensor, int]:
+    """An int32 of 0 that no other launch uses: what it lies in, to be held until the launch, and its address.
+
+    They are filled by the thousand, as a fill is a launch of its own. Not so on streams of the user's: a CUDA
+    graph has to replay the fill with the launch, and where torch.compile makes graphs, it lets nothing
+    outlive a call on its stream.
+    """
+    if current_stream(device.index):
+        counter = zeroed_counter(device)
+        return counter, counter.data_ptr()
+    counters, unused = _counters.get(device.index, (None, iter(())))
+    if (counter := next(unused, None)) is None:
+        counters = torch.zeros(COUNTERS * COUNTER_BYTES // 4, dtype=torch.int32, device=device)
+        first = counters.data_ptr()
+        unused = iter(range(first, first + COUNTERS * COUNTER_BYTES, COUNTER_BYTES))
+        _counters[device.index], counter = (counters, unused), next(unused)
+    return counters, counter

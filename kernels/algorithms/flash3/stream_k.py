@@ -1,0 +1,130 @@
+"""flash3 without a mask, where tiles do not fill the last round of SMs: these are cut over their keys."""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.algorithms.flash3.forward import TILING, _prepared, next_counter, started, zeroed_counter
+from kernels.call.call import Call, Cut
+from kernels.launch.launch import address, interpreted, on_device
+from kernels.launch.relaunch import Relaunch
+from kernels.tile.tile import narrowed
+
+# by head dim, visits of key blocks that take as long as what cutting adds, about, on an H200; at 64 tiles are
+# smaller, and less of the last round is idle
+COST = {128: 8, 256: 14}
+GAIN = 0.01  # of a call's time, from which on it is cut
+MERGED = 1024  # numbers of O that a program merges
+AT_ONCE = tl.constexpr(4)  # pieces that it reads at a time
+
+
+def cut_of(call: Call, processors: int) -> Cut | None:
+    """How a call's last tiles are cut; None where that does not pay, and where they are not equal."""
+    if call.causal or call.scale <= 0 or call.head_dim not in COST:
+        return None
+    tiling = TILING[call.head_dim]
+    block_q = 64 * tiling["CONSUMERS"]
+    key_blocks = -(-call.seq_kv // tiling["BLOCK_KV"])
+    tiles = call.batch * call.heads * -(-call.seq_q // block_q)
+    rounds, left = divmod(tiles, processors)
+    share = -(-left * key_blocks // processors)
+    saved = key_blocks - share - COST[call.head_dim]
+    if not rounds or not left or saved < GAIN * (rounds + 1) * key_blocks:
+        return None
+    return Cut(tiles - left, left, key_blocks, share, processors, block_q)
+
+
+def flash3_cut(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out, lse) as `kernels.algorithms.flash3.forward.flash3`, the last tiles by call.cut."""
+    out = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    room = call.cut.room(q)
+    if known := call.memory.get("flash3_cut"):
+        again, merge = known
+        _held, counter = next_counter(q.device)
+        again(*map(address, (q, k, v, out, lse)), counter, *map(address, room))
+        merge(*map(address, (*room, out, lse)))
+    else:
+        call.memory["flash3_cut"] = _launch(q, k, v, out, lse, room, call)
+    return out, lse
+
+
+def _launch(q, k, v, out, lse, room, call: Call) -> tuple[Relaunch | None, Relaunch | None]:
+    """Start a block of threads an SM, and what merges pieces; returns what does so again."""
+    from kernels.hopper.forward import attention_kernel
+
+    programs, descriptors, arguments = _prepared(q, k, v, out, False, None, call.scale)
+    arguments |= {"whole": call.cut.whole, "share": call.cut.share, "TRACED": False}
+    tensors = (*descriptors, lse, zeroed_counter(q.device), None, *room)
+    with on_device(q.device):
+        attend = started(attention_kernel, programs, tensors, arguments)
+        return attend, _merge(room, out, lse, call, arguments["query_blocks"])
+
+
+def _merge(room, out, lse, call: Call, query_blocks: int) -> Relaunch | None:
+    """Fill O and lse of the tiles that are cut; on a GPU its launch overlaps the end of the one before."""
+    cut, head_dim = call.cut, call.head_dim
+    arguments = {
+        "out_strides": out.stride(),
+        "heads": call.heads,
+        "seq_q": call.seq_q,
+        "query_blocks": query_blocks,
+        "whole": cut.whole,
+        "key_blocks": cut.key_blocks,
+        "share": cut.share,
+        "BLOCK_Q": cut.block_q,
+        "ROWS": MERGED // head_dim,
+        "HEAD_DIM": head_dim,
+        "OVERLAPS": not interpreted(),
+    }
+    programs = cut.tiles * cut.block_q * head_dim // MERGED
+    options = {} if interpreted() else {"launch_pdl": True}
+    return started(merge_kernel, programs, (*room, out, lse), arguments, num_warps=2, **options)
+
+
+@triton.jit(do_not_specialize=["heads", "seq_q", "query_blocks", "whole", "key_blocks", "share"])
+def merge_kernel(
+    partial, partial_lse, out, lse, out_strides, heads, seq_q, query_blocks, whole, key_blocks, share,
+    BLOCK_Q: tl.constexpr, ROWS: tl.constexpr, HEAD_DIM: tl.constexpr, OVERLAPS: tl.constexpr,
+):  # fmt: skip
+    """One program ROWS rows of a cut tile: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i.
+
+    The pieces of a tile are one after another, as shares are: slot = tile + share.
+    """
+    if OVERLAPS:
+        tl.extra.cuda.gdc_wait()
+    tile = tl.program_id(0) // (BLOCK_Q // ROWS)
+    tile_rows = tl.program_id(0) % (BLOCK_Q // ROWS) * ROWS + tl.arange(0, ROWS)
+    first = tile * key_blocks // share
+    pieces = ((tile + 1) * key_blocks - 1) // share - first + 1
+    rows = (tile + first) * BLOCK_Q + tile_rows
+    columns = tl.arange(0, HEAD_DIM)
+    largest = tl.full([ROWS], float("-inf"), tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    merged = tl.zeros([ROWS, HEAD_DIM], tl.float32)
+    for start in range(0, pieces, AT_ONCE):
+        before = largest
+        for each in tl.static_range(AT_ONCE):
+            there = (start + each < pieces) & (rows >= 0)
+            part = tl.load(partial_lse + each * BLOCK_Q + rows, there, other=float("-inf"))
+            largest = tl.maximum(largest, part)
+        total *= tl.exp(before - largest)
+        merged *= tl.exp(before - largest)[:, None]
+        for each in tl.static_range(AT_ONCE):
+            there = (start + each < pieces) & (rows >= 0)
+            part = tl.load(partial_lse + each * BLOCK_Q + rows, there, other=float("-inf"))
+            places = (each * BLOCK_Q + rows)[:, None] * HEAD_DIM + columns[None, :]
+            left = tl.load(partial + places, there[:, None], other=0.0)
+            weights = tl.exp(part - largest)
+            total += weights
+            merged += weights[:, None] * left
+        rows += AT_ONCE * BLOCK_Q
+    number = whole + tile
+    batch_head = number // query_blocks
+    rows = number % query_blocks * BLOCK_Q + tile_rows
+    batch, head = (batch_head // heads).to(tl.int64), (batch_head % heads).to(tl.int64)
+    starts = batch * out_strides[0] + head * out_strides[1] + rows.to(tl.int64) * out_strides[2]
+    inside = rows < seq_q
+    merged = narrowed(merged / total[:, None], out.dtype.element_ty)
+    tl.store(out + starts[:, None] + columns[None, :], merged, inside[:, None])
+    tl.store(lse + batch_head.to(tl.int64) * seq_q + rows, largest + tl.log(total), inside)

@@ -1,0 +1,1 @@
+"""FlashAttention-3 with numbers of 8 bits: their rounding, and the launch."""

@@ -1,0 +1,281 @@
+"""Attention for few queries and many keys: the keys are split over the GPU, partial results are combined.
+
+Also known as Flash-Decoding. One program takes a range of key blocks for a block of rows; the query heads
+that share a key head are rows of one tile, so that each key and value is read once. Row r of a key head is
+query r // group of head r % group. Each program leaves O normalised over its own keys, and the lse that
+says how much that counts.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.algorithms.flash2.forward import loop_stages
+from kernels.algorithms.flash2.kernel import attend
+from kernels.call.arguments import MAX_SPLITS
+from kernels.call.call import Call, ceil_div
+from kernels.call.terms import Terms, mask_of, scales, tensors_of
+from kernels.launch.launch import interpreted, launch, multiprocessors, output_like, warps
+from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
+from kernels.tile.tile import head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
+
+MIN_KEYS = 512  # with fewer, combining costs more than splitting gains
+KEYS_A_ROW = 4  # of a split, at least: its O, in float32, is written and read once more for every row
+PACKED = 4  # times fewer rows in the tiles of split_kv, padding included, than in flash2's: it is done first
+PROGRAMS_PER_SM = 2
+RESIDENT_TILE = 128 * 128  # keys times head dim of the tiles that an SM's shared memory holds three pairs of
+COMBINED = 16  # partial results of a row that a program combines at a time, or rows of one
+COMBINE_PROGRAMS_PER_SM = 8
+
+
+@inlined
+def row_offsets(strides, kv_head, queries, members, columns, group):
+    """[rows, columns] offsets from the start of a batch of a [batch, heads, seq_q, columns] tensor."""
+    heads = (kv_head * group + members).to(tl.int64)
+    rows = heads * strides[1] + queries.to(tl.int64) * strides[2]
+    return rows[:, None] + columns.to(tl.int64)[None, :] * strides[3]
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window", "splits"])
+def split_kernel(
+    q, k, v, partial, partial_lse, ranges, sinks, slopes, q_strides, k_strides, v_strides, partial_strides,
+    split_stride, lse_split_stride, heads, kv_heads, seq_q, seq_kv, window, splits, scale_log2, cap,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    V_DIM: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """One program a split of a block of rows of a key head: its O, and its natural lse."""
+    group = heads // kv_heads
+    row_count = group * seq_q
+    row_blocks = tl.cdiv(row_count, BLOCK_Q)
+    split = tl.program_id(0) % splits
+    row_block = tl.program_id(0) // splits % row_blocks
+    kv_head = tl.program_id(0) // splits // row_blocks % kv_heads
+    batch = tl.program_id(0) // splits // row_blocks // kv_heads
+    rows = row_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    queries = rows // group
+    members = rows % group
+    columns, v_columns = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_V)
+    inside = (rows[:, None] < row_count) & (columns[None, :] < HEAD_DIM)
+    q_places = batch.to(tl.int64) * q_strides[0] + row_offsets(
+        q_strides, kv_head, queries, members, columns, group
+    )
+    q_tile = tl.load(q + q_places, inside, other=0.0)
+    k_head = head_start(k, k_strides, batch, kv_head)
+    v_head = head_start(v, v_strides, batch, kv_head)
+    running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
+    running_sum = tl.zeros([BLOCK_Q], tl.float32)
+    if sinks is not None:  # once a row
+        running_max, running_sum = sink_of(sinks, kv_head * group + members, (rows >= 0) & (split == 0))
+    accumulator = tl.zeros([BLOCK_Q, BLOCK_V], tl.float32)
+
+    first = row_block * BLOCK_Q // group
+    last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
+    if ranges is None:
+        view = None
+        slope = None
+        start, full_start, full_stop, stop = key_blocks_of(
+            first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
+        )
+    else:
+        row_heads = (batch * heads + kv_head * group + members)[:, None]
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, row_heads, scale_log2)
+        start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
+    share = tl.cdiv(stop - start, splits)
+    start = start + split * share
+    stop = tl.minimum(stop, start + share)
+    running_max, running_sum, accumulator = attend(
+        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
+        start, stop, full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window,
+        scale_log2, view, slope, cap, None, 0,
+        CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "edges", True, False, False,
+    )  # fmt: skip
+
+    partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
+    partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, v_columns, group)
+    inside = (rows[:, None] < row_count) & (v_columns[None, :] < V_DIM)
+    tl.store(partial_rows, narrowed(normalised(accumulator, running_sum), partial.dtype.element_ty), inside)
+    lse_batch = partial_lse + split.to(tl.int64) * lse_split_stride + batch.to(tl.int64) * (heads * seq_q)
+    lse_rows = (kv_head * group + members) * seq_q + queries
+    tl.store(lse_batch + lse_rows, log_sum_exp(running_max, running_sum), rows < row_count)
+
+
+@triton.jit(do_not_specialize=["splits", "heads", "seq_q", "row_count"])
+def combine_kernel(
+    partial, partial_lse, out, lse, out_strides, splits, heads, seq_q, row_count,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, BLOCK_SPLITS: tl.constexpr,
+    CHUNK: tl.constexpr,
+):  # fmt: skip
+    """One program ROWS rows: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i over the splits."""
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    valid = rows < row_count
+    every = tl.arange(0, BLOCK_SPLITS)[None, :]
+    parts = tl.load(
+        partial_lse + every.to(tl.int64) * row_count + rows[:, None],
+        valid[:, None] & (every < splits),
+        other=float("-inf"),
+    )
+    largest = tl.max(parts, 1)
+    reference = tl.where(largest == float("-inf"), 0.0, largest)  # a row that sees no key: -inf - -inf is NaN
+    total = tl.sum(tl.exp(parts - reference[:, None]), 1)
+    total = tl.where(total == 0.0, 1.0, total)
+    columns = tl.arange(0, BLOCK_D)
+    accumulator = tl.zeros([ROWS, BLOCK_D], tl.float32)
+    for chunk in range(0, tl.cdiv(splits, CHUNK)):
+        some = (chunk * CHUNK + tl.arange(0, CHUNK))[None, :]
+        present = valid[:, None] & (some < splits)
+        places = some.to(tl.int64) * row_count + rows[:, None]
+        weights = tl.exp(tl.load(partial_lse + places, present, other=float("-inf")) - reference[:, None])
+        tile = tl.load(
+            partial + places[:, :, None] * HEAD_DIM + columns[None, None, :],
+            present[:, :, None] & (columns < HEAD_DIM)[None, None, :],
+            other=0.0,
+        )
+        accumulator += tl.sum(weights[:, :, None] * tile, 1)
+    batch_head = rows // seq_q
+    batch = (batch_head // heads).to(tl.int64)
+    head = (batch_head % heads).to(tl.int64)
+    starts = batch * out_strides[0] + head * out_strides[1] + (rows % seq_q).to(tl.int64) * out_strides[2]
+    places = starts[:, None] + columns.to(tl.int64)[None, :] * out_strides[3]
+    combined = narrowed(accumulator / total[:, None], out.dtype.element_ty)
+    tl.store(out + places, combined, valid[:, None] & (columns < HEAD_DIM)[None, :])
+    tl.store(lse + rows, largest + tl.log(total), valid)
+
+
+def row_blocks(call: Call) -> int:
+    """Blocks of rows of a key head: the queries of all heads that share it."""
+    return ceil_div(call.heads // call.kv_heads * call.seq_q, call.block_q)
+
+
+def visible_keys(call: Call) -> int:
+    """The most keys that the queries of a block see."""
+    if call.window is None:
+        return call.seq_kv
+    return min(call.seq_kv, call.window + min(call.seq_q, call.block_q) - 1)
+
+
+def split_count(call: Call, processors: int) -> int:
+    """Equal splits that give every SM the programs that it holds, each long enough to be worth combining."""
+    key_blocks = ceil_div(visible_keys(call), call.block_kv)
+    shortest = ceil_div(KEYS_A_ROW * call.block_q, call.block_kv)
+    longest = max(call.block_q, call.block_kv)
+    resident = max(1, min(PROGRAMS_PER_SM, RESIDENT_TILE // (longest * call.widest)))
+    programs = call.batch * call.kv_heads * row_blocks(call)
+    most = max(1, min(resident * processors // programs, key_blocks // shortest, MAX_SPLITS))
+    return ceil_div(key_blocks, ceil_div(key_blocks, most))
+
+
+def worthwhile(unsplit: Call, split: Call, processors: int) -> bool:
+    """Whether flash2's call would leave half of the SMs idle or more, and there are keys enough to split.
+
+    Each split writes O once more: it takes the more keys, the more rows and columns a block has.
+    """
+    enough = max(MIN_KEYS, split.block_q * min(split.head_dim, 128) // 2)
+    return 2 * unsplit.programs <= processors and split.splits > 1 and visible_keys(split) >= enough
+
+
+def packs(unsplit: Call, split: Call, processors: int) -> bool:
+    """Whether heads share keys and split_kv, which takes their queries together, computes far fewer rows.
+
+    flash2 and flash3 pad each head's few queries to a tile, and read the keys once a head. Where the SMs take
+    all those tiles at once that costs no time, and only many keys for the rows make up for adding up splits.
+    """
+    rows = row_blocks(split) * split.block_q
+    padded = unsplit.programs * unsplit.block_q
+    if split.heads == split.kv_heads or padded < PACKED * split.batch * split.kv_heads * rows:
+        return False
+    idle = 2 * unsplit.programs <= processors
+    enough = rows * split.head_dim**2 // (512 if idle else 256)
+    return unsplit.programs > processors or visible_keys(split) >= enough
+
+
+def thin(split: Call) -> bool:
+    """Whether the smallest tile holds all rows, and a narrow head has many keys: it is done first then."""
+    return split.block_q * row_blocks(split) <= 16 and split.head_dim <= 64 and visible_keys(split) > MIN_KEYS
+
+
+def split_kv(q, k, v, call: Call, terms: Terms | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q], by call.splits splits.
+
+    terms: what the call has beyond a plain mask.
+    """
+    splits = call.splits
+    out = output_like(q, v)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    if splits == 1:
+        _split(q, k, v, out[None], lse[None], call, terms)
+    else:
+        partial = torch.empty((splits, *out.shape), dtype=torch.float32, device=q.device)
+        partial_lse = torch.empty((splits, *lse.shape), dtype=torch.float32, device=q.device)
+        _split(q, k, v, partial, partial_lse, call, terms)
+        combine_splits(partial, partial_lse, out, lse, call)
+    return out, lse
+
+
+def _split(q, k, v, partial, partial_lse, call: Call, terms: Terms | None) -> None:
+    launch(
+        split_kernel,
+        call.batch * call.kv_heads * row_blocks(call) * partial.shape[0],
+        call,
+        (q, k, v, partial, partial_lse, *tensors_of(terms)),
+        num_warps=warps(call.block_q, call.out_dim),
+        num_stages=loop_stages(call, q),
+        q_strides=q.stride(),
+        k_strides=k.stride(),
+        v_strides=v.stride(),
+        partial_strides=partial.stride()[1:],
+        split_stride=partial.stride(0),
+        lse_split_stride=partial_lse.stride(0),
+        splits=partial.shape[0],
+        **scales(call, terms),
+        **call.both_sizes,
+        **mask_of(call, terms),
+    )
+
+
+def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
+    """Fill out and lse from those of each split, [splits, *their shapes] in float32."""
+    splits = 1 << (call.splits - 1).bit_length()
+    rows = COMBINED if interpreted() else _rows_together(lse.numel(), multiprocessors(out.device))
+    launch(
+        combine_kernel,
+        ceil_div(lse.numel(), rows),
+        call,
+        (partial, partial_lse, out, lse),
+        num_warps=4,
+        num_stages=1,
+        out_strides=out.stride(),
+        splits=partial.shape[0],
+        heads=call.heads,
+        seq_q=call.seq_q,
+        row_count=lse.numel(),
+        HEAD_DIM=call.out_dim,
+        BLOCK_D=call.padded_out_dim,
+        ROWS=rows,
+        BLOCK_SPLITS=splits,
+        CHUNK=min(splits, COMBINED // rows),
+    )
+
+
+def _rows_together(row_count: int, processors: int) -> int:
+    """Rows of a program of `combine_kernel`: few where it takes that to give every SM some programs."""
+    rows = max(1, row_count // (COMBINE_PROGRAMS_PER_SM * processors))
+    return min(COMBINED, 1 << (rows.bit_length() - 1))
+
+
+def merge(
+    o1: torch.Tensor, lse1: torch.Tensor, o2: torch.Tensor, lse2: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, lse) over two disjoint sets of keys, from the (O, lse) over each: O is [..., rows, d], lse [...,
+    rows].
+
+    Rows that see no key in one set (O = 0, lse = -inf) count for nothing; differentiable; O keeps the wider
+    dtype.
+    """
+    largest = torch.maximum(lse1, lse2).detach()
+    reference = torch.where(largest == -torch.inf, 0.0, largest)
+    weight1, weight2 = torch.exp(lse1 - reference), torch.exp(lse2 - reference)
+    total = weight1 + weight2
+    safe_total = torch.where(total == 0.0, 1.0, total)
+    out = (weight1 / safe_total)[..., None] * o1 + (weight2 / safe_total)[..., None] * o2
+    return out.to(torch.promote_types(o1.dtype, o2.dtype)), largest + torch.log(safe_total)

@@ -1,0 +1,221 @@
+"""Unfused attention: S = scale q k^T, P = softmax(S) and O = P v, three kernels, with S and P whole in
+memory.
+
+S and P have the tensors' dtype. Every tile is computed, the masked ones too: that is what unfused attention
+does. The softmax holds a row at once, so a row may have at most `arguments.MAX_ROW` keys.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.call.call import Call, ceil_div
+from kernels.call.terms import Terms, mask_of, scales, tensors_of
+from kernels.launch.block_times import BlockTimes, now, store_times
+from kernels.launch.launch import interpreted, launch, output_like, stages, warps
+from kernels.tile.scores import capped, seen_by, slope_of, sloped
+from kernels.tile.tile import (
+    LN_2,
+    LOG2_E,
+    head_start,
+    load_tile,
+    log_sum_exp,
+    matmul,
+    narrowed,
+    normalised,
+    store_tile,
+    tile_pointers,
+    visible,
+    widened,
+)
+
+SOFTMAX_TILE = 2048  # elements of S that a softmax program holds, where a row is shorter than that
+INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any size
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])  # seq_kv aligns the rows of S
+def scores_kernel(
+    q, k, scores, blocks, ranges, slopes, q_strides, k_strides, score_strides,
+    heads, kv_heads, seq_q, seq_kv, window, scale, cap,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, TRACED: tl.constexpr,
+):  # fmt: skip
+    """One program a tile of S: scaled products, -inf where masked."""
+    began = now(TRACED)
+    key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
+    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    key_block = tl.program_id(0) % key_blocks
+    query_block = tl.program_id(0) // key_blocks % query_blocks
+    batch_head = tl.program_id(0) // key_blocks // query_blocks
+    batch = batch_head // heads
+    head = batch_head % heads
+    kv_head = head // (heads // kv_heads)
+    queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+    columns = tl.arange(0, BLOCK_D)
+    q_tile = load_tile(
+        head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, HEAD_DIM, True
+    )
+    k_tile = load_tile(
+        head_start(k, k_strides, batch, kv_head), k_strides, keys, columns, seq_kv, HEAD_DIM, True
+    )
+    if ranges is None:
+        seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+        products = matmul(q_tile, tl.trans(k_tile))
+    else:
+        view = seen_by(ranges, batch, queries[:, None], seq_q)
+        slope = None if slopes is None else slope_of(slopes, batch_head, scale * LOG2_E)
+        seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
+        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), cap), slope, view, keys[None, :])
+    tile = tl.where(seen, products * scale, float("-inf"))
+    head_scores = head_start(scores, score_strides, batch, head)
+    store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
+    store_times(blocks, began, TRACED)
+
+
+@triton.jit(do_not_specialize=["row_count", "seq_q"])
+def softmax_kernel(
+    scores, weights, lse, probe, blocks, sinks, row_count, seq_q, seq_kv,
+    ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr, PROBE: tl.constexpr,
+    TRACED: tl.constexpr,
+):  # fmt: skip
+    """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf.
+
+    sinks, if any, float32 [row_count]: a row's logit without a key.
+    """
+    began = now(TRACED)
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    keys = tl.arange(0, BLOCK_ROW)
+    places = rows[:, None] * seq_kv + keys[None, :]
+    inside = (rows[:, None] < row_count) & (keys[None, :] < seq_kv)
+    row_scores = widened(tl.load(scores + places, mask=inside, other=float("-inf"))) * LOG2_E
+    row_max = tl.max(row_scores, 1)
+    if sinks is not None:
+        sink = tl.load(sinks + rows, mask=rows < row_count, other=float("-inf")) * LOG2_E
+        row_max = tl.maximum(row_max, sink)
+    exponentials = tl.exp2(row_scores - tl.where(row_max == float("-inf"), 0.0, row_max)[:, None])
+    row_sum = tl.sum(exponentials, 1)
+    if sinks is not None:
+        row_sum += tl.exp2(sink - tl.where(row_max == float("-inf"), 0.0, row_max))
+    row_weights = normalised(exponentials, row_sum)
+    tl.store(weights + places, narrowed(row_weights, weights.dtype.element_ty), mask=inside)
+    tl.store(lse + rows, log_sum_exp(row_max, row_sum), mask=rows < row_count)
+    if PROBE:  # there every head is padded to whole query blocks
+        padded = rows // seq_q * (tl.cdiv(seq_q, BLOCK_Q) * BLOCK_Q) + rows % seq_q
+        tl.store(probe[0] + padded, row_max * LN_2, mask=rows < row_count)
+        tl.store(probe[1] + padded, row_sum, mask=rows < row_count)
+    store_times(blocks, began, TRACED)
+
+
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q"])
+def output_kernel(
+    weights, v, out, blocks, weight_strides, v_strides, out_strides, heads, kv_heads, seq_q, seq_kv,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    TRACED: tl.constexpr,
+):  # fmt: skip
+    """One program a query block of a head: O = P v over all key blocks."""
+    began = now(TRACED)
+    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    query_block = tl.program_id(0) % query_blocks
+    batch_head = tl.program_id(0) // query_blocks
+    batch = batch_head // heads
+    head = batch_head % heads
+    kv_head = head // (heads // kv_heads)
+    queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    columns = tl.arange(0, BLOCK_D)
+    weight_head = head_start(weights, weight_strides, batch, head)
+    v_head = head_start(v, v_strides, batch, kv_head)
+    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+    for key_block in range(0, tl.cdiv(seq_kv, BLOCK_KV)):
+        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+        inside = (queries[:, None] < seq_q) & (keys[None, :] < seq_kv)
+        weight_tile = tl.load(
+            tile_pointers(weight_head, weight_strides, queries, keys), mask=inside, other=0.0
+        )
+        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, True)
+        accumulator += matmul(weight_tile, v_tile)
+    store_tile(
+        head_start(out, out_strides, batch, head), out_strides, queries, columns, seq_q, HEAD_DIM, accumulator
+    )
+    store_times(blocks, began, TRACED)
+
+
+def standard(
+    q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q].
+
+    probe: (m, l, alpha), whose alpha stays as it is; times: to write the blocks down, see
+    `kernels.launch.block_times`; terms: what the call has beyond a plain mask.
+    """
+    scores = torch.empty((*q.shape[:3], call.seq_kv), dtype=q.dtype, device=q.device)
+    _scores(q, k, scores, call, times, terms)
+    weights = torch.empty_like(scores)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    _softmax(scores, weights, lse, call, probe, times, terms)
+    del scores
+    out = output_like(q, v)
+    _output(weights, v, out, call, times)
+    return out, lse
+
+
+def _scores(q, k, scores, call: Call, times: BlockTimes | None, terms: Terms | None) -> None:
+    ranges, _, slopes = tensors_of(terms)
+    programs = call.key_blocks * call.query_blocks * call.batch * call.heads
+    launch(
+        scores_kernel,
+        programs,
+        call,
+        (q, k, scores, times and times.room("scores", programs, q.device), ranges, slopes),
+        num_warps=warps(call.block_q),
+        num_stages=1,
+        q_strides=q.stride(),
+        k_strides=k.stride(),
+        score_strides=scores.stride(),
+        scale=call.scale if terms is None or terms.softcap is None else terms.softcap,
+        cap=scales(call, terms)["cap"],
+        TRACED=times is not None,
+        **call.sizes,
+        **mask_of(call, terms),
+    )
+
+
+def _softmax(scores, weights, lse, call: Call, probe, times: BlockTimes | None, terms: Terms | None) -> None:
+    block_row = triton.next_power_of_2(call.seq_kv)
+    rows = max(1, (INTERPRETED_SOFTMAX_TILE if interpreted() else SOFTMAX_TILE) // block_row)
+    row_count = call.batch * call.heads * call.seq_q
+    programs = ceil_div(row_count, rows)
+    sinks = None if terms is None or terms.sinks is None else terms.sinks[:, None].expand_as(lse).contiguous()
+    launch(
+        softmax_kernel,
+        programs,
+        call,
+        (scores, weights, lse, probe, times and times.room("softmax", programs, lse.device), sinks),
+        num_warps=min(32, max(4, block_row // 1024)),
+        num_stages=1,
+        row_count=row_count,
+        seq_q=call.seq_q,
+        seq_kv=call.seq_kv,
+        ROWS=rows,
+        BLOCK_ROW=block_row,
+        BLOCK_Q=call.block_q,
+        PROBE=probe is not None,
+        TRACED=times is not None,
+    )
+
+
+def _output(weights, v, out, call: Call, times: BlockTimes | None) -> None:
+    programs = call.query_blocks * call.batch * call.heads
+    launch(
+        output_kernel,
+        programs,
+        call,
+        (weights, v, out, times and times.room("output", programs, v.device)),
+        num_warps=warps(call.block_q, call.out_dim),
+        num_stages=stages(v, streamed=call.block_kv * call.padded_out_dim, resident=0),
+        weight_strides=weights.stride(),
+        v_strides=v.stride(),
+        out_strides=out.stride(),
+        TRACED=times is not None,
+        **call.out_sizes,
+    )

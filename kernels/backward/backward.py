@@ -1,0 +1,143 @@
+"""The backward pass of FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1.2): scores recomputed from q, k
+and lse.
+
+With P = exp(S - lse) and delta = rowsum(dO o O):  dV = P^T dO,  dP = dO V^T,  dS = P o (dP - delta), dK =
+scale dS^T Q,  dQ = scale dS K. Key blocks outside for dK and dV, query blocks outside for dQ, so that each
+is summed in registers, in one order: no atomics, and the same bits every time.
+"""
+
+import math
+
+import torch
+
+from kernels.backward.kernel import key_gradient_kernel, query_gradient_kernel
+from kernels.backward.row_terms import store_row_terms
+from kernels.backward.tiling import Pass, tilings
+from kernels.call.call import Call, ceil_div
+from kernels.call.terms import Terms, mask_of, scales
+from kernels.launch.launch import launch, stages
+from kernels.launch.relaunch import Relaunch
+
+
+def backward(
+    q,
+    k,
+    v,
+    out,
+    lse,
+    d_out,
+    d_lse,
+    call: Call,
+    block_q,
+    block_kv,
+    terms: Terms | None = None,
+    again: dict | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dQ, dK and dV like q, k and v, from the forward pass's results and their gradients (d_lse or None).
+
+    call is theirs, block_q and block_kv None where the blocks are not given; terms are what it has beyond a
+    plain mask, with which comes a fourth gradient, of their sinks, or None. again gets what does the same for
+    other tensors of these layouts.
+    """
+    d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    keys, queries = tilings(call, q.dtype, block_q, block_kv)
+    if terms is not None and terms.many_registers:
+        keys, queries = (how._replace(warps=8) for how in (keys, queries))
+    padding = max(keys.call.block_q, queries.call.block_q)
+    rows = 2, call.batch, call.heads, ceil_div(call.seq_q, padding) * padding
+    delta, lse_log2 = torch.empty(rows, dtype=torch.float32, device=q.device)
+    fill = store_row_terms(out, d_out, lse, delta, lse_log2, None, queries.call)
+    _subtract(d_lse, delta, call)
+    shared = {
+        "q_strides": q.stride(),
+        "k_strides": k.stride(),
+        "v_strides": v.stride(),
+        "d_out_strides": d_out.stride(),
+        "padded_seq_q": delta.shape[2],
+        "scale": call.scale,
+        **scales(call, terms),
+        **mask_of(call, terms),
+    }
+    inputs = q, k, v, d_out, lse_log2, delta
+    differentiate_keys = _key_gradient((*inputs, d_k, d_v), keys, shared, terms)
+    differentiate_queries = _query_gradient((*inputs, d_q), queries, shared, terms)
+    if terms is not None:
+        return d_q, d_k, d_v, _sink_gradient(terms.sinks, lse, delta[..., : call.seq_q])
+    if fill is not None and again is not None:
+        again["gradients"] = _Relaunch(call, rows, fill, differentiate_keys, differentiate_queries)
+    return d_q, d_k, d_v
+
+
+class _Relaunch:
+    """The three launches of a backward pass, to be done again for tensors of the same layouts."""
+
+    def __init__(self, call: Call, rows: tuple[int, ...], *launches: Relaunch):
+        """rows: [2, batch, heads, padded_seq_q] of delta and lse_log2, which are one allocation."""
+        self.call, self.rows, self.launches = call, rows, launches
+        self.lse_log2 = math.prod(rows) // 2 * torch.float32.itemsize  # behind delta
+
+    def __call__(self, q, k, v, out, lse, d_out, d_lse) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        terms = torch.empty(self.rows, dtype=torch.float32, device=q.device)
+        fill, differentiate_keys, differentiate_queries = self.launches
+        delta, d_out_address = terms.data_ptr(), d_out.data_ptr()
+        lse_log2 = delta + self.lse_log2
+        fill(out.data_ptr(), d_out_address, lse.data_ptr(), delta, lse_log2)
+        if d_lse is not None:
+            _subtract(d_lse, terms[0], self.call)
+        inputs = q.data_ptr(), k.data_ptr(), v.data_ptr(), d_out_address, lse_log2, delta
+        differentiate_keys(*inputs, d_k.data_ptr(), d_v.data_ptr())
+        differentiate_queries(*inputs, d_q.data_ptr())
+        return d_q, d_k, d_v
+
+
+def _subtract(d_lse: torch.Tensor | None, delta: torch.Tensor, call: Call) -> None:
+    """d lse / dS = P: it enters dS = P o (dP - delta) as delta does."""
+    if d_lse is not None:
+        delta[..., : call.seq_q] -= d_lse
+
+
+def _sink_gradient(sinks: torch.Tensor | None, lse: torch.Tensor, delta: torch.Tensor) -> torch.Tensor | None:
+    """The sum of P (dP - delta) over the rows: a sink's P is exp(sink - lse), its dP 0 without a value."""
+    if sinks is None:
+        return None
+    weights = torch.exp(sinks[:, None] - torch.where(lse == -torch.inf, torch.inf, lse))
+    return -(weights * delta).sum((0, 2))
+
+
+def _key_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Relaunch | None:
+    *_, d_k, d_v = tensors
+    call, pair = how.call, how.call.padded_head_dim + how.call.padded_out_dim
+    extra = (None,) * 3 if terms is None else (terms.ranges, terms.seers(call.seq_kv), terms.slopes)
+    return launch(
+        key_gradient_kernel,
+        call.key_blocks * call.batch * call.kv_heads,
+        call,
+        (*tensors, *extra),
+        num_warps=how.warps,
+        num_stages=min(how.stages, stages(d_k, call.block_q * pair, call.block_kv * pair)),
+        d_k_strides=d_k.stride(),
+        d_v_strides=d_v.stride(),
+        **shared,
+        EVEN=call.even,
+        GROUP=call.heads // call.kv_heads,
+        **call.both_sizes,
+    )
+
+
+def _query_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Relaunch | None:
+    *_, d_q = tensors
+    call, pair = how.call, how.call.padded_head_dim + how.call.padded_out_dim
+    extra = (None, None) if terms is None else (terms.ranges, terms.slopes)
+    return launch(
+        query_gradient_kernel,
+        call.programs,
+        call,
+        (*tensors, *extra),
+        num_warps=how.warps,
+        num_stages=min(how.stages, stages(d_q, call.block_kv * pair, call.block_q * pair)),
+        d_q_strides=d_q.stride(),
+        **shared,
+        EVEN=call.even,
+        **call.both_sizes,
+    )

@@ -1,0 +1,1 @@
+"""What a call is: its checked arguments, sizes, mask and terms."""

@@ -1,0 +1,192 @@
+"""The arguments of `attention`, checked in one place."""
+
+import torch
+
+from kernels.call.call import MAX_HEAD_DIM, MIN_BLOCK, Call, default_blocks, split_blocks
+from kernels.call.value_checks import check_is_tensor, check_strided, flag, positive, shown, whole
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+MAX_V_DIM, NARROW_HEAD_DIM = 512, 64  # of V, whose head_dim may be larger where that of Q and K is small
+MAX_BLOCK = 1024  # a 1024 x 1024 tile is the most elements Triton allows
+MAX_SPLITS = 1024
+MAX_ROW = 65536  # keys of a row that `standard` holds whole: in float32 they fill an SM's registers
+
+
+def checked(
+    q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, block_kv, splits, interpreted
+) -> Call:
+    """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served."""
+    check_tensors(q, k, v, interpreted)
+    check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms)
+    batch, heads, seq_q, head_dim = q.shape
+    kv_heads, seq_kv, v_dim = v.shape[1:]
+    widest = max(head_dim, v_dim)
+    if algorithm == "standard" and seq_kv > MAX_ROW:
+        raise ValueError(f"k has {seq_kv} keys, standard holds a row of S whole and takes at most {MAX_ROW}")
+    default_q, default_kv = default_blocks(widest, q.dtype)
+    if algorithm == "split_kv":
+        default_q, default_kv = split_blocks(heads // kv_heads * seq_q, widest, q.dtype)
+    return Call(
+        batch=batch,
+        heads=heads,
+        kv_heads=kv_heads,
+        seq_q=seq_q,
+        seq_kv=seq_kv,
+        head_dim=head_dim,
+        causal=flag("causal", causal) or window is not None,
+        window=None if window is None or window >= seq_kv else window,
+        scale=head_dim**-0.5 if scale is None else float(scale),
+        algorithm=algorithm,
+        block_q=default_q if block_q is None else block_q,
+        block_kv=default_kv if block_kv is None else block_kv,
+        splits=splits,
+        v_dim=None if v_dim == head_dim else v_dim,
+    )
+
+
+def check_tensors(q, k, v, interpreted: bool) -> None:
+    """ValueError or TypeError with one sentence for tensors that no algorithm can serve."""
+    tensors = {"q": q, "k": k, "v": v}
+    for name, tensor in tensors.items():
+        check_tensor(name, tensor)
+    _check_alike(tensors, interpreted)
+    heads, kv_heads = q.shape[1], k.shape[1]
+    if heads % kv_heads:
+        raise ValueError(f"q has {heads} heads, which must be a multiple of the {kv_heads} heads of k and v")
+
+
+def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms: tuple[str, ...]) -> None:
+    """ValueError with one sentence for an option that no tensors would make right."""
+    if algorithm not in algorithms:
+        raise ValueError(f"algorithm is {shown(algorithm)}, it must be one of {', '.join(algorithms)}")
+    check_window(window)
+    _check_scale(scale)
+    _check_block("block_q", block_q)
+    _check_block("block_kv", block_kv)
+    _check_splits(splits, algorithm)
+
+
+def check_tensor(name: str, tensor) -> None:
+    check_strided(name, tensor)
+    shape = tuple(tensor.shape)
+    if len(shape) != 4:
+        raise ValueError(f"{name} has shape {shape}, it must be [batch, heads, sequence, head_dim]")
+    if 0 in shape:
+        raise ValueError(f"{name} has shape {shape}, every size must be at least 1")
+    if tensor.dtype not in DTYPES:
+        raise ValueError(f"{name} is {_plain(tensor.dtype)}, it must be {', '.join(map(_plain, DTYPES))}")
+    most = MAX_V_DIM if name == "v" else MAX_HEAD_DIM
+    if shape[-1] > most:
+        raise ValueError(f"{name} has head_dim {shape[-1]}, it must be at most {most}")
+
+
+def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
+    q, k, v = tensors.values()
+    dtype, device, q_shape, k_shape, v_shape = q.dtype, q.device, q.shape, k.shape, v.shape
+    for name, tensor in tensors.items():
+        if tensor.dtype != dtype:
+            raise ValueError(f"{name} is {_plain(tensor.dtype)} and q is {_plain(dtype)}, they must be alike")
+        if tensor.device != device:
+            raise ValueError(f"{name} is on {tensor.device} and q on {device}, they must be on one device")
+    if k_shape[0] != q_shape[0] or k_shape[3] != q_shape[3]:
+        needed = f"{q_shape[0]} and {q_shape[3]}"
+        raise ValueError(f"k has shape {tuple(k_shape)}, its batch and head_dim must be q's, {needed}")
+    if k_shape[:3] != v_shape[:3]:
+        wanted = f"[{', '.join(map(str, k_shape[:3]))}, head_dim] as k has"
+        raise ValueError(f"v has shape {tuple(v_shape)}, it must be {wanted}")
+    if v_shape[3] > MAX_HEAD_DIM and q_shape[3] > NARROW_HEAD_DIM:
+        raise ValueError(
+            f"v has head_dim {v_shape[3]}, it must be at most {MAX_HEAD_DIM} where q's is above"
+            f" {NARROW_HEAD_DIM}, {q_shape[3]}: O and dV would not fit the registers"
+        )
+    if device.type == "cpu" and not interpreted:
+        raise ValueError(
+            "q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1 be set before kernels is imported"
+        )
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"q is on {device}, it must be on a CUDA device, or on the CPU to be interpreted")
+
+
+def _check_scale(scale) -> None:
+    if scale is not None and not positive(scale):
+        raise ValueError(f"scale is {shown(scale)}, it must be a finite number above 0")
+
+
+def check_window(window) -> None:
+    """ValueError with one sentence for a window that is no number of keys, nor a pair of them."""
+    if isinstance(window, tuple | list):
+        if len(window) != 2 or not all(side is None or whole(side, 0) for side in window):
+            raise ValueError(
+                f"window is {shown(window)}, a pair must be of keys before and after: whole numbers or None"
+            )
+    elif window is not None and not whole(window, 1):
+        raise ValueError(
+            f"window is {shown(window)}, it must be None or a whole number of keys, at least 1, or a pair"
+            " of them"
+        )
+
+
+def check_terms(q, k, window, documents, prefix, softcap, sinks, alibi_slopes) -> None:
+    """ValueError or TypeError with one sentence for what no plain mask says; q and k are checked."""
+    seq_kv = k.shape[-2]
+    if documents is not None:
+        lengths = list(documents) if isinstance(documents, tuple | list) else None
+        if lengths is None or not all(whole(length, 0) for length in lengths) or sum(lengths) != seq_kv:
+            raise ValueError(
+                f"documents is {shown(documents)}, it must be a list of lengths that add up to k's {seq_kv}"
+                " keys"
+            )
+    if prefix is not None:
+        if not whole(prefix, 0):
+            raise ValueError(f"prefix is {shown(prefix)}, it must be None or a whole number of keys")
+        if window is not None or documents is not None:
+            raise ValueError(
+                f"prefix is {shown(prefix)}, it must be None with a window or documents: they may hide its"
+                " keys"
+            )
+    if softcap is not None and not positive(softcap):
+        raise ValueError(f"softcap is {shown(softcap)}, it must be None or a finite number above 0")
+    heads = q.shape[1]
+    _check_of_heads("sinks", sinks, q, [(heads,)])
+    _check_of_heads("alibi_slopes", alibi_slopes, q, [(heads,), (q.shape[0], heads)])
+    if alibi_slopes is not None and alibi_slopes.requires_grad:
+        raise ValueError("alibi_slopes requires grad, it must not: its gradient is not computed")
+
+
+def _check_of_heads(name: str, tensor, q: torch.Tensor, shapes: list[tuple]) -> None:
+    if tensor is None:
+        return
+    check_is_tensor(name, tensor)
+    if tuple(tensor.shape) not in shapes or not tensor.is_floating_point() or tensor.device != q.device:
+        wanted = " or ".join(map(str, map(list, shapes)))
+        raise ValueError(
+            f"{name} is {_plain(tensor.dtype)} {tuple(tensor.shape)} on {tensor.device}, it must be"
+            f" floating-point, {wanted}, on {q.device}"
+        )
+
+
+def _check_block(name: str, block) -> None:
+    if block is None:
+        return
+    if not whole(block, MIN_BLOCK) or block > MAX_BLOCK or block & (block - 1):
+        raise ValueError(
+            f"{name} is {shown(block)}, it must be a power of two from {MIN_BLOCK} to {MAX_BLOCK}"
+        )
+
+
+def _check_splits(splits, algorithm: str) -> None:
+    if splits is None or (algorithm == "flash3" and whole(splits, 1) and splits == 1):
+        return
+    if algorithm != "split_kv":
+        raise ValueError(
+            f"splits is {shown(splits)}, it must be None with algorithm {shown(algorithm)}: only split_kv"
+            " splits"
+        )
+    if not whole(splits, 1) or splits > MAX_SPLITS:
+        raise ValueError(
+            f"splits is {shown(splits)}, it must be None or a whole number from 1 to {MAX_SPLITS}"
+        )
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

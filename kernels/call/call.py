@@ -1,0 +1,156 @@
+"""A checked call: its sizes, mask and tiling, and the blocks that a kernel takes unless they are given."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+
+MAX_HEAD_DIM = 256
+MIN_BLOCK = 16  # tl.dot takes no less
+
+
+def ceil_div(size: int, block: int) -> int:
+    """Blocks that hold a size; triton.cdiv is slow on the host."""
+    return -(-size // block)
+
+
+def tile_size(size: int) -> int:
+    """The power of two, at least 16, that holds a size."""
+    return max(MIN_BLOCK, 1 << (size - 1).bit_length())
+
+
+class Cut(NamedTuple):
+    """From number `whole` on tiles are cut: of their key blocks each SM has an equal share.
+
+    A share is of two tiles at most, a piece of each, whose O and lse are left in a slot of their own.
+    """
+
+    whole: int
+    tiles: int  # that are cut
+    key_blocks: int  # of a tile
+    share: int
+    processors: int
+    block_q: int
+
+    def room(self, q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """For O and lse of all pieces, float32."""
+        rows = (self.tiles + self.processors) * self.block_q
+        size = rows * (q.shape[3] + 1)
+        return torch.empty(size, dtype=torch.float32, device=q.device).split((size - rows, rows))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A checked call: the sizes, the mask and the tiling.
+
+    causal is set wherever there is a window; window is None where it would hide no key. memory keeps what is
+    worked out for the layouts of the tensors it was checked with; a call that is `replace`d begins a new one.
+    """
+
+    batch: int
+    heads: int
+    kv_heads: int
+    seq_q: int
+    seq_kv: int
+    head_dim: int
+    causal: bool
+    window: int | None
+    scale: float
+    algorithm: str
+    block_q: int
+    block_kv: int
+    splits: int | None  # of the keys; None where the kernel chooses, or does not split
+    tma: bool = False  # whether flash2 copies K and V by TMA
+    v_dim: int | None = None  # the head dim of V and O where it is another than head_dim
+    cut: Cut | None = None  # how flash3 cuts its last tiles
+    memory: dict = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @cached_property
+    def query_blocks(self) -> int:
+        return ceil_div(self.seq_q, self.block_q)
+
+    @cached_property
+    def key_blocks(self) -> int:
+        return ceil_div(self.seq_kv, self.block_kv)
+
+    @cached_property
+    def programs(self) -> int:
+        """Blocks of queries of all heads."""
+        return self.batch * self.heads * self.query_blocks
+
+    @cached_property
+    def even(self) -> bool:
+        """Whether every tile is whole."""
+        return self.seq_q % self.block_q == 0 and self.seq_kv % self.block_kv == 0
+
+    @cached_property
+    def padded_head_dim(self) -> int:
+        """The head dim a tile has."""
+        return tile_size(self.head_dim)
+
+    @cached_property
+    def out_dim(self) -> int:
+        """The head dim of V and O."""
+        return self.head_dim if self.v_dim is None else self.v_dim
+
+    @cached_property
+    def padded_out_dim(self) -> int:
+        """The head dim that a tile of V or O has."""
+        return tile_size(self.out_dim)
+
+    @cached_property
+    def widest(self) -> int:
+        """The head dim that chooses the blocks."""
+        return max(self.padded_head_dim, self.padded_out_dim)
+
+    @cached_property
+    def mask(self) -> dict[str, int | bool]:
+        """The mask as the kernels take it."""
+        return {"window": self.window or 0, "CAUSAL": self.causal, "WINDOWED": self.window is not None}
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The sizes as the kernels take them."""
+        return {
+            "heads": self.heads,
+            "kv_heads": self.kv_heads,
+            "seq_q": self.seq_q,
+            "seq_kv": self.seq_kv,
+            "HEAD_DIM": self.head_dim,
+            "BLOCK_D": self.padded_head_dim,
+            "BLOCK_Q": self.block_q,
+            "BLOCK_KV": self.block_kv,
+        }
+
+    @cached_property
+    def out_sizes(self) -> dict[str, int]:
+        """`sizes` for a kernel that has V and O, and no Q and K."""
+        return {**self.sizes, "HEAD_DIM": self.out_dim, "BLOCK_D": self.padded_out_dim}
+
+    @cached_property
+    def both_sizes(self) -> dict[str, int]:
+        """`sizes` for a kernel that has all of them."""
+        return {**self.sizes, "V_DIM": self.out_dim, "BLOCK_V": self.padded_out_dim}
+
+
+def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
+    """(block_q, block_kv) of flash2: the largest that compile for Hopper without spilling registers.
+
+    head_dim is the larger one of Q and K's and of V's.
+    """
+    if dtype != torch.float32:
+        return (128, 64) if head_dim <= MAX_HEAD_DIM else (64, 64)
+    if head_dim <= 64:
+        return 32, 32
+    return (32, 16) if head_dim <= 128 else (16, 16)
+
+
+def split_blocks(rows: int, head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
+    """(block_q, block_kv) of split_kv for `rows` queries that share a key head.
+
+    With few of them, keys come in the larger blocks that keep more bytes in flight.
+    """
+    block_q, block_kv = default_blocks(head_dim, dtype)
+    block_q = min(64 if head_dim <= MAX_HEAD_DIM else 32, block_q, tile_size(rows))
+    return block_q, 128 if block_q < 64 and head_dim <= 128 and dtype != torch.float32 else block_kv

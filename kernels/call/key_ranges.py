@@ -1,0 +1,129 @@
+"""The keys that every query sees, as the kernels take them: int32 [batch, 3, queries], see `tile.scores`.
+
+All masks end here. A query belongs to a document, a run of keys, and stands at a key position; of its
+document it sees the keys from `left` before its position to `right` after it, None being without end.
+Everything is computed on the tensors' device, so that lengths which lie there are never waited for.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+
+from kernels.call.arguments import check_window
+from kernels.call.remember import remember
+from kernels.call.value_checks import flag
+
+Side = int | None
+_RANGES: dict[tuple, torch.Tensor] = {}
+
+
+def window_sides(causal: bool, window: int | tuple[Side, Side] | None) -> tuple[Side, Side]:
+    """(left, right): the keys before and after a query's position that it sees, None without end."""
+    if isinstance(window, int):
+        return window - 1, 0
+    left, right = (None, None) if window is None else window
+    return left, min(right or 0, 0) if causal else right
+
+
+def plain_mask(causal: bool, window: int | tuple[Side, Side] | None, terms: tuple) -> tuple | None:
+    """(causal, window) that say all that is asked for, or None where it takes ranges, or any of the terms."""
+    if not isinstance(causal, int):
+        causal = flag("causal", causal)
+    for term in terms:  # a generator would take longer than all else here
+        if term is not None:
+            return None
+    if not isinstance(window, tuple | list):
+        return bool(causal), window
+    check_window(window)
+    left, right = window_sides(causal, window)
+    if right == 0:
+        return True, None if left is None else left + 1
+    return (False, None) if left is right is None else None
+
+
+def remembered_ranges(*arguments) -> torch.Tensor:
+    """`ranges_of`, worked out once for a stream; what a CUDA graph works out anew is not kept."""
+    *_, device = arguments
+    on_gpu = device.type == "cuda"
+    alike = *arguments, on_gpu and torch.cuda.current_stream(device).cuda_stream
+    found = _RANGES.get(alike)
+    if found is None:
+        found = ranges_of(*arguments)
+        if not (on_gpu and torch.cuda.is_current_stream_capturing()):
+            remember(_RANGES, alike, found)
+    return found
+
+
+def ranges_of(
+    seq_q: int,
+    seq_kv: int,
+    sides: tuple[Side, Side],
+    documents: tuple[int, ...] | None,
+    prefix: int | None,
+    device: torch.device,
+) -> torch.Tensor:
+    """Of one sequence, whose last query stands at its last key, cut into documents of so many keys if any.
+
+    prefix: the first keys, which every query sees.
+    """
+    position = torch.arange(seq_kv - seq_q, seq_kv, device=device)
+    begin, end = 0, seq_kv
+    if documents is not None:
+        edges = _edges(documents, device)
+        document = torch.searchsorted(edges, position.clamp(0, seq_kv - 1), right=True)
+        begin, end = edges[document - 1], edges[document]
+    first, stop = _within(position, sides, begin, end)
+    if prefix is not None:
+        stop = stop.clamp(min=min(prefix, seq_kv))
+    return torch.stack([first, stop, position])[None].int()
+
+
+def ranges_of_packed(
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    total_q: int,
+    total_k: int,
+    sides: tuple[Side, Side],
+) -> torch.Tensor:
+    """Of sequences packed end to end: where each begins among the queries and among the keys, and the total.
+
+    The last query of each stands at its last key. Queries past the last sequence see nothing.
+    """
+    query = torch.arange(total_q, device=cu_seqlens_q.device)
+    edges = torch.stack([cu_seqlens_q, cu_seqlens_k.clamp(max=total_k)]).long()
+    sequence = torch.searchsorted(edges[0], query, right=True)
+    edges = torch.cat([edges, edges[:, -1:]], 1)
+    begin, (stop, end) = edges[1][sequence - 1], edges[:, sequence]
+    position = end - stop + query
+    return torch.stack([*_within(position, sides, begin, end), position])[None].int()
+
+
+def _edges(documents: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """[documents + 1] where each begins, and where the last ends."""
+    edges = [0, *accumulate(documents)]
+    capturing = device.type == "cuda" and not torch.compiler.is_compiling()
+    if not (capturing and torch.cuda.is_current_stream_capturing()):
+        return torch.tensor(edges, device=device)
+    filled = torch.empty(len(edges), dtype=torch.long, device=device)  # a graph takes no copy from the host
+    for place, edge in zip(filled, edges, strict=True):
+        place.fill_(edge)
+    return filled
+
+
+def _within(position, sides: tuple[Side, Side], begin, end) -> Sequence[torch.Tensor]:
+    """The first key and the end of what queries at these positions see of their documents' keys."""
+    left, right = sides
+    first = _everywhere(begin, position) if left is None else _clamped(position - left, begin, end)
+    stop = _everywhere(end, position) if right is None else _clamped(position + (right + 1), begin, end)
+    return first, stop
+
+
+def _everywhere(edge, position: torch.Tensor) -> torch.Tensor:
+    """An edge at every position: one of each already, or one of all."""
+    return edge if isinstance(edge, torch.Tensor) else torch.full_like(position, edge)
+
+
+def _clamped(keys: torch.Tensor, begin, end) -> torch.Tensor:
+    low, high = (torch.as_tensor(each, device=keys.device) for each in (begin, end))
+    return keys.clamp(low, high)

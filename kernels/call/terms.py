@@ -1,0 +1,57 @@
+"""What a call has beyond a plain mask: a range of keys for every query, a cap, sinks, slopes.
+
+flash2, its backward pass, split_kv, flash1 and standard take them; flash3 does not.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from kernels.call.call import Call
+from kernels.tile.tile import LOG2_E
+
+NO_MASK = {"window": 0, "CAUSAL": False, "WINDOWED": False}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """ranges is int32 [batch, 3, seq_q], see `kernels.tile.scores`; the others are None where there is none.
+
+    sinks, float32 [heads]: a logit without a key. slopes, float32 [batch, heads]: what a score falls by a key
+    of distance. softcap: scores become softcap tanh(score / softcap).
+    """
+
+    ranges: torch.Tensor
+    sinks: torch.Tensor | None = None
+    slopes: torch.Tensor | None = None
+    softcap: float | None = None
+
+    @property
+    def many_registers(self) -> bool:
+        """Whether the backward pass keeps more beside its tiles than four warps have registers for."""
+        return self.softcap is not None or self.slopes is not None
+
+    def seers(self, seq_kv: int) -> torch.Tensor:
+        """The ranges seen from the keys, int32 [batch, 2, seq_kv]."""
+        keys = torch.arange(seq_kv, dtype=torch.int32, device=self.ranges.device)
+        keys = keys.expand(len(self.ranges), 1, -1).contiguous()
+        first_keys, ends = self.ranges[:, :1].contiguous(), self.ranges[:, 1:2].contiguous()
+        found = [torch.searchsorted(rows, keys, right=True, out_int32=True) for rows in (ends, first_keys)]
+        return torch.cat(found, 1)
+
+
+def tensors_of(terms: Terms | None) -> tuple:
+    """ranges, sinks and slopes as the forward kernels take them."""
+    return (None, None, None) if terms is None else (terms.ranges, terms.sinks, terms.slopes)
+
+
+def scales(call: Call, terms: Terms | None) -> dict[str, float | None]:
+    """What makes scores of products, in units of log2, and what a cap multiplies them by before its tanh."""
+    if terms is None or terms.softcap is None:
+        return {"scale_log2": call.scale * LOG2_E.value, "cap": None}
+    return {"scale_log2": terms.softcap * LOG2_E.value, "cap": call.scale / terms.softcap}
+
+
+def mask_of(call: Call, terms: Terms | None) -> dict[str, int | bool]:
+    """The plain mask as the kernels take it; none where the ranges say what is seen."""
+    return call.mask if terms is None else NO_MASK

@@ -1,0 +1,148 @@
+"""How a kernel is launched: on its tensors' device, with a word on what it lacked when it does not fit."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import cache
+
+import torch
+import triton
+from triton.runtime.errors import OutOfResources
+
+from kernels.call.call import MAX_HEAD_DIM, Call
+from kernels.call.remember import remember
+from kernels.launch.relaunch import Relaunch
+
+DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes that a block may use on an H100 or H200, where no GPU can be asked
+DEFAULT_MULTIPROCESSORS = 132
+MOST_STAGES = 3  # tiles in flight: more have not made a kernel faster
+POINTER_ALIGNMENT = 16  # bytes; Triton compiles a kernel of its own for addresses that are no multiples
+_LAUNCHED: dict[tuple, Relaunch] = {}  # by all of a launch's arguments but addresses
+_HERE = nullcontext()
+_GIVEN: ContextVar[dict[str, int] | None] = ContextVar("launch options that are given", default=None)
+
+
+class OutOfSharedMemoryError(RuntimeError):
+    """The compiled kernel needs more of the SM than a block can have; `required` and `limit` say how much."""
+
+    def __init__(self, what: str, required: int, limit: int, resource: str):
+        unit = "bytes of shared memory a block" if resource == "shared memory" else resource
+        super().__init__(f"{what} needs {required} {unit}, this GPU has {limit}: choose smaller blocks")
+        self.required = required
+        self.limit = limit
+
+
+def interpreted() -> bool:
+    """Whether the kernels run in Triton's interpreter rather than on a GPU."""
+    return triton.knobs.runtime.interpret
+
+
+def warps(rows: int, columns: int = 0) -> int:
+    """Warps a block for so many rows: one warp group (4 warps) for 64, two from 128 or for a wide O."""
+    return 8 if rows >= 128 or columns > MAX_HEAD_DIM else 4
+
+
+def stages(tensor: torch.Tensor, streamed: int, resident: int) -> int:
+    """Tiles in flight, 1 to 3: as many as fit beside what stays in the shared memory of a block.
+
+    A step of the kernel's loop streams in so many elements of tensor's dtype; the resident stay throughout.
+    """
+    free = _shared_memory(tensor.device) - resident * tensor.element_size()
+    return min(MOST_STAGES, max(1, free // (streamed * tensor.element_size())))
+
+
+def output_like(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Room for O, [batch, heads, seq_q, head_dim of v]: laid out as q where that is dense."""
+    if q.shape[-1] == v.shape[-1]:
+        return torch.empty_like(q)
+    shape = *q.shape[:-1], v.shape[-1]
+    order = sorted(range(len(shape)), key=lambda dimension: -q.stride(dimension))
+    out = torch.empty([shape[each] for each in order], dtype=q.dtype, device=q.device)
+    return out.permute([order.index(each) for each in range(len(shape))])
+
+
+def multiprocessors(device: torch.device) -> int:
+    """SMs of a GPU; an H200's where there is none to ask."""
+    return DEFAULT_MULTIPROCESSORS if device.type != "cuda" else _properties(device).multi_processor_count
+
+
+@contextmanager
+def launch_options(num_warps: int, num_stages: int) -> Iterator[None]:
+    """Within it every launch takes these options rather than the kernel's own choice: for sweeps."""
+    token = _GIVEN.set({"num_warps": num_warps, "num_stages": num_stages})
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def options_given() -> bool:
+    """Whether launches are not to take the kernels' own options."""
+    return _GIVEN.get() is not None
+
+
+def launch(
+    kernel, programs: int, call: Call, tensors: tuple, *, num_warps: int, num_stages: int, **arguments
+) -> Relaunch | None:
+    """Run `programs` programs of a kernel; raises OutOfSharedMemoryError where it does not fit the GPU.
+
+    tensors come first in the kernel's signature, the rest is named. What was launched alike before is started
+    without Triton's own look at every argument, which takes longer than a short kernel; returned is what does
+    so, None in the interpreter and for a tuple of tensors.
+    """
+    options = {"num_warps": num_warps, "num_stages": num_stages, **(_GIVEN.get() or {})}
+    device = tensors[0].device
+    alike = (kernel, programs, device, *options.values(), *map(_kind, tensors), *arguments.values())
+    if again := _LAUNCHED.get(alike):
+        again(*addresses(tensors))
+        return again
+    try:
+        with on_device(device):
+            compiled = kernel[(programs,)](*tensors, **arguments, **options)
+    except OutOfResources as error:
+        what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
+        raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
+    if compiled is None or any(isinstance(tensor, tuple) for tensor in tensors):
+        return None
+    constants = [arguments[name] for name in kernel.arg_names[len(tensors) :]]
+    again = Relaunch(compiled, programs, tensors, constants)
+    remember(_LAUNCHED, alike, again)
+    return again
+
+
+address = torch.Tensor.data_ptr  # of a tensor: what is mapped takes less time than a loop
+
+
+def addresses(tensors: Iterable) -> list[int]:
+    """Of tensors, and of those that TMA descriptors describe; None has none."""
+    return [
+        (tensor if isinstance(tensor, torch.Tensor) else tensor.base).data_ptr()
+        for tensor in tensors
+        if tensor is not None
+    ]
+
+
+def on_device(device: torch.device):
+    """A context in which Triton may start a kernel on this device; `Relaunch` needs none."""
+    here = device.type != "cuda" or device.index == torch.cuda.current_device()
+    return _HERE if here else torch.cuda.device(device)  # which takes microseconds
+
+
+def _kind(tensor) -> tuple | None:
+    """What Triton compiles for of a tensor, of a descriptor's, or of each in a tuple."""
+    if isinstance(tensor, torch.Tensor):
+        return tensor.dtype, tensor.data_ptr() % POINTER_ALIGNMENT == 0
+    if isinstance(tensor, tuple):
+        return tuple(map(_kind, tensor))
+    return None if tensor is None else _kind(tensor.base)
+
+
+def _shared_memory(device: torch.device) -> int:
+    return (
+        DEFAULT_SHARED_MEMORY if device.type != "cuda" else _properties(device).shared_memory_per_block_optin
+    )
+
+
+@cache  # asking takes microseconds at every launch
+def _properties(device: torch.device):
+    return torch.cuda.get_device_properties(device)

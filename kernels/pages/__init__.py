@@ -1,0 +1,3 @@
+"""Attention over a KV cache that lies in pages: the plan, the checks, the kernels."""
+
+import kernels.interpreter  # noqa: F401 (before Triton is imported)

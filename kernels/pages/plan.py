@@ -1,0 +1,108 @@
+"""What the host works out for attention over pages before it launches: the checked call, and its splits."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from kernels.algorithms.split_kv import row_blocks, split_count, visible_keys
+from kernels.call.arguments import MAX_SPLITS, check_options, check_terms
+from kernels.call.call import Call, default_blocks, split_blocks
+from kernels.call.key_ranges import window_sides
+from kernels.call.remember import remember
+from kernels.call.value_checks import flag
+from kernels.launch.launch import POINTER_ALIGNMENT, multiprocessors
+from kernels.pages.arguments import check_cache, check_new, check_without_gradient
+
+ENDLESS = 2**30  # keys: more than any cache holds
+MANY_ROWS = 128  # from which on a block has as many, and eight warps
+WIDE = 128  # keys of a block of many rows of this head dim, where a page holds one
+TURNS, LONG = 8, 4096  # programs that an SM gets in turn, and keys of a split that hardly costs anything
+_PLANNED: dict[tuple, "Plan"] = {}  # by layout of the tensors and options
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the host has worked out for tensors of one layout and some options."""
+
+    softcap: float | None
+    added: int
+    left: int
+    right: int
+    call: Call | None = None
+
+
+def planned(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
+    """`plan_of`, worked out once for tensors of the same layouts and the same options."""
+    options = causal, window, scale, softcap, splits
+    try:
+        alike = (*map(_layout, tensors), *options, *map(type, options), torch.is_grad_enabled())
+        found = _PLANNED.get(alike)
+    except (AttributeError, TypeError, RuntimeError):  # of no tensors with strides, or unhashable: refused
+        return plan_of(tensors, *options)
+    if found is None:
+        found, (q, k_cache, _, block_table, *_) = plan_of(tensors, *options), tensors
+        call = paged_call(q, k_cache, block_table, found.left, found.right, scale, splits)
+        found = replace(found, call=call)
+        remember(_PLANNED, alike, found)
+    return found
+
+
+def plan_of(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
+    """The checked plan; ValueError or TypeError with one sentence for what cannot be served."""
+    *cache, k_new, v_new, sinks, alibi_slopes = tensors
+    q, k_cache, v_cache, *_ = cache
+    check_cache(*cache)
+    check_new(q, k_cache, k_new, v_new)
+    check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
+    check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
+    check_without_gradient(q=q, k_cache=k_cache, v_cache=v_cache, k_new=k_new, v_new=v_new, sinks=sinks)
+    causal = flag("causal", causal)
+    left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in window_sides(causal, window))
+    added = 0 if k_new is None else k_new.shape[2]
+    return Plan(None if softcap is None else float(softcap), added, left, right)
+
+
+def _layout(tensor: torch.Tensor | None) -> tuple | None:
+    """All of a tensor that a plan and a launch depend on."""
+    if tensor is None:
+        return None
+    aligned = tensor.data_ptr() % POINTER_ALIGNMENT == 0
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, aligned, tensor.requires_grad
+
+
+def paged_call(
+    q, k_cache, block_table, left: int = ENDLESS, right: int = ENDLESS, scale=None, splits: int | None = None
+) -> Call:
+    """The call that these make: by the table's width, as the lengths are known on the device alone."""
+    batch, heads, seq_q, head_dim = q.shape
+    page_size, kv_heads = k_cache.shape[1:3]
+    rows = heads // kv_heads * seq_q
+    many = rows >= MANY_ROWS and q.element_size() == 2
+    blocks = default_blocks(head_dim, q.dtype) if many else split_blocks(rows, head_dim, q.dtype)
+    if many and head_dim == WIDE and page_size % WIDE == 0:  # with TMA, faster by 11 % on an H200
+        blocks = WIDE, WIDE
+    call = Call(
+        batch=batch,
+        heads=heads,
+        kv_heads=kv_heads,
+        seq_q=seq_q,
+        seq_kv=block_table.shape[1] * page_size,
+        head_dim=head_dim,
+        causal=right == 0,
+        window=left + right + 1 if left + right < ENDLESS else None,
+        scale=head_dim**-0.5 if scale is None else float(scale),
+        algorithm="attention_paged",
+        block_q=blocks[0],
+        block_kv=blocks[1],
+        splits=splits,
+    )
+    return call if splits else replace(call, splits=_splits(call, multiprocessors(q.device)))
+
+
+def _splits(call: Call, processors: int) -> int:
+    """As split_kv has them; of several sequences more, as the longest of them may outlast the others."""
+    few = split_count(call, processors)
+    if call.batch == 1:
+        return few
+    programs = call.batch * call.kv_heads * row_blocks(call)
+    return max(few, min(TURNS * processors // programs, visible_keys(call) // LONG, MAX_SPLITS))

@@ -1,0 +1,107 @@
+"""What a query sees where the plain masks do not say it, and what becomes of its products before the softmax.
+
+`ranges` is int32 [batch, 3, seq_q]: the first key that a query sees, one past the last, and the key position
+at which it stands. Neither of the first two falls from one query to the next, so a block of queries visits
+the key blocks from its first query's first key to its last query's last. `seers` is the same seen from the
+keys, int32 [batch, 2, seq_kv]: the first query that sees a key, and the first one after that which no longer
+does.
+
+A `view` is what a block of queries needs of this: (first keys, ends, positions), each [queries, 1] or
+[1, queries], as the products are laid out. It is None where the plain masks hold. A slope and a cap are None
+where there is none; they stand beside the view, for before Triton 3.7 a tuple holds no None.
+"""
+
+import triton.language as tl
+
+from kernels.tile.tile import LOG2_E, inlined, visible
+
+
+@inlined
+def seen_by(ranges, batch, queries, seq_q):
+    """(first key, end, position) of queries; those past the last one have the last one's."""
+    rows = ranges + batch.to(tl.int64) * (3 * seq_q) + tl.minimum(queries, seq_q - 1)
+    return tl.load(rows), tl.load(rows + seq_q), tl.load(rows + 2 * seq_q)
+
+
+@inlined
+def key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV: tl.constexpr):
+    """`key_blocks_of` where ranges say what the queries first to last see."""
+    low, full_high, _ = seen_by(ranges, batch, first, seq_q)
+    full_low, high, _ = seen_by(ranges, batch, last, seq_q)
+    start = low // BLOCK_KV
+    stop = tl.where(high > low, tl.cdiv(high, BLOCK_KV), start)
+    full_start = tl.minimum(tl.cdiv(full_low, BLOCK_KV), stop)
+    full_stop = tl.maximum(full_start, full_high // BLOCK_KV)
+    return start, full_start, full_stop, stop
+
+
+@inlined
+def query_blocks_in(seers, batch, key_block, seq_q, seq_kv, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr):
+    """`query_blocks_of` where seers say which queries see the block's keys."""
+    keys = seers + batch.to(tl.int64) * (2 * seq_kv)
+    first = key_block * BLOCK_KV
+    last = tl.minimum(first + BLOCK_KV, seq_kv) - 1
+    start = tl.load(keys + first) // BLOCK_Q
+    stop = tl.maximum(start, tl.cdiv(tl.load(keys + seq_kv + last), BLOCK_Q))
+    full_start = tl.minimum(tl.cdiv(tl.load(keys + last), BLOCK_Q), stop)
+    full_stop = tl.maximum(full_start, tl.load(keys + seq_kv + first) // BLOCK_Q)
+    return start, full_start, full_stop, stop
+
+
+@inlined
+def slope_of(slopes, heads, scale_log2):
+    """What a product falls by per key of distance, so that its score falls by the slope given.
+
+    Of one of slopes [batch * heads], or one each.
+    """
+    return tl.load(slopes + heads) * (LOG2_E / scale_log2)
+
+
+@inlined
+def capped(products, cap):
+    """tanh(products cap), in [-1, 1], where there is a cap; its scale then makes scores of that."""
+    if cap is None:
+        return products
+    else:  # from exponentials, which hold every digit: the hardware's tanh keeps eleven bits
+        return 1.0 - 2.0 / (1.0 + tl.exp2(products * (cap * (2.0 * LOG2_E))))
+
+
+@inlined
+def uncapped(d_products, products, cap):
+    """What comes of a gradient on the way back through `capped`, which gave these products."""
+    if cap is None:
+        return d_products
+    else:
+        return d_products * (1.0 - products * products)
+
+
+@inlined
+def sloped(products, slope, view, keys):
+    """products less the slope times the distance of query and key (Press et al., arXiv 2108.12409)."""
+    if slope is None:
+        return products
+    else:
+        return products - slope * tl.abs(view[2] - keys).to(tl.float32)
+
+
+@inlined
+def masked(
+    products, queries, keys, seq_q, seq_kv, window, view, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr
+):
+    """products with -inf where the query does not see the key; queries and keys broadcast to them."""
+    if view is None:
+        seen = visible(queries, keys, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+    else:
+        seen = (keys >= view[0]) & (keys < view[1])
+    return tl.where(seen, products, float("-inf"))
+
+
+@inlined
+def sink_of(sinks, heads, counts):
+    """Running maximum, in units of log2, and running sum of rows that begin with their head's sink.
+
+    A sink is a logit without a key: it takes a share of the softmax, and gives nothing for it. counts, of
+    [rows] or one: whether it is to be counted here.
+    """
+    logits = tl.load(sinks + heads) * LOG2_E
+    return tl.where(counts, logits, float("-inf")), tl.where(counts, 1.0, 0.0)

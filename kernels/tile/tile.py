@@ -1,0 +1,257 @@
+"""What every kernel shares: loads of ragged tiles, masks, loop bounds, the online-softmax update.
+
+A query i stands at key position i + offset, offset = seq_kv - seq_q, so the last query stands at the last
+key. CAUSAL lets it see the keys up to its position. WINDOWED narrows that to the last `window` of them, its
+own included; a window only looks back, so it comes with CAUSAL. Positions are int32, offsets into memory
+int64.
+"""
+
+import triton
+import triton.language as tl
+
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+LOG2_E = tl.constexpr(1.4426950408889634)  # exp(x) = exp2(x LOG2_E): it is folded into the scale
+LN_2 = tl.constexpr(0.6931471805599453)
+ROUND_ASM = tl.constexpr(  # four float32 numbers as e4m3 in 32 bits
+    "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
+    " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
+)
+
+
+def inlined(function):
+    """A function that kernels call: compiled into them, but plain Python in the interpreter.
+
+    There `triton.jit` would patch triton.language anew at every call, which the kernel's launch has done
+    already.
+    """
+    return function if INTERPRETED else triton.jit(function)
+
+
+@inlined
+def head_start(tensor, strides, batch, head):
+    """Pointer to the first element of a head of a [batch, heads, rows, columns] tensor."""
+    return tensor + batch.to(tl.int64) * strides[0] + head.to(tl.int64) * strides[1]
+
+
+@inlined
+def tile_pointers(start, strides, rows, columns):
+    """[rows, columns] pointers into the head that starts at `start`."""
+    return start + rows.to(tl.int64)[:, None] * strides[2] + columns.to(tl.int64)[None, :] * strides[3]
+
+
+@inlined
+def load_tile(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, RAGGED: tl.constexpr):
+    """A [rows, columns] tile, zero outside the head; RAGGED when rows may lie past row_count."""
+    pointers = tile_pointers(start, strides, rows, columns)
+    if columns.shape[0] > COLUMN_COUNT:
+        inside = (rows[:, None] < row_count) & (columns[None, :] < COLUMN_COUNT)
+        tile = tl.load(pointers, mask=inside, other=0.0)
+    elif RAGGED:
+        tile = tl.load(pointers, mask=rows[:, None] < row_count, other=0.0)
+    else:
+        tile = tl.load(pointers)
+    return tile
+
+
+@inlined
+def store_tile(start, strides, rows, columns, row_count, column_count, tile):
+    """Write the part of a float32 tile that lies inside the head, rounded to the tensor's dtype."""
+    inside = (rows[:, None] < row_count) & (columns[None, :] < column_count)
+    tl.store(
+        tile_pointers(start, strides, rows, columns), narrowed(tile, start.dtype.element_ty), mask=inside
+    )
+
+
+@inlined
+def narrowed(tile, DTYPE: tl.constexpr):
+    """A float32 tile rounded to nearest even; the interpreter's own cast to bfloat16 truncates."""
+    if INTERPRETED and tl.bfloat16 == DTYPE:
+        bits = tile.to(tl.uint32, bitcast=True)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        return rounded.to(tl.uint16).to(tl.bfloat16, bitcast=True)
+    else:
+        return tile.to(DTYPE)
+
+
+@inlined
+def widened(tile):
+    """A tile in float32, without the interpreter's own slow cast from bfloat16."""
+    if INTERPRETED and tile.dtype == tl.bfloat16:
+        return (tile.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
+    else:
+        return tile.to(tl.float32)
+
+
+@inlined
+def matmul(a, b):
+    """a b in float32: tensor cores for 16-bit tiles, true float32 (not TF32) for 32-bit ones."""
+    if INTERPRETED:  # its tl.dot takes bfloat16 for integers
+        return tl.dot(widened(a), widened(b))
+    else:
+        return tl.dot(a, b, input_precision="ieee")
+
+
+@inlined
+def load_parts(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, RAGGED: tl.constexpr):
+    """`load_tile`; of 192 columns three tiles of 64, for a tile of Triton has 128 or 256."""
+    if COLUMN_COUNT == 192:
+        part = tl.arange(0, 64)
+        return (
+            load_tile(start, strides, rows, part, row_count, COLUMN_COUNT, RAGGED),
+            load_tile(start, strides, rows, part + 64, row_count, COLUMN_COUNT, RAGGED),
+            load_tile(start, strides, rows, part + 128, row_count, COLUMN_COUNT, RAGGED),
+        )
+    else:
+        return load_tile(start, strides, rows, columns, row_count, COLUMN_COUNT, RAGGED)
+
+
+@inlined
+def products_of(a, b, PARTS: tl.constexpr):
+    """a b^T; of three parts of 64 columns each, their sum."""
+    if PARTS == 1:
+        return matmul(a, tl.trans(b))
+    else:
+        products = matmul(a[0], tl.trans(b[0]))
+        products += matmul(a[1], tl.trans(b[1]))
+        products += matmul(a[2], tl.trans(b[2]))
+        return products
+
+
+@inlined
+def zeros_of(ROWS: tl.constexpr, COLUMNS: tl.constexpr, PARTS: tl.constexpr):
+    """Zeros to add to, in so many parts."""
+    if PARTS == 1:
+        return tl.zeros([ROWS, COLUMNS], tl.float32)
+    else:
+        return (
+            tl.zeros([ROWS, 64], tl.float32),
+            tl.zeros([ROWS, 64], tl.float32),
+            tl.zeros([ROWS, 64], tl.float32),
+        )
+
+
+@inlined
+def added(total, a, b, PARTS: tl.constexpr):
+    """total + a b, part by part of b's columns."""
+    if PARTS == 1:
+        return total + matmul(a, b)
+    else:
+        return total[0] + matmul(a, b[0]), total[1] + matmul(a, b[1]), total[2] + matmul(a, b[2])
+
+
+@inlined
+def store_parts(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, tile, factor):
+    """`store_tile` of a tile, or of the three parts of one, times a factor."""
+    if COLUMN_COUNT == 192:
+        part = tl.arange(0, 64)
+        store_tile(start, strides, rows, part, row_count, COLUMN_COUNT, tile[0] * factor)
+        store_tile(start, strides, rows, part + 64, row_count, COLUMN_COUNT, tile[1] * factor)
+        store_tile(start, strides, rows, part + 128, row_count, COLUMN_COUNT, tile[2] * factor)
+    else:
+        store_tile(start, strides, rows, columns, row_count, COLUMN_COUNT, tile * factor)
+
+
+@inlined
+def visible(queries, keys, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
+    """Which keys each query sees; queries and keys broadcast, as [:, None] and [None, :] or as each other."""
+    position = queries + offset
+    seen = keys < seq_kv
+    if CAUSAL:
+        seen = seen & (keys <= position)
+    if WINDOWED:
+        seen = seen & (keys > position - window)
+    return seen
+
+
+@inlined
+def keys_of(first, last, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
+    """Keys low to high - 1 are seen by some, full_low to full_high - 1 by all queries from first to last."""
+    low = 0
+    full_low = 0
+    high = seq_kv
+    full_high = seq_kv
+    if CAUSAL:
+        high = tl.minimum(seq_kv, last + offset + 1)
+        full_high = tl.maximum(0, tl.minimum(seq_kv, first + offset + 1))
+    if WINDOWED:
+        low = tl.maximum(0, first + offset - window + 1)
+        full_low = tl.maximum(0, last + offset - window + 1)
+    return low, high, full_low, full_high
+
+
+@inlined
+def key_blocks_of(
+    first, last, seq_q, seq_kv, window,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """The key blocks queries first to last visit, start to stop - 1; full_start to full_stop - 1 unmasked."""
+    low, high, full_low, full_high = keys_of(first, last, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+    start = low // BLOCK_KV
+    stop = tl.maximum(start, tl.cdiv(tl.maximum(high, 0), BLOCK_KV))
+    full_start = tl.minimum(tl.cdiv(full_low, BLOCK_KV), stop)
+    full_stop = tl.maximum(full_start, full_high // BLOCK_KV)
+    return start, full_start, full_stop, stop
+
+
+@inlined
+def query_blocks_of(
+    key_block, seq_q, seq_kv, window,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+):  # fmt: skip
+    """The query blocks that visit a key block, start to stop - 1; full_start to full_stop - 1 unmasked."""
+    first_seer = key_block * BLOCK_KV - (seq_kv - seq_q)  # the first query that sees the block's first key
+    start = 0
+    full_start = 0
+    stop = tl.cdiv(seq_q, BLOCK_Q)
+    full_stop = seq_q // BLOCK_Q
+    if CAUSAL:
+        start = tl.maximum(0, first_seer) // BLOCK_Q
+        full_start = tl.cdiv(tl.maximum(0, first_seer + BLOCK_KV - 1), BLOCK_Q)
+    if WINDOWED:  # the first query that sees no longer any, or no longer all, of the block's keys
+        stop = tl.minimum(stop, tl.cdiv(tl.maximum(0, first_seer + BLOCK_KV + window - 1), BLOCK_Q))
+        full_stop = tl.minimum(full_stop, tl.maximum(0, first_seer + window) // BLOCK_Q)
+    full_start = tl.minimum(full_start, stop)
+    ragged = (key_block + 1) * BLOCK_KV > seq_kv
+    full_stop = tl.where(ragged, full_start, tl.maximum(full_start, full_stop))
+    return start, full_start, full_stop, stop
+
+
+@inlined
+def online_softmax_update(products, v, running_max, running_sum, accumulator, scale_log2):
+    """Take one more tile into the softmax of its rows.
+
+    products [Br, Bc]: q k^T, -inf where masked; v [Bc, d]. running_max and running_sum [Br] and accumulator
+    [Br, d] describe the keys so far, the maximum in units of log2; accumulator / running_sum is their
+    attention. Returns the three, and the factor alpha [Br] that rescaled what was there. Milakov and
+    Gimelshein, arXiv 1805.02867.
+    """
+    new_max = tl.maximum(running_max, tl.max(products, 1) * scale_log2)
+    reference = tl.where(
+        new_max == float("-inf"), 0.0, new_max
+    )  # a row that has seen no key: -inf - -inf is NaN
+    alpha = tl.exp2(running_max - reference)
+    weights = tl.exp2(products * scale_log2 - reference[:, None])
+    new_sum = running_sum * alpha + tl.sum(weights, 1)
+    accumulator = accumulator * alpha[:, None] + matmul(narrowed(weights, v.dtype), v)
+    return new_max, new_sum, accumulator, alpha
+
+
+@inlined
+def normalised(accumulator, running_sum):
+    """The attention of the rows; 0 for those that have seen no key."""
+    return accumulator / tl.where(running_sum == 0.0, 1.0, running_sum)[:, None]
+
+
+@inlined
+def log_sum_exp(running_max, running_sum):
+    """The natural log-sum-exp from a maximum in units of log2; -inf for rows that have seen no key."""
+    return running_max * LN_2 + tl.log(tl.where(running_sum == 0.0, 1.0, running_sum))
+
+
+@inlined
+def store_probe(probe, tile, row_in_block, valid, running_max, running_sum, alpha, BLOCK_Q: tl.constexpr):
+    """Write m (natural units), l and alpha after a tile into the probe's three [tiles, BLOCK_Q] buffers."""
+    at = tile.to(tl.int64) * BLOCK_Q + row_in_block
+    tl.store(probe[0] + at, running_max * LN_2, mask=valid)
+    tl.store(probe[1] + at, running_sum, mask=valid)
+    tl.store(probe[2] + at, alpha, mask=valid)

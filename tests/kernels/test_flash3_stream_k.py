@@ -1,0 +1,132 @@
+"""flash3 whose last tiles are cut: partitions as threads on the CPU, pieces merged in the interpreter."""
+
+import math
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+from flash3_on_threads import put_on_threads
+
+from kernels import attention, reference_attention
+from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.flash3 import stream_k as flash3_cut
+from kernels.call.arguments import check_options
+from kernels.call.call import Call
+from kernels.dispatch import dispatch
+from kernels.launch.launch import multiprocessors
+
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+
+
+def call_of(batch=1, heads=8, kv_heads=8, seq_q=16384, seq_kv=16384, head_dim=256, **other):
+    sizes = batch, heads, kv_heads, seq_q, seq_kv, head_dim
+    call = Call(*sizes, False, None, head_dim**-0.5, "flash3", 128, 64, None)
+    return replace(call, **other)
+
+
+@pytest.fixture
+def cut_wherever(monkeypatch):
+    monkeypatch.setattr(flash3_cut, "COST", dict.fromkeys(flash3_cut.COST, -(10**6)))
+
+
+@pytest.fixture
+def on_threads(monkeypatch):
+    put_on_threads(monkeypatch, flash3_cut)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernel beside it is interpreted")
+@pytest.mark.parametrize("head_dim", [128, 256])
+@pytest.mark.parametrize("processors", [4, 5])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1, 750, 640), (2, 3, 1, 330, 1030), (1, 2, 1, 380, 512), (1, 7, 7, 1, 130)], ids=str
+)
+def test_pieces_of_tiles_are_merged(on_threads, cut_wherever, monkeypatch, shape, processors, head_dim):
+    """Rows and keys end inside a tile; shares begin and end where tiles do, and elsewhere; some are empty."""
+    monkeypatch.setattr(flash3, "multiprocessors", lambda device: processors)
+    torch.manual_seed(0)
+    batch, heads, kv_heads, seq_q, seq_kv = shape
+    q = torch.randn(batch, heads, seq_q, head_dim)
+    k, v = torch.randn(2, batch, kv_heads, seq_kv, head_dim)
+    call = call_of(*shape, head_dim)
+    call = replace(call, cut=flash3_cut.cut_of(call, processors))
+    out, lse = flash3_cut.flash3_cut(q, k, v, call)
+    exact_out, exact_lse = reference_attention(q, k, v, scale=call.scale)
+    torch.testing.assert_close(out.double(), exact_out, atol=1e-5, rtol=0)
+    torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "cut"),
+    [
+        ({}, (924, 100, 256, 194)),  # 1,024 tiles on 132 SMs
+        ({"batch": 2, "seq_q": 8192, "seq_kv": 8192}, (924, 100, 128, 97)),
+        ({"heads": 16, "head_dim": 128}, (1980, 68, 128, 66)),
+        ({"batch": 2, "heads": 16, "seq_q": 8192, "seq_kv": 8100, "head_dim": 128}, (1980, 68, 64, 33)),
+        ({"heads": 1, "kv_heads": 1, "seq_q": 133 * 128, "head_dim": 128}, (132, 1, 128, 1)),
+        ({"batch": 4, "heads": 16, "seq_q": 4096, "seq_kv": 4096, "head_dim": 128}, (1980, 68, 32, 17)),
+        ({"batch": 8, "heads": 16, "seq_q": 2048, "seq_kv": 2048, "head_dim": 128}, None),
+        ({"batch": 4, "seq_q": 4096, "seq_kv": 4096}, None),  # merging costs what is saved
+        ({"heads": 132, "seq_q": 256}, None),  # whole rounds
+        ({"heads": 33, "seq_q": 500, "seq_kv": 8192}, None),
+        ({"heads": 131, "seq_q": 256}, None),  # the last round is nearly full
+        ({"heads": 1, "seq_q": 8192}, None),  # fewer tiles than SMs: `flash3_split` is measured for these
+        ({"heads": 32, "head_dim": 64}, None),
+        ({"causal": True}, None),
+        ({"scale": -0.1}, None),
+    ],
+    ids=str,
+)
+def test_the_last_tiles_are_cut_where_that_pays(problem, cut):
+    call = call_of(**problem)
+    assert flash3_cut.cut_of(call, 132) == (cut and flash3_cut.Cut(*cut, 132, 128))
+
+
+@pytest.mark.parametrize(("splits", "taken"), [(None, True), (1, True), (2, False), (True, False)])
+def test_one_split_alone_may_be_asked_of_flash3(splits, taken):
+    with nullcontext() if taken else pytest.raises(ValueError, match=r"^splits is .* only split_kv splits$"):
+        check_options(None, None, "flash3", None, None, splits, dispatch.ALGORITHMS)
+
+
+@pytest.mark.parametrize("processors", [78, 114, 132])
+@pytest.mark.parametrize("keys", [128, 5000, 16384])
+@pytest.mark.parametrize("head_dim", [128, 256])
+def test_shares_are_equal_and_of_two_tiles_at_most(cut_wherever, processors, keys, head_dim):
+    for heads in range(processors, 2 * processors, 5):
+        call = call_of(heads=heads, kv_heads=heads, seq_q=128, seq_kv=keys, head_dim=head_dim)
+        cut = flash3_cut.cut_of(call, processors)
+        if cut is None:
+            assert heads == processors
+            continue
+        assert (cut.whole, cut.tiles) == (processors, heads - processors)
+        assert cut.share <= cut.key_blocks
+        assert cut.share * (processors - 1) < cut.tiles * cut.key_blocks + processors
+        assert cut.share * processors >= cut.tiles * cut.key_blocks
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="flash3 needs a Hopper GPU")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("head_dim", [128, 256])
+def test_on_a_gpu_cut_tiles_give_what_whole_ones_do(head_dim, dtype):
+    torch.manual_seed(0)
+    heads = (multiprocessors(torch.device("cuda", 0)) // 2 + 20) // 2 * 2  # of two tiles each
+    q = torch.randn(1, heads, 200, head_dim, device="cuda").to(dtype)
+    k, v = torch.randn(2, 1, heads // 2, 9001, head_dim, device="cuda").to(dtype)
+    exact, exact_lse = reference_attention(q, k, v, scale=head_dim**-0.5)
+    plain = attention(q, k, v, algorithm="flash3", splits=1)
+    error = (plain.double() - exact).abs().max()
+    assert dispatch.chosen(q, k, v, False, None, None, "flash3")[0].cut is not None
+    before = None
+    for _ in range(3):  # by way of Triton, and again
+        out, lse = attention(q, k, v, algorithm="flash3", return_lse=True)
+        assert (out.double() - exact).abs().max() <= 1.2 * error
+        torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-4, rtol=0)
+        assert before is None or torch.equal(out, before)
+        before = out
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = attention(q, k, v, algorithm="flash3")
+    captured.fill_(math.nan)
+    graph.replay()
+    assert torch.equal(captured, before)
