@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from app.figures.base import LEGEND, drawn
+from app.figures.base import LEGEND, Figure, drawn
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, seconds_text, share_text, short
 from engine.model.cluster.lanes import COMPUTING, Lanes
@@ -14,9 +13,6 @@ from engine.model.cluster.seconds import ClusterTime
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL
 from engine.studies.across import Round
 from engine.studies.recorded_clusters import Held
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 HEIGHT = 300
 NAMES = {
@@ -66,7 +62,7 @@ def efficiency(
     recorded: Sequence[Held],
     gpus: int,
     colours: Palette,
-) -> go.Figure:
+) -> Figure:
     """Efficiency over the number of GPUs, a line per method; the picture's GPUs are marked."""
     traces = [_line(method, found, NAMES[method], colours) for method, found in lines.items()]
     traces += [_point(one, colours) for one in recorded]
@@ -132,7 +128,7 @@ def _point(one: Held, colours: Palette) -> dict:
     }
 
 
-def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) -> go.Figure:
+def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) -> Figure:
     """A round's computing and transfer over the tokens per GPU; beyond their crossing they hide."""
     tokens = [one.tokens for one in found]
     values = [value for one in found for value in (one.computing, one.transfer)]

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from app.figures.base import EDGE, drawn
+from app.figures.base import EDGE, Figure, drawn
 from app.figures.colours import Palette
 from engine.measuring.agreement import Agreement
 from engine.schedule.schedule import Schedule
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 LEAST = -4.0  # log10 of the share of the tolerance at the dark end of the scale
 
 
-def awaited(schedule: Schedule, colours: Palette) -> go.Figure:
+def awaited(schedule: Schedule, colours: Palette) -> Figure:
     """The same tiles before anything was compared: pale where they will be, hatched where skipped."""
     visited = schedule.bounds.visited(len(schedule.key_rows))
     tiles = np.where(visited, 0.0, np.nan)
     return _grid(tiles, np.where(visited, LEAST, np.nan), colours.ink, "not compared yet", colours)
 
 
-def differences(agreement: Agreement, quantity: str, pair: tuple[str, str], colours: Palette) -> go.Figure:
+def differences(agreement: Agreement, quantity: str, pair: tuple[str, str], colours: Palette) -> Figure:
     """One heat map over tiles: query blocks down, key blocks across; skipped tiles are hatched."""
     tiles = agreement.tiles[quantity, pair]
     with np.errstate(divide="ignore"):
@@ -35,7 +30,7 @@ def differences(agreement: Agreement, quantity: str, pair: tuple[str, str], colo
     return _grid(tiles, shown, colours.tensor(quantity), words, colours)
 
 
-def _grid(tiles: np.ndarray, shown: np.ndarray, strong: str, words: str, colours: Palette) -> go.Figure:
+def _grid(tiles: np.ndarray, shown: np.ndarray, strong: str, words: str, colours: Palette) -> Figure:
     """Tiles in shades of a colour; NaN is hatched."""
     heat = {
         "type": "heatmap",

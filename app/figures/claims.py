@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
-from app.figures.base import drawn
+from app.figures.base import Figure, drawn
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import bytes_text, digits, scaled, seconds_text, times_text, tokens_text
@@ -14,9 +13,6 @@ from engine.experiment import Experiment
 from engine.model.drawable import described
 from engine.studies.claims.broken import BrokenUpdate
 from engine.studies.claims.verdict import Finding
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 HEAD = ("number", "claimed", "found", "")
 SMALLEST = 1e-17  # of the error axis: what is exactly 0 stands here
@@ -107,7 +103,7 @@ def _miss(finding: Finding) -> str:
     return f"off by {times_text(finding.factor)}"
 
 
-def broken(course: BrokenUpdate, colours: Palette) -> go.Figure:
+def broken(course: BrokenUpdate, colours: Palette) -> Figure:
     """The largest error of O after every block, of the right update and of the broken one, logarithmic."""
     blocks = list(range(1, len(course.m) + 1))
     lines = (

@@ -6,17 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.figures.base import axis, drawn
+from app.figures.base import Figure, axis, drawn
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, scaled, seconds_text
 from engine.studies.decoding import Parts
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 HEIGHT = 250
 FEW = 16  # splits, each of which has its number on the axis
@@ -55,7 +51,7 @@ class Line:
 
 def speed_by_splits(
     lines: Sequence[Line], metric: str, splits: Sequence[int], mark: int | None, colours: Palette
-) -> go.Figure:
+) -> Figure:
     """Time (both axes logarithmic) or bytes a second (from 0) over the number of splits."""
     low, high = min(splits), max(splits)
     values = [value for line in lines for value in (line.seconds if metric == TIME else line.rates)]
@@ -176,7 +172,7 @@ def _merge_traces(parts: Parts, step: int, base: float, colours: Palette) -> lis
     ]
 
 
-def merge(parts: Parts, step: int, colours: Palette) -> go.Figure:
+def merge(parts: Parts, step: int, colours: Palette) -> Figure:
     """What each part counts for after some have been merged: lse with the maximum so far, and weights."""
     split, known = _known(parts)
     low, high = np.nanmin(known), np.nanmax(known)

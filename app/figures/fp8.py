@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from app.figures.base import drawn
+from app.figures.base import Figure, drawn
 from app.figures.colours import Palette
 from app.figures.units import share_text
 from engine.recordings.timing import Fp8Timing
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 NAMES = {
     "float16": "float16",
@@ -41,7 +38,7 @@ INPUTS = {"normal": ("normal inputs", "circle"), "outliers": ("inputs with outli
 ROOM = 0.15  # of the speeds' extent, beside the outermost marks; more on the right, for a name
 
 
-def error_by_speed(rows: Sequence[Fp8Timing], origin: str, colours: Palette) -> go.Figure:
+def error_by_speed(rows: Sequence[Fp8Timing], origin: str, colours: Palette) -> Figure:
     """Error of O, logarithmic, over TFLOP/s; a line joins the same numbers on other inputs.
 
     origin: where the rows come from, in words.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from app.figures.base import drawn
+from app.figures.base import Figure, drawn
 from app.figures.colours import Palette
 from app.figures.speed import mark_of_length
 from app.figures.units import gain_text, length_ticks, log_ticks, times_text
 from engine.studies.gains import Gain
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 BYTES, TIME = "bytes across HBM", "time"
 LINES = {BYTES: ("o", lambda gain: gain.bytes), TIME: ("q", lambda gain: gain.seconds)}  # colour, ratio
@@ -21,7 +17,7 @@ LESS = {BYTES: "fewer", TIME: "less"}
 
 def gains_by_length(
     modelled: Sequence[Gain], recorded: Sequence[Gain], origin: str, keys: int, colours: Palette
-) -> go.Figure:
+) -> Figure:
     """How many times less than unfused attention, both axes logarithmic; the scenario's length is marked.
 
     origin: where the recorded ones come from, in words.

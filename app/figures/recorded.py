@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from app.figures import tables
 from app.figures.algorithms import look, short
-from app.figures.base import drawn, equal_line
+from app.figures.base import Figure, drawn, equal_line
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.recordings.counters import RecordedCounters
 from engine.recordings.heat_map import HeatMap
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 def heat_grid(heat: HeatMap, current: tuple[int, int], colours: Palette) -> str:
@@ -70,7 +66,7 @@ def _title(heat: HeatMap, i: int, j: int) -> str:
 
 def counters(
     rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
-) -> go.Figure:
+) -> Figure:
     """Recorded over modelled bytes, both axes logarithmic; on the diagonal they are equal.
 
     Args:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from app.figures.algorithms import implementation, look
-from app.figures.base import drawn
+from app.figures.base import Figure, drawn
 from app.figures.colours import Palette
 from app.figures.units import scaled
 from engine.model.roofline import Roofline
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 LEVELS = {"L2": "square-open", "HBM": "circle-open"}  # with the mark of each
 
@@ -28,7 +24,7 @@ def roofline(
     measured: Sequence[dict],
     keys: int,
     colours: Palette,
-) -> go.Figure:
+) -> Figure:
     """FLOP/s over FLOP a DRAM byte, both axes logarithmic; rows have intensity and tflops.
 
     Modelled points are open; those at `keys`, the scenario's length, are filled.
@@ -44,7 +40,7 @@ def roofline(
     )
 
 
-def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Palette) -> go.Figure:
+def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Palette) -> Figure:
     """FLOP/s over FLOP a byte between L2 and the SMs and a byte of DRAM, a line joining the two of a call.
 
     rows have tflops, and an intensity "L2" and "HBM".

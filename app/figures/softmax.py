@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from app.figures.base import axis, drawn
+from app.figures.base import Figure, axis, drawn
 from app.figures.colours import Palette
 from engine.trace.softmax import OnlineSteps
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 HEIGHT, LOW = 588, 400  # px; a low one's panels have one line of title each
 FEW, FEW_TICKS = 64, 8  # scores, each of which has a mark, or a tick, of its own
@@ -28,7 +23,7 @@ def row(
     colours: Palette,
     *,
     low: bool = False,
-) -> go.Figure:
+) -> Figure:
     """Draw what is known after a number of steps.
 
     Args:

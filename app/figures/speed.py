@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from app.figures.algorithms import implementation, look, short
-from app.figures.base import drawn, equal_line
+from app.figures.base import Figure, drawn, equal_line
 from app.figures.colours import Palette
 from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, times_text, tokens_text
 from app.figures.units import short as short_length
 from engine.algorithms import ALGORITHMS
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 RATES = ("tflops", "tokens_per_second")
 LATE = 4  # times a length that reach the axis's end: a word to its right would be cut
@@ -45,7 +41,7 @@ def speed_by_length(
     *,
     linear: bool = False,
     mark: int | None = None,
-) -> go.Figure:
+) -> Figure:
     """One metric over the length: modelled dotted, what was measured as lines with marks and bands.
 
     Args:
@@ -139,7 +135,7 @@ def _value(row: dict, metric: str, percentile: str = "p50") -> float:
     return value / slower if metric in RATES else value * slower
 
 
-def model_against_time(rows: Sequence[dict], colours: Palette) -> go.Figure:
+def model_against_time(rows: Sequence[dict], colours: Palette) -> Figure:
     """Real over modelled seconds; on the line they are equal.
 
     Args:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log10
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
-from app.figures.base import SANS, drawn
+from app.figures.base import SANS, Figure, drawn
 from app.figures.colours import Palette
 from app.figures.units import digits, log_ticks, seconds_text
 from engine.studies.techniques import Variant
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 WIDTH = 13  # pixels of a bar
 WORDS = 120  # pixels to the right of the axis, for the words beside the longest bar
@@ -21,7 +17,7 @@ NAME = {"size": 13, "family": SANS}
 NAME_LENGTH = 20  # characters of a line of a name: a phone has room for no more beside the bars
 
 
-def waterfall(names: Sequence[str], steps: Sequence[Variant], colours: Palette) -> go.Figure:
+def waterfall(names: Sequence[str], steps: Sequence[Variant], colours: Palette) -> Figure:
     """Modelled time, logarithmic, so that a bar's length is a factor; the first step has no name of its own.
 
     Args:

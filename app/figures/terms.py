@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from app.figures.base import axis, drawn
+from app.figures.base import Figure, axis, drawn
 from app.figures.colours import Palette
 from engine.studies.terms import CAPS, GEMMA_2, ScoreTerms, capped
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 HEIGHT = 300  # px
 BINS = 40
 DASHES = ("solid", "dash", "dot")
 
 
-def sums(found: ScoreTerms, colours: Palette) -> go.Figure:
+def sums(found: ScoreTerms, colours: Palette) -> Figure:
     """What the weights of every row sum to, by the sink's logit; without a sink it is one."""
     lines = [
         _line(found.rows, values, f"sink {sink:g}", colours.s, dash)
@@ -34,7 +29,7 @@ def sums(found: ScoreTerms, colours: Palette) -> go.Figure:
     )
 
 
-def caps(found: ScoreTerms, colours: Palette) -> go.Figure:
+def caps(found: ScoreTerms, colours: Palette) -> Figure:
     """c tanh(s / c) for some caps c, over how the scenario's scores are spread."""
     most = max(1.0, float(abs(found.scores).max(initial=0)))
     scores = np.linspace(-most, most, 121)

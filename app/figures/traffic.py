@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from app.figures import tables
 from app.figures.algorithms import look, short
-from app.figures.base import drawn
+from app.figures.base import Figure, drawn
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, length_ticks, log_ticks
 from app.figures.units import short as short_length
 from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
 from engine.studies.survey import ByLength, TilingCost
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
 TENSOR_NAMES = {
@@ -62,7 +58,7 @@ def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) 
     return tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values())))
 
 
-def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) -> go.Figure:
+def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) -> Figure:
     """Bytes of one kind over the sequence length, both axes logarithmic; the scenario's length is marked."""
     lines = {
         name: [getattr(simulation.traffic, kind).total for simulation in simulations]
@@ -72,7 +68,7 @@ def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) ->
     return _length_figure(_lines(survey, lines, colours), survey, values, keys, colours)
 
 
-def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], colours: Palette) -> go.Figure:
+def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], colours: Palette) -> Figure:
     """HBM that the tensors take over the length, and where each algorithm runs out of the GPU's."""
     gpu = next(iter(survey.simulations.values()))[0].experiment.gpu
     lines = survey.memory
@@ -156,7 +152,7 @@ def _lines(survey: ByLength, lines: Mapping[str, list[int]], colours: Palette) -
 
 def _length_figure(
     traces: list[dict], survey: ByLength, values, keys: int, colours: Palette, shapes=(), annotations=()
-) -> go.Figure:
+) -> Figure:
     """Both axes logarithmic, with the scenario's length marked."""
     mark = {"type": "line", "yref": "paper", "x0": keys, "x1": keys, "y0": 0, "y1": 1}
     line = {"color": colours.muted, "width": 1, "dash": "dot"}

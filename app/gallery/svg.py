@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from app.figures.base import MONO, SANS
+from app.figures.base import MONO, SANS, Figure
 from app.gallery.shell import sideways
 
 WIDTH, LEGEND_LINE, GLYPH = 720, 20, 7.4  # px; the last of a character of 12 px
@@ -56,10 +56,9 @@ class Axis:
         return [step * n for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
-def chart(figure: Any, alt: str) -> str:
+def chart(figure: Figure, alt: str) -> str:
     """A Plotly figure of scatter traces as an SVG element that scales with the page."""
-    drawn = figure.to_plotly_json()
-    layout, traces = drawn["layout"], drawn["data"]
+    layout, traces = figure["layout"], figure["data"]
     y = _axis(layout["yaxis"], [t["y"] for t in traces], layout["height"] - BOTTOM, 0)
     left = 12 + GLYPH * max((len(words) for _, words in y.ticks()), default=0)
     left += LEGEND_LINE * bool(layout["yaxis"].get("title", {}).get("text"))

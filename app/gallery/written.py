@@ -53,7 +53,7 @@ class Written:
         self.parts.append(f"<p>{told}</p>")
 
     def plotly_chart(self, figure: Any, *, alt: str = "", **_: Any) -> None:
-        self.parts.append(chart(figure, alt))
+        self.parts.append(chart(figure.to_dict(), alt))
 
     def columns(self, spec: int | Sequence[float], **_: Any) -> list[Written]:
         self.parts.append([Written(self.opened) for _ in range(spec if isinstance(spec, int) else len(spec))])

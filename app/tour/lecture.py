@@ -80,7 +80,7 @@ def _tile_bytes(experiment: Experiment, colours: Palette) -> None:
         size,
         colours,
     )
-    figure.layout.height = _height(colours)
+    figure["layout"]["height"] = _height(colours)
     chart(figure, "Bytes over the memory on the chip")
 
 
@@ -248,7 +248,7 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     figure = speed_by_length(
         [("recorded", shown)], "speedup", lengths, colours, linear=True, mark=problem.seq_kv
     )
-    figure.layout.height = _height(colours)
+    figure["layout"]["height"] = _height(colours)
     chart(figure, "Speed-up over the length")
     share, half = (answer(name, experiment).value for name in ("layer_share", "layer_half"))
     st.markdown(

@@ -35,7 +35,7 @@ ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which,
 
 
 def _chart(figure, alt: str) -> None:
-    figure.layout.height = (LOW if presenting() else CHART_HEIGHT) * theme.colours().scale
+    figure["layout"]["height"] = (LOW if presenting() else CHART_HEIGHT) * theme.colours().scale
     chart(figure, alt)
 
 

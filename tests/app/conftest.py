@@ -10,7 +10,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-from app.figures import base
+from app import elements
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "dashboard.py"
 
@@ -20,8 +20,8 @@ manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_componen
 
 @pytest.fixture(autouse=True)
 def checked(monkeypatch):
-    """Every value of every figure that a test draws is one that Plotly knows."""
-    monkeypatch.setattr(base, "CHECKED", True)
+    """Every value of every figure that a test draws is one that Plotly knows: Streamlit checks a dict."""
+    monkeypatch.setattr(elements, "Unchecked", dict)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import re
 from itertools import product
 
 import pytest
+from plotly.graph_objects import Figure
 
 from app.figures import traffic
 from app.figures.colours import palette
@@ -49,7 +50,7 @@ def test_each_tensor_has_the_length_of_its_bytes_in_both_directions():
 @pytest.mark.parametrize("kind", ["requested", "compulsory"])
 def test_a_curve_has_what_is_read_and_what_is_written(kind):
     """One head of standard attention, 64 x 64 tiles: Q and K by tiles, S and P twice, V by query blocks."""
-    chart = traffic.bytes_by_length(by_length(Experiment.of(heads=1)), kind, 1024, COLOURS)
+    chart = Figure(traffic.bytes_by_length(by_length(Experiment.of(heads=1)), kind, 1024, COLOURS))
     line = next(trace for trace in chart.data if trace.name == "Standard")
     n, d = 4096, 64
     tiles = n // 64

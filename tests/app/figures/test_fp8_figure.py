@@ -2,6 +2,8 @@
 
 import math
 
+from plotly.graph_objects import Figure
+
 from app.figures.colours import DARK
 from app.figures.fp8 import INPUTS, NAMES, error_by_speed
 from engine.problem.problem import Mask, Problem
@@ -25,7 +27,7 @@ ROWS = [
 
 
 def test_every_mark_is_a_row_and_its_words_say_so():
-    figure = error_by_speed(ROWS, "recorded on a GPU", DARK)
+    figure = Figure(error_by_speed(ROWS, "recorded on a GPU", DARK))
     marks = [trace for trace in figure.data if trace.mode == "markers"]
     assert [trace.name for trace in marks] == ["normal inputs", "inputs with outliers"]
     for trace, kind in zip(marks, INPUTS, strict=True):
@@ -38,13 +40,13 @@ def test_every_mark_is_a_row_and_its_words_say_so():
 
 
 def test_shares_on_the_axis_have_no_needless_noughts():
-    axis = error_by_speed(ROWS, "recorded", DARK).layout.yaxis
+    axis = Figure(error_by_speed(ROWS, "recorded", DARK)).layout.yaxis
     assert list(axis.ticktext)[:4] == ["0.01%", "0.03%", "0.1%", "0.3%"]
     assert [float(text[:-1]) / 100 for text in axis.ticktext] == [round(tick, 9) for tick in axis.tickvals]
 
 
 def test_names_stand_beside_a_mark_of_their_numbers_inside_the_axes():
-    figure = error_by_speed(ROWS, "recorded", DARK)
+    figure = Figure(error_by_speed(ROWS, "recorded", DARK))
     low, high = figure.layout.yaxis.range
     for note, number in zip(figure.layout.annotations, NAMES, strict=True):
         marks = [(each.tflops, math.log10(each.relative_error)) for each in ROWS if each.numbers == number]
@@ -55,5 +57,5 @@ def test_names_stand_beside_a_mark_of_their_numbers_inside_the_axes():
 
 def test_what_has_no_time_is_left_out():
     skipped = Fp8Timing("fp8", "FP8", "forward", PROBLEM, skipped="no", numbers="tensor")
-    figure = error_by_speed([skipped, *ROWS[-2:]], "recorded", DARK)
+    figure = Figure(error_by_speed([skipped, *ROWS[-2:]], "recorded", DARK))
     assert sum(len(trace.x) for trace in figure.data if trace.mode == "markers") == 2

@@ -7,6 +7,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
+from plotly.graph_objects import Figure
 
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
@@ -114,7 +115,7 @@ def test_units_at_work_stand_where_they_worked():
 
 def test_the_chart_of_bytes_has_the_counted_ones_and_marks_the_chosen():
     sizes = (8192, 16384)
-    figure = figures.bytes_over_memory(sizes, [4e9, 2e9], [3.9e9, 1.9e9], 1e9, 16384, LIGHT)
+    figure = Figure(figures.bytes_over_memory(sizes, [4e9, 2e9], [3.9e9, 1.9e9], 1e9, 16384, LIGHT))
     standard, theorem, counted, chosen = figure.data
     assert (standard.y, theorem.y, counted.y) == ((1e9, 1e9), (3.9e9, 1.9e9), (4e9, 2e9))
     assert (counted.x, chosen.x, chosen.y, chosen.text) == ((8, 16), (16,), (2e9,), ("2 GB",))

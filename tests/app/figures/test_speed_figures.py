@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from plotly.graph_objects import Figure
 
 from app.figures import speed
 from app.figures.colours import palette
@@ -31,7 +32,7 @@ ROOF = Roofline(peak_flops=1e15, bytes_per_second=5e12, cache_bytes_per_second=1
 def drawn(metric: str, **more):
     """The chart of two recorded rows."""
     lengths = [256, 512, 1024, 2048, 4096]
-    return speed.speed_by_length((("recorded", [ROW, FASTER]),), metric, lengths, COLOURS, **more)
+    return Figure(speed.speed_by_length((("recorded", [ROW, FASTER]),), metric, lengths, COLOURS, **more))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_what_was_slower_than_modelled_stands_above_the_line():
         "origin": "recorded on a GPU",
         "what": "a call",
     }
-    equal, point = speed.model_against_time([row], COLOURS).data
+    equal, point = Figure(speed.model_against_time([row], COLOURS)).data
     assert list(equal.x) == list(equal.y)
     assert (point.x[0], point.y[0]) == (2e-3, 3e-3)
     assert list(point.customdata[0]) == ["a call", "3 ms", "2 ms", "recorded on a GPU"]
@@ -82,7 +83,7 @@ def test_what_was_slower_than_modelled_stands_above_the_line():
 
 def test_bytes_that_were_counted_stand_over_those_that_are_modelled():
     row = SimpleNamespace(experiment=Experiment.of(), what="a call", read=3e6, modelled_read=2e6)
-    _, point = counters([row], "read", "modelled_read", "recorded", COLOURS).data
+    _, point = Figure(counters([row], "read", "modelled_read", "recorded", COLOURS)).data
     assert (point.x[0], point.y[0]) == (2e6, 3e6)
     assert list(point.customdata[0]) == ["a call", "3 MB", "2 MB"]
 
@@ -103,7 +104,7 @@ def test_a_table_of_blocks_has_each_time_in_its_row_and_column():
 
 def test_a_call_stands_under_the_roof_at_flop_per_second():
     row = {"provider": "flash2", "label": "flash2", "keys": 1024, "tflops": 300.0, "intensity": 120.0}
-    edge, modelled = roofline(ROOF, "a GPU", [row], [], 1024, COLOURS).data
+    edge, modelled = Figure(roofline(ROOF, "a GPU", [row], [], 1024, COLOURS)).data
     assert (modelled.x[0], modelled.y[0]) == (120, pytest.approx(300e12))
     assert edge.x[1] == pytest.approx(1e15 / 5e12)  # the ridge
     assert list(edge.y[1:]) == [1e15, 1e15]
@@ -112,7 +113,7 @@ def test_a_call_stands_under_the_roof_at_flop_per_second():
 
 def test_both_levels_of_a_call_are_joined_at_its_rate():
     row = {"provider": "flash2", "label": "flash2", "keys": 1024, "tflops": 300.0, "L2": 20.0, "HBM": 400.0}
-    l2_roof, hbm_roof, joins, l2, hbm = both_levels(ROOF, [row], "recorded", COLOURS).data
+    l2_roof, hbm_roof, joins, l2, hbm = Figure(both_levels(ROOF, [row], "recorded", COLOURS)).data
     assert (list(joins.x), list(joins.y)) == ([20, 400, None], [pytest.approx(300e12)] * 2 + [None])
     assert (l2.name, l2.x[0], hbm.name, hbm.x[0]) == ("L2 bytes", 20, "HBM bytes", 400)
     assert l2.y[0] == hbm.y[0] == pytest.approx(300e12)
@@ -121,18 +122,19 @@ def test_both_levels_of_a_call_are_joined_at_its_rate():
 
 def test_what_fusing_gains_is_told_apart_in_bytes_and_time():
     gain = Gain(1024, 16.0, 3.0, Experiment.of())
-    bytes_, time = gains_by_length([gain], [], "recorded", 1024, COLOURS).data
+    bytes_, time = Figure(gains_by_length([gain], [], "recorded", 1024, COLOURS)).data
     assert (bytes_.name, bytes_.y[0], time.name, time.y[0]) == (BYTES, 16, TIME, 3)
     assert (bytes_.customdata[0], time.customdata[0]) == ("16× fewer", "3× less")
-    slower = gains_by_length([Gain(64, 2.0, 0.5, Experiment.of())], [], "recorded", 64, COLOURS).data[1]
+    worse = Gain(64, 2.0, 0.5, Experiment.of())
+    slower = Figure(gains_by_length([worse], [], "recorded", 64, COLOURS)).data[1]
     assert slower.customdata[0] == "2× more"
-    marked = gains_by_length([gain], [gain], "recorded", 1024, COLOURS).data
+    marked = Figure(gains_by_length([gain], [gain], "recorded", 1024, COLOURS)).data
     assert [trace.y[0] for trace in marked] == [16, 16, 3, 3]
 
 
 def test_a_bar_of_the_waterfall_is_as_long_as_its_factor():
     steps = [SimpleNamespace(seconds=seconds, misfit=None) for seconds in (8e-3, 2e-3, 3e-3)]
-    chart = waterfall(["fusion", "worse"], steps, COLOURS)
+    chart = Figure(waterfall(["fusion", "worse"], steps, COLOURS))
     assert [list(bar.x) for bar in chart.data] == [[8e-3, 8e-3], [8e-3, 2e-3], [2e-3, 3e-3]]
     assert [note.text for note in chart.layout.annotations] == ["8 ms", "2 ms ÷ 4", "3 ms × 1.5"]
     assert [10**note.x for note in chart.layout.annotations] == pytest.approx([8e-3, 8e-3, 3e-3])
@@ -140,5 +142,5 @@ def test_a_bar_of_the_waterfall_is_as_long_as_its_factor():
 
 def test_no_line_crosses_the_name_of_the_scenarios_length():
     """On Speed the line of "as much" lies where the name stands."""
-    chart = gains_by_length([Gain(1024, 16.0, 3.0, Experiment.of())], [], "recorded", 1024, COLOURS)
+    chart = Figure(gains_by_length([Gain(1024, 16.0, 3.0, Experiment.of())], [], "recorded", 1024, COLOURS))
     assert [note.bgcolor for note in chart.layout.annotations if note.text == "N = 1k"] == [COLOURS.ground]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from plotly.graph_objects import Figure
 
 from app.across.payload import build, name_of, owner_colours
 from app.figures import across as figures
@@ -147,7 +148,7 @@ def test_efficiencies_are_drawn_at_one_gpus_time_over_that_of_all():
     spread = runs()[0].spread
     times = {gpus: ClusterTime(replace(spread, gpus=gpus), 2e-3, 0, 0, 0, 6e-3) for gpus in (2, 4)}
     one = next(each for each in held(cluster_recordings(None)) if each.row.gpus == 4 and each.efficiency)
-    figure = figures.efficiency({"ring": times}, [one], 4, DARK)
+    figure = Figure(figures.efficiency({"ring": times}, [one], 4, DARK))
     line, point = figure.data
     assert (list(line.x), list(line.y)) == ([2, 4], [1.5, 0.75])
     assert [list(each) for each in line.customdata] == [["2 ms", "150%"], ["2 ms", "75%"]]
@@ -157,7 +158,7 @@ def test_efficiencies_are_drawn_at_one_gpus_time_over_that_of_all():
 
 
 def test_rounds_are_drawn_by_what_they_take():
-    figure = figures.rounds([Round(1024, 1e-3, 2e-4), Round(2048, 4e-3, 4e-4)], 1024, 1500.0, DARK)
+    figure = Figure(figures.rounds([Round(1024, 1e-3, 2e-4), Round(2048, 4e-3, 4e-4)], 1024, 1500.0, DARK))
     drawn = {line.name: (list(line.x), list(line.y), list(line.customdata)) for line in figure.data}
     assert drawn == {  # µs
         "computing": ([1024, 2048], [1000, 4000], ["1 ms", "4 ms"]),

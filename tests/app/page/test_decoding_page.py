@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from plotly.graph_objects import Figure
 
 from app.figures import decoding as figures
 from app.figures.colours import palette
@@ -241,7 +242,7 @@ def test_one_split_shows_the_parts_that_the_kernel_would_make():
 def test_no_axis_moves_from_part_to_part():
     parts = parts_of(decoding_of(Experiment.of(seq=1024, splits=5)))
     ranges = {
-        tuple(tuple(axis.range) for axis in figures.merge(parts, step, COLOURS).select_yaxes())
+        tuple(tuple(axis.range) for axis in Figure(figures.merge(parts, step, COLOURS)).select_yaxes())
         for step in range(6)
     }
     assert len(ranges) == 1
@@ -255,7 +256,7 @@ def test_lines_over_splits_are_drawn_in_the_metric(metric):
         ),
         figures.Line("b", "recorded", "#fff", [], [1.5e-4], [2.5e12]),
     ]
-    figure = figures.speed_by_splits(lines, metric, [1, 2, 4], 2, COLOURS)
+    figure = Figure(figures.speed_by_splits(lines, metric, [1, 2, 4], 2, COLOURS))
     expected = lines[0].seconds if metric == figures.TIME else lines[0].rates
     assert list(figure.data[0].y) == list(expected)
     level = 1.5e-4 if metric == figures.TIME else 2.5e12

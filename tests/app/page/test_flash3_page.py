@@ -4,6 +4,7 @@ import itertools
 import re
 
 import pytest
+from plotly.graph_objects import Figure
 
 from app.figures.colours import DARK
 from app.figures.techniques import waterfall
@@ -176,7 +177,7 @@ def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
 def test_the_waterfalls_bars_start_where_the_one_before_ended():
     experiment = Experiment.of(seq=4096, head_dim=128)
     steps = [variant(experiment, techniques) for techniques in ladder()]
-    figure = waterfall([technique.name for technique in TECHNIQUES], steps, DARK)
+    figure = Figure(waterfall([technique.name for technique in TECHNIQUES], steps, DARK))
     ends = [bar["x"] for bar in figure.data]
     assert all(bar[0] == before[1] for before, bar in itertools.pairwise(ends))
     assert ends[-1][1] == variant(experiment, ALL).seconds

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from plotly.graph_objects import Figure
 
 from app.figures import softmax as figures
 from app.figures.claims import broken
@@ -148,7 +149,7 @@ def heights(bars) -> list[float]:
 def test_the_picture_holds_the_engines_numbers():
     scores = np.array(PRESETS["rising"].scores)
     steps = online_steps(scores, 4)
-    figure = figures.row(scores, steps, 3, naive_sums(scores, "float16"), "float16", COLOURS)
+    figure = Figure(figures.row(scores, steps, 3, naive_sums(scores, "float16"), "float16", COLOURS))
     earlier, read, later, _, maximum, _, now, final, *_, alphas = figure.data
     assert [*heights(earlier), *heights(read), *heights(later)] == pytest.approx(scores, rel=1e-4)
     assert [len(heights(part)) for part in (earlier, read, later)] == [8, 4, len(scores) - 12]
@@ -163,7 +164,9 @@ def test_the_picture_holds_the_engines_numbers():
 @pytest.mark.parametrize(("count", "tick"), [(1, 1), (8, 1), (16, None)])
 def test_no_tick_lies_between_two_scores(count, tick):
     scores = np.zeros(count)
-    figure = figures.row(scores, online_steps(scores), 1, naive_sums(scores, "float32"), "float32", COLOURS)
+    figure = Figure(
+        figures.row(scores, online_steps(scores), 1, naive_sums(scores, "float32"), "float32", COLOURS)
+    )
     assert figure.layout.xaxis.dtick == tick
 
 
@@ -172,7 +175,9 @@ def test_no_axis_moves_from_step_to_step():
     steps, sums = online_steps(scores, 4), naive_sums(scores, "float16")
     ranges = {
         tuple(tuple(axis.range) for axis in figure.select_yaxes())
-        for figure in (figures.row(scores, steps, step, sums, "float16", COLOURS) for step in range(5))
+        for figure in (
+            Figure(figures.row(scores, steps, step, sums, "float16", COLOURS)) for step in range(5)
+        )
     }
     assert len(ranges) == 1
 
@@ -180,8 +185,8 @@ def test_no_axis_moves_from_step_to_step():
 def test_no_axis_raises_an_exponent_which_would_be_too_small_for_a_room():
     scores = np.array(PRESETS["overflow"].scores)
     steps, sums = online_steps(scores, 4), naive_sums(scores, "float32")
-    row = figures.row(scores, steps, 3, sums, "float32", COLOURS)
-    for figure in (row, broken(rising(), COLOURS)):
+    row = Figure(figures.row(scores, steps, 3, sums, "float32", COLOURS))
+    for figure in (row, Figure(broken(rising(), COLOURS))):
         assert {axis.exponentformat for axis in figure.select_yaxes()} <= {None, "e"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from plotly.graph_objects import Figure
 
 from app.figures import traffic as figures
 from app.figures.colours import palette
@@ -115,7 +116,7 @@ def test_a_tensor_has_its_colour_and_says_its_bytes():
 
 def test_lines_over_the_length_go_through_the_scenario():
     experiment = Experiment.of(seq=4096, heads=2)
-    figure = figures.bytes_by_length(by_length(experiment), "dram", 4096, COLOURS)
+    figure = Figure(figures.bytes_by_length(by_length(experiment), "dram", 4096, COLOURS))
     line = next(trace for trace in figure.data if trace.name == "Flash 2")
     assert line.y[line.x.index(4096)] == simulate(experiment).traffic.dram.total
 
