@@ -1,98 +1,118 @@
-"""python -m tests.load: how the server holds under visitors, in one run; no browser, loopback alone is asked.
+"""`python -m tests.load` prints how the server holds under visitors: how long they wait, and CPU time.
 
-Sessions are opened as a browser opens them, by websocket, and every message is read; nothing is drawn. A
-figure in units of the machine is CPU time over that of a loop that this machine is timed with first.
+Sessions are opened as a browser opens them, by websocket, and every message is read; nothing is drawn. A move
+takes one of the page's and the sidebar's sliders to another value, both by lot, in every run the same. CPU
+time is told in ms, and as a multiple of what a fixed loop takes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
+import random
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from urllib.request import urlopen
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.Slider_pb2 import Slider as SliderProto
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.util import calc_hash
 from websockets.asyncio.client import connect
 
+from app.contents import PAGES
 from engine.parser import Parser, ended, whole
 
 ROOT = Path(__file__).resolve().parents[1]
-OPENINGS, MOVERS, MOVES, PAUSE = (50, 200, 500), 20, 8, 1.0
+STILL = ("start", "claims")  # no slider does anything there
+MOVED = tuple(page for page in PAGES if page not in STILL)
+OPENINGS, MOVERS, MOVES, PAUSE = (50, 200), 20, 3, 1.0  # windows at once; people, moves a page, s between
+ALONE = 12  # moves on each page while nobody else is there
 HEAVY = ("algorithm=split_kv&seq=1048576&splits=1024&block_q=16", "seq=1048576&block_q=16&block_kv=16")
 EASE = 6.0  # s between two moves of whoever does not hurry
-VISITED = ("tiles", "masks", "traffic", "speed", "decoding")
 LIMIT = 120.0  # s that a session is waited for
-TYPED = "Sequence length, typed"
 
 
 class Session:
-    """One visitor's window: its websocket, and the widget that is moved."""
+    """One visitor's window: its websocket, the page that it shows, and the sliders there."""
 
     def __init__(self, socket, page: str, query: str):
-        self._socket, self._page, self._query = socket, page, query
-        self._typed = ""
-        self.bytes = 0
+        self._socket, self.page, self._query = socket, page, query
+        self._sliders: dict[str, SliderProto] = {}  # by label, as they were drawn last
+        self._moved: dict[str, str] = {}
 
-    async def run(self, length: int | None = None) -> float:
-        """Ask for a run, with another sequence length or as opened; seconds until its last message."""
+    async def move(self, chance: random.Random) -> float:
+        """Take one of the sliders to another value; seconds until the page is there."""
+        there = [one for _, one in sorted(self._sliders.items()) if one.options and not one.disabled]
+        slider = chance.choice(there)
+        last = self._moved.get(slider.id, slider.options[int(slider.default[0])])
+        value = self._moved[slider.id] = chance.choice([each for each in slider.options if each != last])
+        return await self.run(WidgetState(id=slider.id, string_array_value={"data": [value]}))
+
+    async def run(self, *changed: WidgetState) -> float:
+        """Ask for a run, as opened or with a widget changed; seconds until its last message."""
         message = BackMsg()
         state = message.rerun_script
-        state.query_string, state.page_script_hash = self._query, calc_hash(self._page)
-        if length is not None:
-            widget = state.widget_states.widgets.add()
-            widget.id, widget.double_value = self._typed, length
+        state.query_string, state.page_script_hash = self._query, calc_hash(self.page)
+        state.widget_states.widgets.extend(changed)
         begun = time.perf_counter()
         await self._socket.send(message.SerializeToString())
         failed = False
         while True:
-            data = await self._socket.recv()
-            self.bytes += len(data)
-            answer = ForwardMsg.FromString(data)
+            answer = ForwardMsg.FromString(await self._socket.recv())
             element = answer.delta.new_element
-            if element.number_input.label == TYPED:
-                self._typed = element.number_input.id
+            if element.HasField("slider"):
+                self._sliders[element.slider.label] = element.slider
             failed |= bool(element.exception.type)
             if answer.WhichOneof("type") == "script_finished":
                 if failed:
-                    raise RuntimeError("the page says that something could not be drawn")
+                    raise RuntimeError(f"the page {self.page} says that something could not be drawn")
                 if answer.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
                     return time.perf_counter() - begun
 
 
+@dataclass(frozen=True)
 class Server:
-    """The dashboard in a process of its own, on a free port of this machine."""
+    """The dashboard on a port of this machine, in processes of its own."""
 
-    def __init__(self, port: int, process: subprocess.Popen):
-        self.port, self.process = port, process
+    port: int
+    processes: tuple[int, ...]
 
     @contextlib.asynccontextmanager
     async def session(self, page: str = "tiles", query: str = "") -> AsyncIterator[Session]:
         """A window of a visitor."""
         address = f"ws://127.0.0.1:{self.port}/_stcore/stream"
-        async with connect(address, max_size=None, open_timeout=LIMIT, ping_interval=None) as opened:
+        async with (
+            asyncio.timeout(LIMIT),
+            connect(address, max_size=None, open_timeout=LIMIT, ping_interval=None) as opened,
+        ):
             yield Session(opened, page, query)
 
     @property
     def cpu(self) -> float:
         """Seconds of a processor that it took so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+        def ticks(process: int) -> int:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            return int(fields[11]) + int(fields[12])
+
+        return sum(map(ticks, self.processes)) / os.sysconf("SC_CLK_TCK")
 
     @property
     def megabytes(self) -> float:
         """Of memory that it holds now."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in self.processes)
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
@@ -118,19 +138,19 @@ def served() -> Iterator[Server]:
                     break
                 assert time.monotonic() < end, "the server did not start"
                 time.sleep(0.2)
-            yield Server(port, process)
+            yield Server(port, (process.pid,))
         finally:
             process.terminate()
             process.wait(30)
 
 
 def unit() -> float:
-    """Seconds of a processor that this machine takes for a fixed piece of Python; the median of some."""
+    """ms of a processor that this machine takes for a fixed piece of Python; the median of some."""
 
     def once() -> float:
         begun = time.process_time()
         sum(at * at % 7 for at in range(300_000))
-        return time.process_time() - begun
+        return 1e3 * (time.process_time() - begun)
 
     return statistics.median(once() for _ in range(9))
 
@@ -140,40 +160,52 @@ def p95(values: list[float]) -> float:
     return sorted(values)[int(0.95 * (len(values) - 1))]
 
 
-async def opening(server: Server, count: int) -> dict[str, float]:
+async def opening(server: Server, windows: int, loop: float) -> str:
     """So many windows open Tiles at once."""
 
     async def one() -> float:
         begun = time.perf_counter()
-        async with asyncio.timeout(LIMIT), server.session() as session:
+        async with server.session() as session:
             await session.run()
         return time.perf_counter() - begun
 
     before = server.cpu
-    found = await asyncio.gather(*(one() for _ in range(count)), return_exceptions=True)
+    found = await asyncio.gather(*(one() for _ in range(windows)), return_exceptions=True)
     took = [each for each in found if isinstance(each, float)]
-    spent = (server.cpu - before) / count
-    return {
-        "sessions": count,
-        "failed": count - len(took),
-        "p95_s": p95(took or [LIMIT]),
-        "cpu_ms": 1e3 * spent,
-    }
+    spent = 1e3 * (server.cpu - before) / windows
+    slow, worst = p95(took or [LIMIT]), max(took or [LIMIT])
+    return (
+        f"{windows} open Tiles at once: p95 {slow:.2f} s, worst {worst:.2f} s, "
+        f"{windows - len(took)} failed, {spent:.0f} ms of CPU each ({spent / loop:.1f} loops)"
+    )
 
 
-async def moving(server: Server, heavy: str = "") -> dict[str, float]:
-    """Some visitors move a slider again and again, beside one who opens a heavy link again and again."""
-    took, sent, stop = [], [], asyncio.Event()
-
-    async def mover(number: int) -> None:
-        async with asyncio.timeout(LIMIT), server.session() as session:
+async def alone(server: Server, pages: tuple[str, ...]) -> dict[str, float]:
+    """ms of CPU that a move takes on each page, while nobody else is there."""
+    found = {}
+    for page in pages:
+        async with server.session(page) as session:
             await session.run()
-            before = session.bytes
-            await asyncio.sleep(PAUSE * number / MOVERS)
-            for move in range(MOVES):
-                took.append(await session.run(64 * (1 + (7 * number + move) % 40)))
-                await asyncio.sleep(PAUSE)
-            sent.append((session.bytes - before) / MOVES)
+            before, chance = server.cpu, random.Random(page)
+            for _ in range(ALONE):
+                await session.move(chance)
+            found[page] = 1e3 * (server.cpu - before) / ALONE
+    return found
+
+
+async def moving(server: Server, pages: tuple[str, ...], heavy: str = "") -> tuple[dict, float]:
+    """20 people move sliders, each on another page in every round; by page how long, and ms of CPU a move.
+
+    Beside them someone opens a heavy link again and again, where one is given.
+    """
+    took, spent, stop = defaultdict(list), 0.0, asyncio.Event()
+
+    async def mover(number: int, session: Session) -> None:
+        await asyncio.sleep(PAUSE * number / MOVERS)
+        chance = random.Random(f"{number} on {session.page}")
+        for _ in range(MOVES):
+            took[session.page].append(await session.move(chance))
+            await asyncio.sleep(PAUSE)
 
     async def burden() -> None:
         number = 0
@@ -183,83 +215,108 @@ async def moving(server: Server, heavy: str = "") -> dict[str, float]:
                 await session.run()
 
     beside = asyncio.create_task(burden())
-    before = server.cpu
-    await asyncio.gather(*map(mover, range(MOVERS)))
-    spent = (server.cpu - before) / (MOVERS * (MOVES + 1))
+    for turn in range(len(pages)):
+        async with contextlib.AsyncExitStack() as stack:
+            people = [
+                await stack.enter_async_context(server.session(pages[(number + turn) % len(pages)]))
+                for number in range(MOVERS)
+            ]
+            await asyncio.gather(*(session.run() for session in people))
+            before = server.cpu
+            await asyncio.gather(*(mover(number, one) for number, one in enumerate(people)))
+            spent += server.cpu - before
     stop.set()
     await beside
-    return {
-        "movers": MOVERS,
-        "p50_s": statistics.median(took),
-        "p95_s": p95(took),
-        "cpu_ms": 1e3 * spent,
-        "kB": statistics.mean(sent) / 1e3,
-    }
+    return took, 1e3 * spent / sum(map(len, took.values()))
 
 
-async def level(server: Server, minutes: int) -> list[float]:
+def of_movers(took: dict[str, list[float]], spent: float, loop: float, beside: str = "") -> str:
+    """How long those waited who moved sliders."""
+    every = list(chain.from_iterable(took.values()))
+    return (
+        f"{MOVERS} people move sliders on {len(took)} pages{beside}: p50 {statistics.median(every):.2f} s, "
+        f"p95 {p95(every):.2f} s, worst {max(every):.2f} s, {spent:.0f} ms of CPU a move "
+        f"({spent / loop:.1f} loops)"
+    )
+
+
+async def level(server: Server, minutes: int) -> AsyncIterator[float]:
     """MB held at the end of each minute, while visitors come, move a slider at their ease, and leave."""
-    end, held = time.monotonic() + 60 * minutes, []
+    end = time.monotonic() + 60 * minutes
 
     async def visitor(number: int) -> None:
         for visit in range(number, 10**9, MOVERS):
-            page = VISITED[visit % len(VISITED)]
-            async with asyncio.timeout(LIMIT), server.session(page) as session:
+            chance = random.Random(visit)
+            async with server.session(MOVED[visit % len(MOVED)]) as session:
                 await session.run()
-                for move in range(MOVES):
+                for _ in range(ALONE):
                     if time.monotonic() > end:
                         return
                     await asyncio.sleep(EASE)
-                    await session.run(64 * (1 + (7 * visit + move) % 40))
+                    await session.move(chance)
 
     visitors = asyncio.gather(*map(visitor, range(MOVERS)))
     while not visitors.done():
         await asyncio.wait([visitors], timeout=60)
-        held.append(server.megabytes)
+        yield server.megabytes
     await visitors
-    return held
 
 
-async def measured(openings: tuple[int, ...]) -> dict:
-    """All figures; a server for the openings and one for the movers."""
-    found: dict = {"unit_ms": 1e3 * unit()}
-    with served() as server:
-        async with server.session() as session:
-            found["first_s"] = await session.run()
-        found["openings"] = [await opening(server, count) for count in openings]
-        found["megabytes"] = server.megabytes
-    with served() as server:
-        await opening(server, 2)
-        found["moving"] = await moving(server)
-        found["beside_heavy"] = {heavy: await moving(server, heavy) for heavy in HEAVY}
-        found["megabytes_after_moving"] = server.megabytes
-    for each in (*found["openings"], found["moving"]):
-        each["cpu_units"] = each["cpu_ms"] / found["unit_ms"]
-    alone = found["moving"]["p95_s"]
-    for each in found["beside_heavy"].values():
-        each["times_alone"] = each["p95_s"] / alone
-    return found
+async def measured(server: Server, options) -> None:
+    """Print all figures."""
+    loop, pages = unit(), options.pages
+    say(f"a fixed loop of Python takes {loop:.1f} ms of CPU here")
+    if options.level:
+        async for megabytes in level(server, options.level):
+            say(f"{megabytes:.0f} MB")
+        return
+    async with server.session() as session:
+        say(f"the first page after the start: {await session.run():.2f} s")
+    for windows in options.openings:
+        say(await opening(server, windows, loop))
+    say(f"{server.megabytes:.0f} MB held after that")
+    took, spent = await moving(server, pages)
+    by_page = await alone(server, pages)
+    say("ms of CPU a move alone; p95 and worst in s among the 20")
+    for page, own in by_page.items():
+        say(f"{page:10} {own:5.0f} {p95(took[page]):7.2f} {max(took[page]):7.2f}")
+    say(f"mean       {statistics.mean(by_page.values()):5.0f}")
+    say(of_movers(took, spent, loop))
+    for heavy in HEAVY if options.heavy else ():
+        took, spent = await moving(server, pages, heavy)
+        say(of_movers(took, spent, loop, f" beside {heavy}"))
+    say(f"{server.megabytes:.0f} MB held at the end")
+
+
+def say(line: str) -> None:
+    """Print it at once."""
+    print(line, flush=True)
 
 
 def main() -> None:
-    """Print the figures as JSON."""
+    """Measure a server that is started for it, or one that is there."""
     parser = Parser("tests.load", __doc__)
-    parser.add_argument(
-        "--level", type=whole, help="instead, MB by minute while visitors come and go so long"
-    )
-    parser.add_argument(
-        "--openings", type=_counts, default=OPENINGS, help="windows at once; 50,200,500 by default"
-    )
+    add = parser.add_argument
+    add("--level", type=whole, help="instead, MB by minute while visitors come and go for so many minutes")
+    add("--openings", type=_counts, default=OPENINGS, help="windows at once; 50,200 by default")
+    add("--pages", type=_pages, default=MOVED, help="where sliders are moved, as tiles,speed; all by default")
+    add("--heavy", action="store_true", help="then again beside someone who opens heavy links")
+    add("--port", type=whole, help="of a server, or a proxy before some, that is there; a new one by default")
+    add("--processes", type=_counts, default=(), help="of that server, whose CPU time and memory is told")
     options = parser.parse_args()
-    if options.level:
-        with served() as server:
-            print(json.dumps({"megabytes_by_minute": asyncio.run(level(server, options.level))}))
-        return
-    print(json.dumps(asyncio.run(measured(options.openings)), indent=1))
+    there = options.port and contextlib.nullcontext(Server(options.port, options.processes))
+    with there or served() as server:
+        asyncio.run(measured(server, options))
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    return tuple(min(whole(count), 500) for count in text.split(","))
+    return tuple(whole(each) for each in text.split(","))
+
+
+def _pages(text: str) -> tuple[str, ...]:
+    if unknown := set(text.split(",")) - set(MOVED):
+        raise ValueError(f"no page has sliders and is named {unknown}")
+    return tuple(text.split(","))
 
 
 if __name__ == "__main__":

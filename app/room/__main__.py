@@ -17,7 +17,7 @@ from app.room.routes import presenter_route
 from engine.parser import Parser, ended, whole
 
 DASHBOARD = Path(__file__).resolve().parents[1] / "dashboard.py"
-PORT, DASHBOARD_PORT, PHONES = 8602, 8501, 300
+PORT, DASHBOARD_PORT = 8602, 8501
 WARNINGS = {
     "machine": "This address leads to this machine alone: no phone can join.",
     "internet": "This address can be reached from the whole internet, not from this network alone.",
@@ -25,12 +25,11 @@ WARNINGS = {
 
 
 def main() -> int:
-    """Serve until the process is ended, or check how many phones the machine serves."""
+    """Serve until the process is ended."""
     arguments = _arguments()
     if arguments.check:
-        from app.room import check
-
-        return check.run(arguments.phones)
+        print("How many phones this machine serves is measured by: python -m tests.room_load")
+        return 0
     try:
         listener = server.listen(arguments.address, arguments.port)
     except OSError as error:
@@ -89,10 +88,7 @@ def _arguments() -> argparse.Namespace:
         help=f"on this machine; {DASHBOARD_PORT} by default",
     )
     parser.add_argument("--code", type=str.upper, default="", help="of a room to open again; new by default")
-    parser.add_argument(
-        "--check", action="store_true", help="measure the room with simulated phones, and end"
-    )
-    parser.add_argument("--phones", type=whole, default=PHONES, help=f"of --check; {PHONES} by default")
+    parser.add_argument("--check", action="store_true", help="say how the room is measured, and end")
     arguments = parser.parse_args()
     arguments.address = arguments.address or server.own_address()
     try:
@@ -101,7 +97,7 @@ def _arguments() -> argparse.Namespace:
         parser.error(f"address is {arguments.address!r:.60}; it must be an IP address of this machine")
     if arguments.code and not is_code(arguments.code):
         parser.error(f"code is {arguments.code!r:.60}; it must be {CODE_LENGTH} characters of {ALPHABET}")
-    for name, least, most in (("port", 0, 65535), ("dashboard_port", 1, 65535), ("phones", 1, 1000)):
+    for name, least, most in (("port", 0, 65535), ("dashboard_port", 1, 65535)):
         if not least <= getattr(arguments, name) <= most:
             parser.error(
                 f"{name.replace('_', '-')} is {getattr(arguments, name)}; it must be {least} to {most}"

@@ -8,7 +8,6 @@ from streamlit.runtime.state.query_params import sanitize_query_string
 
 from app.glossary.terms import TERMS
 from app.page.parts import chip
-from app.room.__main__ import PHONES
 from app.scenario.link import LEFT_OUT
 from app.scenario.presets import FIRST
 from app.tour import file
@@ -18,6 +17,7 @@ from engine.recordings.counters import recorded_counters
 from engine.recordings.file import CLUSTERS, JUDGES, load, recordings
 from engine.studies.across import COUNTS
 from engine.studies.claims import CLAIMS
+from tests.room_load import PHONES
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

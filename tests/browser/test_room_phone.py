@@ -9,10 +9,10 @@ import pytest
 
 from app.canvas.offline import document
 from app.gallery.phone import TALL as MEASURES_ITSELF
-from app.room import check
 from app.room.pictures import Pictures
 from app.room.room import Room, Shown
 from app.room.votes import Question
+from tests import room_load
 from tests.browser.conftest import Watch, window
 
 pytestmark = pytest.mark.browser
@@ -39,7 +39,7 @@ def test_a_phone_follows_votes_reloads_and_is_told(browser):
     room = Room(pictures)
     room.lead(session)
     phones = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-    with check.served(room), window(browser, **phones) as phone:
+    with room_load.served(room), window(browser, **phones) as phone:
         page = phone.new_page()
         watch = Watch(page)
         page.goto(room.link)
@@ -72,7 +72,7 @@ def test_a_phone_comes_back_to_a_room_that_was_started_again_and_says_that_its_v
     first, again = Room(code=code), Room(code=code)
     with window(browser) as phone:
         page = phone.new_page()
-        with check.served(first):
+        with room_load.served(first):
             first.lead(session)
             first.publish(session, ASKED)
             page.goto(first.link)
@@ -81,7 +81,7 @@ def test_a_phone_comes_back_to_a_room_that_was_started_again_and_says_that_its_v
         page.get_by_text("connection lost, trying again").wait_for()
         again.lead(session)
         again.publish(session, ASKED)
-        with check.served(again, first.port):
+        with room_load.served(again, first.port):
             page.get_by_text(f"room {code}").wait_for()
             page.get_by_role("button", name="once", pressed=False).wait_for()
             assert not page.get_by_text("Your vote is counted.").is_visible()
@@ -94,8 +94,8 @@ def test_a_phone_says_that_its_room_has_closed(browser):
     first = Room()
     with window(browser) as phone:
         page = phone.new_page()
-        with check.served(first):
+        with room_load.served(first):
             page.goto(first.link)
             page.get_by_text(f"room {first.code}").wait_for()
-        with check.served(Room(), first.port):
+        with room_load.served(Room(), first.port):
             page.get_by_text("room closed or full, trying again").wait_for()

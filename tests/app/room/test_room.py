@@ -238,7 +238,6 @@ def test_what_is_shown_again_is_sent_to_nobody(led):
     [
         (["--address", "here"], "address is 'here'; it must be an IP address of this machine"),
         (["--port", "70000"], "port is 70000; it must be 0 to 65535"),
-        (["--phones", "0"], "phones is 0; it must be 1 to 1000"),
         (["--code", "k7p"], "code is 'K7P'; it must be 6 characters of 23456789ABCDEFGHJKMNPQRSTUVWXYZ"),
         (["--port", "abc"], "argument --port: it is 'abc'; it must be a whole number"),
     ],

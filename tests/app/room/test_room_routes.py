@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.room import check, server
+from app.room import server
 from app.room.pictures import Pictures
 from app.room.room import MOST_STREAMS, Room, Shown
 from app.room.votes import Question
+from tests import room_load
 
 QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
 ASKED = Shown(
@@ -30,7 +31,7 @@ def room():
     pictures, session = Pictures(), object()
     pictures._keep(ASKED.picture, gzip.compress(PICTURE))
     opened = Room(pictures, clock=lambda: 0.0)  # whoever has voted too often may not again
-    with check.served(opened):
+    with room_load.served(opened):
         opened.lead(session)
         opened.session = session
         yield opened
@@ -204,7 +205,7 @@ def test_a_connection_that_asks_nothing_is_closed(monkeypatch):
     monkeypatch.setattr(server, "IDLE", 0.05)
     opened = Room()
     with (
-        check.served(opened),
+        room_load.served(opened),
         connected(opened) as silent,
     ):
         assert ended(silent)
@@ -214,7 +215,7 @@ def test_of_too_many_connections_the_last_is_closed(monkeypatch):
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
     opened = Room()
     with (
-        check.served(opened),
+        room_load.served(opened),
         connected(opened) as first,
     ):
         first.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
@@ -232,7 +233,7 @@ def ended(connection: socket.socket) -> bool:
 
 
 def test_simulated_phones_all_join_hear_every_step_and_vote():
-    found = check.checked(20, voting=0.2)
+    found = room_load.measured(20, voting=0.2)
     assert (found.phones, found.votes) == (20, 20)
-    assert len(found.latencies) == 20 * check.STEPS
+    assert len(found.latencies) == 20 * room_load.STEPS
     assert all(0 <= latency < PATIENCE for latency in found.latencies)
