@@ -20,17 +20,29 @@ from engine.schedule.schedule import Schedule
 
 @dataclass(frozen=True)
 class Simulation:
-    """An experiment with its bytes, footprint and modelled time; its schedule is built when asked for."""
+    """An experiment with its bytes, footprint and modelled time, each computed when first asked for."""
 
     experiment: Experiment
-    traffic: Traffic
-    footprint: Footprint
-    modelled: Modelled
 
     @property
     def launch(self) -> Launch:
         """The schedule on its GPU; not kept here, as thousands of simulations are."""
         return launch(self.experiment)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """Its bytes, FLOPs and tiles."""
+        return traffic(self.launch)
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """What a thread block keeps on the chip."""
+        return footprint(self.launch)
+
+    @cached_property
+    def modelled(self) -> Modelled:
+        """Its seconds."""
+        return modelled_time(self.launch, self.traffic)
 
     @cached_property
     def from_l2(self) -> int:
@@ -90,6 +102,4 @@ class Simulation:
 @lru_cache(maxsize=4096)
 def simulate(experiment: Experiment) -> Simulation:
     """Everything the model says about an experiment; milliseconds, and nothing when asked again."""
-    run = launch(experiment)
-    moved = traffic(run)
-    return Simulation(experiment, moved, footprint(run), modelled_time(run, moved))
+    return Simulation(experiment)
