@@ -1,10 +1,13 @@
 """The dashboard's name, and its pages in the order of the navigation.
 
-A page is imported when it is first opened, or by a server before its first visitor: that is why its title
-stands here. Adding a page is a file in `page/` and a line in this list.
+A page is a file in `page/` and a line in this list. Its module has a function `show()`, which draws it, and a
+`PICTURE` where phones and the static site show it too. It is imported when it is first opened, or by a server
+before its first visitor: that is why its title stands here.
 """
 
-from types import MappingProxyType
+from importlib import import_module
+from types import MappingProxyType, ModuleType
+from typing import Any
 
 from app import command_line
 
@@ -48,3 +51,13 @@ def groups() -> dict[str, dict[str, str]]:
 def pages() -> dict[str, str]:
     """The titles of the pages that there are, by name."""
     return {name: title for names in groups().values() for name, title in names.items()}
+
+
+def page(name: str) -> ModuleType:
+    """A page's module."""
+    return import_module(f"app.page.{name}")
+
+
+def picture(name: str) -> Any:
+    """What a page shows on phones and in the static site too, a `Picture`; None where that is nothing."""
+    return getattr(page(name), "PICTURE", None)

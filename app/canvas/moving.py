@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,28 +15,43 @@ from app.canvas.offline import html_file
 from app.canvas.scripts import loader
 from app.scenario.offers import offer
 
-CANVAS = Path(__file__).parent
+CANVAS_STYLE = Path(__file__).parent / "canvas.css"
+SHARED = re.compile(r"<!-- (\S+\.html) -->")  # what HTML has in common with others: <!-- buttons.html -->
 
 
 @dataclass(frozen=True)
 class Moving:
-    """A component: its JavaScript has one default export, `show({ data, parentElement })`."""
+    """A component, from files that are read when it is first needed.
+
+    Args:
+        name: by which Streamlit knows it.
+        file: its HTML; beside it stand its CSS and the script that begins it, whose default export is
+            `show({ data, parentElement })`.
+        title: of what it shows, as a file to take home names it.
+        on_canvas: whether it wears what pictures with a stage and a transport share.
+    """
 
     name: str
-    html: str
-    css: str
-    js: str
+    file: Path
+    title: str
+    on_canvas: bool = False
 
-    @classmethod
-    def of(cls, name: str, html: Path, css: Sequence[Path], entry: Path) -> Moving:
-        """From files; the entry and the modules that it imports become one script.
+    @cached_property
+    def html(self) -> str:
+        """Its HTML, whole."""
+        own = self.file.read_text("utf-8")
+        return SHARED.sub(lambda found: (self.file.parent / found[1]).read_text("utf-8"), own)
 
-        HTML names what it shares with others as a comment: `<!-- buttons.html -->`.
-        """
-        styles = "\n".join(file.read_text("utf-8") for file in css)
-        shared = re.compile(r"<!-- (\S+\.html) -->")
-        whole = shared.sub(lambda found: (html.parent / found[1]).read_text("utf-8"), html.read_text("utf-8"))
-        return cls(name, whole, styles, bundle(entry))
+    @cached_property
+    def css(self) -> str:
+        """Its style sheet, whole."""
+        files = [CANVAS_STYLE] * self.on_canvas + [self.file.with_suffix(".css")]
+        return "\n".join(file.read_text("utf-8") for file in files)
+
+    @cached_property
+    def js(self) -> str:
+        """Its script and the modules that it imports, as one."""
+        return bundle(self.file.with_suffix(".js"))
 
     @cached_property
     def _component(self):
@@ -49,10 +63,12 @@ class Moving:
         """An HTML file that shows the same without server and network, between some HTML of its own."""
         return html_file(self.html, self.css, self.js, data, title, above, below)
 
-    def show(self, data: Any, *, key: str, title: str, height: int | None = None) -> None:
+    def show(self, data: Any, *, key: str, title: str = "", height: int | None = None) -> None:
         """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run.
 
-        Pixels of `height` are kept free before the picture is there; without, it has its own.
+        A title of what these data are stands for the picture's own. Pixels of `height` are kept free before
+        the picture is there; without, it has its own.
         """
+        title = title or self.title
         offer(title, partial(self.offline, data, title))
         self._component(key=key, data=data, height=height or "content")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
 
-from app import scenario
+from app import contents, scenario
 from app.canvas.bundle import bundle
 from app.contents import HOME, NAME, groups, pages
 from app.scenario.again import PARTS
@@ -53,7 +52,7 @@ def _page(name: str, title: str) -> st.Page:
     """A page whose module is imported when it is first opened."""
 
     def show():
-        import_module(f"app.page.{name}").show()
+        contents.page(name).show()
 
     return st.Page(show, title=title, url_path=name, default=name == HOME)
 

@@ -32,10 +32,9 @@ def above(title: str, about: str) -> str:
     return f"<style>{styles()}</style>{head(title, about)}"
 
 
-def page(title: str, about: str, body: str, script: str = "") -> str:
+def page(title: str, about: str, body: str, below: str = "") -> str:
     """A document of words, tables and charts."""
-    code = f"<script>{script}</script>" if script else ""
-    text = f"<main class='prose'>{head(title, about)}{body}</main>{code}"
+    text = f"<main class='prose'>{head(title, about)}{body}</main>{below}"
     return document(f"{title} · {NAME}", styles(), text, FRAMES)
 
 

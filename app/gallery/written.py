@@ -13,8 +13,9 @@ from unittest.mock import patch
 import streamlit as st
 
 from app.canvas.moving import Moving
-from app.figures.colours import Palette
-from app.gallery.shell import sideways
+from app.figures.colours import LIGHT, Palette
+from app.gallery.picture import Drawn
+from app.gallery.shell import both, sideways
 from app.gallery.svg import chart
 from app.markup import markdown
 from app.markup.formulas import mathml
@@ -114,3 +115,15 @@ def written(
         state.start(experiment, (), places, by_link=True)
         inspect.unwrap(picture)(experiment, colours)
     return root
+
+
+def in_both_themes(
+    picture: Callable[[Experiment, Palette], None], experiment: Experiment, **places: str
+) -> Drawn:
+    """The same in both themes; what moves knows both."""
+    write = partial(written, picture, experiment, places=places)
+    first = write(LIGHT)
+    if first.moving:
+        moving, data = first.moving[0]
+        return Drawn(first.text(), moving, data)
+    return Drawn(both(lambda colours: (first if colours is LIGHT else write(colours)).text()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,8 @@ from app.canvas.moving import Moving
 from app.figures.shared_tables import palettes
 from engine.model.warp_groups import Inside
 
-HERE = Path(__file__).parent
+INSIDE = Moving("inside_a_block", Path(__file__).with_name("inside.html"), "Inside one block")
 NARROW_NAMES = {"copies by TMA": "TMA"}  # of the copying lane, where a picture has little room
-
-
-@lru_cache(maxsize=1)
-def moving() -> Moving:
-    """The picture as a component."""
-    return Moving.of("inside_a_block", HERE / "inside.html", [HERE / "inside.css"], HERE / "inside.js")
-
-
-def show(block: Inside, *, key: str = "inside") -> None:
-    """Show a block's lanes; another block under the same key keeps the playhead's share of the way."""
-    moving().show(payload(block), key=key, title="Inside one block")
 
 
 def payload(block: Inside) -> dict[str, Any]:

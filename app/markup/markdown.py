@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
+from app import contents
 from app.markup.formulas import mathml
 
 INLINE = (
@@ -14,12 +15,6 @@ INLINE = (
     (re.compile(r"\[([^\]]+)\]\((https?://[^)\s]+)\)"), r'<a href="\2">\1</a>'),
     (re.compile(r"\[([^\]]+)\]\((\w+)\)"), lambda found: _link(found[1], found[2])),
 )
-FILES = {  # of a page of the dashboard, where the gallery has one like it
-    "tiles": "tiles-flash2.html",
-    "decoding": "tiles-split_kv.html",
-    "flash3": "inside.html",
-    **{name: f"{name}.html" for name in ("backward", "masks", "traffic", "speed", "gpu", "claims")},
-}
 ITEM = re.compile(r"^(?:[-*]|\d+\.)\s+")
 
 
@@ -50,7 +45,10 @@ def _block(block: str) -> str:
 
 
 def _link(words: str, page: str) -> str:
-    return f"<a href='{FILES[page]}'>{words}</a>" if page in FILES else words
+    """A link to a page of the dashboard leads to the first of its files in the static site."""
+    picture = contents.picture(page) if page in contents.PAGES else None
+    file = next(iter(picture.files()), None) if picture else None
+    return f"<a href='{file.name}'>{words}</a>" if file else words
 
 
 def inline(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,13 @@ from engine.problem.hardware import Gpu
 from engine.studies.survey import growth
 
 HERE = Path(__file__).parent
-
-
-@lru_cache(maxsize=1)
-def moving() -> Moving:
-    """The picture as a component."""
-    return Moving.of("memories", HERE / "memory.html", [HERE / "memory.css"], HERE / "memory.js")
+MEMORIES = Moving("memories", HERE / "memory.html", "Memories")
+GROWTH = Moving("growing_matrix", HERE / "growth.html", "The N × N matrices in memory")
 
 
 def show(gpu: Gpu, *, key: str = "memories") -> None:
     """Show a GPU's memories."""
-    moving().show(payload(gpu), key=key, title=f"Memories of the {gpu.name}")
+    MEMORIES.show(payload(gpu), key=key, title=f"Memories of the {gpu.name}")
 
 
 def payload(gpu: Gpu) -> dict[str, Any]:
@@ -35,17 +30,6 @@ def payload(gpu: Gpu) -> dict[str, Any]:
         "memories": [asdict(memory) for memory in memories(gpu)],
         "palettes": palettes(),
     }
-
-
-@lru_cache(maxsize=1)
-def growing() -> Moving:
-    """The matrix of scores in the GPU's memory, as a component."""
-    return Moving.of("growing_matrix", HERE / "growth.html", [HERE / "growth.css"], HERE / "growth.js")
-
-
-def show_growth(experiment: Experiment) -> None:
-    """Show how far the matrices of scores fill the GPU's memory; another length grows from the one before."""
-    growing().show(growth_payload(experiment), key="growth", title="The N × N matrices in memory")
 
 
 def growth_payload(experiment: Experiment) -> dict[str, Any]:

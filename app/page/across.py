@@ -10,18 +10,22 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from app import across, scenario
-from app.across.payload import name_of
+from app import scenario
+from app.across import ACROSS
+from app.across.payload import build, name_of
 from app.elements import one_of
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, heads_text, scaled, seconds_text, short
+from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
 from app.page.parts import clusters, scaling
 from app.scenario import theme
 from app.scenario.offers import TRACE, offer
+from app.scenario.own import OWN
 from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.algorithms import BACKWARD, FORWARD
+from engine.experiment import Experiment
 from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import LINKS, Fabric
 from engine.model.cluster.kernel import BACKWARD as BACKWARD_TIMES
@@ -33,6 +37,7 @@ from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording
 from engine.studies.across import (
     ALONE,
+    ASKED,
     CAUSAL,
     DRAWN,
     FULL,
@@ -55,6 +60,7 @@ BESIDE = {
     ALONE: "Ring alone",
     RECORDED: "Modelled beside recorded",
 }
+LONG, GPUS_OF_IT = 131_072, 4  # tokens of the static site's sequence, and the GPUs that share it
 COMPONENTS = 1  # of O that are shown as numbers
 
 
@@ -70,7 +76,7 @@ def show() -> None:
     with head:
         st.header(_headline(runs[0]), anchor=False)
     with above or nullcontext():
-        across.show(runs)
+        ACROSS.show(build(runs), key="across")
     for run in runs:
         title = f"{name_of(run, runs)}, {run.spread.gpus} GPUs"
         offer(title, partial(cluster_trace, run), TRACE)
@@ -227,3 +233,24 @@ def _named(name: str) -> list[str]:
 
 def _number(value: float) -> str:
     return "−∞" if np.isneginf(value) else f"{value:.4g}".replace("-", "−")
+
+
+def _drawn(experiment: Experiment, **asked: str) -> Drawn:
+    """The runs that the page draws for what it asks beside the scenario."""
+    of = {name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in ASKED.items()}
+    fabric, backward = Fabric(peak=LINKS[of["link"]]), of["pass"] == BACKWARD
+    spread = spread_of(experiment, of["tokens"], of["gpus"], of["mask"] == CAUSAL, fabric)
+    recorded = cluster_recordings(None)
+    choices = beside_of(spread, backward, recorded)
+    beside = of["beside"] if of["beside"] in choices else choices[0]
+    return Drawn(moving=ACROSS, data=build(runs_of(spread, beside, backward, recorded)))
+
+
+def _orders() -> Drawn:
+    """A ring of GPUs in zigzag and in plain order."""
+    spread = spread_of(USUAL, LONG, GPUS_OF_IT, True, Fabric())
+    return Drawn(moving=ACROSS, data=build(runs_of(spread, ORDERS)))
+
+
+ABOUT = f"{LONG:,} causal tokens over {GPUS_OF_IT} GPUs: who holds which keys, and what travels (modelled)."
+PICTURE = Picture(_drawn, lambda: [SiteFile("across.html", ACROSS.title, ABOUT, _orders)])

@@ -12,6 +12,8 @@ from app.figures import agreement as figures
 from app.figures import real_traffic as traffic_figures
 from app.figures.tables import table
 from app.figures.units import moment
+from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
+from app.gallery.written import in_both_themes
 from app.page.parts import chip, fitted
 from app.page.parts.job import job_panel
 from app.scenario import theme
@@ -21,6 +23,7 @@ from engine.experiment import Experiment
 from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
 from engine.measuring.real_traffic import COUNT, RealTraffic
 from engine.model.launch import schedule_of
+from engine.recordings.file import recording_of, recordings
 from engine.worker.client import Job
 
 NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
@@ -31,8 +34,6 @@ QUANTITIES = {
     "l": "l, running sum",
     "alpha": "α, rescale factor",
 }
-
-
 PLACES = {
     "O": "every row of every query block",
     "lse": "every row of every query block",
@@ -187,3 +188,26 @@ def _origins(sibling: Experiment) -> None:
 def _compared(sibling: Experiment) -> list[str]:
     """Unfused attention rescales nothing."""
     return [name for name in QUANTITIES if name != "alpha" or not sibling.record.unfused]
+
+
+def _counters(experiment: Experiment) -> Drawn:
+    """The model against the chip's own counters; nothing without a recording."""
+    recording = recording_of(experiment.hardware)
+    if recording is None:
+        return Drawn()
+    return in_both_themes(lambda _, colours: chip.show(recording, colours), experiment)
+
+
+def _without_kernels() -> Drawn:
+    return Drawn(f"<p>{NO_KERNELS}</p>{_counters(EXAMPLE).html}")
+
+
+ABOUT = "The model against the counters of a real GPU, scenario by scenario."
+NO_KERNELS = (
+    "In the dashboard, the scheduler, the real Triton kernel and float64 are compared tile by tile on the "
+    "reader's own machine. A file runs no kernel: it shows the other half, the model beside the counters."
+)
+PICTURE = Picture(
+    _counters,
+    lambda: [SiteFile("agreement.html", "Agreement", ABOUT, _without_kernels)] if recordings() else [],
+)

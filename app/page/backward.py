@@ -13,10 +13,13 @@ from app.figures import speed as figures
 from app.figures.algorithms import kernel
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_text, times_text
+from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.page.parts.job import job_panel
 from app.page.parts.plays import plays
 from app.page.parts.recorded import commits_text, shape_text
+from app.player import PLAYER
 from app.player.backward import build
+from app.player.payload import begun
 from app.scenario import theme
 from app.scenario.offers import set_subject
 from app.sidebar.recording import chosen_recording
@@ -278,3 +281,15 @@ def _draw(job: Job | None) -> None:
     ]
     st.html(scrolled(table(head, rows, title="Largest differences of the gradients"), 200))
     st.caption(f"The allowed difference is absolute: {ORIGIN}.")
+
+
+def _playing(experiment: Experiment) -> Drawn:
+    gradients = experiment.changed(algorithm=backward.ALGORITHM.key)
+    return Drawn(moving=PLAYER, data=begun(build(gradients)))
+
+
+def _still() -> Drawn:
+    return Drawn(moving=PLAYER, data=build(USUAL))
+
+
+PICTURE = Picture(_playing, lambda: [SiteFile("backward.html", "Backward pass", tokens(USUAL), _still)])

@@ -14,11 +14,14 @@ from app.contents import PAGES
 from app.elements import chart, one_of
 from app.figures import claims as figures
 from app.figures.tables import scrolled
+from app.page.parts.claims_written import BROKEN, PICTURE
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.studies.claims import checked
 from engine.studies.claims.broken import rising
 from engine.studies.claims.verdict import DEPENDS, OFF, PARTLY, RIGHT, UNKNOWN, VERDICTS, WRONG, Checked
+
+__all__ = ["PICTURE", "show"]
 
 COLOURS = {RIGHT: "green", DEPENDS: "violet", PARTLY: "blue", OFF: "orange", WRONG: "red", UNKNOWN: "gray"}
 SHOWN_ON = {  # the page that shows what a claim is about
@@ -32,7 +35,6 @@ SHOWN_ON = {  # the page that shows what a claim is about
     "time": "speed",
     "timeline": "gpu",
 }
-BROKEN = 4  # the claim whose update runs beside the right one
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
 
 

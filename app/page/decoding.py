@@ -13,11 +13,16 @@ from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, heads_text, percent_text, scaled, seconds_text
+from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
+from app.gallery.written import in_both_themes
 from app.page.parts import merging, paging, sharing
+from app.player import PLAYER
+from app.player.payload import build
 from app.scenario import theme
 from app.scenario.offers import set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
+from app.tour.pictures import PICTURES
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
@@ -44,6 +49,7 @@ from engine.trace.memory import SramOverflow
 
 METRICS = (figures.TIME, figures.RATE)
 OWN = split_kv.ALGORITHM.key
+SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}
 
 
 def show() -> None:
@@ -263,3 +269,17 @@ def _recorded_table(rows, copy: float) -> str:
         share = percent_text(row.bytes_per_second, copy) if copy else ""
         cells.append([*start, *times, scaled(row.bytes_per_second, "B/s"), share, ""])
     return table(head, cells, words=(0, len(head) - 1), title="Recorded decoding times by splits")
+
+
+def _drawn(experiment: Experiment) -> Drawn:
+    return in_both_themes(PICTURES["decoding"], decoding_of(experiment), tour="attention", step="1")
+
+
+def _files() -> list[SiteFile]:
+    one, title = USUAL.changed(algorithm=OWN, **SPLIT), split_kv.ALGORITHM.label
+    return [
+        SiteFile("tiles-split_kv.html", title, tokens(one), lambda: Drawn(moving=PLAYER, data=build(one)))
+    ]
+
+
+PICTURE = Picture(_drawn, _files)

@@ -20,6 +20,7 @@ from app.figures.units import (
     short,
     times_text,
 )
+from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.page.parts import fp8, unsure
 from app.page.parts.gains import too_large
 from app.page.parts.recorded import LAST_TILES
@@ -212,7 +213,7 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     if not presenting():  # in a room every line counts
         st.markdown(f"**Inside one thread block**, {whose}")
     with st.container(key="flash3_picture"):
-        inside.show(block)
+        inside.INSIDE.show(inside.payload(block), key="inside")
     st.caption(
         f"The picture shows {_visits(block)}, and the start of the next tile. S is Q Kᵀ, P is its softmax, "
         f"and O accumulates P V. In steady state one key block takes {seconds_text(block.period)}, of which "
@@ -306,3 +307,13 @@ def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
         "does not fit" if row.modelled_seconds is None else seconds_text(row.modelled_seconds),
         "" if row.modelled_seconds is None else ratio_text(row.modelled_seconds, row.seconds),
     ]
+
+
+def _drawn(experiment: Experiment) -> Drawn:
+    block = lanes_of(experiment, flash3.ALGORITHM.pipeline)
+    return Drawn(moving=inside.INSIDE, data=inside.payload(block))
+
+
+TITLE = "Inside one thread block"
+ABOUT = "FlashAttention-3 on an H200: copies, products and softmax, modelled."
+PICTURE = Picture(_drawn, lambda: [SiteFile("inside.html", TITLE, ABOUT, lambda: _drawn(EXAMPLE))])

@@ -11,7 +11,8 @@ from app.elements import fold, one_of
 from app.figures.algorithms import caveats, name
 from app.figures.tables import table
 from app.figures.units import ratio_text, seconds_text, share_text
-from app.gpu import on_the_gpu
+from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
+from app.gpu import REPLAY
 from app.gpu.payload import ORDER_NAMES, build
 from app.page.parts.recorded import LAST_TILES
 from app.scenario.offers import TRACE, offer, set_subject
@@ -24,6 +25,7 @@ from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import Timeline
 from engine.problem.problem import Problem
+from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.timelines import (
     hardware_of,
@@ -65,7 +67,7 @@ def show() -> None:
             *("block_q", "block_kv", "kv_heads", "dtype", "documents"),
         )
     set_subject(lanes[0].experiment)  # a recorded call has a length of its own
-    on_the_gpu(build(lanes), key="gpu")
+    REPLAY.show(build(lanes), key="gpu")
     for timeline in lanes:
         offer(_run(timeline), partial(chrome_trace, timeline), TRACE)
     _notes(experiment, recording, rows, call)
@@ -197,3 +199,22 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
         )
     )
     st.caption("The page FlashAttention-3 shows what happens inside one block, by warp group (modelled).")
+
+
+def _drawn(experiment: Experiment) -> Drawn:
+    """The recorded blocks of the call nearest to an experiment, beside the model of the same."""
+    recording = recording_of(experiment.hardware)
+    if recording is None:
+        return Drawn()
+    call = nearest_call([row for row in traced_calls(recording) if row.times is not None], experiment)
+    lanes = _recorded(recording, [], call, BESIDE)
+    problem = call.problem
+    says = f"{name(call.provider)}, {problem.seq_kv:,} tokens, {problem.all_heads} heads."
+    return Drawn(moving=REPLAY, data=build(lanes), says=says)
+
+
+ABOUT = "Which thread block ran on which SM and when, as recorded and as modelled."
+PICTURE = Picture(
+    _drawn,
+    lambda: [SiteFile("gpu.html", "On the GPU", ABOUT, lambda: _drawn(EXAMPLE))] if recordings() else [],
+)

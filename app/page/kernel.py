@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import command_line, scenario, watched
+from app import command_line, scenario
 from app.elements import fold, one_of, smaller_sibling
 from app.figures import watched as figures
 from app.figures.units import heads_text
@@ -15,6 +15,8 @@ from app.page.parts.job import POLL_SECONDS, ask, job_of, sentence, state_of
 from app.presenter import keys
 from app.scenario.offers import set_subject
 from app.sidebar.unused import CONTROLS, unused
+from app.watched import WATCHED
+from app.watched.payload import build
 from engine.measuring.own_kernel import WATCH, Asked, asked, saved
 from engine.watch.apart import Limits
 from engine.watch.labs import Lab, labs
@@ -179,7 +181,7 @@ def _picture(found: dict[str, Any]) -> None:
     if "failed" in found:
         st.code("\n".join(found["source"]), "python", line_numbers=True, height=SOURCE_HEIGHT)
     else:
-        watched.show(found)
+        WATCHED.show(build(found), key="watched")
 
 
 def _tables(found: dict[str, Any]) -> None:

@@ -12,6 +12,8 @@ from app.elements import fold
 from app.figures import masks as figures
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
+from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
+from app.gallery.shell import both
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -291,3 +293,20 @@ def _table(found: tuple[Masked, ...]) -> str:
             ]
         )
     return table(COLUMNS, rows, title="Tiles, bytes and time by mask")
+
+
+def _drawn(experiment: Experiment) -> Drawn:
+    """Which tiles the masks spare."""
+    found, problem = under_masks(experiment), experiment.problem
+    return Drawn(
+        both(
+            lambda colours: (
+                figures.multiples(panels(found, experiment), problem.seq_q, problem.seq_kv, colours)
+                + figures.key(found[0].density.exact, colours)
+            )
+        )
+    )
+
+
+ABOUT = f"Which tiles a mask spares. {tokens(USUAL)}"
+PICTURE = Picture(_drawn, lambda: [SiteFile("masks.html", "Masks", ABOUT, lambda: _drawn(USUAL))])

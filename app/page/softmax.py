@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from html import escape
 
 import numpy as np
 import streamlit as st
@@ -11,12 +12,20 @@ from app import scenario
 from app.elements import chart, fold
 from app.figures import softmax as figures
 from app.figures import terms
+from app.figures.base import drawn as draw
+from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import counted, number_text, told_apart, unbroken
+from app.gallery.picture import Drawn, Picture, SiteFile
+from app.gallery.shell import both, sideways
+from app.gallery.svg import chart as svg
+from app.gallery.written import in_both_themes
+from app.markup.formulas import mathml
 from app.page.parts.stepper import played, stepper
 from app.scenario import theme
 from app.scenario.presentation import presenting
 from app.sidebar.unused import CONTROLS, unused
+from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
 from engine.studies.terms import CAPS, SINKS, ScoreTerms, capped, score_terms
@@ -25,6 +34,7 @@ from engine.trace.softmax import (
     MOST_SCORES,
     PRESETS,
     OnlineSteps,
+    Preset,
     errors,
     log_sum_exp,
     naive_sums,
@@ -32,6 +42,8 @@ from engine.trace.softmax import (
     parse,
 )
 
+EXAMPLE_BLOCK, EXAMPLE_DTYPE = 4, "float16"  # of the example rows in the static site
+EXAMPLE_HEAD = ("scores read", "m", "α", "l", "what happens")
 BLOCKS = (1, 2, 4, 8, 16)
 OWN = "The scenario's"  # row
 CHOSEN, STEP = "softmax row", "softmax step"
@@ -237,3 +249,69 @@ def error_text(value: float) -> str:
     if not np.isfinite(value):
         return "inf / inf"
     return f"{value:.1e}" if value else "0"
+
+
+def _examples() -> Drawn:
+    """Every example row with its picture, its steps and its errors."""
+    formulas = "".join(mathml(line) for line in _lines())
+    return Drawn(formulas + "".join(_example(preset) for preset in PRESETS.values()))
+
+
+def _lines() -> list[str]:
+    """The page's formulas, one after the other."""
+    inner = FORMULAS.split(r"\begin{aligned}")[1].split(r"\end{aligned}")[0]
+    return [line.replace("&", "").strip() for line in inner.split(r"\\")]
+
+
+def _example(preset: Preset) -> str:
+    scores = np.array(preset.scores)
+    steps, found = online_steps(scores, EXAMPLE_BLOCK), errors(scores, EXAMPLE_BLOCK, EXAMPLE_DTYPE)
+    told = [
+        [
+            f"{steps.stops[at]}",
+            *(number_text(float(values[at]), 4) for values in (steps.m, steps.alpha, steps.l)),
+            sentence(steps, at + 1),
+        ]
+        for at in range(len(steps.stops))
+    ]
+    worst = [[f"{kind} softmax", error_text(getattr(found, kind))] for kind in ("naive", "safe", "online")]
+    alt = f"{preset.name}: scores (points) and the running maximum m (line), {EXAMPLE_BLOCK} scores per step"
+    return (
+        f"<section class='card'><h2>{escape(preset.name)}</h2><p>{escape(preset.what)}</p>"
+        f"{both(lambda colours: svg(_points(scores, steps, colours), alt))}"
+        f"{sideways(table(EXAMPLE_HEAD, told, words=(4,)))}"
+        f"{sideways(table((EXAMPLE_DTYPE, 'largest error of a weight'), worst))}</section>"
+    )
+
+
+def _points(scores: np.ndarray, steps: OnlineSteps, colours: Palette):
+    """Scores as points, and the maximum of those read so far as a staircase."""
+    shown = [float(score) if np.isfinite(score) else None for score in scores]
+    maxima = [float(m) if np.isfinite(m) else None for m in steps.m]
+    ends = [-0.5, *(float(stop) - 0.5 for stop in steps.stops)]
+    points = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "scores",
+        "x": list(range(len(shown))),
+        "y": shown,
+        "marker": {"color": colours.s, "size": 9},
+        "customdata": ["" if score is None else f"{score:g}" for score in shown],
+    }
+    staircase = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "m, running maximum",
+        "x": [end for at in range(len(maxima)) for end in ends[at : at + 2]],
+        "y": [m for m in maxima for _ in range(2)],
+        "line": {"color": colours.statistics, "width": 2.5},
+    }
+    x = {"title_text": "score of the row, by key", "range": [-0.6, len(shown) - 0.4]}
+    return draw([points, staircase], colours, height=230, x=x)
+
+
+ABOUT = "Rows of scores, some at a time: the running maximum and sum, and what is rescaled."
+PICTURE = Picture(
+    lambda experiment: in_both_themes(PICTURES["online softmax"], experiment, tour="attention", step="1"),
+    lambda: [SiteFile("softmax.html", "Softmax", ABOUT, _examples)],
+)

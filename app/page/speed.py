@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from html import escape
 
 import streamlit as st
 
@@ -14,6 +15,9 @@ from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
+from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
+from app.gallery.shell import both
+from app.gallery.svg import chart as svg
 from app.page.parts import bottleneck, fitted, gains, recorded
 from app.page.parts.job import job_panel
 from app.scenario import theme
@@ -22,6 +26,8 @@ from engine.experiment import Experiment
 from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.roofline import roofline
 from engine.problem.hardware import same_machine
+from engine.recordings.file import recording_of, recordings
+from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
 from engine.studies.comparison import counted_pairs, measured_rows, modelled_rows, pairs, under_roof
 from engine.studies.gains import fused_of, modelled_gain, products_share
 from engine.studies.survey import by_length, side_by_side
@@ -210,3 +216,43 @@ def _cells(row: dict) -> list[str]:
         f"{row['allowed']:.1e}",
         row["note"],
     ]
+
+
+def _drawn(experiment: Experiment) -> Drawn:
+    """Speed-up and rate over the length as recorded, and the roofline; nothing without a recording."""
+    recording = recording_of(experiment.hardware)
+    if recording is None:
+        return Drawn()
+    timings = timings_of(recording, *nearest_shape(recording, experiment))
+    groups = [(recording.origin, recorded_rows(timings))]
+    lengths = sorted({row.problem.seq_kv for row in timings})
+    shape = recorded.shape_text(timings, "forward")
+
+    def curves(metric: str, alt: str, colours: Palette) -> str:
+        linear = metric == "tflops"
+        return svg(figures.speed_by_length(groups, metric, lengths, colours, linear=linear), alt)
+
+    parts = [f"<p>The times were {escape(recording.origin)}: {escape(shape)}.</p>"]
+    for metric, alt in (
+        ("speedup", "Times as fast as unfused PyTorch, recorded"),
+        ("tflops", "Rate over the sequence length, recorded"),
+    ):
+        parts += [f"<p><b>{alt}</b></p>", both(partial(curves, metric, alt))]
+    return Drawn("".join(parts) + _under_the_roof(experiment))
+
+
+def _under_the_roof(experiment: Experiment) -> str:
+    """Every algorithm and length under the GPU's roofline."""
+    gpu, problem = experiment.gpu, experiment.problem
+    points = under_roof(experiment, modelled_rows(by_length(experiment)))
+    shape, alt = roofline(gpu, problem.dtype), f"Roofline of the {gpu.name}, {problem.dtype}, modelled"
+    return f"<p><b>{alt}</b></p>" + both(
+        lambda colours: svg(roofs.roofline(shape, gpu.name, points, [], problem.seq_kv, colours), alt)
+    )
+
+
+ABOUT = "Recorded kernels over the sequence length."
+PICTURE = Picture(
+    _drawn,
+    lambda: [SiteFile("speed.html", "Speed", ABOUT, lambda: _drawn(EXAMPLE))] if recordings() else [],
+)

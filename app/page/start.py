@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import scenario, start
 from app.contents import NAME
+from app.gallery.picture import Drawn, Picture
 from app.scenario import presentation
 from engine.experiment import Experiment
 
@@ -25,7 +26,7 @@ def show() -> None:
         st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
     else:
         height = int(ROOM_HEIGHT * presentation.type_size()) if presentation.presenting() else None
-        start.moving().show(start.payload(work, height), key="opening", title=start.TITLE, height=height)
+        start.OPENING.show(start.payload(work, height), key="opening", height=height)
         st.markdown(f"**{start.conclusion(work)}**")
         st.caption(start.origin(work))
     if lecture:
@@ -33,3 +34,11 @@ def show() -> None:
     if explore:
         scenario.replace(Experiment())
         scenario.turn_to("tiles")
+
+
+def _drawn(_: Experiment) -> Drawn:
+    work = start.shown()
+    return Drawn(moving=start.OPENING, data=start.payload(work)) if work else Drawn()
+
+
+PICTURE = Picture(_drawn)  # the static site's first page has it by itself

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from app import scenario
 from app.figures.units import bound_text
+from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.page.parts.job import job_of
 from app.page.parts.plays import plays
-from app.player.payload import build
+from app.player import PLAYER
+from app.player.payload import begun, build
+from app.scenario.presets import preset
 from app.sidebar.unused import unused
+from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import Experiment
 from engine.measuring.agreement import AGREE, Agreement, small_sibling
 
 SHOWN = {"m": "m", "alpha": "α", "lse": "lse"}  # the row's numbers whose differences are absolute
+RACE = {"seq": 2048, "heads": 128}  # heads enough for every SM, also where one block takes a whole head
 KERNEL_AND_SCHEDULER = ("kernel", "trace")
 
 
@@ -36,3 +43,34 @@ def verdict(agreement: Agreement) -> tuple[str, bool]:
     largest = max(agreement.largest(quantity, KERNEL_AND_SCHEDULER) for quantity in shown)
     names = ", ".join(SHOWN[quantity] for quantity in shown)
     return f"{names} of kernel and scheduler differ by at most {bound_text(largest)}, measured here", True
+
+
+def _playing(experiment: Experiment) -> Drawn:
+    return Drawn(moving=PLAYER, data=begun(build(experiment)))
+
+
+def _still(experiment: Experiment) -> Drawn:
+    return Drawn(moving=PLAYER, data=build(experiment))
+
+
+def _race(experiment: Experiment) -> Drawn:
+    return Drawn(moving=PLAYER, data=begun(build(experiment), race=True))
+
+
+def _files() -> list[SiteFile]:
+    """A player of every algorithm, the usual one first, one of few tiles, and two races."""
+    files = []
+    for key in sorted(offered(), key=lambda key: key != USUAL.algorithm):
+        record = ALGORITHMS[key]
+        one = USUAL.changed(algorithm=key, **({"head_dim": 128} if record.chooses_tiling else {}))
+        files.append(SiteFile(f"tiles-{key}.html", record.label, tokens(one), partial(_still, one)))
+    tiny, few = preset("Tiny, to count by hand"), "FlashAttention-2, few tiles"
+    files.append(SiteFile("tiles-tiny.html", few, tokens(tiny), partial(_still, tiny)))
+    for name, title, causal in (("race.html", "Race", False), ("race-causal.html", "Race, causal", True)):
+        one = Experiment.of(causal=causal, **RACE)
+        about = f"{tokens(one)} Every lane runs on the modelled clock of an H200."
+        files.append(SiteFile(name, title, about, partial(_race, one)))
+    return files
+
+
+PICTURE = Picture(_playing, _files)

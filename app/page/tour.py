@@ -9,12 +9,13 @@ import streamlit as st
 from app import scenario
 from app.figures.lecture import histogram
 from app.figures.units import unbroken
+from app.gallery.picture import Picture, SiteFile
 from app.page.parts import tour_on_phones
 from app.presenter import keys, lectern
 from app.room import screen
 from app.scenario import theme
 from app.scenario.presentation import presenting
-from app.tour import file, words
+from app.tour import as_html, file, words
 from app.tour.file import Step, TourError
 from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
@@ -220,3 +221,9 @@ def _answer(step: Step, experiment: Experiment) -> None:
             st.latex(step.formula)
         if experiment != step.experiment:
             st.caption("You have changed the step's scenario: the numbers follow it, the words do not.")
+
+
+ABOUT = "Attention from slow to fast, with a question at every step."
+PICTURE = Picture(
+    as_html.on_a_phone, lambda: [SiteFile("tour.html", "Tour", ABOUT, lambda: as_html.tour(FIRST))]
+)

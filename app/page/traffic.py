@@ -13,6 +13,9 @@ from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import Quantity, bytes_text, digits, times_text
+from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile, tokens
+from app.gallery.shell import both, sideways
+from app.gallery.svg import chart as svg
 from app.page.parts import chip_traffic, fitted, unsure
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
@@ -135,7 +138,7 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
 
 def _memory(experiment: Experiment) -> None:
     st.markdown("**Memory the tensors take**: areas to scale")
-    memory.show_growth(experiment)
+    memory.GROWTH.show(memory.growth_payload(experiment), key="growth")
     largest = largest_contexts(experiment).items()
     ends = ", ".join(f"{short(name)} {keys:,}" for name, keys in largest)
     now = ", ".join(map(bytes_text, memory_taken(experiment).values()))
@@ -147,3 +150,40 @@ def _memory(experiment: Experiment) -> None:
         f"{what} in {bytes_text(experiment.gpu.memory_bytes)}{beside}: {ends} tokens. This scenario needs "
         f"{now}, in the same order."
     )
+
+
+def _bytes_drawn(experiment: Experiment) -> str:
+    """Bytes of every tensor that cross DRAM, of every length, and the memory that the tensors take."""
+    moved, survey, keys = by_algorithm(experiment), by_length(experiment), experiment.problem.seq_kv
+    over, taken = (
+        "Bytes over the sequence length: DRAM, modelled",
+        "Memory that the tensors take over the sequence length, modelled",
+    )
+    ends = largest_contexts(experiment)
+    parts = {
+        "Bytes by tensor and direction</b>, all heads, DRAM, modelled": lambda colours: sideways(
+            figures.by_tensor(moved, "dram", colours)
+        ),
+        f"{over}</b>": lambda colours: svg(figures.bytes_by_length(survey, "dram", keys, colours), over),
+        f"{taken}</b>": lambda colours: svg(figures.memory_by_length(survey, keys, ends, colours), taken),
+    }
+    return "".join(f"<p><b>{title}</p>{both(part)}" for title, part in parts.items())
+
+
+def _with_blocks(experiment: Experiment) -> Drawn:
+    """The same, and bytes over block sizes."""
+    tiling, costs = experiment.tiling, by_tiling(experiment)
+    blocks = (tiling.block_q, tiling.block_kv)
+    grid = both(lambda colours: sideways(figures.bytes_by_tiling(costs, blocks, colours)))
+    return Drawn(
+        f"{_bytes_drawn(experiment)}<p><b>Requested bytes over block sizes</b>, counted. Crossed-out sizes "
+        "need more shared memory than the GPU allows per thread block; the frame marks the blocks of this "
+        f"scenario.</p>{grid}"
+    )
+
+
+ABOUT = f"{tokens(EXAMPLE)} {EXAMPLE.problem.all_heads} heads, causal."
+PICTURE = Picture(
+    lambda experiment: Drawn(_bytes_drawn(experiment)),
+    lambda: [SiteFile("traffic.html", "Traffic", ABOUT, lambda: _with_blocks(EXAMPLE))],
+)

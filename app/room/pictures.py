@@ -12,10 +12,6 @@ from typing import Any
 from engine.worker.client import DONE, QueueFullError, Worker
 
 JOB = "app.gallery.phone:draw"
-PAGES = (
-    *("start", "claims", "tiles", "softmax", "masks", "backward", "decoding", "flash3", "across"),
-    *("traffic", "speed", "gpu", "agreement"),
-)
 MOST_KEPT, MOST_WAITING = 32, 4  # pictures
 LIMIT_SECONDS = 60.0  # to make one
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import segno
 import streamlit as st
 
+from app import contents, scenario
 from app import room as rooms
-from app import scenario
 from app.contents import HOME
 from app.markup.markdown import inline
-from app.room.pictures import PAGES
 from app.room.room import Room, Shown
 from app.scenario.offers import CSV, offer
 from engine.experiment import Experiment
@@ -56,7 +55,7 @@ def publish_page(name: str, title: str, place: str) -> None:
     experiment = scenario.current()
     picture = {"page": name, "values": scenario.url_values(experiment), "asked": scenario.own_values(name)}
     said = "" if name == HOME else described(experiment)  # that page shows a recording, whatever the scenario
-    publish(Shown(title, place, said, picture if name in PAGES else {}))
+    publish(Shown(title, place, said, picture if contents.picture(name) else {}))
 
 
 def step_down() -> None:

@@ -14,8 +14,7 @@ from engine.recordings.file import recordings
 from engine.recordings.recording import Counters
 from engine.studies.opening import TENSORS, SameWork, same_work
 
-HERE = Path(__file__).parent
-TITLE = "The same work twice"
+OPENING = Moving("opening", Path(__file__).with_name("start.html"), "The same work twice")
 FLIGHT = 4_000_000  # bytes that a square stands for
 SENTENCE = (
     "Attention compares every token with every other. That makes two large matrices, the scores S and the "
@@ -23,12 +22,6 @@ SENTENCE = (
     "back. FlashAttention cuts them into tiles small enough for the chip's processors, its SMs, and never "
     "stores them."
 )
-
-
-@lru_cache(maxsize=1)
-def moving() -> Moving:
-    """The picture as a component."""
-    return Moving.of("opening", HERE / "start.html", [HERE / "start.css"], HERE / "start.js")
 
 
 @lru_cache(maxsize=1)

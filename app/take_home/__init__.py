@@ -81,10 +81,10 @@ def _slug(title: str) -> str:
 
 def _player(experiment: Experiment) -> str:
     """The scenario's player, for pages that show none; its modules are loaded when it is asked for."""
-    from app.player import TITLE, moving
+    from app.player import PLAYER
     from app.player.payload import build
 
-    return moving().offline(build(experiment), TITLE)
+    return PLAYER.offline(build(experiment), PLAYER.title)
 
 
 def _numbers(experiment: Experiment) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import memory, scenario, watched
+from app import memory, scenario
 from app.elements import chart
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
@@ -21,6 +21,8 @@ from app.scenario import theme, widgets
 from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.tour import summary
+from app.watched import WATCHED
+from app.watched.payload import build
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
@@ -296,6 +298,6 @@ PICTURES: dict[str, Picture] = {
     "lanes": _race(told=False),
     "recorded race": _race(told=True),
     "labs": _html("**The labs**: each a kernel with a hole, watched while it runs", lambda _: ladder(labs())),
-    "watched lab": lambda *_: watched.show(kept(SKIPPING), key="tour watched"),
+    "watched lab": lambda *_: WATCHED.show(build(kept(SKIPPING)), key="tour watched"),
     "summary": summary.show,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
-from app import inside, scenario
+from app import scenario
 from app.elements import chart
 from app.figures import across
 from app.figures import roofline as roofs
@@ -15,7 +15,8 @@ from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
 from app.figures.colours import Palette
 from app.figures.units import share_text
-from app.player import player
+from app.inside import INSIDE, payload
+from app.player import PLAYER
 from app.player.payload import begun, build
 from app.scenario import theme
 from app.scenario.presentation import presenting
@@ -40,11 +41,11 @@ def _chart(figure, alt: str) -> None:
 
 
 def _player(experiment: Experiment, colours: Palette) -> None:
-    player(begun(build(experiment)), key=f"tour {scenario.place('step')}")
+    PLAYER.show(begun(build(experiment)), key=f"tour {scenario.place('step')}")
 
 
 def _race(experiment: Experiment, colours: Palette) -> None:
-    player(begun(build(experiment), race=True), key=f"tour {scenario.place('step')}")
+    PLAYER.show(begun(build(experiment), race=True), key=f"tour {scenario.place('step')}")
 
 
 def _bytes(experiment: Experiment, colours: Palette) -> None:
@@ -93,7 +94,7 @@ def _inside(experiment: Experiment, colours: Palette) -> None:
         f"**Inside one block of FlashAttention-3**, {experiment.gpu.name}, modelled: tensor cores "
         f"{share_text(block.tensor_busy)} of the time at work, softmax units {share_text(block.softmax_busy)}"
     )
-    inside.show(block, key="tour inside")
+    INSIDE.show(payload(block), key="tour inside")
 
 
 def _ring(*orders: bool) -> Callable[[Experiment, Palette], None]:

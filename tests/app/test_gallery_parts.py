@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
+from app import contents
 from app.figures.base import drawn
 from app.figures.colours import DARK, LIGHT
-from app.gallery import softmax
 from app.gallery.svg import chart
 from app.gallery.written import CALLS, written
 from app.markup.formulas import mathml
@@ -48,7 +48,8 @@ def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
 
 def test_the_steps_of_a_row_of_scores_are_an_online_softmax():
     """Of the row of rising maxima, four scores at a time, in plain Python."""
-    page, scores, m, total = softmax.rows(), PRESETS["rising"].scores, -math.inf, 0.0
+    (file,) = contents.picture("softmax").files()
+    page, scores, m, total = file.draw().html, PRESETS["rising"].scores, -math.inf, 0.0
     for stop in (4, 8, 12, 16):
         above, before = max(m, *scores[stop - 4 : stop]), m
         alpha = math.exp(before - above)

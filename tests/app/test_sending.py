@@ -15,7 +15,7 @@ from streamlit.proto.ClientState_pb2 import ClientState
 
 from app.canvas import scripts
 from app.canvas.bundle import bundle
-from app.player import HERE, moving
+from app.player import HERE, PLAYER
 from app.serving import said, sending
 from tests.app.test_server import ROOT, answer
 from tests.app.test_serving import _run
@@ -107,7 +107,7 @@ def test_a_message_brings_no_picture_s_script_and_a_file_to_take_home_all_of_it(
     ]
     assert len(player.js_content) < 300
     whole = bundle(HERE / "player.js")
-    assert whole in moving().offline(b"", "Player")
+    assert whole in PLAYER.offline(b"", "Player")
     name = player.js_content.split('"')[1].removeprefix("./scripts/")
     assert gzip.decompress(scripts.packed(name)).decode() == whole
 

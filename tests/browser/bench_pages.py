@@ -137,12 +137,12 @@ def _first_page(browser, address: str, started: float) -> bool:
 
 def _offline_file() -> bool:
     """Make the player's largest file to take home."""
-    from app.player import moving
+    from app.player import PLAYER
     from app.player.payload import build
     from engine import Experiment
 
     started = time.monotonic()
-    size = len(moving().offline(build(Experiment.of(seq=2**20, heads=7)), "largest").encode())
+    size = len(PLAYER.offline(build(Experiment.of(seq=2**20, heads=7)), "largest").encode())
     taken = time.monotonic() - started
     print(f"largest file to take home: {taken:.2f} s (< {FILE_LIMIT:g}), {size / 1e6:.2f} MB", flush=True)
     return taken > FILE_LIMIT

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.player import moving
+from app.player import PLAYER
 from app.player.payload import build
 from engine.experiment import Experiment
 from tests.browser.conftest import Watch
@@ -85,7 +85,7 @@ def filed(page, folder, payload=None, **values):
     """A player as a file in a window of its own: what is its script's alone needs no dashboard around it."""
     file = folder / "player.html"
     drawing = build(Experiment.of(**values)) if payload is None else payload
-    file.write_text(moving().offline(drawing, "Player"), "utf-8")
+    file.write_text(PLAYER.offline(drawing, "Player"), "utf-8")
     window = page.context.new_page()
     window.watch = Watch(window)
     window.goto(file.as_uri())

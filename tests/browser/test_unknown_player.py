@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.player import moving
+from app.player import PLAYER
 from app.player.payload import build
 from engine import Experiment
 from tests.browser.players import pixels, seek, sentences, state
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 def test_it_has_its_picture_its_sentences_and_its_lane_in_the_race(page, toy, tmp_path):
     file = tmp_path / "toy.html"
     file.write_text(
-        moving().offline(build(Experiment.of(algorithm="toy", seq=256, causal=True)), "toy"), "utf-8"
+        PLAYER.offline(build(Experiment.of(algorithm="toy", seq=256, causal=True)), "toy"), "utf-8"
     )
     page.goto(file.as_uri())
     page.wait_for_function("() => window.__player?.state().redrawn")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app.player import player
+from app.player import PLAYER
 from engine import simulate
 from engine.experiment import Experiment
 
@@ -15,6 +15,6 @@ def plays(experiment: Experiment, payload: Callable[[], bytes], key: str) -> Non
     """Play what the payload holds, or say in a sentence that a thread block does not fit the GPU."""
     footprint = simulate(experiment).footprint
     if footprint.fits:
-        player(payload(), key=key)
+        PLAYER.show(payload(), key=key)
     else:
         st.text(f"Nothing plays with these blocks. {footprint.consequence}")

@@ -43,10 +43,9 @@ def publish(steps: Sequence[Step], number: int, tally: Sequence[int]) -> list[in
 
 def _picture(number: int, experiment: Experiment, told: bool) -> Mapping[str, Any]:
     return {
-        "tour": scenario.place("tour"),
-        "step": number,
-        "told": told,
+        "page": "tour",
         "values": scenario.url_values(experiment),
+        "asked": {"tour": scenario.place("tour"), "step": number, "told": told},
     }
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from app.gallery.phone import MAKERS
-from app.room.pictures import MOST_KEPT, PAGES, Pictures
+from app import contents
+from app.room.pictures import MOST_KEPT, Pictures
 from app.room.room import Room, Shown
 from engine import Experiment
 
@@ -57,15 +57,9 @@ def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
         assert room.picture(key) == (json.dumps(wish).encode() if made else None)
 
 
-def test_every_page_with_a_picture_has_a_title():
-    from app.contents import PAGES as TITLES
-
-    assert set(PAGES) <= TITLES.keys()
-
-
 @pytest.mark.parametrize("page", ["speed", "agreement", "gpu"])
 @pytest.mark.parametrize(("hardware", "gpu"), [("h200", "NVIDIA H200"), ("h100", "NVIDIA H100 80GB HBM3")])
 def test_phones_see_the_recording_of_the_scenarios_gpu(page, hardware, gpu):
-    words, picture = MAKERS[page](Experiment.of(hardware=hardware))
-    told = f"{words} {picture[1] if picture else None}".replace("Recorded", "recorded")
+    drawn = contents.picture(page).of(Experiment.of(hardware=hardware))
+    told = f"{drawn.html} {drawn.data}".replace("Recorded", "recorded")
     assert f"recorded on {gpu}, 20" in told

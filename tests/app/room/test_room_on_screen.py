@@ -10,9 +10,9 @@ import pytest
 
 from app import room as rooms
 from app.figures.lecture import histogram
-from app.gallery.phone import MAKERS, draw
+from app.gallery.phone import draw
 from app.room import screen
-from app.room.pictures import PAGES, Pictures
+from app.room.pictures import Pictures
 from app.room.room import Room
 from app.tour import file, words
 from engine.experiment import Experiment
@@ -98,7 +98,7 @@ def test_a_presentation_shows_its_pages_to_the_phones_and_the_pictures_that_come
     assert state(room)["scenario"] == "", "Start shows a recording, whose size is another"
     room._pictures.wanted.pop()
     open_app("tour", step="2", present="true")
-    wanted = [(each["step"], each["told"]) for each in room._pictures.wanted[1:]]
+    wanted = [(each["asked"]["step"], each["asked"]["told"]) for each in room._pictures.wanted[1:]]
     assert wanted[-1] == (2, False)  # is made first
     assert set(wanted) == {(2, False), (2, True), (3, False)}
 
@@ -155,12 +155,15 @@ def drawn(payload: dict) -> str:
 
 
 def test_every_page_and_step_of_the_room_has_its_offline_picture():
-    assert set(MAKERS) == set(PAGES)
     wanted = [{"page": page, "values": {}} for page in ("masks", "backward", "flash3", "gpu", "decoding")]
     wanted += [{"page": "across", "values": {}, "asked": {"gpus": "8", "mask": "none"}}]
     step, causal = file.load("attention").steps[STEP - 1], Experiment.of(causal=True)
     wanted += [
-        {"tour": "attention", "step": STEP, "told": told, "values": {"causal": "true"}}
+        {
+            "page": "tour",
+            "values": {"causal": "true"},
+            "asked": {"tour": "attention", "step": STEP, "told": told},
+        }
         for told in (False, True)
     ]
     for each in wanted:

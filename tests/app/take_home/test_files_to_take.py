@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.canvas.offline import html_file
-from app.player import moving
+from app.player import PLAYER
 from app.player.payload import build
 from app.take_home import snippet
 from engine import Experiment, simulate
@@ -32,7 +32,7 @@ SMALL = {
 
 def test_the_offline_file_carries_its_payload_and_asks_for_nothing():
     payload = build(Experiment.of(seq=640, causal=True))
-    document = moving().offline(payload, "a <title>")
+    document = PLAYER.offline(payload, "a <title>")
     assert "<title>a &lt;title&gt;</title>" in document
     (packed,) = re.findall(r'id="attention-data">([^<]*)<', document)
     assert b64decode(packed) == payload
@@ -49,7 +49,7 @@ def test_data_that_json_holds_are_carried_as_such_and_end_no_script():
 
 def test_the_largest_offline_file_stays_below_4_mb():
     experiment = Experiment.of(seq=2**20, heads=7)
-    size = len(moving().offline(build(experiment), "largest").encode())
+    size = len(PLAYER.offline(build(experiment), "largest").encode())
     assert size < 4_000_000
 
 

@@ -1,0 +1,93 @@
+"""A page's picture: one object, by which phones, the static site and a download show what the page shows.
+
+A page's module holds it as PICTURE, where `contents.picture` finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.canvas.moving import Moving
+from app.gallery.shell import above, page
+from app.scenario.presets import preset
+from engine.experiment import Experiment
+
+USUAL = Experiment()  # what a file of the site shows, unless it takes the example
+EXAMPLE = preset("The 4096-token example")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A picture, drawn.
+
+    Args:
+        html: what stands still, in both themes.
+        moving: what moves below it.
+        data: what that moves, bytes or what JSON holds.
+        below: HTML below both.
+        says: a sentence on what is shown.
+        title: of this picture, where it has one of its own.
+        framed: other files of the static site that the HTML shows within itself, by their names.
+    """
+
+    html: str = ""
+    moving: Moving | None = None
+    data: Any = None
+    below: str = ""
+    says: str = ""
+    title: str = ""
+    framed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """A file of the static site: its name, its title, what it shows in a line, and its picture."""
+
+    name: str
+    title: str
+    about: str
+    draw: Callable[[], Drawn]
+
+    def documents(self) -> dict[str, str]:
+        """Its text by its name, and the texts of the files that it frames."""
+        drawn = self.draw()
+        about = f"{self.about} {drawn.says}".rstrip()
+        if drawn.moving:
+            head = above(self.title, about) + drawn.html
+            text = drawn.moving.offline(drawn.data, self.title, head, drawn.below)
+        else:
+            text = page(self.title, about, drawn.html, drawn.below)
+        return {self.name: text, **drawn.framed}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a page shows elsewhere too.
+
+    Args:
+        of: draws an experiment, with what the page asks beside it by name.
+        files: the picture's files in the static site; a link to the page leads to the first.
+
+    Example:
+        PICTURE = Picture(lambda experiment: Drawn(moving=PLAYER, data=build(experiment)))
+    """
+
+    of: Callable[..., Drawn]
+    files: Callable[[], Sequence[SiteFile]] = tuple
+
+    def show(self, experiment: Experiment, *, key: str) -> None:
+        """Show what moves of an experiment on the page, and offer it as a file to take home."""
+        drawn = self.of(experiment)
+        if drawn.moving:
+            drawn.moving.show(drawn.data, key=key)
+
+
+def tokens(experiment: Experiment) -> str:
+    """Lengths, head dimension and blocks, in words."""
+    problem, tiling = experiment.problem, experiment.tiling
+    tokens = f"{problem.seq_kv:,} tokens"
+    if problem.seq_q != problem.seq_kv:
+        tokens = f"{problem.seq_q:,} {'query' if problem.seq_q == 1 else 'queries'}, {problem.seq_kv:,} keys"
+    return f"{tokens}, head dimension {problem.head_dim}, blocks of {tiling.block_q} × {tiling.block_kv}."
